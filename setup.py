@@ -1,0 +1,38 @@
+"""Builds the compiled modules; everything else about the project is in pyproject.toml.
+
+HEADRACE_ENGINE_DEBUG=1 turns the engine's guards on; HEADRACE_ENGINE_SANITIZE=1 adds the address and
+undefined-behaviour sanitizers (run Python with libasan preloaded then: `make fuzz`).
+"""
+
+import os
+import sys
+
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+
+COMPILED = ["engine.memory", "engine.verdicts", "engine.interest", "engine.link", "engine.delivery", "engine.client"]
+if sys.platform == "linux":
+    COMPILED.append("server.epoll")
+
+debug = os.environ.get("HEADRACE_ENGINE_DEBUG") == "1"
+sanitize = os.environ.get("HEADRACE_ENGINE_SANITIZE") == "1"
+
+compile_args = ["-O2", "-g", "-fno-strict-aliasing", "-Wno-unused-function", "-Wno-unreachable-code"]
+link_args: list[str] = []
+if debug or sanitize:
+    compile_args.append("-DHEADRACE_ENGINE_DEBUG")
+if sanitize:
+    compile_args += ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer"]
+    link_args += ["-fsanitize=address,undefined"]
+
+extensions = [
+    Extension(
+        f"headrace.{name}",
+        [f"src/headrace/{name.replace('.', '/')}.pyx"],
+        extra_compile_args=compile_args,
+        extra_link_args=link_args,
+    )
+    for name in COMPILED
+]
+
+setup(ext_modules=cythonize(extensions, include_path=["src"], compiler_directives={"language_level": "3"}))

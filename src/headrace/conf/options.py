@@ -1,0 +1,127 @@
+"""The server's options, fully resolved: what configuration file and flags add up to.
+
+Frozen data only. Reading the configuration language is `language.py`, turning a tree into these
+options is `binding.py`. Durations are seconds, sizes are bytes, defaults are the Go server's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from headrace import limits
+
+
+@dataclass(frozen=True, slots=True)
+class SubjectPermission:
+    """Subjects one may (`allow`) and may not (`deny`) use; deny wins.
+
+    `allow` is None when everything is allowed. A subscribe entry may be "subject queue".
+    """
+
+    allow: tuple[str, ...] | None = None
+    deny: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ResponsePermission:
+    """allow_responses: `max_messages` replies (-1: no limit) within `expires` seconds (0: no limit)."""
+
+    max_messages: int = 1
+    expires: float = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Permissions:
+    publish: SubjectPermission | None = None
+    subscribe: SubjectPermission | None = None
+    allow_responses: ResponsePermission | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UserOptions:
+    """One entry of authorization.users: either user and password, or an nkey public key (`U…`)."""
+
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+    nkey: str | None = None
+    permissions: Permissions | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AuthorizationOptions:
+    token: str | None = field(default=None, repr=False)
+    users: tuple[UserOptions, ...] = ()
+    timeout: float | None = None
+    default_permissions: Permissions | None = None
+
+    @property
+    def required(self) -> bool:
+        return self.token is not None or bool(self.users)
+
+
+@dataclass(frozen=True, slots=True)
+class TLSOptions:
+    """`handshake_first`: None = INFO first, 0.0 = handshake first, >0 = wait that long for a ClientHello."""
+
+    cert_file: str
+    key_file: str
+    ca_file: str | None = None
+    verify: bool = False
+    timeout: float = limits.TLS_TIMEOUT
+    handshake_first: float | None = None
+    min_version: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SubjectMapping:
+    """One destination of a subject mapping; `weight` is a percentage."""
+
+    source: str
+    destination: str
+    weight: int = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Everything `headrace serve` can be told. `port` -1 means: let the system choose."""
+
+    host: str = limits.DEFAULT_HOST
+    port: int = limits.DEFAULT_PORT
+    server_name: str | None = None
+    server_tags: tuple[str, ...] = ()
+    client_advertise: str | None = None
+    no_advertise: bool = False
+    http_host: str | None = None
+    http_port: int | None = None
+    http_base_path: str = ""
+    max_payload: int = limits.MAX_PAYLOAD
+    max_pending: int = limits.MAX_PENDING
+    max_control_line: int = limits.MAX_CONTROL_LINE
+    max_connections: int = limits.MAX_CONNECTIONS
+    max_subscriptions: int = 0
+    max_sub_tokens: int = 0
+    ping_interval: float = limits.PING_INTERVAL
+    ping_max: int = limits.PING_MAX
+    write_deadline: float = limits.WRITE_DEADLINE
+    no_header_support: bool = False
+    no_fast_producer_stall: bool = False
+    disable_sublist_cache: bool = False
+    always_enable_nonce: bool = False
+    authorization: AuthorizationOptions = field(default_factory=AuthorizationOptions)
+    no_auth_user: str | None = None
+    mappings: tuple[SubjectMapping, ...] = ()
+    tls: TLSOptions | None = None
+    allow_non_tls: bool = False
+    lame_duck_duration: float = limits.LAME_DUCK_DURATION
+    lame_duck_grace_period: float = limits.LAME_DUCK_GRACE_PERIOD
+    ports_file_dir: str | None = None
+    pid_file: str | None = None
+    log_file: str | None = None
+    log_size_limit: int = 0
+    logtime: bool = True
+    logtime_utc: bool = False
+    debug: bool = False
+    trace: bool = False
+    max_traced_msg_len: int = 0
+    config_file: str | None = None
+    warnings: tuple[str, ...] = ()

@@ -1,0 +1,1 @@
+"""Policy without a network: accounts, permissions, subject mappings. Never awaits, owns no socket."""

@@ -1,0 +1,655 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""The client protocol, server side: bytes of one client connection to operations.
+
+PUB, HPUB, SUB, UNSUB, PING and PONG are carried out here; everything rarer, and every question of
+policy, is a call on the session:
+
+    connect(json)                      CONNECT; may configure, hold or doom this link
+    op_before_connect()                an op came before a due CONNECT: adopt an identity or doom
+    first_ping()                       after the PONG to the first PING that asks for an INFO
+    pong()
+    peer_error(text), peer_info(json)
+    subscribe_verdict(subject, queue)  0 refused (the session has said so), 1 allowed, 2 allowed but filtered
+    publish_refused(subject)           the verdict was no: the session answers; True lets it pass (a response)
+    reply_refused(reply)               a reserved reply subject: the session answers
+    subscriptions_exceeded()           after -ERR was sent
+    parse_failed(text)                 a bad argument; the link is doomed already
+    note_reply(reply)                  a message with a reply is being delivered (allow_responses)
+    trace(op, arguments), trace_delivery(subject, sid, reply, header_size, size)
+
+Framing, sizes and error texts: client protocol specification, sections 1 and 3.
+"""
+
+from cpython.object cimport PyObject
+from libc.stdint cimport uint32_t, uint64_t
+from libc.stdio cimport snprintf
+from libc.string cimport memchr, memcmp, memcpy, memset, strlen
+
+from headrace.engine.delivery cimport deliver, remove_sub, route
+from headrace.engine.interest cimport find_plain, insert
+from headrace.engine.link cimport Link, doom, emit
+from headrace.engine.memory cimport buf_reserve, give, live, take
+from headrace.engine.structs cimport (
+    HR_GUARD, HR_PAD, LINK_CHECKS_SUBSCRIBE, LINK_CLOSING, LINK_HEADERS, LINK_HELD, LINK_MUST_CONNECT, LINK_NO_ECHO,
+    LINK_NO_RESPONDERS, LINK_PEDANTIC, LINK_PING_INFO, LINK_TRACED, LINK_TRACKS_REPLIES, LINK_VERBOSE,
+    REASON_MAX_CONTROL_LINE, REASON_MAX_PAYLOAD, REASON_PARSE_ERROR, REASON_PROTOCOL_VIOLATION, SUB_FILTERED,
+    SUB_LIMITED, buf_t, hr_hash, link_t, msg_t, sub_t,
+)
+from headrace.engine.verdicts cimport Verdicts, verdict
+
+cdef enum op_t:
+    OP_PARTIAL
+    OP_UNKNOWN
+    OP_PUB
+    OP_HPUB
+    OP_SUB
+    OP_UNSUB
+    OP_PING
+    OP_PONG
+    OP_CONNECT
+    OP_INFO
+    OP_OK
+    OP_ERR
+
+cdef enum:
+    MOST_ARGUMENTS = 5       # one more than any op takes, so that too many is noticed
+    MOST_SIZE_DIGITS = 9
+
+cdef struct arg_t:
+    const char *text
+    uint32_t len
+
+cdef struct line_t:
+    # One control line: arguments after the op, and where the next line begins.
+    const char *start
+    const char *end          # before CR and LF
+    char *next
+    uint32_t count
+    bint is_crlf
+    arg_t args[MOST_ARGUMENTS]
+
+
+# ---- lines and arguments ------------------------------------------------------------------------
+
+cdef inline bint is_separator(char c) noexcept:
+    return c == c' ' or c == c'\t'
+
+
+cdef inline op_t word(const char *p, const char *end, const char *upper, uint32_t n, op_t op) noexcept:
+    """`op` when the bytes are this word in any case, partial when they end inside it."""
+    cdef uint32_t i, have = min(<uint32_t> (end - p), n)
+    for i in range(have):
+        if (p[i] & 0xDF if c'a' <= p[i] <= c'z' else p[i]) != upper[i]:
+            return OP_UNKNOWN
+    return op if have == n else OP_PARTIAL
+
+
+cdef op_t op_at(const char *p, const char *end, uint32_t *length) noexcept:
+    """Which op begins here, and how long its word is."""
+    cdef char c = p[0] & 0xDF if c'a' <= p[0] <= c'z' else p[0]
+    cdef char d
+    if c == c'P':
+        length[0] = 4
+        if end - p < 2:
+            return OP_PARTIAL
+        d = p[1] & 0xDF
+        if d == c'U':
+            length[0] = 3
+            return word(p, end, b"PUB", 3, OP_PUB)
+        return word(p, end, b"PING", 4, OP_PING) if d == c'I' else word(p, end, b"PONG", 4, OP_PONG)
+    if c == c'H':
+        length[0] = 4
+        return word(p, end, b"HPUB", 4, OP_HPUB)
+    if c == c'S':
+        length[0] = 3
+        return word(p, end, b"SUB", 3, OP_SUB)
+    if c == c'U':
+        length[0] = 5
+        return word(p, end, b"UNSUB", 5, OP_UNSUB)
+    if c == c'C':
+        length[0] = 7
+        return word(p, end, b"CONNECT", 7, OP_CONNECT)
+    if c == c'I':
+        length[0] = 4
+        return word(p, end, b"INFO", 4, OP_INFO)
+    if c == c'+':
+        length[0] = 3
+        return word(p, end, b"+OK", 3, OP_OK)
+    if c == c'-':
+        length[0] = 4
+        return word(p, end, b"-ERR", 4, OP_ERR)
+    return OP_UNKNOWN
+
+
+cdef bint read_line(link_t *l, char *args, char *end, line_t *line) noexcept:
+    """Finds the end of a control line; False when it is not here yet, or too long (the link is doomed then)."""
+    cdef char *lf = <char *> memchr(args, c'\n', end - args)
+    cdef size_t n = (lf if lf != NULL else end) - args
+    if lf != NULL and n and args[n - 1] == c'\r':
+        n -= 1
+    if n > l.max_control_line:
+        emit(l, b"-ERR 'maximum control line exceeded'\r\n", 38)
+        doom(l, REASON_MAX_CONTROL_LINE)
+        return False
+    if lf == NULL:
+        return False
+    line.start = args
+    line.end = args + n
+    line.is_crlf = args + n != lf
+    line.next = lf + 1
+    return True
+
+
+cdef void split(line_t *line) noexcept:
+    """Fills line.args; stops counting at MOST_ARGUMENTS."""
+    cdef const char *p = line.start
+    cdef const char *begin
+    line.count = 0
+    while line.count < MOST_ARGUMENTS:
+        while p < line.end and is_separator(p[0]):
+            p += 1
+        if p == line.end:
+            return
+        begin = p
+        while p < line.end and not is_separator(p[0]):
+            p += 1
+        line.args[line.count].text = begin
+        line.args[line.count].len = <uint32_t> (p - begin)
+        line.count += 1
+
+
+cdef inline long long size_of(arg_t *a) noexcept:
+    """1-9 decimal digits, else -1."""
+    cdef uint32_t i
+    cdef long long n = 0
+    if a.len == 0 or a.len > MOST_SIZE_DIGITS:
+        return -1
+    for i in range(a.len):
+        if a.text[i] < c'0' or a.text[i] > c'9':
+            return -1
+        n = 10 * n + (a.text[i] - c'0')
+    return n
+
+
+cdef int bad_arguments(link_t *l, str op, line_t *line) except -1:
+    """Closes without a text on the wire, as the reference server does."""
+    doom(l, REASON_PROTOCOL_VIOLATION)
+    (<object> l.session).parse_failed(f"process{op} Parse Error: {bytes(line.start[:line.end - line.start])!r}"[:512])
+    return 0
+
+
+cdef int unknown_op(link_t *l, const char *at, const char *end) except -1:
+    emit(l, b"-ERR 'Unknown Protocol Operation'\r\n", 35)
+    doom(l, REASON_PROTOCOL_VIOLATION)
+    (<object> l.session).parse_failed(f"Client parser ERROR, proto={bytes(at[:min(32, end - at)])!r}")
+    return 0
+
+
+# ---- subjects -----------------------------------------------------------------------------------
+
+cdef bint is_valid_subject(const char *s, uint32_t n, bint literal) noexcept:
+    """Non-empty tokens; `>` alone only as last token; with `literal`, no `*` or `>` token at all."""
+    cdef uint32_t i, start = 0
+    for i in range(n + 1):
+        if i < n and s[i] != c'.':
+            continue
+        if i == start:
+            return False
+        if i == start + 1 and (s[start] == c'>' and (literal or i < n) or s[start] == c'*' and literal):
+            return False
+        start = i + 1
+    return True
+
+
+cdef inline bint begins(const char *s, uint32_t n, const char *prefix, uint32_t m) noexcept:
+    return n >= m and memcmp(s, prefix, m) == 0
+
+
+cdef bint is_reserved_subject(const char *s, uint32_t n) noexcept:
+    return begins(s, n, b"_GR_.", 5) or begins(s, n, b"$NRG.", 5)
+
+
+cdef bint is_reserved_reply(const char *s, uint32_t n) noexcept:
+    return begins(s, n, b"_R_.", 4) or begins(s, n, b"_GR_.", 5) or begins(s, n, b"$JS.ACK.", 8)
+
+
+# ---- PUB and HPUB -------------------------------------------------------------------------------
+
+cdef int compose_tail(link_t *l, msg_t *m, line_t *line, uint32_t sizes_from) except -1:
+    """The tail for a line that was not in canonical form (tabs, runs of spaces, bare LF)."""
+    cdef buf_t *b = &l.router.scratch
+    cdef uint32_t i
+    b.start = b.end = 0
+    buf_reserve(b, (line.end - line.start) + m.body_len + 8)
+    if m.reply_len:
+        memcpy(b.data, m.reply, m.reply_len)
+        b.data[m.reply_len] = c' '
+        b.end = m.reply_len + 1
+    for i in range(sizes_from, line.count):
+        memcpy(b.data + b.end, line.args[i].text, line.args[i].len)
+        b.end += line.args[i].len
+        b.data[b.end] = c' '
+        b.end += 1
+    b.data[b.end - 1] = c'\r'
+    b.data[b.end] = c'\n'
+    b.end += 1
+    memcpy(b.data + b.end, m.body, m.body_len + 2)
+    b.end += m.body_len + 2
+    HR_GUARD(b.end <= b.cap)
+    m.tail = b.data
+    m.tail_len = b.end
+    return 0
+
+
+cdef bint is_canonical(line_t *line) noexcept:
+    """Single spaces between the arguments after the subject, nothing after the last, CR LF."""
+    cdef uint32_t i
+    cdef const char *p = line.args[0].text + line.args[0].len
+    for i in range(1, line.count):
+        if line.args[i].text != p + 1 or p[0] != c' ':
+            return False
+        p = line.args[i].text + line.args[i].len
+    return line.is_crlf and p == line.end
+
+
+cdef int answer_nobody(link_t *l, msg_t *m) except -1:
+    """No one got the request: tell the requester on its own plain subscription to the reply."""
+    cdef sub_t *s = find_plain(l.interest, m.reply, m.reply_len, l)
+    cdef msg_t answer
+    cdef bytes head, tail, text
+    if s == NULL:
+        return 0
+    text = b"NATS/1.0 503\r\nNats-Subject: " + m.subject[:m.subject_len] + b"\r\n\r\n"
+    head = b"HMSG " + m.reply[:m.reply_len] + b" " + bytes(HR_PAD)
+    tail = b"%d %d\r\n" % (len(text), len(text)) + text + b"\r\n" + bytes(HR_PAD)
+    memset(&answer, 0, sizeof(msg_t))
+    answer.source = NULL  # it is the server's: echo does not matter
+    answer.subject = m.reply
+    answer.subject_len = m.reply_len
+    answer.tail = tail
+    answer.tail_len = len(tail) - HR_PAD
+    answer.header_len = answer.body_len = <uint32_t> len(text)
+    l.router.out_msgs += deliver(s, head, len(head) - HR_PAD, &answer)
+    return 0
+
+
+cdef int publish(link_t *l, msg_t *m) except -1:
+    """A complete message: verdict, +OK, delivery."""
+    cdef char first = m.subject[0]
+    if l.publish_verdicts != NULL and not verdict(<Verdicts> l.publish_verdicts, m.subject, m.subject_len):
+        if not (<object> l.session).publish_refused(m.subject[:m.subject_len]):
+            return 0
+    if (first == c'_' or first == c'$') and is_reserved_subject(m.subject, m.subject_len):
+        (<object> l.session).publish_refused(m.subject[:m.subject_len])
+        return 0
+    if m.reply_len and (m.reply[0] == c'_' or m.reply[0] == c'$') and is_reserved_reply(m.reply, m.reply_len):
+        (<object> l.session).reply_refused(m.reply[:m.reply_len])
+        return 0
+    if l.flags & LINK_VERBOSE:
+        emit(l, b"+OK\r\n", 5)
+    if route(l.interest, m) == 0 and m.reply_len and l.flags & LINK_NO_RESPONDERS:
+        answer_nobody(l, m)
+    return 0
+
+
+cdef inline bint has_header_size(link_t *l, line_t *line, bint headers, msg_t *m, long long size) noexcept:
+    """Takes the header size of an HPUB line into the message; False when it is bad."""
+    cdef long long header
+    m.header_len = 0
+    if not headers:
+        return True
+    if not l.flags & LINK_HEADERS:
+        return False
+    header = size_of(&line.args[line.count - 2])
+    if header < 0 or header > size:
+        return False
+    m.header_len = <uint32_t> header
+    return True
+
+
+cdef char *publication(link_t *l, char *op, char *args, char *end, size_t *need, bint headers) except NULL:
+    """One PUB or HPUB at `op`; returns what follows it, or `op` when it is incomplete."""
+    cdef line_t line
+    cdef msg_t m
+    cdef long long size
+    cdef uint32_t fixed = 3 if headers else 2   # arguments without a reply
+    if not read_line(l, args, end, &line):
+        return op
+    split(&line)
+    size = size_of(&line.args[line.count - 1]) if fixed <= line.count <= fixed + 1 else -1
+    if size < 0 or not has_header_size(l, &line, headers, &m, size):
+        bad_arguments(l, "HeaderPub" if headers else "Pub", &line)
+        return op
+    if size > l.max_payload:
+        emit(l, b"-ERR 'Maximum Payload Violation'\r\n", 34)
+        doom(l, REASON_MAX_PAYLOAD)
+        return op
+    if end - line.next < size + 2:
+        if (end - line.next > size and line.next[size] != c'\r'):
+            unknown_op(l, line.next, end)
+        need[0] = (line.next - op) + size + 2
+        return op
+    if line.next[size] != c'\r' or line.next[size + 1] != c'\n':
+        unknown_op(l, line.next, end)
+        return op
+    m.source = l
+    m.subject = line.args[0].text
+    m.subject_len = line.args[0].len
+    m.reply = line.args[1].text
+    m.reply_len = line.args[1].len if line.count > fixed else 0
+    m.body = line.next
+    m.body_len = <uint32_t> size
+    m.plain_tail = NULL
+    if headers and m.header_len == 0:
+        # an empty header block: the message is delivered as if it had been a PUB
+        line.args[line.count - 2] = line.args[line.count - 1]
+        line.count -= 1
+        compose_tail(l, &m, &line, line.count - 1)
+    elif is_canonical(&line):
+        m.tail = m.subject + m.subject_len + 1
+        m.tail_len = (line.next + size + 2) - m.tail
+    else:
+        compose_tail(l, &m, &line, line.count - (fixed - 1))
+    l.last_activity = l.router.now
+    l.in_msgs += 1
+    l.in_bytes += size
+    l.router.in_msgs += 1
+    l.router.in_bytes += size
+    if l.flags & (LINK_PEDANTIC | LINK_TRACED):
+        if l.flags & LINK_TRACED:
+            (<object> l.session).trace("HPUB" if headers else "PUB", line.start[:line.end - line.start],
+                                       m.body[:m.body_len])
+        if l.flags & LINK_PEDANTIC and not is_valid_subject(m.subject, m.subject_len, True):
+            emit(l, b"-ERR 'Invalid Publish Subject'\r\n", 32)
+    publish(l, &m)
+    return line.next + size + 2
+
+
+# ---- SUB and UNSUB ------------------------------------------------------------------------------
+
+cdef sub_t *find_sid(link_t *l, const char *sid, uint32_t n, uint32_t hash) noexcept:
+    cdef uint32_t mask = l.sids_cap - 1, i = hash & mask
+    cdef sub_t *s
+    if l.sids == NULL:
+        return NULL
+    while True:
+        s = l.sids[i]
+        if s == NULL or s.hash == hash and s.sid_len == n and memcmp(s.text, sid, n) == 0:
+            return s
+        i = (i + 1) & mask
+
+
+cdef void place_sid(sub_t **table, uint32_t cap, sub_t *s) noexcept:
+    cdef uint32_t i = s.hash & (cap - 1)
+    while table[i] != NULL:
+        i = (i + 1) & (cap - 1)
+    table[i] = s
+
+
+cdef int add_sid(link_t *l, sub_t *s) except -1:
+    cdef uint32_t cap, i
+    cdef sub_t **table
+    if 4 * (l.sids_count + 1) > 3 * l.sids_cap:
+        cap = max(4, 2 * l.sids_cap)
+        table = <sub_t **> take(cap * sizeof(sub_t *))
+        memset(table, 0, cap * sizeof(sub_t *))
+        for i in range(l.sids_cap):
+            if l.sids[i] != NULL:
+                place_sid(table, cap, l.sids[i])
+        give(l.sids)
+        l.sids = table
+        l.sids_cap = cap
+    place_sid(l.sids, l.sids_cap, s)
+    l.sids_count += 1
+    return 0
+
+
+cdef sub_t *new_sub(link_t *l, arg_t *subject, arg_t *queue, arg_t *sid, uint32_t hash) except NULL:
+    cdef uint32_t queue_len = queue.len if queue != NULL else 0
+    cdef sub_t *s = <sub_t *> take(sizeof(sub_t) + sid.len + 1 + subject.len + queue_len + HR_PAD)
+    memset(s, 0, sizeof(sub_t))
+    live.subs += 1
+    s.link = l
+    s.hash = hash
+    s.sid_len = sid.len
+    s.subject_len = subject.len
+    s.queue_len = queue_len
+    memcpy(s.text, sid.text, sid.len)
+    s.text[sid.len] = c' '
+    s.subject = s.text + sid.len + 1
+    memcpy(s.subject, subject.text, subject.len)
+    s.queue = s.subject + subject.len
+    if queue_len:
+        memcpy(s.queue, queue.text, queue_len)
+    return s
+
+
+cdef uint32_t tokens_in(arg_t *subject) noexcept:
+    cdef uint32_t i, n = 1
+    for i in range(subject.len):
+        n += subject.text[i] == c'.'
+    return n
+
+
+cdef int say_too_many_tokens(link_t *l, arg_t *subject) except -1:
+    text = b"-ERR 'Permissions Violation for Subscription to \"%b\", too many tokens'\r\n" % subject.text[:subject.len]
+    emit(l, text, len(text))
+    return 0
+
+
+cdef int subscribe(link_t *l, line_t *line) except -1:
+    cdef arg_t *subject = &line.args[0]
+    cdef arg_t *queue = &line.args[1] if line.count == 3 else NULL
+    cdef arg_t *sid = &line.args[line.count - 1]
+    cdef int allowed = 1
+    cdef uint32_t hash
+    cdef sub_t *s
+    if l.flags & LINK_CHECKS_SUBSCRIBE:
+        allowed = (<object> l.session).subscribe_verdict(
+            subject.text[:subject.len], None if queue == NULL else queue.text[:queue.len])
+        if not allowed:
+            return 0
+    if l.max_subscription_tokens and tokens_in(subject) > l.max_subscription_tokens:
+        return say_too_many_tokens(l, subject)
+    if l.max_subscriptions and l.sids_count >= l.max_subscriptions:
+        emit(l, b"-ERR 'maximum subscriptions exceeded'\r\n", 39)
+        (<object> l.session).subscriptions_exceeded()
+        return 0
+    hash = <uint32_t> hr_hash(sid.text, sid.len, l.interest.seed)
+    if find_sid(l, sid.text, sid.len, hash) == NULL:
+        if not is_valid_subject(subject.text, subject.len, False):
+            emit(l, b"-ERR 'Invalid Subject'\r\n", 24)
+            return 0
+        s = new_sub(l, subject, queue, sid, hash)
+        if allowed == 2:
+            s.flags |= SUB_FILTERED
+        add_sid(l, s)
+        insert(l.interest, s)
+    if l.flags & LINK_VERBOSE:
+        emit(l, b"+OK\r\n", 5)
+    return 0
+
+
+cdef int unsubscribe(link_t *l, line_t *line) except -1:
+    cdef arg_t *sid = &line.args[0]
+    cdef long long limit = size_of(&line.args[1]) if line.count == 2 else 0
+    cdef sub_t *s = find_sid(l, sid.text, sid.len, <uint32_t> hr_hash(sid.text, sid.len, l.interest.seed))
+    if s != NULL:
+        if limit > 0 and <uint64_t> limit > s.delivered:
+            s.limit = limit
+            s.flags |= SUB_LIMITED
+        else:
+            remove_sub(s)
+    if l.flags & LINK_VERBOSE:
+        emit(l, b"+OK\r\n", 5)
+    return 0
+
+
+# ---- everything else ----------------------------------------------------------------------------
+
+cdef int ping(link_t *l) except -1:
+    emit(l, b"PONG\r\n", 6)
+    if l.flags & LINK_PING_INFO:
+        l.flags &= ~<uint32_t> LINK_PING_INFO
+        (<object> l.session).first_ping()
+    return 0
+
+
+cdef bytes trimmed(line_t *line):
+    return line.start[:line.end - line.start].strip(b" \t")
+
+
+cdef int control(link_t *l, op_t op, line_t *line) except -1:
+    """A complete control line without payload."""
+    cdef object session = <object> l.session
+    if op != OP_PONG:
+        l.last_activity = l.router.now
+    if op == OP_PING:
+        ping(l)
+    elif op == OP_PONG:
+        session.pong()
+    elif op == OP_SUB or op == OP_UNSUB:
+        split(line)
+        if op == OP_SUB:
+            if 2 <= line.count <= 3:
+                return subscribe(l, line)
+            return bad_arguments(l, "Sub", line)
+        if 1 <= line.count <= 2:
+            return unsubscribe(l, line)
+        return bad_arguments(l, "Unsub", line)
+    elif op == OP_CONNECT:
+        session.connect(trimmed(line))
+    elif op == OP_INFO:
+        session.peer_info(trimmed(line))
+    elif op == OP_ERR:
+        session.peer_error(trimmed(line))
+        doom(l, REASON_PARSE_ERROR)
+    return 0
+
+
+cdef str name_of(op_t op):
+    return {OP_PUB: "PUB", OP_HPUB: "HPUB", OP_SUB: "SUB", OP_UNSUB: "UNSUB", OP_PING: "PING", OP_PONG: "PONG",
+            OP_CONNECT: "CONNECT", OP_INFO: "INFO", OP_OK: "+OK", OP_ERR: "-ERR"}[op]
+
+
+cdef char *general(link_t *l, char *p, char *end, size_t *need) except NULL:
+    """One op of any kind; returns what follows it, or `p` when it is incomplete or the link is doomed."""
+    cdef uint32_t length = 0
+    cdef op_t op = op_at(p, end, &length)
+    cdef char *args = p + length
+    cdef line_t line
+    if op == OP_PARTIAL:
+        return p
+    if op == OP_UNKNOWN:
+        unknown_op(l, p, end)
+        return p
+    if op == OP_PUB or op == OP_HPUB or op == OP_SUB or op == OP_UNSUB or op == OP_INFO:
+        if args == end:
+            return p
+        if not is_separator(args[0]):
+            unknown_op(l, p, end)
+            return p
+    if op == OP_PUB or op == OP_HPUB:
+        return publication(l, p, args, end, need, op == OP_HPUB)
+    if not read_line(l, args, end, &line):
+        return p
+    if l.flags & LINK_TRACED and op != OP_CONNECT:  # a CONNECT holds secrets: the session traces it itself
+        (<object> l.session).trace(name_of(op), trimmed(&line), None)
+    control(l, op, &line)
+    return line.next
+
+
+cdef char *parse_client(link_t *l, char *p, char *end, size_t *need) except NULL:
+    """Carries out every complete op; returns the first byte that was not used."""
+    cdef char *following
+    while p < end and not l.flags & (LINK_CLOSING | LINK_HELD):
+        if l.flags & LINK_MUST_CONNECT and p[0] != c'C' and p[0] != c'c':
+            (<object> l.session).op_before_connect()
+            if l.flags & LINK_MUST_CONNECT:
+                HR_GUARD(l.flags & LINK_CLOSING)
+                return p
+            continue
+        if end - p > 4 and (p[0] & 0xDF) == c'P' and (p[1] & 0xDF) == c'U' and (p[2] & 0xDF) == c'B' \
+                and is_separator(p[3]):
+            following = publication(l, p, p + 4, end, need, False)
+        else:
+            following = general(l, p, end, need)
+        if following == p:
+            return p
+        p = following
+    return p
+
+
+cdef class ClientLink(Link):
+    """A client connection. Options stand at the protocol's defaults until `configure` is called."""
+
+    def __cinit__(self, *_args, uint32_t max_payload=1 << 20, uint32_t max_control_line=4096,
+                  uint32_t max_subscriptions=0, uint32_t max_subscription_tokens=0, bint must_connect=False):
+        self.c.parse = parse_client
+        self.c.max_payload = max_payload
+        self.c.max_control_line = max_control_line
+        self.c.max_subscriptions = max_subscriptions
+        self.c.max_subscription_tokens = max_subscription_tokens
+        self.c.flags |= LINK_VERBOSE | LINK_PEDANTIC
+        if must_connect:
+            self.c.flags |= LINK_MUST_CONNECT
+
+    def configure(self, *, bint verbose, bint pedantic, bint echo, bint headers, bint no_responders, bint info_on_ping):
+        """The options of a CONNECT that was accepted; authentication is no longer due."""
+        self._set_flag(LINK_VERBOSE, verbose)
+        self._set_flag(LINK_PEDANTIC, pedantic)
+        self._set_flag(LINK_NO_ECHO, not echo)
+        self._set_flag(LINK_HEADERS, headers)
+        self._set_flag(LINK_NO_RESPONDERS, no_responders)
+        self._set_flag(LINK_PING_INFO, info_on_ping)
+        self._set_flag(LINK_MUST_CONNECT, False)
+
+    def adopt(self):
+        """Authentication is no longer due; the options stay as they are."""
+        self._set_flag(LINK_MUST_CONNECT, False)
+
+    def restrict(self, publish_verdicts, deliver_verdicts, bint checks_subscribe, bint tracks_replies):
+        """Installs (or with None removes) the memory of permission answers."""
+        if publish_verdicts is not None and not isinstance(publish_verdicts, Verdicts):
+            raise TypeError("publish_verdicts must be a Verdicts")
+        if deliver_verdicts is not None and not isinstance(deliver_verdicts, Verdicts):
+            raise TypeError("deliver_verdicts must be a Verdicts")
+        self._publish_verdicts = publish_verdicts
+        self._deliver_verdicts = deliver_verdicts
+        self.c.publish_verdicts = NULL if publish_verdicts is None else <PyObject *> publish_verdicts
+        self.c.deliver_verdicts = NULL if deliver_verdicts is None else <PyObject *> deliver_verdicts
+        self._set_flag(LINK_CHECKS_SUBSCRIBE, checks_subscribe)
+        self._set_flag(LINK_TRACKS_REPLIES, tracks_replies)
+
+    @property
+    def max_payload(self):
+        return self.c.max_payload
+
+    @property
+    def echo(self):
+        return not self.c.flags & LINK_NO_ECHO
+
+    @property
+    def has_headers(self):
+        return bool(self.c.flags & LINK_HEADERS)
+
+    def drop_subscriptions(self):
+        """Removes every subscription, as a second CONNECT does."""
+        cdef uint32_t i
+        while self.c.sids_count:
+            for i in range(self.c.sids_cap):
+                if self.c.sids[i] != NULL:
+                    remove_sub(self.c.sids[i])
+                    break
+
+    def subscriptions(self):
+        """[(subject, queue or None, sid, delivered, limit)] in no particular order."""
+        cdef uint32_t i
+        cdef sub_t *s
+        cdef list rows = []
+        for i in range(self.c.sids_cap):
+            s = self.c.sids[i]
+            if s != NULL:
+                rows.append((s.subject[:s.subject_len], s.queue[:s.queue_len] if s.queue_len else None,
+                             s.text[:s.sid_len], s.delivered, s.limit if s.flags & SUB_LIMITED else 0))
+        return rows

@@ -1,0 +1,178 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""One message to everyone its plan names: the loop the whole server is built around.
+
+A frame is three copies into the receiver's outbox: head ("MSG subject "), sid, tail ("[reply] size",
+payload), where the tail is the publisher's own bytes whenever they were in canonical form. Queue
+groups take one member each, from a random start, skipping those that cannot take it.
+
+Source: client protocol specification, sections 6 and 7.
+"""
+
+from libc.stdint cimport uint32_t, uint64_t
+from libc.stdio cimport snprintf
+from libc.string cimport memcpy
+
+from headrace.engine.interest cimport plan_for, remove
+from headrace.engine.link cimport emit, make_room, mark_dirty, stall
+from headrace.engine.memory cimport buf_reserve
+from headrace.engine.structs cimport (
+    DELIVERY_CHECKS, HR_GUARD, LINK_CLOSING, LINK_CONGESTED, LINK_DIRTY, LINK_HEADERS, LINK_NO_ECHO, LINK_TRACED,
+    LINK_TRACKS_REPLIES, SUB_FILTERED, SUB_LIMITED, SUB_REMOVED, buf_t, hr_copy, interest_t, link_t, msg_t, plan_t,
+    router_t, sub_t,
+)
+from headrace.engine.verdicts cimport Verdicts, verdict
+
+
+cdef void remove_sub(sub_t *s) noexcept:
+    """Takes a subscription out of the interest and its link's table; freed at end of tick."""
+    cdef link_t *l = s.link
+    cdef uint32_t mask = l.sids_cap - 1, i = s.hash & mask, j
+    if s.flags & SUB_REMOVED:
+        return
+    remove(s)
+    while l.sids[i] != s:
+        i = (i + 1) & mask
+    j = i
+    while True:  # close the gap: open addressing without tombstones
+        l.sids[i] = NULL
+        while True:
+            j = (j + 1) & mask
+            if l.sids[j] == NULL:
+                l.sids_count -= 1
+                s.flags |= SUB_REMOVED
+                s.next_removed = l.router.removed
+                l.router.removed = s
+                return
+            if ((j - l.sids[j].hash) & mask) >= ((j - i) & mask):
+                break
+        l.sids[i] = l.sids[j]
+        i = j
+
+
+cdef int strip_headers(msg_t *m) except -1:
+    """Composes the tail for receivers that did not ask for headers."""
+    cdef buf_t *b = &m.source.router.stripped
+    cdef uint32_t payload = m.body_len - m.header_len
+    b.start = b.end = 0
+    buf_reserve(b, m.reply_len + payload + 32)
+    if m.reply_len:
+        memcpy(b.data, m.reply, m.reply_len)
+        b.data[m.reply_len] = c' '
+        b.end = m.reply_len + 1
+    b.end += snprintf(b.data + b.end, 16, b"%u\r\n", payload)
+    memcpy(b.data + b.end, m.body + m.header_len, payload + 2)  # the payload's own CRLF too
+    b.end += payload + 2
+    HR_GUARD(b.end <= b.cap)
+    m.plain_tail = b.data
+    m.plain_tail_len = b.end
+    return 0
+
+
+cdef int may_deliver(sub_t *s, msg_t *m, const char *head, size_t head_len) except -1:
+    """The second look at a delivery whose flags ask for one."""
+    cdef link_t *l = s.link
+    if s.flags & SUB_REMOVED or l.flags & LINK_CLOSING:
+        return 0
+    if l.flags & LINK_NO_ECHO and m.source == l:
+        return 0
+    if s.flags & SUB_FILTERED and not allows(s, m):
+        return 0
+    if l.flags & LINK_CONGESTED:
+        if l.router.drops_when_congested:
+            return 0
+        stall(m.source, l)
+    if l.flags & LINK_TRACKS_REPLIES and m.reply_len:
+        (<object> l.session).note_reply(m.reply[:m.reply_len])
+    if l.flags & LINK_TRACED:
+        (<object> l.session).trace_delivery(head[5:head_len - 1], s.text[:s.sid_len], m.reply[:m.reply_len],
+                                            m.header_len if l.flags & LINK_HEADERS else 0, m.body_len)
+    return 1
+
+
+cdef int allows(sub_t *s, msg_t *m) except -1:
+    """Whether a deny rule leaves this message to this subscription ("subject" or "subject queue")."""
+    cdef bytes key
+    if s.link.deliver_verdicts == NULL:
+        return 1
+    key = m.subject[:m.subject_len]
+    if s.queue_len:
+        key += b" " + s.queue[:s.queue_len]
+    return verdict(<Verdicts> s.link.deliver_verdicts, key, <uint32_t> len(key))
+
+
+cdef int deliver(sub_t *s, const char *head, size_t head_len, msg_t *m) except -1:
+    """1 when the frame is in the receiver's outbox. `head` is "HMSG subject "."""
+    cdef link_t *l = s.link
+    cdef buf_t *out = &l.out
+    cdef const char *tail = m.tail
+    cdef size_t tail_len = m.tail_len, sid_len = s.sid_len + 1, n
+    cdef uint32_t size = m.body_len
+    cdef char *at
+    if (s.flags | l.flags) & DELIVERY_CHECKS and not may_deliver(s, m, head, head_len):
+        return 0
+    if m.header_len == 0:
+        head += 1
+        head_len -= 1
+    elif not l.flags & LINK_HEADERS:
+        if m.plain_tail == NULL:
+            strip_headers(m)
+        head += 1
+        head_len -= 1
+        tail = m.plain_tail
+        tail_len = m.plain_tail_len
+        size -= m.header_len
+    n = head_len + sid_len + tail_len
+    if out.cap - out.end >= n:
+        at = out.data + out.end
+    else:
+        at = make_room(l, n)
+        if at == NULL:
+            return 0
+    hr_copy(at, head, head_len)
+    hr_copy(at + head_len, s.text, sid_len)
+    hr_copy(at + head_len + sid_len, tail, tail_len)
+    out.end += n
+    HR_GUARD(out.end <= out.cap)
+    if not l.flags & LINK_DIRTY:
+        mark_dirty(l)
+    l.out_msgs += 1
+    l.out_bytes += size
+    l.router.out_bytes += size
+    s.delivered += 1
+    if s.flags & SUB_LIMITED and s.delivered >= s.limit:
+        remove_sub(s)
+    return 1
+
+
+cdef inline uint64_t next_random(router_t *r) noexcept:
+    r.random ^= r.random << 13
+    r.random ^= r.random >> 7
+    r.random ^= r.random << 17
+    return r.random
+
+
+cdef int route(interest_t *it, msg_t *m) except -1:
+    """Delivers to every plain subscription and one member of each queue group; returns how many got it."""
+    cdef plan_t *plan = plan_for(it, m.subject, m.subject_len)
+    cdef const char *head = plan.head
+    cdef size_t head_len = plan.head_len
+    cdef uint32_t i, j, k, start = 0, count
+    cdef int delivered = 0
+    if it.mapper != NULL:  # from here on the message has the subject it is delivered as
+        m.subject = plan.head + 5
+        m.subject_len = plan.head_len - 6
+    for i in range(plan.plain_count):
+        delivered += deliver(plan.plain[i], head, head_len, m)
+    for i in range(plan.group_count):
+        count = plan.group_ends[i] - start
+        k = <uint32_t> (next_random(m.source.router) % count)
+        for j in range(count):
+            if deliver(plan.members[start + k], head, head_len, m):
+                delivered += 1
+                break
+            k += 1
+            if k == count:
+                k = 0
+        start = plan.group_ends[i]
+    m.source.router.out_msgs += delivered
+    return delivered

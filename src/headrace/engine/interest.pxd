@@ -1,0 +1,14 @@
+"""Interest of one account: the subject trie and the plan cache over it."""
+
+from libc.stdint cimport uint32_t, uint64_t
+
+from headrace.engine.structs cimport interest_t, plan_t, sub_t
+
+cdef class Interest:
+    cdef interest_t c
+    cdef object _mapper
+
+cdef plan_t *plan_for(interest_t *it, const char *subject, uint32_t n) except NULL
+cdef int insert(interest_t *it, sub_t *sub) except -1
+cdef void remove(sub_t *sub) noexcept
+cdef sub_t *find_plain(interest_t *it, const char *subject, uint32_t n, void *link) except? NULL

@@ -1,0 +1,40 @@
+"""One connection's buffers, and the router that ties connections together within a tick."""
+
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+
+from headrace.engine.structs cimport buf_t, link_t, router_t, sub_t
+
+cdef enum:
+    READ_SIZE = 65536        # performance.md rule 1: smaller is slower, larger falls out of L2
+    DIRECT_FRAME = 32768     # an incomplete frame larger than this is received into its own buffer
+    FLUSH_MARK = 65536       # rule 2: flush early from here on
+    FIRST_OUTBOX = 1024
+    IDLE_OUTBOX = 131072     # an empty outbox larger than this gives its memory back
+
+cdef class Router:
+    cdef router_t c
+
+cdef class Link:
+    cdef link_t c
+    cdef readonly Router router
+    cdef readonly object session
+    cdef object _interest
+    cdef object _publish_verdicts
+    cdef object _deliver_verdicts
+    cdef object _write
+    cdef bint _is_detached
+    cdef _release(self)
+    cdef _set_flag(self, uint32_t flag, bint on)
+
+cdef void doom(link_t *l, uint32_t reason) noexcept
+cdef void mark_dirty(link_t *l) noexcept
+cdef char *make_room(link_t *l, size_t n) noexcept
+cdef int emit(link_t *l, const char *data, size_t n) noexcept
+cdef void after_write(link_t *l, size_t n, bint blocked) noexcept
+cdef void stall(link_t *publisher, link_t *receiver) noexcept
+cdef void space(link_t *l, char **data, size_t *n) except *
+cdef int received(link_t *l, size_t n) except -1
+cdef int reparse(link_t *l) except -1
+cdef void flush_dirty(router_t *r) noexcept
+cdef void sweep(router_t *r) noexcept
+cdef int release_stalled_of(link_t *l) noexcept

@@ -1,0 +1,563 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""One connection's buffers, and the router that ties connections together within a tick.
+
+A transport asks `space` where to put bytes, reports them with `received`, and takes frames from the
+outbox. A router holds what connections share: the read buffer, the list of outboxes to flush, the
+list of connections to close, the figures. Sockets, clocks and the meaning of any byte live elsewhere.
+
+The life of an incomplete frame: bytes that the parser could not use are kept in `carry`. They are
+put in front of the next read, except when the frame is known to be large: then `carry` gets the
+frame's size and the rest is received straight into it.
+"""
+
+import os
+from time import monotonic_ns
+
+cimport cython
+from cpython.buffer cimport PyBUF_WRITE
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.memoryview cimport PyMemoryView_FromMemory
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_DECREF, Py_INCREF
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memmove, memset
+
+from headrace.engine.interest cimport Interest, remove
+from headrace.engine.memory cimport buf_free, buf_grow, buf_reserve, give, live, take
+from headrace.engine.structs cimport (
+    HR_GUARD, HR_PAD, LINK_BLOCKED, LINK_CLOSING, LINK_CONGESTED, LINK_DIRTY, LINK_DOOMED, LINK_HELD,
+    LINK_STALLED, LINK_TRACED, REASON_SLOW_PENDING, SUB_REMOVED, buf_t, link_t, router_t, sub_t,
+)
+
+cdef enum:
+    STALL_NS = 10_000_000    # the longest one read of a publisher waits for a receiver
+
+
+# ---- the router's lists -------------------------------------------------------------------------
+
+cdef void mark_dirty(link_t *l) noexcept:
+    if not l.flags & LINK_DIRTY:
+        l.flags |= LINK_DIRTY
+        l.next_dirty = l.router.dirty
+        l.router.dirty = l
+
+
+cdef void doom(link_t *l, uint32_t reason) noexcept:
+    """Asks for a connection to be closed at the end of this tick; the first reason stays."""
+    if l.flags & LINK_DOOMED:
+        return
+    l.flags |= LINK_DOOMED | LINK_CLOSING
+    l.reason = reason
+    if l.router != NULL:
+        l.next_doomed = l.router.doomed
+        l.router.doomed = l
+
+
+cdef void flush_dirty(router_t *r) noexcept:
+    """Hands every non-empty outbox to its transport."""
+    cdef link_t *l = r.dirty
+    cdef link_t *following
+    r.dirty = NULL
+    while l != NULL:
+        following = l.next_dirty
+        l.next_dirty = NULL
+        l.flags &= ~<uint32_t> LINK_DIRTY
+        if l.flush != NULL and l.out.end > l.out.start:
+            l.flush(l)
+        l = following
+
+
+cdef void sweep(router_t *r) noexcept:
+    """Frees subscriptions that were removed in this tick: no plan in use names them any more."""
+    cdef sub_t *s = r.removed
+    cdef sub_t *following
+    r.removed = NULL
+    while s != NULL:
+        following = s.next_removed
+        give(s)
+        live.subs -= 1
+        s = following
+
+
+# ---- outbox -------------------------------------------------------------------------------------
+
+cdef char *make_room(link_t *l, size_t n) noexcept:
+    """Where n more bytes (and HR_PAD) may be written; NULL when the receiver is a slow consumer.
+
+    Called when the outbox has no room left: flush early, else grow, never past max_pending.
+    """
+    cdef buf_t *out = &l.out
+    cdef size_t pending = out.end - out.start
+    cdef size_t wanted
+    if pending >= FLUSH_MARK and l.flush != NULL and not l.flags & LINK_BLOCKED:
+        l.flush(l)
+        if l.flags & LINK_CLOSING:
+            return NULL
+        pending = out.end - out.start
+    if pending + n > l.router.max_pending:
+        l.router.slow_consumers += 1
+        doom(l, REASON_SLOW_PENDING)
+        return NULL
+    if out.cap - pending >= n and (out.start > out.cap >> 1 or pending == 0):
+        memmove(out.data, out.data + out.start, pending)
+        out.start = 0
+        out.end = pending
+    elif out.cap - out.end < n:
+        wanted = max(max(FIRST_OUTBOX, 2 * out.cap), pending + n)
+        wanted = min(wanted, max(l.router.max_pending, pending + n))
+        try:
+            buf_grow(out, wanted)
+        except MemoryError:
+            doom(l, REASON_SLOW_PENDING)
+            return NULL
+    if pending + n > l.router.congestion_mark:
+        l.flags |= LINK_CONGESTED
+    HR_GUARD(out.end + n <= out.cap)
+    return out.data + out.end
+
+
+cdef int emit(link_t *l, const char *data, size_t n) noexcept:
+    """Appends control bytes to the outbox; returns 0 when the connection is closing or too slow."""
+    cdef char *at
+    if l.flags & LINK_CLOSING:
+        return 0
+    at = l.out.data + l.out.end if l.out.cap - l.out.end >= n else make_room(l, n)
+    if at == NULL:
+        return 0
+    memcpy(at, data, n)
+    l.out.end += n
+    mark_dirty(l)
+    return 1
+
+
+cdef void after_write(link_t *l, size_t n, bint blocked) noexcept:
+    """The transport's report on one write: n bytes left the outbox, and whether it wants no more now."""
+    cdef buf_t *out = &l.out
+    cdef size_t pending
+    HR_GUARD(n <= out.end - out.start)
+    out.start += n
+    l.written += n
+    l.last_written = l.router.now
+    pending = out.end - out.start
+    if blocked:
+        if not l.flags & LINK_BLOCKED or l.written >= l.blocked_target:
+            l.blocked_since = l.router.now
+            l.blocked_target = l.written + pending
+            if not l.flags & LINK_BLOCKED:
+                l.router.blocked += 1
+        l.flags |= LINK_BLOCKED
+        if pending > l.router.congestion_mark:
+            l.flags |= LINK_CONGESTED
+    elif l.flags & LINK_BLOCKED:
+        l.flags &= ~<uint32_t> LINK_BLOCKED
+        l.router.blocked -= 1
+    if pending == 0:
+        out.start = out.end = 0
+        if out.cap > IDLE_OUTBOX:
+            buf_free(out)
+    if l.flags & LINK_CONGESTED and pending <= l.router.congestion_mark >> 1:
+        l.flags &= ~<uint32_t> LINK_CONGESTED
+
+
+# ---- back-pressure ------------------------------------------------------------------------------
+
+cdef void stall(link_t *publisher, link_t *receiver) noexcept:
+    """The publisher is not read any more until the receiver has drained, or STALL_NS have passed."""
+    if publisher == NULL or publisher.flags & LINK_STALLED:
+        return
+    publisher.flags |= LINK_STALLED
+    Py_INCREF(<object> receiver.owner)  # it may be closed before this publisher looks at it again
+    publisher.stalled_on = receiver
+    publisher.stalled_until = publisher.router.now + STALL_NS
+    publisher.stalls += 1
+    publisher.router.stalls += 1
+    publisher.router.stalled += 1
+
+
+cdef void unstall(link_t *publisher) noexcept:
+    cdef link_t *receiver = publisher.stalled_on
+    publisher.flags &= ~<uint32_t> LINK_STALLED
+    publisher.stalled_on = NULL
+    publisher.router.stalled -= 1
+    Py_DECREF(<object> receiver.owner)
+
+
+cdef int release_stalled_of(link_t *l) noexcept:
+    """Whether a stalled publisher may be read again now (it then is no longer stalled)."""
+    if not l.flags & LINK_STALLED:
+        return 1
+    if (l.stalled_on.flags & LINK_CONGESTED and not l.stalled_on.flags & LINK_CLOSING
+            and l.router.now < l.stalled_until):
+        return 0
+    unstall(l)
+    return 1
+
+
+# ---- receiving ----------------------------------------------------------------------------------
+
+cdef void space(link_t *l, char **data, size_t *n) except *:
+    """Where the transport puts the next bytes of this connection, and how many fit."""
+    cdef size_t have = l.carry.end - l.carry.start
+    if l.carry_direct:
+        data[0] = l.carry.data + l.carry.end
+        n[0] = l.carry.cap - l.carry.end
+        return
+    HR_GUARD(have <= DIRECT_FRAME)
+    if have:
+        memcpy(l.router.read_buffer, l.carry.data + l.carry.start, have)
+    data[0] = l.router.read_buffer + have
+    n[0] = READ_SIZE
+
+
+cdef int keep_rest(link_t *l, char *at, size_t n) except -1:
+    """Stores the n bytes that the parser left, which may lie inside `carry` itself."""
+    cdef size_t size
+    if n == 0:
+        l.carry.start = l.carry.end = 0
+        if l.carry.cap > DIRECT_FRAME or l.carry_direct:
+            buf_free(&l.carry)
+        l.carry_direct = False
+        l.need = 0
+        return 0
+    if n <= DIRECT_FRAME and l.need <= DIRECT_FRAME and not l.flags & LINK_HELD:
+        if l.carry_direct:
+            memcpy(l.router.read_buffer, at, n)
+            at = l.router.read_buffer
+            buf_free(&l.carry)
+            l.carry_direct = False
+        if l.carry.cap < n:
+            buf_free(&l.carry)
+            buf_grow(&l.carry, max(n, <size_t> 256))
+        memmove(l.carry.data, at, n)
+        l.carry.start = 0
+        l.carry.end = n
+        return 0
+    size = max(l.need, 2 * n + DIRECT_FRAME)
+    if l.carry_direct:
+        l.carry.start = at - l.carry.data
+        if l.carry.start == 0 and l.carry.cap > n and l.carry.cap >= l.need:
+            return 0
+        buf_grow(&l.carry, size)
+        return 0
+    buf_free(&l.carry)
+    buf_grow(&l.carry, size)
+    memcpy(l.carry.data, at, n)
+    l.carry.end = n
+    l.carry_direct = True
+    return 0
+
+
+cdef int parse(link_t *l, char *start, char *end) except -1:
+    cdef char *rest
+    l.need = 0
+    rest = start if l.flags & LINK_HELD else l.parse(l, start, end, &l.need)
+    HR_GUARD(rest >= start and rest <= end)
+    if l.flags & LINK_CLOSING:
+        buf_free(&l.carry)
+        l.carry_direct = False
+        l.need = 0
+        return 0
+    return keep_rest(l, rest, end - rest)
+
+
+cdef int received(link_t *l, size_t n) except -1:
+    """The transport has put n bytes where `space` said."""
+    cdef size_t have = l.carry.end - l.carry.start
+    if l.flags & LINK_CLOSING:
+        return 0
+    if l.carry_direct:
+        HR_GUARD(l.carry.end + n <= l.carry.cap)
+        l.carry.end += n
+        have += n
+        if have < l.need:
+            return 0
+        return parse(l, l.carry.data + l.carry.start, l.carry.data + l.carry.end)
+    HR_GUARD(n <= READ_SIZE)
+    return parse(l, l.router.read_buffer, l.router.read_buffer + have + n)
+
+
+cdef int reparse(link_t *l) except -1:
+    """Goes on with bytes that were left while the connection was held."""
+    if l.carry_direct:
+        return parse(l, l.carry.data + l.carry.start, l.carry.data + l.carry.end)
+    return received(l, 0)
+
+
+cdef void flush_by_python(link_t *l) noexcept:
+    cdef Link link = <Link> l.owner
+    try:
+        link._write()
+    except Exception as error:
+        link.session.failed(error)
+
+
+cdef class Router:
+    """What the connections of one event loop share.
+
+    `max_pending` is in bytes; `now` is monotonic ns, set by transports once per tick.
+    """
+
+    def __cinit__(self, *, max_pending=64 << 20, congestion_mark=2 << 20, drops_when_congested=False):
+        memset(&self.c, 0, sizeof(router_t))
+        self.c.read_buffer = <char *> take(READ_SIZE + DIRECT_FRAME + HR_PAD)
+        memset(self.c.read_buffer, 0, READ_SIZE + DIRECT_FRAME + HR_PAD)
+        self.c.random = int.from_bytes(os.urandom(8), "little") | 1
+        self.c.max_pending = max_pending
+        self.c.drops_when_congested = drops_when_congested
+        self.c.congestion_mark = max_pending // 4 * 3 if drops_when_congested else min(congestion_mark, max_pending // 2)
+
+    def __dealloc__(self):
+        sweep(&self.c)
+        give(self.c.read_buffer)
+        buf_free(&self.c.scratch)
+        buf_free(&self.c.stripped)
+
+    @property
+    def now(self):
+        """The time of this tick, monotonic ns."""
+        return self.c.now
+
+    @now.setter
+    def now(self, int64_t value):
+        self.c.now = value
+
+    def touch(self):
+        """Takes the time now; transports written in Python begin their tick with it."""
+        self.c.now = monotonic_ns()
+
+    @property
+    def has_doomed(self):
+        return self.c.doomed != NULL
+
+    @property
+    def stalled(self):
+        """How many publishers wait for a receiver to drain."""
+        return self.c.stalled
+
+    @property
+    def blocked(self):
+        """How many connections have a write that has not finished."""
+        return self.c.blocked
+
+    def end_tick(self):
+        """Flushes outboxes, frees what was removed, returns the links that must be closed now."""
+        cdef list closing = []
+        cdef link_t *l
+        flush_dirty(&self.c)
+        sweep(&self.c)
+        while self.c.doomed != NULL:
+            l = self.c.doomed
+            self.c.doomed = l.next_doomed
+            l.next_doomed = NULL
+            closing.append(<object> l.owner)
+        return closing
+
+    def statistics(self):
+        """Totals since start; messages and bytes are payload, as /varz counts them."""
+        return {
+            "in_msgs": self.c.in_msgs,
+            "out_msgs": self.c.out_msgs,
+            "in_bytes": self.c.in_bytes,
+            "out_bytes": self.c.out_bytes,
+            "slow_consumers": self.c.slow_consumers,
+            "stalls": self.c.stalls,
+        }
+
+
+@cython.no_gc_clear  # its subscriptions must leave the interest before that goes
+cdef class Link:
+    """One connection as the engine sees it. Subclasses bring the parser of their wire.
+
+    `session` is the Python object that decides; which methods the engine calls on it is said by the
+    subclass. A closed link must be `detach`ed, which drops its subscriptions and memory.
+    """
+
+    def __cinit__(self, Router router not None, session, *_args, **_kwargs):
+        memset(&self.c, 0, sizeof(link_t))
+        self.router = router
+        self.session = session
+        self.c.router = &router.c
+        self.c.owner = <PyObject *> self
+        self.c.session = <PyObject *> session
+        self.c.last_activity = router.c.now
+        live.links += 1
+
+    def __dealloc__(self):
+        self._release()
+        live.links -= 1
+
+    cdef _release(self):
+        cdef uint32_t i
+        cdef link_t *l = &self.c
+        for i in range(l.sids_cap):
+            if l.sids[i] != NULL:
+                remove(l.sids[i])
+                l.sids[i].flags |= SUB_REMOVED
+                l.sids[i].next_removed = l.router.removed
+                l.router.removed = l.sids[i]
+        give(l.sids)
+        l.sids = NULL
+        l.sids_cap = l.sids_count = 0
+        buf_free(&l.out)
+        buf_free(&l.carry)
+        l.carry_direct = False
+
+    def detach(self):
+        """Ends the link: no delivery, no read, nothing kept. Safe to call more than once."""
+        cdef link_t *l = &self.c
+        cdef link_t **at
+        l.flags |= LINK_CLOSING
+        if l.flags & LINK_STALLED:
+            unstall(l)
+        if l.flags & LINK_DIRTY:
+            at = &l.router.dirty
+            while at[0] != l:
+                at = &at[0].next_dirty
+            at[0] = l.next_dirty
+            l.flags &= ~<uint32_t> LINK_DIRTY
+        if l.flags & LINK_BLOCKED:
+            l.flags &= ~<uint32_t> LINK_BLOCKED
+            l.router.blocked -= 1
+        l.flush = NULL
+        self._write = None
+        self._is_detached = True
+        self._release()
+
+    def doom(self, uint32_t reason):
+        """Asks for the close of this connection at the end of the tick."""
+        doom(&self.c, reason)
+
+    def send(self, bytes data not None):
+        """Appends control bytes to the outbox; False when the connection is closing."""
+        return emit(&self.c, data, len(data)) == 1
+
+    def buffer(self):
+        """A writable view of where the next bytes go (for transports written in Python)."""
+        cdef char *data
+        cdef size_t n
+        space(&self.c, &data, &n)
+        return PyMemoryView_FromMemory(data, n, PyBUF_WRITE)
+
+    def received(self, size_t n):
+        """n bytes were put into the last `buffer()`."""
+        received(&self.c, n)
+
+    def feed(self, bytes data not None):
+        """Takes in a chunk of any size: what `buffer` and `received` do, for tests and tools."""
+        cdef const char *at = data
+        cdef size_t left = len(data), n
+        cdef char *room
+        while left and not self.c.flags & LINK_CLOSING:
+            space(&self.c, &room, &n)
+            n = min(n, left)
+            memcpy(room, at, n)
+            received(&self.c, n)
+            at += n
+            left -= n
+
+    def hold(self):
+        """Parse nothing more until `release`."""
+        self.c.flags |= LINK_HELD
+
+    def release(self):
+        """Parse on, beginning with what was received while held."""
+        self.c.flags &= ~<uint32_t> LINK_HELD
+        if self.c.carry.end > self.c.carry.start:
+            reparse(&self.c)
+
+    def take(self, size_t limit=1 << 62):
+        """Up to `limit` bytes off the outbox."""
+        cdef size_t n = min(limit, self.c.out.end - self.c.out.start)
+        data = PyBytes_FromStringAndSize(self.c.out.data + self.c.out.start, n)
+        after_write(&self.c, n, self.c.out.end - self.c.out.start > n)
+        return data
+
+    def release_if_drained(self):
+        """Whether a stalled publisher may be read again."""
+        return bool(release_stalled_of(&self.c))
+
+    def use_writer(self, write):
+        """`write()` is called at the end of a tick (or earlier) when the outbox has something to take."""
+        self._write = write
+        self.c.flush = flush_by_python
+
+    def report_blocked(self):
+        """The transport takes nothing now."""
+        after_write(&self.c, 0, True)
+
+    def discard(self):
+        """Empties the outbox: nobody will read it."""
+        after_write(&self.c, self.c.out.end - self.c.out.start, False)
+
+    cdef _set_flag(self, uint32_t flag, bint on):
+        if on:
+            self.c.flags |= flag
+        else:
+            self.c.flags &= ~flag
+
+    @property
+    def pending(self):
+        return self.c.out.end - self.c.out.start
+
+    @property
+    def is_closing(self):
+        return bool(self.c.flags & LINK_CLOSING)
+
+    @property
+    def is_detached(self):
+        return self._is_detached
+
+    @property
+    def is_held(self):
+        return bool(self.c.flags & LINK_HELD)
+
+    @property
+    def is_stalled(self):
+        return bool(self.c.flags & LINK_STALLED)
+
+    @property
+    def reason(self):
+        return self.c.reason
+
+    @property
+    def last_activity(self):
+        """Monotonic ns of the last op received, PONG excepted."""
+        return self.c.last_activity
+
+    @property
+    def last_written(self):
+        """Monotonic ns of the last write to the peer."""
+        return self.c.last_written
+
+    @property
+    def blocked_since(self):
+        """Monotonic ns since when a write has not finished, or None."""
+        return self.c.blocked_since if self.c.flags & LINK_BLOCKED else None
+
+    @property
+    def counters(self):
+        """(in_msgs, in_bytes, out_msgs, out_bytes, stalls)"""
+        return self.c.in_msgs, self.c.in_bytes, self.c.out_msgs, self.c.out_bytes, self.c.stalls
+
+    @property
+    def subscriptions_count(self):
+        return self.c.sids_count
+
+    @property
+    def interest(self):
+        return self._interest
+
+    @interest.setter
+    def interest(self, Interest value not None):
+        if self.c.sids_count:
+            raise ValueError("a link with subscriptions cannot change its account")
+        self._interest = value
+        self.c.interest = &value.c
+
+    @property
+    def traced(self):
+        return bool(self.c.flags & LINK_TRACED)
+
+    @traced.setter
+    def traced(self, bint on):
+        self._set_flag(LINK_TRACED, on)

@@ -1,0 +1,306 @@
+"""The engine's C structures: who owns what, and for how long.
+
+    link_t  one connection. Embedded in a Python object (Link), which owns it.
+      |       sids: hash table sid -> sub_t
+      v
+    sub_t   one subscription, owned by its link, hanging in one trie node
+      |
+      v
+    node_t  one token of the subject trie:  literal children (hash table), `*` child, `>` child
+                                            plain subscriptions, queue groups (linked list)
+    plan_t  the answer for one subject: which subscriptions get a message. Holds borrowed sub_t
+            pointers and is only followed while its stamp is current; removing a subscription
+            makes every plan that may name it stale *before* the sub_t is freed at end of tick.
+
+Nothing here is followed across ticks without a generation check. All memory comes from `memory.pxd`.
+"""
+
+from cpython.object cimport PyObject
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+
+cdef extern from *:
+    """
+    #include <stdint.h>
+    #include <stdio.h>
+    #include <stdlib.h>
+    #include <string.h>
+
+    /* Sources and destinations of hr_copy have this many spare bytes, so short copies go by 16. */
+    #define HR_PAD 32
+
+    #ifdef HEADRACE_ENGINE_DEBUG
+    #define HR_GUARD(c) do { if (!(c)) { fprintf(stderr, "engine guard failed: %s (%s:%d)\\n", \
+        #c, __FILE__, __LINE__); abort(); } } while (0)
+    #else
+    #define HR_GUARD(c) do { } while (0)
+    #endif
+
+    /* Copies n bytes; may read and write up to 15 bytes past n. */
+    static inline void hr_copy(char *d, const char *s, size_t n) {
+        if (n > 128) { memcpy(d, s, n); return; }
+        size_t i = 0;
+        do { memcpy(d + i, s + i, 16); i += 16; } while (i < n);
+    }
+
+    static inline uint64_t hr_mix(uint64_t a, uint64_t b) {
+        __uint128_t r = (__uint128_t)a * b;
+        return (uint64_t)r ^ (uint64_t)(r >> 64);
+    }
+
+    /* Seeded hash of short keys: eight bytes at a time, never reading past n. */
+    static inline uint64_t hr_hash(const char *s, size_t n, uint64_t seed) {
+        uint64_t h = seed ^ (n * 0x9E3779B97F4A7C15ull), a = 0, b = 0;
+        const char *e = s + n;
+        while ((size_t)(e - s) > 16) {
+            memcpy(&a, s, 8); memcpy(&b, s + 8, 8); s += 16;
+            h = hr_mix(a ^ 0xA0761D6478BD642Full, b ^ h);
+        }
+        n = (size_t)(e - s);
+        if (n >= 8) { memcpy(&a, s, 8); memcpy(&b, e - 8, 8); }
+        else if (n >= 4) { uint32_t x, y; memcpy(&x, s, 4); memcpy(&y, e - 4, 4); a = x; b = y; }
+        else if (n) { a = ((uint64_t)(uint8_t)s[0] << 16) | ((uint64_t)(uint8_t)s[n >> 1] << 8)
+                          | (uint8_t)s[n - 1]; b = 0; }
+        else { a = 0; b = 0; }
+        return hr_mix(a ^ 0xE7037ED1A0B428DBull, b ^ h);
+    }
+    """
+    size_t HR_PAD
+    void HR_GUARD(bint condition) noexcept nogil
+    void hr_copy(char *destination, const char *source, size_t n) noexcept nogil
+    uint64_t hr_hash(const char *source, size_t n, uint64_t seed) noexcept nogil
+
+
+cdef enum link_flag:
+    # State and options of a connection. Bits of link_flag and sub_flag never overlap, so that one OR of
+    # both words against DELIVERY_CHECKS decides whether a delivery needs a second look.
+    LINK_CLOSING = 1 << 0        # nothing more is read from it or delivered to it
+    LINK_CONGESTED = 1 << 1      # its outbox is past the congestion mark: publishers to it wait
+    LINK_TRACKS_REPLIES = 1 << 2 # allow_responses: every delivered reply subject is noted
+    LINK_NO_ECHO = 1 << 3
+    LINK_HEADERS = 1 << 4
+    LINK_VERBOSE = 1 << 5
+    LINK_PEDANTIC = 1 << 6
+    LINK_NO_RESPONDERS = 1 << 7
+    LINK_MUST_CONNECT = 1 << 8   # authentication is due: any op but CONNECT is a violation
+    LINK_PING_INFO = 1 << 9      # the next PING is followed by an INFO
+    LINK_HELD = 1 << 10          # CONNECT is being checked elsewhere: parse nothing until released
+    LINK_STALLED = 1 << 11       # as a publisher: not read until the receiver drains
+    LINK_DIRTY = 1 << 12         # in the router's list of outboxes to flush
+    LINK_DOOMED = 1 << 13        # in the router's list of connections to close
+    LINK_TRACED = 1 << 14        # every op is reported to the session
+    LINK_BLOCKED = 1 << 15       # the socket took less than offered
+    LINK_CHECKS_SUBSCRIBE = 1 << 16  # the session is asked about each SUB
+
+cdef enum sub_flag:
+    SUB_REMOVED = 1 << 24
+    SUB_FILTERED = 1 << 25       # wider than a deny rule: each delivery is checked
+    SUB_LIMITED = 1 << 26        # auto-unsubscribe is set
+
+cdef enum:
+    DELIVERY_CHECKS = (LINK_CLOSING | LINK_CONGESTED | LINK_TRACKS_REPLIES | LINK_NO_ECHO | LINK_TRACED
+                       | SUB_REMOVED | SUB_FILTERED)
+
+cdef enum reason_t:
+    # Mirrors reasons.CloseReason.
+    REASON_NONE = 0
+    REASON_CLIENT_CLOSED = 1
+    REASON_AUTHENTICATION_VIOLATION = 3
+    REASON_SLOW_PENDING = 5
+    REASON_SLOW_DEADLINE = 6
+    REASON_WRITE_ERROR = 7
+    REASON_READ_ERROR = 8
+    REASON_PARSE_ERROR = 9
+    REASON_PROTOCOL_VIOLATION = 11
+    REASON_MAX_PAYLOAD = 16
+    REASON_MAX_CONTROL_LINE = 17
+    REASON_INTERNAL_ERROR = 100
+
+
+cdef struct buf_t:
+    # data[start:end] is content; cap counts usable bytes, HR_PAD more are allocated.
+    char *data
+    size_t start
+    size_t end
+    size_t cap
+
+cdef struct group_t:
+    # One queue group in one trie node.
+    group_t *next
+    sub_t **members
+    uint32_t count
+    uint32_t cap
+    uint32_t name_len
+    char name[1]
+
+cdef struct node_t:
+    node_t *parent
+    node_t **children            # open addressing, power of two, NULL until the first literal child
+    uint32_t children_cap
+    uint32_t children_count
+    node_t *star                 # `*`
+    node_t *rest                 # `>`
+    sub_t **plain
+    uint32_t plain_count
+    uint32_t plain_cap
+    group_t *groups
+    uint32_t hash
+    uint32_t token_len
+    char token[1]
+
+cdef struct sub_t:
+    link_t *link
+    node_t *node
+    group_t *group               # NULL: a plain subscription
+    interest_t *interest
+    uint64_t delivered
+    uint64_t limit               # auto-unsubscribe at this many delivered; 0: none
+    uint32_t flags
+    uint32_t index               # place in node.plain or group.members
+    sub_t *next_removed
+    uint32_t hash                # of the sid
+    uint32_t subject_len
+    uint32_t queue_len
+    uint32_t sid_len             # without the space that follows it in `text`
+    char *subject
+    char *queue
+    char text[1]                 # "sid " subject queue, then HR_PAD spare bytes
+
+cdef struct plan_t:
+    uint64_t stamp
+    uint32_t bucket
+    uint32_t subject_len         # of the subject looked up
+    uint32_t plain_count
+    uint32_t group_count
+    uint32_t pointers            # plain + members, for the cache's bound
+    uint32_t head_len            # of "HMSG <subject to deliver as> "
+    sub_t **plain
+    sub_t **members
+    uint32_t *group_ends         # group i is members[group_ends[i-1]:group_ends[i]]
+    char *subject
+    char *head
+
+cdef struct slot_t:
+    uint64_t hash                # of the cached plan's subject
+    uint64_t missed              # hash of the last subject that missed here
+    plan_t *plan
+
+cdef struct token_t:
+    const char *text
+    uint32_t len
+    uint32_t hash
+
+cdef struct visit_t:
+    node_t *node
+    uint32_t depth
+
+cdef struct interest_t:
+    # All subscriptions of one account.
+    node_t root
+    uint64_t seed
+    uint64_t generation
+    uint64_t buckets[256]        # generation by hash of the first token
+    slot_t *slots
+    uint32_t slot_mask
+    uint32_t conflicts
+    uint64_t pointers
+    PyObject *mapper             # borrowed from the Interest that owns this
+    # scratch of one match
+    token_t *tokens
+    uint32_t tokens_cap
+    visit_t *stack
+    uint32_t stack_cap
+    sub_t **found
+    uint32_t found_count
+    uint32_t found_cap
+    group_t **found_groups
+    uint32_t found_groups_count
+    uint32_t found_groups_cap
+    plan_t scratch
+    buf_t scratch_text
+    uint32_t *scratch_ends
+    uint32_t scratch_ends_cap
+    # figures for /subsz
+    uint64_t subscriptions
+    uint64_t inserts
+    uint64_t removes
+    uint64_t lookups
+    uint64_t misses
+    uint64_t fanout_total
+    uint64_t plans
+    uint32_t fanout_max
+
+cdef struct msg_t:
+    link_t *source
+    const char *subject
+    const char *reply
+    const char *tail             # "[reply ][hdr ]size\r\n<header+payload>\r\n", HR_PAD readable bytes after it
+    const char *plain_tail       # the same without headers; NULL until some receiver needs it
+    const char *body             # headers + payload
+    size_t tail_len
+    size_t plain_tail_len
+    uint32_t subject_len
+    uint32_t reply_len
+    uint32_t header_len
+    uint32_t body_len
+
+cdef struct router_t:
+    link_t *dirty
+    link_t *doomed
+    sub_t *removed               # freed at end of tick
+    char *read_buffer
+    buf_t scratch                # a tail that had to be composed
+    buf_t stripped               # a tail without headers
+    uint64_t random
+    int64_t now                  # monotonic ns, set by transports once per tick
+    uint64_t in_msgs
+    uint64_t out_msgs
+    uint64_t in_bytes
+    uint64_t out_bytes
+    uint64_t slow_consumers
+    uint64_t stalls
+    uint32_t stalled             # links with LINK_STALLED
+    uint32_t blocked             # links with LINK_BLOCKED
+    size_t max_pending
+    size_t congestion_mark
+    bint drops_when_congested    # no_fast_producer_stall
+
+ctypedef void (*flush_t)(link_t *link) noexcept
+ctypedef char *(*parse_t)(link_t *link, char *data, char *end, size_t *need) except NULL
+
+cdef struct link_t:
+    PyObject *owner              # the Link that embeds this
+    PyObject *session            # borrowed from the Link
+    router_t *router
+    interest_t *interest
+    flush_t flush                # set by the transport; NULL: frames stay in the outbox
+    parse_t parse
+    void *transport              # the transport's own
+    uint32_t flags
+    uint32_t reason
+    buf_t out
+    buf_t carry                  # bytes of an incomplete frame
+    size_t need                  # bytes the incomplete frame has in all; 0: not known yet
+    bint carry_direct            # carry is received into directly (large frame)
+    PyObject *publish_verdicts   # borrowed from the Link: Verdicts or NULL
+    PyObject *deliver_verdicts
+    sub_t **sids
+    uint32_t sids_cap
+    uint32_t sids_count
+    uint32_t max_subscriptions
+    uint32_t max_subscription_tokens
+    uint32_t max_control_line
+    uint32_t max_payload
+    link_t *next_dirty
+    link_t *next_doomed
+    link_t *stalled_on           # its owner is referenced while it stands here
+    int64_t stalled_until
+    int64_t last_activity
+    int64_t last_written
+    int64_t blocked_since
+    uint64_t blocked_target      # total bytes written that end this block
+    uint64_t written
+    uint64_t in_msgs
+    uint64_t out_msgs
+    uint64_t in_bytes
+    uint64_t out_bytes
+    uint64_t stalls

@@ -1,0 +1,62 @@
+"""Every exception Headrace raises on purpose, as one tree.
+
+Here live exception classes and nothing else. An error that has a form on the wire carries it
+(`wire_text`); an error about a file carries the position. Peers' mistakes never print tracebacks:
+the edge that catches one of these logs its text as one line.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+class HeadraceError(Exception):
+    """Root of all errors raised on purpose by this package."""
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A place in a configuration file; line and column count from 1."""
+
+    file: str
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigProblem:
+    """One thing wrong with a configuration, with an optional hint at what was meant."""
+
+    message: str
+    position: Position | None = None
+    hint: str | None = None
+
+    def __str__(self) -> str:
+        where = f"{self.position}: " if self.position else ""
+        hint = f" ({self.hint})" if self.hint else ""
+        return f"{where}{self.message}{hint}"
+
+
+class ConfigError(HeadraceError):
+    """A configuration that cannot be used; `problems` holds everything wrong with it, not just the first."""
+
+    def __init__(self, problems: list[ConfigProblem]) -> None:
+        if not problems:
+            raise ValueError("a ConfigError needs at least one problem")
+        self.problems = tuple(problems)
+        super().__init__("\n".join(map(str, problems)))
+
+
+class StartError(HeadraceError):
+    """The server could not start: port in use, unreadable certificate, missing directory."""
+
+
+class ProtocolError(HeadraceError):
+    """A peer broke the wire protocol."""
+
+
+class UnsupportedError(HeadraceError):
+    """Something the Go server offers that this version of Headrace does not have yet; never ignored silently."""

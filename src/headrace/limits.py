@@ -1,0 +1,50 @@
+"""Every named limit with its default; each says what happens when it is reached.
+
+Plain numbers only. Sizes are bytes, durations are seconds unless the name ends otherwise.
+Source: shared words of the client protocol specification (sections 1, 3 and 9) and ADR 0004.
+"""
+
+from typing import Final
+
+DEFAULT_PORT: Final = 4222
+DEFAULT_HOST: Final = "0.0.0.0"  # the Go server's default
+
+MAX_CONTROL_LINE: Final = 4096
+"""Argument bytes of one control line; more closes with 'maximum control line exceeded'."""
+
+MAX_PAYLOAD: Final = 1 << 20
+"""Header plus payload bytes of one message; more closes with 'Maximum Payload Violation'."""
+
+MAX_PAYLOAD_WARNING: Final = 8 << 20
+"""A configured max_payload above this is allowed but warned about at start."""
+
+MAX_PENDING: Final = 64 << 20
+"""Bytes waiting for one connection; more makes it a slow consumer, which is cut off."""
+
+MAX_CONNECTIONS: Final = 65536
+"""Open client connections; one more gets 'maximum connections exceeded'."""
+
+PING_INTERVAL: Final = 120.0
+PING_MAX: Final = 2
+"""Unanswered PINGs; one more closes with 'Stale Connection'."""
+
+FIRST_PING_DELAY: Final = 2.0
+"""The first PING (it measures the round trip) comes this long after CONNECT, or after ping_interval if shorter."""
+
+WRITE_DEADLINE: Final = 10.0
+"""A write that does not finish within this makes the connection a slow consumer."""
+
+AUTH_TIMEOUT: Final = 2.0
+"""A client that must authenticate and has not sent CONNECT by then gets 'Authentication Timeout'."""
+
+TLS_TIMEOUT: Final = 2.0
+"""A TLS handshake not finished by then is closed; the auth timeout is at least this plus one second."""
+
+TLS_HANDSHAKE_FIRST_FALLBACK: Final = 0.05
+"""handshake_first "auto": wait this long for a ClientHello, then send INFO first."""
+
+LAME_DUCK_DURATION: Final = 120.0
+LAME_DUCK_GRACE_PERIOD: Final = 10.0
+
+MAX_SIZE_DIGITS: Final = 9
+"""Decimal digits a size on the wire may have; more is a bad argument."""

@@ -1,0 +1,196 @@
+"""Who a connecting client is: token, users with passwords, users with nkeys, or nobody in particular.
+
+Here lives the decision over the credentials of one CONNECT. Never lives here: the wire, timeouts, what
+an identity may do (`core.permissions`). No secret leaves this module: not in a repr, a log line or an
+exception.
+Source: client protocol, section 8; order of the checks compared with the Go server 2.15.1.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
+
+from headrace.core.permissions import PermissionSet
+from headrace.protocol import nkeys
+
+if TYPE_CHECKING:
+    from headrace.conf.options import Options, Permissions, UserOptions
+
+AUTHORIZATION_VIOLATION: Final = "Authorization Violation"
+"""The text of the -ERR that refuses a connection, also the first words of the log line about it."""
+
+GLOBAL_ACCOUNT: Final = "$G"
+
+_BCRYPT: Final = re.compile(r"\$2[abxy]\$\d{2}\$")
+_BCRYPT_MAX_BYTES: Final = 72  # the algorithm looks at no more; the package refuses more
+_TOKEN_USER: Final = "[REDACTED]"
+
+
+class Credentials(Protocol):
+    """The part of a CONNECT that authentication reads; None or "" means not given."""
+
+    @property
+    def user(self) -> str | None: ...
+    @property
+    def password(self) -> str | None: ...
+    @property
+    def auth_token(self) -> str | None: ...
+    @property
+    def nkey(self) -> str | None: ...
+    @property
+    def sig(self) -> str | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who a connection acts as. `permissions` None: everything is permitted.
+
+    `user` is what monitoring and logs may show: a user name, an nkey's public key, "[REDACTED]" for one
+    who gave only a token, None for one who gave nothing.
+    """
+
+    user: str | None = None
+    permissions: PermissionSet | None = None
+    account: str = GLOBAL_ACCOUNT
+
+
+class Authenticator:
+    """Checks credentials against the configured ones.
+
+    Raises: ConfigError from the constructor if a permission is not a valid subject.
+    """
+
+    def __init__(self, options: Options) -> None:
+        authorization = options.authorization
+        self._token = authorization.token
+        self._users: dict[str, UserOptions] = {}
+        self._nkeys: dict[str, UserOptions] = {}
+        for entry in authorization.users:
+            if entry.nkey is not None:
+                self._nkeys[entry.nkey] = entry
+            elif entry.user is not None:
+                self._users[entry.user] = entry
+        self._no_auth_user = options.no_auth_user
+        self._always_nonce = options.always_enable_nonce
+        self._required = authorization.required
+        default = _permission_set(authorization.default_permissions)
+        self._permissions: dict[str, PermissionSet | None] = {
+            name: default if entry.permissions is None else _permission_set(entry.permissions)
+            for name, entry in (*self._users.items(), *self._nkeys.items())
+        }
+        self._load_packages()
+
+    @property
+    def required(self) -> bool:
+        """Whether a client must give credentials; INFO says so with `auth_required`.
+
+        False when nothing is configured, and when clients without credentials act as `no_auth_user`.
+        """
+        return self._required and self._no_auth_user is None
+
+    @property
+    def needs_nonce(self) -> bool:
+        """Whether INFO must carry a nonce for clients to sign."""
+        return self._always_nonce or bool(self._nkeys)
+
+    @property
+    def plaintext_passwords_configured(self) -> bool:
+        """Whether a password (not a token) stands unhashed in the configuration, which is worth a warning."""
+        return any(not _is_bcrypt(entry.password or "") for entry in self._users.values())
+
+    def default_identity(self) -> Identity | None:
+        """Who a client is before CONNECT: nobody in particular, `no_auth_user`, or None where it must say."""
+        if not self._required:
+            return Identity()
+        if self._no_auth_user is None:
+            return None
+        return self._identity(self._no_auth_user)
+
+    def is_slow(self, connect: Credentials) -> bool:
+        """Whether `authenticate` has to check a bcrypt hash, which takes long enough for a worker thread."""
+        stored, _ = self._password_check(connect)
+        return stored is not None and _is_bcrypt(stored) and not self._acts_as_no_auth_user(connect)
+
+    def authenticate(self, connect: Credentials, nonce: bytes) -> Identity | None:
+        """Who this client is, or None if its credentials are wrong or missing.
+
+        `nonce` is the text sent in INFO, b"" if there was none. Thread-safe: it only reads.
+        Cost: a bcrypt hash of cost 11 takes 100 ms and more, see `is_slow`.
+        """
+        if not self._required:
+            return Identity(user=_shown_user(connect))
+        if self._acts_as_no_auth_user(connect):
+            assert self._no_auth_user is not None
+            return self._identity(self._no_auth_user)
+        if connect.nkey and self._nkeys:
+            # An nkey in CONNECT settles it: a password beside it is not even looked at.
+            return self._identity(connect.nkey) if self._is_signed(connect.nkey, connect.sig, nonce) else None
+        stored, given = self._password_check(connect)
+        if stored is None or not _passwords_match(stored, given):
+            return None
+        if self._token is not None:
+            return Identity(user=_shown_user(connect))
+        return self._identity(connect.user or "")
+
+    def _acts_as_no_auth_user(self, connect: Credentials) -> bool:
+        name = self._no_auth_user
+        if name is None or connect.user or connect.password or connect.auth_token:
+            return False
+        # Who names that very nkey need not sign, anybody may act as it; without nkey users none is looked at.
+        return not connect.nkey or not self._nkeys or (connect.nkey == name and name in self._nkeys)
+
+    def _is_signed(self, nkey: str, signature: str | None, nonce: bytes) -> bool:
+        if nkey not in self._nkeys or not signature:
+            return False
+        return nkeys.verify_signature(nkey, nonce, signature)
+
+    def _password_check(self, connect: Credentials) -> tuple[str | None, str]:
+        """The configured secret that applies (None: none does) and what the client gave for it."""
+        if not self._required or (connect.nkey and self._nkeys):
+            return None, ""
+        if self._token is not None:
+            return self._token, connect.auth_token or ""
+        entry = self._users.get(connect.user) if connect.user else None
+        if entry is None:
+            return None, ""
+        return entry.password or "", connect.password or ""
+
+    def _identity(self, name: str) -> Identity:
+        return Identity(user=name, permissions=self._permissions.get(name))
+
+    def _load_packages(self) -> None:
+        """Load what the checks will need now, since the first client should not wait for an import."""
+        secrets = [entry.password or "" for entry in self._users.values()]
+        if any(map(_is_bcrypt, [*secrets, self._token or ""])):
+            import bcrypt  # noqa: F401
+        if self._nkeys:
+            import cryptography.hazmat.primitives.asymmetric.ed25519  # noqa: F401
+
+
+def _permission_set(permissions: Permissions | None) -> PermissionSet | None:
+    return None if permissions is None else PermissionSet(permissions)
+
+
+def _shown_user(connect: Credentials) -> str | None:
+    if connect.nkey or connect.user:
+        return connect.nkey or connect.user
+    return _TOKEN_USER if connect.auth_token else None
+
+
+def _is_bcrypt(secret: str) -> bool:
+    return _BCRYPT.match(secret) is not None
+
+
+def _passwords_match(stored: str, given: str) -> bool:
+    if not _is_bcrypt(stored):
+        return hmac.compare_digest(stored.encode(), given.encode("utf-8", "surrogatepass"))
+    import bcrypt
+
+    try:
+        return bcrypt.checkpw(given.encode("utf-8", "surrogatepass")[:_BCRYPT_MAX_BYTES], stored.encode())
+    except ValueError:
+        # A hash that only looks like one, or a NUL in the password.
+        return False

@@ -1,0 +1,276 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""Plain TCP on Linux: the engine's sockets behind one epoll descriptor, nested in the event loop.
+
+The loop watches one descriptor (`fileno`) and calls `poll` once per tick, on the thread that runs all
+Python code: no locks. This file reads, writes, pauses and closes sockets and decides nothing.
+Why this shape: docs/adr/0003-two-transports.md.
+"""
+
+from cpython.object cimport PyObject
+from libc.errno cimport EAGAIN, EINTR, errno
+from libc.stdint cimport int64_t, uint32_t
+from libc.string cimport strerror
+from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
+from posix.unistd cimport close
+
+from headrace.engine.link cimport (
+    Link, Router, after_write, doom, flush_dirty, received, release_stalled_of, space,
+)
+from headrace.engine.memory cimport give, take
+from headrace.engine.structs cimport (
+    LINK_CLOSING, LINK_HELD, LINK_STALLED, REASON_CLIENT_CLOSED, REASON_READ_ERROR, REASON_WRITE_ERROR, link_t,
+)
+
+cdef extern from "<sys/epoll.h>" nogil:
+    ctypedef union epoll_data_t:
+        void *ptr
+    cdef struct epoll_event:
+        uint32_t events
+        epoll_data_t data
+    int epoll_create1(int flags)
+    int epoll_ctl(int epfd, int op, int fd, epoll_event *event)
+    int epoll_wait(int epfd, epoll_event *events, int maxevents, int timeout)
+    enum:
+        EPOLL_CLOEXEC
+        EPOLL_CTL_ADD
+        EPOLL_CTL_DEL
+        EPOLL_CTL_MOD
+        EPOLLIN
+        EPOLLOUT
+        EPOLLERR
+        EPOLLHUP
+
+cdef extern from "<sys/socket.h>" nogil:
+    ssize_t recv(int fd, void *buffer, size_t n, int flags)
+    ssize_t send(int fd, const void *buffer, size_t n, int flags)
+    int shutdown(int fd, int how)
+    enum:
+        MSG_NOSIGNAL
+        MSG_DONTWAIT
+        SHUT_WR
+
+cdef enum:
+    EVENTS = 256
+    ROUNDS = 16              # polls per tick at most, so that Python code of the loop gets its turn
+    ROUND_NS = 500_000       # and no new round once this much time has passed
+    DISCARD_READS = 16       # reads thrown away at close, so that the peer sees our last words, not a reset
+
+cdef struct socket_t:
+    int fd
+    int epfd
+    uint32_t events
+
+
+cdef int64_t monotonic() noexcept:
+    cdef timespec t
+    clock_gettime(CLOCK_MONOTONIC, &t)
+    return <int64_t> t.tv_sec * 1_000_000_000 + t.tv_nsec
+
+
+cdef void watch(link_t *l, uint32_t events) noexcept:
+    cdef socket_t *s = <socket_t *> l.transport
+    cdef epoll_event event
+    if s.events == events:
+        return
+    event.events = events
+    event.data.ptr = l
+    s.events = events
+    epoll_ctl(s.epfd, EPOLL_CTL_MOD, s.fd, &event)
+
+
+cdef void watch_as_needed(link_t *l, bint blocked) noexcept:
+    cdef uint32_t events = 0
+    if not l.flags & (LINK_CLOSING | LINK_HELD | LINK_STALLED):
+        events |= EPOLLIN
+    if blocked:
+        events |= EPOLLOUT
+    watch(l, events)
+
+
+cdef void flush_socket(link_t *l) noexcept:
+    cdef socket_t *s = <socket_t *> l.transport
+    cdef ssize_t n
+    cdef size_t pending = l.out.end - l.out.start
+    while pending:
+        n = send(s.fd, l.out.data + l.out.start, pending, MSG_NOSIGNAL | MSG_DONTWAIT)
+        if n < 0:
+            if errno == EINTR:
+                continue
+            if errno == EAGAIN:
+                after_write(l, 0, True)
+                watch_as_needed(l, True)
+                return
+            doom(l, REASON_WRITE_ERROR)
+            after_write(l, pending, False)
+            return
+        if <size_t> n < pending:
+            after_write(l, n, True)
+            watch_as_needed(l, True)
+            return
+        after_write(l, n, False)
+        pending = l.out.end - l.out.start
+    if s.events & EPOLLOUT:
+        watch_as_needed(l, False)
+
+
+cdef class Poller:
+    """All plain TCP connections of one event loop.
+
+    `poll` returns the links that must be closed (`Router.end_tick`).
+    """
+
+    cdef int _epfd
+    cdef readonly Router router
+    cdef dict _links
+    cdef list _stalled
+
+    def __cinit__(self, Router router not None):
+        self._epfd = epoll_create1(EPOLL_CLOEXEC)
+        if self._epfd < 0:
+            raise OSError(errno, strerror(errno).decode())
+        self.router = router
+        self._links = {}
+        self._stalled = []
+
+    def __dealloc__(self):
+        if self._epfd >= 0:
+            close(self._epfd)
+
+    def fileno(self):
+        return self._epfd
+
+    def __len__(self):
+        return len(self._links)
+
+    def add(self, Link link not None, int fd):
+        """Takes over a connected non-blocking socket; it is closed by `close`.
+
+        Raises: OSError when the descriptor cannot be watched (it stays the caller's then).
+        """
+        cdef epoll_event event
+        cdef socket_t *s
+        event.events = EPOLLIN
+        event.data.ptr = &link.c
+        if epoll_ctl(self._epfd, EPOLL_CTL_ADD, fd, &event) < 0:
+            raise OSError(errno, strerror(errno).decode())
+        s = <socket_t *> take(sizeof(socket_t))
+        s.fd = fd
+        s.epfd = self._epfd
+        s.events = EPOLLIN
+        link.c.transport = s
+        link.c.flush = flush_socket
+        self._links[fd] = link
+
+    def flush(self, Link link not None):
+        """Writes what the socket takes now; True when nothing is left. Reads no more from a closing link."""
+        if link.c.transport == NULL:
+            return True
+        if link.c.out.end > link.c.out.start:
+            flush_socket(&link.c)
+        elif link.c.flags & LINK_CLOSING:
+            watch_as_needed(&link.c, False)
+        return link.c.out.end == link.c.out.start
+
+    def close(self, Link link not None):
+        """Ends the socket: a FIN after what was sent, input thrown away."""
+        cdef socket_t *s = <socket_t *> link.c.transport
+        cdef int i
+        if s == NULL:
+            return
+        link.c.transport = NULL
+        link.c.flush = NULL
+        shutdown(s.fd, SHUT_WR)
+        for i in range(DISCARD_READS):
+            if recv(s.fd, link.c.router.read_buffer, 65536, MSG_DONTWAIT) <= 0:
+                break
+        epoll_ctl(self._epfd, EPOLL_CTL_DEL, s.fd, NULL)
+        close(s.fd)
+        del self._links[s.fd]
+        give(s)
+        if link in self._stalled:
+            self._stalled.remove(link)
+
+    def resume(self, Link link not None):
+        """Reads again from a link that was held."""
+        if link.c.transport != NULL:
+            watch_as_needed(&link.c, link.c.out.end > link.c.out.start)
+
+    @property
+    def has_stalled(self):
+        return len(self._stalled) > 0
+
+    cdef _read(self, link_t *l):
+        cdef char *data
+        cdef size_t room
+        cdef ssize_t n
+        cdef Link link
+        space(l, &data, &room)
+        n = recv((<socket_t *> l.transport).fd, data, room, MSG_DONTWAIT)
+        if n > 0:
+            received(l, n)
+            if l.flags & (LINK_STALLED | LINK_HELD | LINK_CLOSING):
+                watch_as_needed(l, l.out.end > l.out.start)
+                if l.flags & LINK_STALLED:
+                    link = <Link> l.owner
+                    self._stalled.append(link)
+        elif n == 0:
+            doom(l, REASON_CLIENT_CLOSED)
+        elif errno != EAGAIN and errno != EINTR:
+            doom(l, REASON_READ_ERROR)
+
+    cdef _serve(self, link_t *l, uint32_t events):
+        cdef Link link
+        if events & (EPOLLOUT | EPOLLERR | EPOLLHUP) and l.transport != NULL:
+            if l.out.end > l.out.start:
+                flush_socket(l)
+            else:
+                watch_as_needed(l, False)
+        if l.flags & LINK_CLOSING:
+            if events & (EPOLLERR | EPOLLHUP):
+                doom(l, REASON_CLIENT_CLOSED)
+                watch(l, 0)
+            return
+        if events & (EPOLLIN | EPOLLERR | EPOLLHUP) and not l.flags & (LINK_STALLED | LINK_HELD):
+            link = <Link> l.owner  # keeps it alive while its own bytes may close it
+            try:
+                self._read(l)
+            except Exception as error:
+                link.session.failed(error)
+        elif events & (EPOLLERR | EPOLLHUP):
+            doom(l, REASON_CLIENT_CLOSED)
+
+    cdef _release_stalled(self):
+        cdef Link link
+        cdef list waiting = self._stalled
+        self._stalled = []
+        for link in waiting:
+            if link.c.transport == NULL:
+                continue
+            if release_stalled_of(&link.c):
+                watch_as_needed(&link.c, link.c.out.end > link.c.out.start)
+            else:
+                self._stalled.append(link)
+
+    def poll(self):
+        """One tick: reads what is ready, delivers, flushes; returns the links to close."""
+        cdef epoll_event events[EVENTS]
+        cdef int n, i, rounds
+        cdef int64_t began = monotonic()
+        self.router.c.now = began
+        for rounds in range(ROUNDS):
+            n = epoll_wait(self._epfd, events, EVENTS, 0)
+            if n <= 0:
+                break
+            for i in range(n):
+                self._serve(<link_t *> events[i].data.ptr, events[i].events)
+            flush_dirty(&self.router.c)
+            if self._stalled:
+                self._release_stalled()
+            if self.router.c.doomed != NULL:
+                break
+            self.router.c.now = monotonic()
+            if self.router.c.now - began > ROUND_NS:
+                break
+        if self._stalled:
+            self._release_stalled()
+        return self.router.end_tick()

@@ -1,0 +1,105 @@
+"""Log lines in the reference server's shape, and the file they go to.
+
+    [4711] 2026/11/21 02:22:20.123456 [INF] Server is ready
+
+Test tools parse these lines. Only formatting and files live here; what is logged is decided where it
+happens, and never is a payload (unless tracing), a token or a password.
+"""
+
+from __future__ import annotations
+
+import datetime
+import logging
+import os
+import re
+import sys
+from logging.handlers import RotatingFileHandler
+from typing import TYPE_CHECKING, Final
+
+from headrace.errors import StartError
+
+if TYPE_CHECKING:
+    from headrace.conf.options import Options
+
+LOGGER_NAME: Final = "headrace.server"
+TRACE: Final = 5
+_KEPT_FILES: Final = 10  # rotated log files kept when log_size_limit is set
+
+_LABELS = {
+    TRACE: "TRC",
+    logging.DEBUG: "DBG",
+    logging.INFO: "INF",
+    logging.WARNING: "WRN",
+    logging.ERROR: "ERR",
+    logging.CRITICAL: "FTL",
+}
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+
+class LineFormatter(logging.Formatter):
+    """One record, one line; peers' control characters cannot start a line of their own."""
+
+    def __init__(self, *, with_time: bool = True, utc: bool = False) -> None:
+        super().__init__()
+        self._with_time = with_time
+        self._zone = datetime.UTC if utc else None
+        self._pid = os.getpid()
+
+    def format(self, record: logging.LogRecord) -> str:
+        text = _CONTROL.sub(lambda m: repr(m.group())[1:-1], record.getMessage())
+        if record.exc_info:
+            text += "\n" + self.formatException(record.exc_info)
+        time = ""
+        if self._with_time:
+            moment = datetime.datetime.fromtimestamp(record.created, self._zone)
+            time = moment.strftime("%Y/%m/%d %H:%M:%S.%f ")
+        return f"[{self._pid}] {time}[{_LABELS.get(record.levelno, record.levelname)}] {text}"
+
+
+def install(options: Options) -> logging.Handler:
+    """Send the server's log to stderr or the configured file; returns the handler.
+
+    Raises: StartError when the file cannot be opened.
+    """
+    logger = logging.getLogger(LOGGER_NAME)
+    handler: logging.Handler
+    if options.log_file:
+        try:
+            handler = RotatingFileHandler(
+                options.log_file,
+                maxBytes=options.log_size_limit,
+                backupCount=_KEPT_FILES if options.log_size_limit else 0,
+                encoding="utf-8",
+                errors="backslashreplace",
+            )
+        except OSError as error:
+            raise StartError(f"error opening log file {options.log_file!r}: {error.strerror}") from error
+    else:
+        sys.stderr.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+        handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(LineFormatter(with_time=options.logtime, utc=options.logtime_utc))
+    logger.addHandler(handler)
+    logger.propagate = False
+    set_level(options)
+    return handler
+
+
+def set_level(options: Options) -> None:
+    level = TRACE if options.trace else logging.DEBUG if options.debug else logging.INFO
+    logging.getLogger(LOGGER_NAME).setLevel(level)
+
+
+def reopen(handler: logging.Handler) -> None:
+    """Go on in a new file after the old one was moved away (SIGUSR1); standard error stays as it is."""
+    if isinstance(handler, logging.FileHandler):
+        handler.acquire()
+        try:
+            handler.close()
+            handler.stream = handler._open()
+        finally:
+            handler.release()
+
+
+def uninstall(handler: logging.Handler) -> None:
+    logging.getLogger(LOGGER_NAME).removeHandler(handler)
+    handler.close()

@@ -1,0 +1,441 @@
+"""The server: its life from start to shutdown, the connections it has, and the tick that ties them.
+
+Composition only. Accepting is `listener`, one client's policy is `session`, the message path is
+the engine, what monitoring shows is gathered in `snapshot`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import platform
+import random
+from collections import deque
+from time import monotonic_ns, time_ns
+from typing import TYPE_CHECKING, Any, Final
+
+import headrace
+from headrace import limits
+from headrace.conf.options import Options
+from headrace.core.account import GLOBAL_ACCOUNT, Account
+from headrace.core.mapping import Mappings
+from headrace.engine.link import Router
+from headrace.engine.reasons import CloseReason
+from headrace.protocol import nkeys
+from headrace.protocol.info import COMPATIBLE_VERSION
+from headrace.server import logs
+from headrace.server.auth import Authenticator
+from headrace.server.listener import Listener, default_transport
+from headrace.server.session import ClientSession
+from headrace.server.snapshot import ServerMonitor, closed_snapshot
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Coroutine, Iterable
+    from types import TracebackType
+
+    from headrace.engine.client import ClientLink
+    from headrace.server.epoll import Poller
+    from headrace.server.monitor.source import ConnectionSnapshot
+    from headrace.server.transport import AsyncioTransport
+
+CLOSED_CONNECTIONS_KEPT: Final = 10_000
+"""How many closed connections /connz?state=closed remembers."""
+
+STALLED_CHECK: Final = 0.005
+"""Seconds between looks at publishers that wait for a receiver to drain."""
+
+_UNFLUSHED: Final = frozenset(
+    [
+        CloseReason.SLOW_CONSUMER_PENDING_BYTES,
+        CloseReason.SLOW_CONSUMER_WRITE_DEADLINE,
+        CloseReason.WRITE_ERROR,
+        CloseReason.READ_ERROR,
+    ]
+)
+
+
+class Server:
+    """A NATS server inside an asyncio program.
+
+        async with Server(Options(host="127.0.0.1", port=-1)) as server:
+            print(server.url)
+
+    Everything runs on the event loop that called `start`.
+    """
+
+    def __init__(self, options: Options | None = None, *, transport: str | None = None) -> None:
+        self.options = options or Options()
+        self.log = logging.getLogger(logs.LOGGER_NAME)
+        self.authenticator = Authenticator(self.options)
+        self.account = Account(GLOBAL_ACCOUNT, Mappings(self.options.mappings))
+        self.router = Router(
+            max_pending=self.options.max_pending, drops_when_congested=self.options.no_fast_producer_stall
+        )
+        self.poller: Poller | None = None
+        self.sessions: dict[int, ClientSession] = {}
+        self.closed: deque[ConnectionSnapshot] = deque(maxlen=CLOSED_CONNECTIONS_KEPT)
+        self.server_id = nkeys.new_server_id()
+        self.name = self.options.server_name or self.server_id
+        self.info: dict[str, Any] = {}
+        self.start_ns = 0
+        self.total_connections = 0
+        self.stale_connections = 0
+        self.slow_consumers = 0
+        self.is_lame_duck = False
+        self.stopped = asyncio.Event()
+        self._transport_kind = transport or default_transport()
+        self._listener: Listener | None = None
+        self._monitor: Any = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._stalled: list[AsyncioTransport] = []
+        self._draining: dict[ClientSession, float] = {}
+        self._tick_is_due = False
+        self._stall_timer: asyncio.TimerHandle | None = None
+        self._deadline_timer: asyncio.TimerHandle | None = None
+
+    # -- life -------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Listen; when this returns clients can connect.
+
+        Raises: StartError when a port or a certificate cannot be used.
+        """
+        options = self.options
+        self.loop = asyncio.get_running_loop()
+        self.start_ns = time_ns()
+        self._announce()
+        context = None
+        if options.tls:
+            from headrace.server.tls import server_context  # ssl is only set up where it is asked for
+
+            context = server_context(options.tls)
+        if self._transport_kind == "epoll":
+            from headrace.server.epoll import Poller
+
+            self.poller = Poller(self.router)
+            self.loop.add_reader(self.poller.fileno(), self._poll)
+        try:
+            self._listener = Listener(self, context)
+            self.info = self._make_info()
+            await self._start_monitor()
+        except BaseException:
+            await self.stop()
+            raise
+        self._listener.start()
+        self._watch_deadlines()
+        self.log.info("Listening for client connections on %s", _address(self._listener.host, self.port))
+        if options.tls:
+            self.log.info("TLS required for client connections")
+        self.log.info("Server is ready")
+
+    def _announce(self) -> None:
+        options = self.options
+        self.log.info("Starting headrace")
+        self.log.info("  Version:  %s (speaks nats-server %s)", headrace.__version__, COMPATIBLE_VERSION)
+        self.log.info("  Python:   %s", platform.python_version())
+        self.log.info("  Name:     %s", self.name)
+        self.log.info("  ID:       %s", self.server_id)
+        if options.config_file:
+            self.log.info("Using configuration file: %s", options.config_file)
+        for warning in options.warnings:
+            self.log.warning("%s", warning)
+        if options.max_payload > limits.MAX_PAYLOAD_WARNING:
+            self.log.warning(
+                "Maximum payloads over %d bytes are generally discouraged", limits.MAX_PAYLOAD_WARNING
+            )
+        if self.authenticator.plaintext_passwords_configured:
+            self.log.warning("Plaintext passwords detected, use nkeys or bcrypt")
+
+    async def _start_monitor(self) -> None:
+        options = self.options
+        if options.http_port is None:
+            return
+        from headrace.server.monitor import start_monitor  # aiohttp is only loaded where it is asked for
+
+        host = options.http_host or options.host
+        self._monitor = await start_monitor(
+            ServerMonitor(self), host, options.http_port, options.http_base_path
+        )
+        self.log.info("Starting http monitor on %s", _address(host, self._monitor.port))
+
+    async def stop(self) -> None:
+        """Close everything: listener, clients (flushed), monitoring. Safe to call more than once."""
+        if self._listener is not None:
+            self._listener.close()
+        for session in list(self.sessions.values()):
+            session.link.doom(CloseReason.SERVER_SHUTDOWN)
+        self._close(self.router.end_tick())
+        for session in list(self._draining):
+            self._finish(session)
+        for task in list(self._tasks):
+            task.cancel()
+        if self._tasks:
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+        for session in list(self.sessions.values()):
+            self.forget(session, CloseReason.SERVER_SHUTDOWN)
+        for timer in (self._stall_timer, self._deadline_timer):
+            if timer is not None:
+                timer.cancel()
+        if self._monitor is not None:
+            await self._monitor.close()
+            self._monitor = None
+        if self.poller is not None:
+            self.loop.remove_reader(self.poller.fileno())
+            self.poller = None
+        await asyncio.sleep(0)  # asyncio transports finish closing in the loop's next round
+        self.stopped.set()
+
+    async def __aenter__(self) -> Server:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    async def lame_duck(self) -> None:
+        """Stop accepting, tell clients, close them spread over time, stop.
+
+        Source: client protocol specification, section 9.
+        """
+        if self.is_lame_duck:
+            return
+        self.is_lame_duck = True
+        options = self.options
+        self.log.info("Entering lame duck mode, stop accepting new clients")
+        if self._listener is not None:
+            self._listener.close()
+        self.info["ldm"] = True
+        for session in self.sessions.values():
+            if session.has_async_info:
+                session.link.send(session.info())
+        self.after_tick()
+        if self.sessions:
+            await asyncio.sleep(options.lame_duck_grace_period)
+            await self._close_gradually(options.lame_duck_duration - options.lame_duck_grace_period)
+        self.log.info("Initiating Shutdown...")
+        await self.stop()
+
+    async def _close_gradually(self, duration: float) -> None:
+        clients = list(self.sessions.values())
+        self.log.info("Closing existing clients")
+        pause = max(duration, 0.0) / max(len(clients), 1)
+        for session in clients:
+            if not session.is_closed:
+                session.link.doom(CloseReason.SERVER_SHUTDOWN)
+                self.after_tick()
+            if pause > 0.001 or random.random() < pause * 1000:  # many clients: sleep for some of them
+                await asyncio.sleep(max(pause, 0.001))
+
+    # -- facts ------------------------------------------------------------------------------------
+
+    @property
+    def host(self) -> str:
+        """The address the client port is bound to."""
+        return self._listener.host if self._listener else self.options.host
+
+    @property
+    def port(self) -> int:
+        """The client port that is bound."""
+        return self._listener.port if self._listener else self.options.port
+
+    @property
+    def url(self) -> str:
+        """Where a client on this machine connects to, without credentials."""
+        scheme = "tls" if self.options.tls and not self.options.allow_non_tls else "nats"
+        return f"{scheme}://{_address(_reachable(self.host), self.port)}"
+
+    @property
+    def monitor_port(self) -> int | None:
+        return self._monitor.port if self._monitor else None
+
+    @property
+    def monitor_url(self) -> str | None:
+        """Where monitoring answers, None when it is off."""
+        if self._monitor is None:
+            return None
+        host = _reachable(self.options.http_host or self.options.host)
+        return f"http://{_address(host, self._monitor.port)}"
+
+    @property
+    def auth_timeout(self) -> float:
+        configured = self.options.authorization.timeout
+        if configured is not None:
+            return configured
+        tls = self.options.tls
+        return tls.timeout + 1.0 if tls else limits.AUTH_TIMEOUT
+
+    @property
+    def is_full(self) -> bool:
+        return 0 < self.options.max_connections < len(self.sessions)
+
+    def new_nonce(self) -> bytes:
+        return nkeys.new_nonce() if self.authenticator.needs_nonce else b""
+
+    def _make_info(self) -> dict[str, Any]:
+        options = self.options
+        return {
+            "server_id": self.server_id,
+            "server_name": self.name,
+            "version": COMPATIBLE_VERSION,
+            "proto": 1,
+            "git_commit": f"headrace-{headrace.__version__}",
+            "go": f"python{platform.python_version()}",
+            "host": options.host,
+            "port": self.port,
+            "headers": not options.no_header_support,
+            "auth_required": self.authenticator.required,
+            "tls_required": options.tls is not None and not options.allow_non_tls,
+            "tls_verify": options.tls is not None and options.tls.verify,
+            "tls_available": options.tls is not None and options.allow_non_tls,
+            "max_payload": options.max_payload,
+        }
+
+    # -- connections ------------------------------------------------------------------------------
+
+    def new_session(self, address: str, port: int) -> ClientSession:
+        """A client was accepted."""
+        self.total_connections += 1
+        session = ClientSession(self, self.total_connections, address, port)
+        self.sessions[session.cid] = session
+        return session
+
+    def refuse_connection(self, session: ClientSession, sock: socket.socket) -> None:
+        """One client too many: INFO, the error, close."""
+        session.error("maximum connections exceeded")
+        try:
+            sock.send(session.info() + b"-ERR 'maximum connections exceeded'\r\n")
+        except OSError as error:
+            session.debug(f"could not be told: {error}")
+        sock.close()
+        self.forget(session, CloseReason.MAX_CONNECTIONS_EXCEEDED)
+
+    def forget(self, session: ClientSession, reason: CloseReason) -> None:
+        """A connection is over: remember what monitoring shows of it, give everything back."""
+        if session.is_closed:
+            return
+        session.ended(reason)
+        self.closed.append(closed_snapshot(session))
+        session.link.detach()
+        self._draining.pop(session, None)
+        del self.sessions[session.cid]
+
+    def _close(self, links: Iterable[ClientLink]) -> None:
+        for link in links:
+            session: ClientSession | None = link.session
+            if session is None or session.is_closed:
+                continue
+            reason = CloseReason(link.reason)
+            if reason is CloseReason.SLOW_CONSUMER_PENDING_BYTES:
+                self.slow_consumers += 1
+                self.log.info(
+                    "%s Slow Consumer Detected: MaxPending of %d Exceeded",
+                    session.label,
+                    self.options.max_pending,
+                )
+            transport = session.transport
+            if transport is None:
+                continue  # a handshake is going on; it ends by itself or with its task
+            if reason in _UNFLUSHED or transport.flush():
+                self._finish(session)
+            else:
+                self._draining[session] = self.loop.time() + self.options.write_deadline
+
+    def _finish(self, session: ClientSession) -> None:
+        if session.transport is not None:
+            session.transport.close()
+        self.forget(session, CloseReason(session.link.reason))
+
+    def _close_drained(self) -> None:
+        for session in [s for s in self._draining if s.link.pending == 0]:
+            self._finish(session)
+
+    # -- ticks ------------------------------------------------------------------------------------
+
+    def _poll(self) -> None:
+        """The poller's tick."""
+        assert self.poller is not None
+        self._end(self.poller.poll())
+        if self.poller.has_stalled and self._stall_timer is None:
+            self._stall_timer = self.loop.call_later(STALLED_CHECK, self._poll_stalled)
+
+    def _poll_stalled(self) -> None:
+        self._stall_timer = None
+        if self.poller is not None:
+            self._poll()
+
+    def after_tick(self) -> None:
+        """Frames were queued outside the poller: flush them when the loop's present round is over."""
+        if not self._tick_is_due:
+            self._tick_is_due = True
+            self.loop.call_soon(self._tick)
+
+    def _tick(self) -> None:
+        self._tick_is_due = False
+        self.router.touch()
+        self._end(self.router.end_tick())
+        if self._stalled:
+            self._stalled = [t for t in self._stalled if not t.resume_if_drained()]
+            if self._stalled:
+                self.loop.call_later(STALLED_CHECK, self.after_tick)
+
+    def _end(self, closing: list[ClientLink]) -> None:
+        if closing:
+            self._close(closing)
+        if self._draining:
+            self._close_drained()
+
+    def note_stalled(self, transport: AsyncioTransport) -> None:
+        self._stalled.append(transport)
+
+    def _watch_deadlines(self) -> None:
+        """Every quarter of write_deadline: cut off who has not taken a write for that long."""
+        deadline = self.options.write_deadline
+        self._deadline_timer = self.loop.call_later(max(deadline / 4, 0.01), self._watch_deadlines)
+        if self.router.blocked:
+            oldest = monotonic_ns() - int(deadline * 1e9)
+            for session in list(self.sessions.values()):
+                since = session.link.blocked_since
+                if since is not None and since < oldest:
+                    self._cut_off(session)
+            self.after_tick()
+
+    def _cut_off(self, session: ClientSession) -> None:
+        if session in self._draining:
+            self._finish(session)
+            return
+        self.slow_consumers += 1
+        self.log.info(
+            "%s Slow Consumer Detected: WriteDeadline of %gs exceeded with %d total bytes.",
+            session.label,
+            self.options.write_deadline,
+            session.link.pending,
+        )
+        session.link.doom(CloseReason.SLOW_CONSUMER_WRITE_DEADLINE)
+
+    # -- tasks and traces -------------------------------------------------------------------------
+
+    def run(self, work: Coroutine[Any, Any, None]) -> None:
+        """A task of this server; it is cancelled when the server stops."""
+        task = self.loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._task_done)
+
+    def _task_done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            self.log.error("internal error", exc_info=task.exception())
+
+    def trace(self, text: str, *arguments: object) -> None:
+        self.log.log(logs.TRACE, text, *arguments)
+
+
+def _address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _reachable(host: str) -> str:
+    """A wildcard address as one that can be connected to from here."""
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)

@@ -1,0 +1,381 @@
+"""One client connection's policy: handshake, authentication, permissions, liveness, its place in logs.
+
+The engine calls a session for every rare op (the list is at the head of `engine/client.pyx`). A
+session owns no socket: it asks its transport to flush and close. What happens per message is the
+engine's.
+Source: client protocol specification, sections 2, 3, 8 and 9.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from time import monotonic_ns, time_ns
+from typing import TYPE_CHECKING, Any, Final
+
+from headrace import limits
+from headrace.engine.client import ClientLink
+from headrace.engine.reasons import CloseReason
+from headrace.engine.verdicts import Verdicts
+from headrace.errors import ProtocolError
+from headrace.protocol.info import PROTOCOL_WITH_ASYNC_INFO, ConnectOptions, info_line
+from headrace.server.auth import AUTHORIZATION_VIOLATION
+
+if TYPE_CHECKING:
+    from headrace.core.permissions import ResponseTracker
+    from headrace.server.auth import Identity
+    from headrace.server.server import Server
+    from headrace.server.transport import Transport
+
+_NO_OPTIONS: Final = ConnectOptions()
+_REFUSED, _ALLOWED, _FILTERED = 0, 1, 2
+
+
+class ClientSession:
+    """A client from accept to close. `cid` numbers clients from 1; times are as their names say."""
+
+    __slots__ = (
+        "_deadline",
+        "_pings_out",
+        "_ping_sent_ns",
+        "_responses",
+        "_server",
+        "address",
+        "cid",
+        "close_reason",
+        "has_async_info",
+        "identity",
+        "is_closed",
+        "is_connected",
+        "link",
+        "nonce",
+        "options",
+        "port",
+        "rtt_ns",
+        "start_ns",
+        "stop_ns",
+        "tls_cipher",
+        "tls_first",
+        "tls_version",
+        "transport",
+    )
+
+    def __init__(self, server: Server, cid: int, address: str, port: int) -> None:
+        options = server.options
+        self._server = server
+        self.cid = cid
+        self.address = address
+        self.port = port
+        self.options = _NO_OPTIONS
+        self.identity: Identity | None = server.authenticator.default_identity()
+        self.nonce = server.new_nonce()
+        self.is_connected = False
+        self.has_async_info = False
+        self.is_closed = False
+        self.close_reason = CloseReason.NONE
+        self.start_ns = time_ns()
+        self.stop_ns = 0
+        self.rtt_ns = 0
+        self.tls_version = ""
+        self.tls_cipher = ""
+        self.tls_first = False
+        self.transport: Transport | None = None
+        self._pings_out = 0
+        self._ping_sent_ns = 0
+        self._responses: ResponseTracker | None = None
+        self._deadline: asyncio.TimerHandle | None = None
+        self.link = ClientLink(
+            server.router,
+            self,
+            max_payload=options.max_payload,
+            max_control_line=options.max_control_line,
+            max_subscriptions=options.max_subscriptions,
+            max_subscription_tokens=options.max_sub_tokens,
+            must_connect=server.authenticator.required,
+        )
+        self.link.interest = server.account.interest
+        self.link.traced = options.trace
+        if self.identity is not None:
+            self._restrict(self.identity)
+
+    # -- opening ----------------------------------------------------------------------------------
+
+    def info(self, **changes: Any) -> bytes:
+        """This client's INFO line."""
+        info = {**self._server.info, "client_id": self.cid, "client_ip": self.address, **changes}
+        if self.nonce:
+            info["nonce"] = self.nonce.decode()
+        return info_line(info)
+
+    def opened(self) -> None:
+        """The connection can carry the protocol: start the clock on authentication, or on liveness."""
+        if self._server.authenticator.required:
+            self._arm(self._server.auth_timeout, self._authentication_due)
+        else:
+            self._arm_first_ping()
+        self.debug("Client connection created")
+
+    def _authentication_due(self) -> None:
+        if not self.is_connected:
+            self.error("Authentication Timeout")
+            self.refuse("Authentication Timeout", CloseReason.AUTHENTICATION_TIMEOUT)
+
+    # -- called by the engine ---------------------------------------------------------------------
+
+    def connect(self, text: bytes) -> None:
+        """CONNECT, the first or a later one."""
+        try:
+            options = self.options.merged(text)
+        except ProtocolError as problem:
+            self.error(f"parse error: {problem}")
+            self.link.doom(CloseReason.PROTOCOL_VIOLATION)
+            return
+        if self.link.traced:
+            self._trace_line("<<-", f"CONNECT {_redacted(text)}")
+        if self.link.subscriptions_count:
+            self.link.drop_subscriptions()
+        if options.account or options.new_account:
+            self._authentication_failed(options)
+        elif self._server.authenticator.is_slow(options):
+            self.link.hold()
+            self._server.run(self._authenticate_in_thread(options))
+        else:
+            self._authenticated(options, self._server.authenticator.authenticate(options, self.nonce))
+
+    async def _authenticate_in_thread(self, options: ConnectOptions) -> None:
+        """bcrypt takes long on purpose: the loop goes on, this connection waits."""
+        check = self._server.authenticator.authenticate
+        identity = await asyncio.get_running_loop().run_in_executor(None, check, options, self.nonce)
+        if self.is_closed:
+            return
+        self._authenticated(options, identity)
+        try:
+            self.link.release()
+        except Exception as error:
+            self.failed(error)
+        if self.transport is not None and not self.link.is_held:
+            self.transport.resume()
+        self._server.after_tick()
+
+    def _authenticated(self, options: ConnectOptions, identity: Identity | None) -> None:
+        if identity is None:
+            self._authentication_failed(options)
+            return
+        server = self._server
+        self.options = options
+        if not 0 <= options.protocol <= PROTOCOL_WITH_ASYNC_INFO:
+            self.refuse("invalid client protocol", CloseReason.BAD_CLIENT_PROTOCOL_VERSION)
+            return
+        has_headers = options.headers and not server.options.no_header_support
+        if options.no_responders and not has_headers:
+            self.refuse("no responders requires headers support", CloseReason.NO_RESPONDERS_REQUIRES_HEADERS)
+            return
+        self.identity = identity
+        self._restrict(identity)
+        self.is_connected = True
+        self.has_async_info = False
+        self.link.configure(
+            verbose=options.verbose,
+            pedantic=options.pedantic,
+            echo=options.echo,
+            headers=has_headers,
+            no_responders=options.no_responders,
+            info_on_ping=options.protocol >= PROTOCOL_WITH_ASYNC_INFO,
+        )
+        if options.verbose:
+            self.link.send(b"+OK\r\n")
+        self._arm_first_ping()
+
+    def _authentication_failed(self, options: ConnectOptions) -> None:
+        who = f' - User "{options.user}"' if options.user else ""
+        self.error(f"authentication error{who}")
+        self.refuse(AUTHORIZATION_VIOLATION, CloseReason.AUTHENTICATION_VIOLATION)
+
+    def op_before_connect(self) -> None:
+        """An op where CONNECT was due."""
+        identity = self._server.authenticator.default_identity()
+        if identity is None:
+            self.error("authentication error")
+            self.refuse(AUTHORIZATION_VIOLATION, CloseReason.AUTHENTICATION_VIOLATION)
+        else:
+            self.link.adopt()
+
+    def first_ping(self) -> None:
+        """The first PING of a client that takes INFO at any time: it gets one with what CONNECT settled."""
+        account = self.identity.account if self.identity else ""
+        self.has_async_info = True
+        self.link.send(self.info(connect_info=True, remote_account=account))
+
+    def pong(self) -> None:
+        self._pings_out = 0
+        if self._ping_sent_ns:
+            self.rtt_ns = max(1, monotonic_ns() - self._ping_sent_ns)
+            self._ping_sent_ns = 0
+
+    def peer_error(self, text: bytes) -> None:
+        self.error(f"Client error: {_shown(text)}")
+
+    def peer_info(self, text: bytes) -> None:
+        try:
+            json.loads(text)
+        except (ValueError, RecursionError) as problem:
+            self.parse_failed(f"INFO is not valid JSON: {problem}")
+            self.link.doom(CloseReason.PROTOCOL_VIOLATION)
+
+    def parse_failed(self, text: str) -> None:
+        self.error(text)
+
+    def failed(self, error: Exception) -> None:
+        """A mistake of ours while serving this connection: it ends, the others go on."""
+        self._server.log.error("%s internal error", self.label, exc_info=error)
+        self.link.doom(CloseReason.INTERNAL_ERROR)
+
+    # -- permissions ------------------------------------------------------------------------------
+
+    def _restrict(self, identity: Identity) -> None:
+        permissions = identity.permissions
+        if permissions is None:
+            self._responses = None
+            self.link.restrict(None, None, False, False)
+            return
+        self._responses = permissions.response_tracker(monotonic_ns)
+        self.link.restrict(
+            Verdicts(permissions.may_publish), Verdicts(self._may_deliver), True, self._responses is not None
+        )
+
+    def _may_deliver(self, key: bytes) -> bool:
+        assert self.identity is not None
+        assert self.identity.permissions is not None
+        subject, _, queue = key.partition(b" ")
+        return self.identity.permissions.may_deliver(subject, queue or None)
+
+    def subscribe_verdict(self, subject: bytes, queue: bytes | None) -> int:
+        """0 refused, 1 allowed, 2 allowed but each delivery is checked."""
+        permissions = self.identity.permissions if self.identity else None
+        if permissions is None:
+            return _ALLOWED
+        if not permissions.may_subscribe(subject, queue):
+            group = f' using queue "{_shown(queue)}"' if queue else ""
+            self._violation(f'Subscription to "{_shown(subject)}"{group}')
+            return _REFUSED
+        return _FILTERED if permissions.filters_delivery(subject, queue) else _ALLOWED
+
+    def publish_refused(self, subject: bytes) -> bool:
+        """True when the publish is a permitted response after all."""
+        if self._responses is not None and self._responses.may_publish(subject):
+            return True
+        self._violation(f'Publish to "{_shown(subject)}"')
+        return False
+
+    def reply_refused(self, reply: bytes) -> None:
+        self._violation(f'Publish with Reply of "{_shown(reply)}"')
+
+    def note_reply(self, reply: bytes) -> None:
+        permissions = self.identity.permissions if self.identity else None
+        if self._responses is not None and permissions is not None and not permissions.may_publish(reply):
+            self._responses.track(reply)
+
+    def subscriptions_exceeded(self) -> None:
+        self.error("maximum subscriptions exceeded")
+
+    def _violation(self, what: str) -> None:
+        self.link.send(f"-ERR 'Permissions Violation for {what}'\r\n".encode("utf-8", "surrogateescape"))
+        self.error(f"{what.split(' ')[0]} Violation - {self._who()}{what}")
+
+    def _who(self) -> str:
+        user = self.identity.user if self.identity else None
+        return f'User "{user}", ' if user else ""
+
+    # -- liveness ---------------------------------------------------------------------------------
+
+    def _arm(self, seconds: float, due: Any) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._deadline = self._server.loop.call_later(seconds, due)
+
+    def _arm_first_ping(self) -> None:
+        interval = self._server.options.ping_interval
+        first = min(limits.FIRST_PING_DELAY, interval)
+        self._arm(first * (1 + random.random() / 5), self._ping_due)
+
+    def _ping_due(self) -> None:
+        """Sends a PING unless the client was heard of, or gives it up."""
+        options = self._server.options
+        interval_ns = int(options.ping_interval * 1e9)
+        is_idle = monotonic_ns() - self.link.last_activity >= interval_ns
+        if self.rtt_ns == 0 or is_idle or self._pings_out:
+            if self._pings_out + 1 > options.ping_max:
+                self.debug("Stale Client Connection - Closing")
+                self._server.stale_connections += 1
+                self.refuse("Stale Connection", CloseReason.STALE_CONNECTION)
+                self._server.after_tick()
+                return
+            self._pings_out += 1
+            self._ping_sent_ns = monotonic_ns()
+            self.debug("Client Ping Timer")
+            self.link.send(b"PING\r\n")
+            self._server.after_tick()
+        self._arm(options.ping_interval, self._ping_due)
+
+    # -- closing ----------------------------------------------------------------------------------
+
+    def refuse(self, text: str, reason: CloseReason) -> None:
+        """-ERR, then close."""
+        self.link.send(f"-ERR '{text}'\r\n".encode())
+        self.link.doom(reason)
+
+    def ended(self, reason: CloseReason) -> None:
+        """Called once by the server when the connection is over: everything is given back."""
+        self.is_closed = True
+        self.close_reason = reason
+        self.stop_ns = time_ns()
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+        self.debug(f"Client connection closed: {reason.text}")
+
+    # -- words ------------------------------------------------------------------------------------
+
+    @property
+    def label(self) -> str:
+        """The prefix of this client's log lines: `127.0.0.1:50000 - cid:7 -`."""
+        host = f"[{self.address}]" if ":" in self.address else self.address
+        return f"{host}:{self.port} - cid:{self.cid} -"
+
+    def debug(self, text: str) -> None:
+        if self._server.options.debug:
+            self._server.log.debug("%s %s", self.label, text)
+
+    def error(self, text: str) -> None:
+        self._server.log.error("%s %s", self.label, text)
+
+    def _trace_line(self, direction: str, text: str) -> None:
+        self._server.trace("%s %s [%s]", self.label, direction, text)
+
+    def trace(self, op: str, arguments: bytes, payload: bytes | None) -> None:
+        """An op came in. Payloads are shown as the reference server does, cut at max_traced_msg_len."""
+        self._trace_line("<<-", f"{op} {_shown(arguments)}".rstrip())
+        if payload is not None:
+            limit = self._server.options.max_traced_msg_len or len(payload)
+            self._server.trace('%s <<- MSG_PAYLOAD: ["%s"]', self.label, _shown(payload[:limit]))
+
+    def trace_delivery(self, subject: bytes, sid: bytes, reply: bytes, headers: int, size: int) -> None:
+        op = "HMSG" if headers else "MSG"
+        words = [op, _shown(subject), _shown(sid), _shown(reply), str(headers) if headers else "", str(size)]
+        self._trace_line("->>", " ".join(word for word in words if word))
+
+
+def _shown(text: bytes) -> str:
+    """Peer's bytes for a log line or an error text; what is not UTF-8 survives a round trip."""
+    return text.decode("utf-8", "surrogateescape")
+
+
+def _redacted(text: bytes) -> str:
+    """A CONNECT for the trace log, without its secrets."""
+    try:
+        fields = json.loads(text)
+    except (ValueError, RecursionError):
+        return "[unreadable]"
+    secret = {"pass", "auth_token", "jwt", "sig", "nkey"}
+    return json.dumps({k: "[REDACTED]" if k.lower() in secret else v for k, v in fields.items()})

@@ -1,0 +1,183 @@
+"""What the server tells monitoring: its state gathered into the frozen snapshots of `monitor.source`.
+
+Nothing here is formatted; field names and JSON belong to the endpoint modules.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from time import monotonic_ns, process_time, time_ns
+from typing import TYPE_CHECKING
+
+import headrace
+from headrace.protocol.info import COMPATIBLE_VERSION
+from headrace.server.monitor.source import (
+    ConnectionSnapshot,
+    ConnectionState,
+    HealthSnapshot,
+    KindCounts,
+    ServerSnapshot,
+    SublistSnapshot,
+    SubscriptionSnapshot,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from headrace.server.server import Server
+    from headrace.server.session import ClientSession
+
+
+def closed_snapshot(session: ClientSession) -> ConnectionSnapshot:
+    """The last picture of a connection, taken before it is detached; keeps nothing of it alive."""
+    return _connection(session, tuple(_subscriptions(session)))
+
+
+def _subscriptions(session: ClientSession) -> Iterable[SubscriptionSnapshot]:
+    account = session.identity.account if session.identity else ""
+    for subject, queue, sid, delivered, limit in session.link.subscriptions():
+        yield SubscriptionSnapshot(
+            account=account,
+            subject=_text(subject),
+            queue=_text(queue or b""),
+            sid=_text(sid),
+            msgs=delivered,
+            max_msgs=limit,
+            cid=session.cid,
+        )
+
+
+def _text(wire: bytes) -> str:
+    return wire.decode("utf-8", "replace")
+
+
+def _connection(
+    session: ClientSession, subscriptions: tuple[SubscriptionSnapshot, ...] | None = None
+) -> ConnectionSnapshot:
+    link, options, identity = session.link, session.options, session.identity
+    in_msgs, in_bytes, out_msgs, out_bytes, stalls = link.counters
+    last = max(link.last_activity, link.last_written)
+    return ConnectionSnapshot(
+        cid=session.cid,
+        ip=session.address,
+        port=session.port,
+        start_ns=session.start_ns,
+        last_activity_ns=max(session.start_ns, time_ns() - (monotonic_ns() - last)),
+        stop_ns=session.stop_ns or None,
+        reason=session.close_reason.text,
+        rtt_ns=session.rtt_ns,
+        pending_bytes=link.pending,
+        in_msgs=in_msgs,
+        out_msgs=out_msgs,
+        in_bytes=in_bytes,
+        out_bytes=out_bytes,
+        stalls=stalls,
+        num_subscriptions=link.subscriptions_count,
+        name=options.name,
+        lang=options.lang,
+        version=options.version,
+        tls_version=session.tls_version,
+        tls_cipher=session.tls_cipher,
+        tls_first=session.tls_first,
+        user=(identity.user or "") if identity else "",
+        account=identity.account if identity else "",
+        subscriptions=(lambda: tuple(_subscriptions(session)))
+        if subscriptions is None
+        else lambda: subscriptions,
+    )
+
+
+class ServerMonitor:
+    """A server as monitoring sees it (`MonitorSource`)."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._cpu_at = (monotonic_ns(), process_time())
+
+    def server(self) -> ServerSnapshot:
+        server = self._server
+        totals = server.router.statistics()
+        options = server.options
+        return ServerSnapshot(
+            server_id=server.server_id,
+            server_name=server.name,
+            version=COMPATIBLE_VERSION,
+            git_commit=f"headrace-{headrace.__version__}",
+            language_version=f"python{platform.python_version()}",
+            host=options.host,
+            port=server.port,
+            http_host=options.http_host or options.host,
+            http_port=server.monitor_port or 0,
+            options=options,
+            auth_required=server.authenticator.required,
+            tls_required=options.tls is not None and not options.allow_non_tls,
+            tls_verify=options.tls is not None and options.tls.verify,
+            start_ns=server.start_ns,
+            now_ns=time_ns(),
+            config_load_time_ns=server.start_ns,
+            memory_bytes=_resident_bytes(),
+            cores=os.cpu_count() or 1,
+            cpu_percent=self._cpu_percent(),
+            connections=len(server.sessions),
+            total_connections=server.total_connections,
+            in_msgs=totals["in_msgs"],
+            in_bytes=totals["in_bytes"],
+            out_msgs=totals["out_msgs"],
+            out_bytes=totals["out_bytes"],
+            in_client_msgs=totals["in_msgs"],
+            in_client_bytes=totals["in_bytes"],
+            out_client_msgs=totals["out_msgs"],
+            out_client_bytes=totals["out_bytes"],
+            slow_consumers=KindCounts(clients=server.slow_consumers),
+            stale_connections=KindCounts(clients=server.stale_connections),
+            stalled_clients=totals["stalls"],
+            subscriptions=server.account.interest.statistics()["subscriptions"],
+        )
+
+    def connections(self, state: ConnectionState) -> Sequence[ConnectionSnapshot]:
+        found: list[ConnectionSnapshot] = []
+        if state is not ConnectionState.CLOSED:
+            found += map(_connection, self._server.sessions.values())
+        if state is not ConnectionState.OPEN:
+            found += self._server.closed
+        return found
+
+    def subscriptions(self) -> SublistSnapshot:
+        figures = self._server.account.interest.statistics()
+        lookups = figures["matches"]
+        return SublistSnapshot(
+            num_subscriptions=figures["subscriptions"],
+            num_cache=figures["cached_plans"],
+            num_inserts=figures["inserts"],
+            num_removes=figures["removes"],
+            num_matches=lookups,
+            cache_hit_rate=figures["hits"] / lookups if lookups else 0.0,
+            max_fanout=figures["fanout_max"],
+            avg_fanout=figures["fanout_total"] / figures["misses"] if figures["misses"] else 0.0,
+            details=self._all_subscriptions,
+        )
+
+    def _all_subscriptions(self) -> Iterable[SubscriptionSnapshot]:
+        for session in self._server.sessions.values():
+            yield from _subscriptions(session)
+
+    def health(self) -> HealthSnapshot:
+        return HealthSnapshot("server is in lame duck mode" if self._server.is_lame_duck else None)
+
+    def _cpu_percent(self) -> float:
+        """Of one core, since the last time this was asked."""
+        then, used_then = self._cpu_at
+        now, used = monotonic_ns(), process_time()
+        self._cpu_at = (now, used)
+        return round((used - used_then) / max(now - then, 1) * 1e11, 1)
+
+
+def _resident_bytes() -> int:
+    try:
+        with open("/proc/self/statm", "rb") as statm:
+            return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:  # no /proc on this system
+        import resource
+
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
