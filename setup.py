@@ -10,7 +10,14 @@ import sys
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 
-COMPILED = ["engine.memory", "engine.verdicts", "engine.interest", "engine.link", "engine.delivery", "engine.client"]
+COMPILED = [
+    "engine.memory",
+    "engine.verdicts",
+    "engine.interest",
+    "engine.link",
+    "engine.delivery",
+    "engine.client",
+]
 if sys.platform == "linux":
     COMPILED.append("server.epoll")
 
@@ -22,7 +29,11 @@ link_args: list[str] = []
 if debug or sanitize:
     compile_args.append("-DHEADRACE_ENGINE_DEBUG")
 if sanitize:
-    compile_args += ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer"]
+    compile_args += [
+        "-fsanitize=address,undefined",
+        "-fno-sanitize-recover=undefined",
+        "-fno-omit-frame-pointer",
+    ]
     link_args += ["-fsanitize=address,undefined"]
 
 extensions = [

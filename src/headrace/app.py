@@ -49,7 +49,6 @@ class Process:
     def __init__(self, options: Options, handler: logging.Handler) -> None:
         self._server = Server(options)
         self._handler = handler
-        self._exit_code = EXIT_OK
         self._ports_file: Path | None = None
         self._work: set[asyncio.Task[None]] = set()
 
@@ -69,7 +68,7 @@ class Process:
             if self._ports_file is not None:
                 self._ports_file.unlink(missing_ok=True)
         server.log.info("Server Exiting..")
-        return self._exit_code
+        return EXIT_OK
 
     def _write_files(self) -> None:
         options = self._server.options
@@ -80,8 +79,8 @@ class Process:
 
     def _install_signals(self) -> None:
         loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGINT, self._terminate, "interrupt", EXIT_OK)
-        loop.add_signal_handler(signal.SIGTERM, self._terminate, "terminated", EXIT_FAILURE)
+        loop.add_signal_handler(signal.SIGINT, self._terminate, "interrupt")
+        loop.add_signal_handler(signal.SIGTERM, self._terminate, "terminated")
         loop.add_signal_handler(signal.SIGHUP, self._reload)
         loop.add_signal_handler(signal.SIGUSR1, self._reopen_log)
         loop.add_signal_handler(signal.SIGUSR2, self._lame_duck)
@@ -90,11 +89,8 @@ class Process:
         self._work.add(work)
         work.add_done_callback(self._work.discard)
 
-    def _terminate(self, name: str, exit_code: int) -> None:
+    def _terminate(self, name: str) -> None:
         self._server.log.info('Trapped "%s" signal', name)
-        if self._server.is_lame_duck:
-            exit_code = EXIT_OK
-        self._exit_code = exit_code
         self._server.log.info("Initiating Shutdown...")
         self._run(asyncio.get_running_loop().create_task(self._server.stop()))
 

@@ -274,8 +274,17 @@ cdef int answer_nobody(link_t *l, msg_t *m) except -1:
 
 
 cdef int publish(link_t *l, msg_t *m) except -1:
-    """A complete message: verdict, +OK, delivery."""
+    """A complete message: counted, judged, +OK, delivered."""
     cdef char first = m.subject[0]
+    m.source = l
+    m.plain_tail = NULL
+    l.last_activity = l.router.now
+    l.in_msgs += 1
+    l.in_bytes += m.body_len
+    l.router.in_msgs += 1
+    l.router.in_bytes += m.body_len
+    if l.flags & LINK_PEDANTIC and not is_valid_subject(m.subject, m.subject_len, True):
+        emit(l, b"-ERR 'Invalid Publish Subject'\r\n", 32)
     if l.publish_verdicts != NULL and not verdict(<Verdicts> l.publish_verdicts, m.subject, m.subject_len):
         if not (<object> l.session).publish_refused(m.subject[:m.subject_len]):
             return 0
@@ -320,26 +329,14 @@ cdef char *publication(link_t *l, char *op, char *args, char *end, size_t *need,
     if size < 0 or not has_header_size(l, &line, headers, &m, size):
         bad_arguments(l, "HeaderPub" if headers else "Pub", &line)
         return op
-    if size > l.max_payload:
-        emit(l, b"-ERR 'Maximum Payload Violation'\r\n", 34)
-        doom(l, REASON_MAX_PAYLOAD)
-        return op
-    if end - line.next < size + 2:
-        if (end - line.next > size and line.next[size] != c'\r'):
-            unknown_op(l, line.next, end)
-        need[0] = (line.next - op) + size + 2
-        return op
-    if line.next[size] != c'\r' or line.next[size + 1] != c'\n':
-        unknown_op(l, line.next, end)
-        return op
-    m.source = l
     m.subject = line.args[0].text
     m.subject_len = line.args[0].len
     m.reply = line.args[1].text
     m.reply_len = line.args[1].len if line.count > fixed else 0
-    m.body = line.next
     m.body_len = <uint32_t> size
-    m.plain_tail = NULL
+    if not has_payload(l, op, line.next, end, size, need):
+        return op
+    m.body = line.next
     if headers and m.header_len == 0:
         # an empty header block: the message is delivered as if it had been a PUB
         line.args[line.count - 2] = line.args[line.count - 1]
@@ -350,19 +347,72 @@ cdef char *publication(link_t *l, char *op, char *args, char *end, size_t *need,
         m.tail_len = (line.next + size + 2) - m.tail
     else:
         compose_tail(l, &m, &line, line.count - (fixed - 1))
-    l.last_activity = l.router.now
-    l.in_msgs += 1
-    l.in_bytes += size
-    l.router.in_msgs += 1
-    l.router.in_bytes += size
-    if l.flags & (LINK_PEDANTIC | LINK_TRACED):
-        if l.flags & LINK_TRACED:
-            (<object> l.session).trace("HPUB" if headers else "PUB", line.start[:line.end - line.start],
-                                       m.body[:m.body_len])
-        if l.flags & LINK_PEDANTIC and not is_valid_subject(m.subject, m.subject_len, True):
-            emit(l, b"-ERR 'Invalid Publish Subject'\r\n", 32)
+    if l.flags & LINK_TRACED:
+        (<object> l.session).trace("HPUB" if headers else "PUB", line.start[:line.end - line.start],
+                                   m.body[:m.body_len])
     publish(l, &m)
     return line.next + size + 2
+
+
+cdef inline bint has_payload(link_t *l, char *op, char *body, char *end, long long size, size_t *need) except -1:
+    """Whether size is allowed and the payload with its CRLF is here; else dooms the link or says what is needed."""
+    if size > l.max_payload:
+        emit(l, b"-ERR 'Maximum Payload Violation'\r\n", 34)
+        doom(l, REASON_MAX_PAYLOAD)
+        return False
+    if end - body < size + 2:
+        if end - body > size and body[size] != c'\r':
+            unknown_op(l, body, end)
+        need[0] = (body - op) + size + 2
+        return False
+    if body[size] != c'\r' or body[size + 1] != c'\n':
+        unknown_op(l, body, end)
+        return False
+    return True
+
+
+cdef inline const char *skip_word(const char *p, const char *end) noexcept:
+    while p < end and <unsigned char> p[0] > 32:
+        p += 1
+    return p
+
+
+cdef inline char *plain_publication(link_t *l, char *op, char *end, size_t *need) except? NULL:
+    """A PUB in canonical form ("PUB subject [reply] size CRLF", single spaces) in one pass over its line.
+
+    Returns what follows it, `op` when its payload is incomplete, NULL when the general form has to look.
+    """
+    cdef msg_t m
+    cdef const char *at = skip_word(op + 4, end)
+    cdef const char *digits
+    cdef long long size = 0
+    m.subject = op + 4
+    m.subject_len = <uint32_t> (at - m.subject)
+    m.tail = m.reply = at + 1
+    m.reply_len = 0
+    digits = at + 1
+    at = skip_word(digits, end)
+    if end - at > 1 and at[0] == c' ':
+        m.reply_len = <uint32_t> (at - m.reply)
+        digits = at + 1
+        at = skip_word(digits, end)
+    if end - at < 2 or at[0] != c'\r' or at[1] != c'\n' or at - digits > MOST_SIZE_DIGITS or at == digits \
+            or m.subject_len == 0 or (m.tail - 1)[0] != c' ' or (digits - 1)[0] != c' ' or at - m.subject > l.max_control_line \
+            or (m.reply_len == 0 and digits != m.reply):
+        return NULL
+    while digits < at:
+        if digits[0] < c'0' or digits[0] > c'9':
+            return NULL
+        size = 10 * size + (digits[0] - c'0')
+        digits += 1
+    m.body = at + 2
+    if not has_payload(l, op, <char *> m.body, end, size, need):
+        return op
+    m.header_len = 0
+    m.body_len = <uint32_t> size
+    m.tail_len = (m.body + size + 2) - m.tail
+    publish(l, &m)
+    return <char *> m.body + size + 2
 
 
 # ---- SUB and UNSUB ------------------------------------------------------------------------------
@@ -570,8 +620,10 @@ cdef char *parse_client(link_t *l, char *p, char *end, size_t *need) except NULL
                 return p
             continue
         if end - p > 4 and (p[0] & 0xDF) == c'P' and (p[1] & 0xDF) == c'U' and (p[2] & 0xDF) == c'B' \
-                and is_separator(p[3]):
-            following = publication(l, p, p + 4, end, need, False)
+                and p[3] == c' ' and not l.flags & LINK_TRACED:
+            following = plain_publication(l, p, end, need)
+            if following == NULL:
+                following = general(l, p, end, need)
         else:
             following = general(l, p, end, need)
         if following == p:

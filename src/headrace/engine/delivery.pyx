@@ -49,9 +49,9 @@ cdef void remove_sub(sub_t *s) noexcept:
         i = j
 
 
-cdef int strip_headers(msg_t *m) except -1:
+cdef int strip_headers(msg_t *m, router_t *r) except -1:
     """Composes the tail for receivers that did not ask for headers."""
-    cdef buf_t *b = &m.source.router.stripped
+    cdef buf_t *b = &r.stripped
     cdef uint32_t payload = m.body_len - m.header_len
     b.start = b.end = 0
     buf_reserve(b, m.reply_len + payload + 32)
@@ -115,7 +115,7 @@ cdef int deliver(sub_t *s, const char *head, size_t head_len, msg_t *m) except -
         head_len -= 1
     elif not l.flags & LINK_HEADERS:
         if m.plain_tail == NULL:
-            strip_headers(m)
+            strip_headers(m, l.router)
         head += 1
         head_len -= 1
         tail = m.plain_tail

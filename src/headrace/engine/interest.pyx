@@ -19,7 +19,7 @@ from libc.string cimport memchr, memcmp, memcpy, memset
 
 from headrace.engine.memory cimport buf_free, buf_reserve, give, live, resize, take
 from headrace.engine.structs cimport (
-    HR_GUARD, HR_PAD, group_t, hr_hash, interest_t, node_t, plan_t, slot_t, sub_t, token_t, visit_t,
+    HR_GUARD, HR_PAD, group_t, hr_equal, hr_hash, interest_t, node_t, plan_t, slot_t, sub_t, token_t, visit_t,
 )
 
 # Plans kept per account: the cache starts small and doubles while fresh plans push each other out.
@@ -85,7 +85,7 @@ cdef inline node_t *child_of(node_t *node, token_t *t) noexcept:
         child = node.children[i]
         if child == NULL:
             return NULL
-        if child.hash == t.hash and child.token_len == t.len and memcmp(child.token, t.text, t.len) == 0:
+        if child.hash == t.hash and child.token_len == t.len and hr_equal(child.token, t.text, t.len):
             return child
         i = (i + 1) & mask
 
@@ -532,7 +532,7 @@ cdef plan_t *plan_for(interest_t *it, const char *subject, uint32_t n) except NU
     it.lookups += 1
     if (plan != NULL and slot.hash == hash and plan.subject_len == n
             and plan.stamp == 1 + it.generation + it.buckets[plan.bucket]
-            and memcmp(plan.subject, subject, n) == 0):
+            and hr_equal(plan.subject, subject, n)):
         return plan
     return make_plan(it, slot, hash, subject, n)
 

@@ -278,9 +278,11 @@ cdef int received(link_t *l, size_t n) except -1:
 
 cdef int reparse(link_t *l) except -1:
     """Goes on with bytes that were left while the connection was held."""
+    cdef size_t have = l.carry.end - l.carry.start
     if l.carry_direct:
         return parse(l, l.carry.data + l.carry.start, l.carry.data + l.carry.end)
-    return received(l, 0)
+    memcpy(l.router.read_buffer, l.carry.data + l.carry.start, have)
+    return parse(l, l.router.read_buffer, l.router.read_buffer + have)
 
 
 cdef void flush_by_python(link_t *l) noexcept:
@@ -439,11 +441,14 @@ cdef class Link:
         return PyMemoryView_FromMemory(data, n, PyBUF_WRITE)
 
     def received(self, size_t n):
-        """n bytes were put into the last `buffer()`."""
-        received(&self.c, n)
+        """n bytes were put into the last `buffer()`. A mistake of ours ends this connection, not the caller."""
+        try:
+            received(&self.c, n)
+        except Exception as error:
+            self.session.failed(error)
 
     def feed(self, bytes data not None):
-        """Takes in a chunk of any size: what `buffer` and `received` do, for tests and tools."""
+        """Takes in a chunk of any size, for tests and tools; raises what `received` hands to the session."""
         cdef const char *at = data
         cdef size_t left = len(data), n
         cdef char *room
@@ -463,7 +468,10 @@ cdef class Link:
         """Parse on, beginning with what was received while held."""
         self.c.flags &= ~<uint32_t> LINK_HELD
         if self.c.carry.end > self.c.carry.start:
-            reparse(&self.c)
+            try:
+                reparse(&self.c)
+            except Exception as error:
+                self.session.failed(error)
 
     def take(self, size_t limit=1 << 62):
         """Up to `limit` bytes off the outbox."""

@@ -63,10 +63,32 @@ cdef extern from *:
         else { a = 0; b = 0; }
         return hr_mix(a ^ 0xE7037ED1A0B428DBull, b ^ h);
     }
+
+    /* memcmp(a, b, n) == 0 without the call, for short keys. */
+    static inline int hr_equal(const char *a, const char *b, size_t n) {
+        uint64_t x, y;
+        if (n >= 8) {
+            size_t i = 0;
+            for (; i + 8 <= n; i += 8) {
+                memcpy(&x, a + i, 8); memcpy(&y, b + i, 8);
+                if (x != y) return 0;
+            }
+            memcpy(&x, a + n - 8, 8); memcpy(&y, b + n - 8, 8);
+            return x == y;
+        }
+        if (n >= 4) {
+            uint32_t p, q, r, s;
+            memcpy(&p, a, 4); memcpy(&q, b, 4); memcpy(&r, a + n - 4, 4); memcpy(&s, b + n - 4, 4);
+            return p == q && r == s;
+        }
+        while (n--) if (a[n] != b[n]) return 0;
+        return 1;
+    }
     """
     size_t HR_PAD
     void HR_GUARD(bint condition) noexcept nogil
     void hr_copy(char *destination, const char *source, size_t n) noexcept nogil
+    bint hr_equal(const char *a, const char *b, size_t n) noexcept nogil
     uint64_t hr_hash(const char *source, size_t n, uint64_t seed) noexcept nogil
 
 

@@ -46,7 +46,8 @@ class ConnectOptions:
     new_account: bool = False
 
     def __repr__(self) -> str:
-        return f"ConnectOptions(name={self.name!r}, lang={self.lang!r}, version={self.version!r}, user={self.user!r})"
+        client = f"name={self.name!r}, lang={self.lang!r}, version={self.version!r}"
+        return f"ConnectOptions({client}, user={self.user!r})"
 
     def merged(self, text: bytes) -> ConnectOptions:
         """These options with the fields of a CONNECT's JSON put over them.

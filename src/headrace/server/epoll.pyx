@@ -51,8 +51,8 @@ cdef extern from "<sys/socket.h>" nogil:
 
 cdef enum:
     EVENTS = 256
-    ROUNDS = 16              # polls per tick at most, so that Python code of the loop gets its turn
-    ROUND_NS = 500_000       # and no new round once this much time has passed
+    ROUNDS = 64              # polls per tick at most, so that Python code of the loop gets its turn
+    ROUND_NS = 1_000_000      # and no new round once this much time has passed
     DISCARD_READS = 16       # reads thrown away at close, so that the peer sees our last words, not a reset
 
 cdef struct socket_t:
@@ -123,8 +123,10 @@ cdef class Poller:
     cdef readonly Router router
     cdef dict _links
     cdef list _stalled
+    cdef int64_t _spin_ns
 
-    def __cinit__(self, Router router not None):
+    def __cinit__(self, Router router not None, int64_t spin_ns=0):
+        self._spin_ns = spin_ns
         self._epfd = epoll_create1(EPOLL_CLOEXEC)
         if self._epfd < 0:
             raise OSError(errno, strerror(errno).decode())
@@ -259,6 +261,8 @@ cdef class Poller:
         self.router.c.now = began
         for rounds in range(ROUNDS):
             n = epoll_wait(self._epfd, events, EVENTS, 0)
+            while n == 0 and monotonic() - self.router.c.now < self._spin_ns:
+                n = epoll_wait(self._epfd, events, EVENTS, 0)
             if n <= 0:
                 break
             for i in range(n):

@@ -25,12 +25,31 @@ if TYPE_CHECKING:
 BACKLOG: Final = 4096
 ACCEPTS_PER_TICK: Final = 64
 ACCEPT_PAUSE: Final = 0.1  # seconds without accepting when the system is out of descriptors
+BUSY_POLL_US: Final = 20  # falling asleep and waking costs more than looking this long; measured in ADR 0003
+MOST_BUSY_POLL_US: Final = 1000
 TLS_RECORD: Final = 0x16  # first byte of a ClientHello
 
 
 def default_transport() -> str:
     """`epoll` where it exists, else `asyncio`; HEADRACE_TRANSPORT overrides (both are always tested)."""
-    return os.environ.get("HEADRACE_TRANSPORT") or ("epoll" if sys.platform == "linux" else "asyncio")
+    chosen = os.environ.get("HEADRACE_TRANSPORT") or ("epoll" if sys.platform == "linux" else "asyncio")
+    if chosen not in ("epoll", "asyncio"):
+        raise StartError(f"HEADRACE_TRANSPORT must be epoll or asyncio, not {chosen!r}")
+    return chosen
+
+
+def busy_poll() -> int:
+    """Nanoseconds the poller goes on looking after the last event before it sleeps.
+
+    The environment variable HEADRACE_BUSY_POLL_US sets it in microseconds; 0 turns it off.
+    Raises: StartError when it is not a number from 0 to MOST_BUSY_POLL_US.
+    """
+    text = os.environ.get("HEADRACE_BUSY_POLL_US", str(BUSY_POLL_US))
+    if not (text.isdecimal() and int(text) <= MOST_BUSY_POLL_US):
+        raise StartError(
+            f"HEADRACE_BUSY_POLL_US must be a number from 0 to {MOST_BUSY_POLL_US} microseconds, not {text!r}"
+        )
+    return int(text) * 1000
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -128,7 +147,7 @@ class Listener:
         session: ClientSession,
         sock: socket.socket,
         context: ssl.SSLContext | None = None,
-        timeout: float | None = None,
+        handshake_seconds: float | None = None,
     ) -> None:
         """Hand the socket to asyncio, with or without TLS."""
         server = self._server
@@ -144,7 +163,7 @@ class Listener:
         protocol = AsyncioTransport(session.link, server.after_tick, connected, server.note_stalled)
         try:
             await server.loop.connect_accepted_socket(
-                lambda: protocol, sock, ssl=context, ssl_handshake_timeout=timeout
+                lambda: protocol, sock, ssl=context, ssl_handshake_timeout=handshake_seconds
             )
         except (OSError, ssl.SSLError) as error:
             session.error(f"TLS handshake error: {error or 'connection closed'}")
@@ -163,7 +182,6 @@ class Listener:
         options = self._server.options
         assert options.tls is not None
         first = options.tls.handshake_first
-        timeout = options.tls.timeout
         handshake_first = first is not None
         if first:
             handshake_first = await self._first_byte(sock, first) == TLS_RECORD
@@ -175,18 +193,23 @@ class Listener:
         else:
             session.tls_first = True
             session.link.send(session.info())
-        await self._open_asyncio(session, sock, context, timeout)
+        await self._open_asyncio(session, sock, context, options.tls.timeout)
 
-    async def _first_byte(self, sock: socket.socket, timeout: float | None) -> int | None:
+    async def _first_byte(self, sock: socket.socket, seconds: float | None) -> int | None:
         """The first byte the client sends, left in the socket; None when none came in time.
 
         Raises: ConnectionError when it closes instead.
         """
         loop = self._server.loop
         readable: asyncio.Future[None] = loop.create_future()
-        loop.add_reader(sock, lambda: readable.done() or readable.set_result(None))
+
+        def wake() -> None:
+            if not readable.done():
+                readable.set_result(None)
+
+        loop.add_reader(sock, wake)
         try:
-            await asyncio.wait_for(readable, timeout)
+            await asyncio.wait_for(readable, seconds)
         except TimeoutError:
             return None
         finally:

