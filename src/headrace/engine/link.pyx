@@ -285,6 +285,29 @@ cdef int reparse(link_t *l) except -1:
     return parse(l, l.router.read_buffer, l.router.read_buffer + have)
 
 
+cdef void leave_lists(link_t *l) noexcept:
+    """Nothing of the router points at this link any more, nor this link at another."""
+    cdef router_t *r = l.router
+    cdef link_t **at
+    if l.flags & LINK_STALLED:
+        unstall(l)
+    if l.flags & LINK_BLOCKED:
+        l.flags &= ~<uint32_t> LINK_BLOCKED
+        r.blocked -= 1
+    if l.flags & LINK_DIRTY:
+        at = &r.dirty
+        while at[0] != l:
+            at = &at[0].next_dirty
+        at[0] = l.next_dirty
+        l.flags &= ~<uint32_t> LINK_DIRTY
+    at = &r.doomed
+    while at[0] != NULL:
+        if at[0] == l:
+            at[0] = l.next_doomed
+            break
+        at = &at[0].next_doomed
+
+
 cdef void flush_by_python(link_t *l) noexcept:
     cdef Link link = <Link> l.owner
     try:
@@ -389,8 +412,11 @@ cdef class Link:
         live.links -= 1
 
     cdef _release(self):
+        """Leaves every list of the router and gives back subscriptions and buffers."""
         cdef uint32_t i
         cdef link_t *l = &self.c
+        l.flush = NULL
+        leave_lists(l)
         for i in range(l.sids_cap):
             if l.sids[i] != NULL:
                 remove(l.sids[i])
@@ -407,27 +433,17 @@ cdef class Link:
     def detach(self):
         """Ends the link: no delivery, no read, nothing kept. Safe to call more than once."""
         cdef link_t *l = &self.c
-        cdef link_t **at
         l.flags |= LINK_CLOSING
-        if l.flags & LINK_STALLED:
-            unstall(l)
-        if l.flags & LINK_DIRTY:
-            at = &l.router.dirty
-            while at[0] != l:
-                at = &at[0].next_dirty
-            at[0] = l.next_dirty
-            l.flags &= ~<uint32_t> LINK_DIRTY
-        if l.flags & LINK_BLOCKED:
-            l.flags &= ~<uint32_t> LINK_BLOCKED
-            l.router.blocked -= 1
-        l.flush = NULL
         self._write = None
         self._is_detached = True
         self._release()
+        self.session = None
+        l.session = NULL
 
     def doom(self, uint32_t reason):
         """Asks for the close of this connection at the end of the tick."""
-        doom(&self.c, reason)
+        if not self._is_detached:
+            doom(&self.c, reason)
 
     def send(self, bytes data not None):
         """Appends control bytes to the outbox; False when the connection is closing."""
