@@ -139,11 +139,14 @@ class Authenticator:
         name = self._no_auth_user
         if name is None or connect.user or connect.password or connect.auth_token:
             return False
-        # Who names that very nkey need not sign, anybody may act as it; without nkey users none is looked at.
-        return not connect.nkey or not self._nkeys or (connect.nkey == name and name in self._nkeys)
+        return not connect.nkey or not self._nkeys  # where there are no nkey users, none is looked at
 
     def _is_signed(self, nkey: str, signature: str | None, nonce: bytes) -> bool:
-        if nkey not in self._nkeys or not signature:
+        if nkey not in self._nkeys:
+            return False
+        if nkey == self._no_auth_user:
+            return True  # anybody may act as this one
+        if not signature:
             return False
         return nkeys.verify_signature(nkey, nonce, signature)
 

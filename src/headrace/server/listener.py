@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from headrace.engine.reasons import CloseReason
 from headrace.errors import StartError
+from headrace.server.tls import negotiated_names
 from headrace.server.transport import AsyncioTransport, EpollTransport
 
 if TYPE_CHECKING:
@@ -156,8 +157,7 @@ class Listener:
             session.transport = protocol
             tls = transport.get_extra_info("ssl_object")
             if tls is not None:
-                session.tls_version = (tls.version() or "").removeprefix("TLSv")
-                session.tls_cipher = (tls.cipher() or ("",))[0]
+                session.tls_version, session.tls_cipher = negotiated_names(tls)
             session.opened()
 
         protocol = AsyncioTransport(session.link, server.after_tick, connected, server.note_stalled)

@@ -79,6 +79,8 @@ class Server:
         self.name = self.options.server_name or self.server_id
         self.info: dict[str, Any] = {}
         self.start_ns = 0
+        self.config_load_ns = 0
+        self.tls_certificate_expires_ns: int | None = None
         self.total_connections = 0
         self.stale_connections = 0
         self.slow_consumers = 0
@@ -103,13 +105,14 @@ class Server:
         """
         options = self.options
         self.loop = asyncio.get_running_loop()
-        self.start_ns = time_ns()
+        self.start_ns = self.config_load_ns = time_ns()
         self._announce()
         context = None
         if options.tls:
-            from headrace.server.tls import server_context  # ssl is only set up where it is asked for
+            from headrace.server import tls  # ssl is only set up where it is asked for
 
-            context = server_context(options.tls)
+            context = tls.server_context(options.tls)
+            self.tls_certificate_expires_ns = tls.certificate_expires_ns(options.tls)
         if self._transport_kind == "epoll":
             from headrace.server.epoll import Poller
 

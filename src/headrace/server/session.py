@@ -185,6 +185,7 @@ class ClientSession:
         self._arm_first_ping()
 
     def _authentication_failed(self, options: ConnectOptions) -> None:
+        self.options = options  # monitoring shows who it said it was
         who = f' - User "{options.user}"' if options.user else ""
         self.error(f"authentication error{who}")
         self.refuse(AUTHORIZATION_VIOLATION, CloseReason.AUTHENTICATION_VIOLATION)

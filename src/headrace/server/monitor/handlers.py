@@ -1,0 +1,142 @@
+"""The aiohttp application: paths to endpoints, their results to responses.
+
+Here lives HTTP: status codes, headers, request counts. Never lives here: what an endpoint says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from aiohttp import web
+
+from headrace.server.monitor import links
+from headrace.server.monitor.connz import connz
+from headrace.server.monitor.healthz import healthz
+from headrace.server.monitor.index import index
+from headrace.server.monitor.metrics import CONTENT_TYPE, metrics
+from headrace.server.monitor.query import QueryError
+from headrace.server.monitor.subsz import subsz
+from headrace.server.monitor.text import encode
+from headrace.server.monitor.varz import varz
+
+if TYPE_CHECKING:
+    from headrace.server.monitor.source import MonitorSource
+
+_log = logging.getLogger("headrace.monitor")
+
+_JSON_HEADERS: Final = {"Content-Type": "application/json", "Access-Control-Allow-Origin": "*"}
+_TEXT_HEADERS: Final = {"Content-Type": "text/plain; charset=utf-8", "X-Content-Type-Options": "nosniff"}
+
+_LONG_LISTING: Final = 64
+"""Entries of a listing above which its JSON is made in a thread; below, the thread would cost more."""
+
+_ABSENT: Final = (
+    *("/jsz", "/accountz", "/accstatz", "/raftz", "/ipqueuesz", "/stacksz", "/debug/vars"),
+    *("/profilez", "/expvarz"),
+)
+"""Endpoints of the Go server about things that this server does not have."""
+
+_Endpoint: TypeAlias = Callable[["MonitorSource", Mapping[str, str]], dict[str, object]]
+_Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def application(source: MonitorSource, base_path: str) -> web.Application:
+    """The application; `base_path` goes before every path, "" for none."""
+    base = base_path.strip("/")
+    return _Monitor(source, f"/{base}" if base else "").application()
+
+
+class _Monitor:
+    """The handlers, which share the source and the request counts."""
+
+    def __init__(self, source: MonitorSource, base: str) -> None:
+        self._source = source
+        self._base = base
+        self._requests: Counter[str] = Counter()
+
+    def application(self) -> web.Application:
+        app = web.Application(middlewares=[_answer_errors])
+        app.on_response_prepare.append(_hide_server_header)
+        handlers: dict[str, _Handler] = {
+            "": self._index,
+            "/varz": self._varz,
+            "/connz": self._listing("/connz", connz),
+            "/subsz": self._listing("/subsz", subsz),
+            "/subscriptionsz": self._listing("/subsz", subsz),
+            "/routez": self._listing("/routez", links.routez),
+            "/leafz": self._listing("/leafz", links.leafz),
+            "/gatewayz": self._listing("/gatewayz", links.gatewayz),
+            "/healthz": self._healthz,
+            "/metrics": self._metrics,
+            **dict.fromkeys(_ABSENT, self._absent),
+        }
+        for path, handler in handlers.items():
+            # Any method, as the Go server has it.
+            app.router.add_route("*", self._base + path or "/", handler)
+        return app
+
+    async def _index(self, request: web.Request) -> web.Response:
+        self._requests["/"] += 1
+        page = index(self._source.server().server_name, self._base)
+        return web.Response(text=page, content_type="text/html", charset="utf-8")
+
+    async def _varz(self, request: web.Request) -> web.Response:
+        self._requests["/varz"] += 1
+        return _json_response(encode(varz(self._source.server(), self._requests)))
+
+    def _listing(self, name: str, endpoint: _Endpoint) -> _Handler:
+        async def handle(request: web.Request) -> web.Response:
+            self._requests[name] += 1
+            document = endpoint(self._source, request.query)
+            if _is_long(document):
+                # The server was read on the event loop; writing a long listing out need not hold it up.
+                return _json_response(await asyncio.to_thread(encode, document))
+            return _json_response(encode(document))
+
+        return handle
+
+    async def _healthz(self, request: web.Request) -> web.Response:
+        self._requests["/healthz"] += 1
+        status, document = healthz(self._source, request.query)
+        if status != HTTPStatus.OK:
+            _log.warning("Healthcheck failed: %s", encode(document, indent=False).decode())
+        return _json_response(encode(document, indent=False), status)
+
+    async def _metrics(self, request: web.Request) -> web.Response:
+        self._requests["/metrics"] += 1
+        text = metrics(self._source, self._requests, request.query)
+        return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE})
+
+    async def _absent(self, request: web.Request) -> web.Response:
+        name = request.path.removeprefix(self._base)
+        text = f"404 {name} is not available in this version of Headrace\n"
+        return web.Response(status=HTTPStatus.NOT_FOUND, text=text, headers=_TEXT_HEADERS)
+
+
+@web.middleware
+async def _answer_errors(request: web.Request, handler: _Handler) -> web.StreamResponse:
+    try:
+        return await handler(request)
+    except QueryError as error:
+        return web.Response(status=HTTPStatus.BAD_REQUEST, text=str(error), headers=_TEXT_HEADERS)
+    except web.HTTPNotFound:
+        text = "404 page not found\n"
+        return web.Response(status=HTTPStatus.NOT_FOUND, text=text, headers=_TEXT_HEADERS)
+
+
+async def _hide_server_header(request: web.Request, response: web.StreamResponse) -> None:
+    # It would tell the versions of Python and aiohttp.
+    response.headers.pop("Server", None)
+
+
+def _is_long(document: dict[str, object]) -> bool:
+    return any(isinstance(value, list) and len(value) > _LONG_LISTING for value in document.values())
+
+
+def _json_response(body: bytes, status: int = HTTPStatus.OK) -> web.Response:
+    return web.Response(body=body, status=status, headers=_JSON_HEADERS)

@@ -1,0 +1,189 @@
+"""What the monitoring endpoints ask of the server: one port and the frozen snapshots it answers with.
+
+Here live data shapes only. How they become JSON or Prometheus text is the business of the endpoint
+modules; how they are gathered is the server's. No field here may hold a password, a token or a key:
+the endpoints print what they are given.
+
+Units: every `*_ns` field is integer nanoseconds (times since the Unix epoch in UTC, `rtt_ns` a duration),
+every `*_bytes` field is bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from headrace.conf.options import Options
+
+
+class ConnectionState(Enum):
+    """Which connections `/connz` asks for."""
+
+    OPEN = "open"
+    CLOSED = "closed"
+    ANY = "any"
+
+
+@dataclass(frozen=True, slots=True)
+class KindCounts:
+    """One counter per kind of connection, as `/varz` splits slow and stale connections."""
+
+    clients: int = 0
+    routes: int = 0
+    gateways: int = 0
+    leafs: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.clients + self.routes + self.gateways + self.leafs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSnapshot:
+    """Everything `/varz` says, except the request counts that the monitor keeps itself.
+
+    `options` gives the limits; its secrets are never read here. `host`, `port`, `http_host` and
+    `http_port` are what the listeners are really bound to. `memory_bytes` is the resident set,
+    `cpu_percent` of one core. `language_version` fills the field that the Go server calls `go`.
+    """
+
+    server_id: str
+    server_name: str
+    version: str
+    git_commit: str = ""
+    language_version: str
+    host: str
+    port: int
+    http_host: str = ""
+    http_port: int = 0
+    options: Options
+    auth_required: bool = False
+    tls_required: bool = False
+    tls_verify: bool = False
+    tls_certificate_expires_ns: int | None = None
+    connect_urls: tuple[str, ...] = ()
+    start_ns: int
+    now_ns: int
+    config_load_time_ns: int
+    config_digest: str = ""
+    memory_bytes: int
+    cores: int
+    max_procs: int = 1
+    cpu_percent: float
+    connections: int
+    total_connections: int
+    routes: int = 0
+    remotes: int = 0
+    leafnodes: int = 0
+    in_msgs: int
+    in_bytes: int
+    out_msgs: int
+    out_bytes: int
+    in_client_msgs: int
+    in_client_bytes: int
+    out_client_msgs: int
+    out_client_bytes: int
+    slow_consumers: KindCounts = field(default_factory=KindCounts)
+    stale_connections: KindCounts = field(default_factory=KindCounts)
+    stalled_clients: int = 0
+    subscriptions: int
+    system_account: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionSnapshot:
+    """One subscription; `max_msgs` is the auto-unsubscribe limit, 0 without one."""
+
+    account: str = "$G"
+    subject: str
+    queue: str = ""
+    sid: str
+    msgs: int = 0
+    max_msgs: int = 0
+    cid: int
+
+
+def _no_subscriptions() -> Sequence[SubscriptionSnapshot]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionSnapshot:
+    """One connection, open or closed; `stop_ns` and `reason` are set on closed ones.
+
+    `subscriptions` is called only when a request asks for the list, so that a plain `/connz` of many
+    connections copies none. `rtt_ns` 0 means: not measured yet. `user` is the name that authenticated
+    (an nkey's public key; never a token), shown only when a request says `auth=1`.
+    """
+
+    cid: int
+    kind: str = "Client"
+    type: str = "nats"
+    ip: str
+    port: int
+    start_ns: int
+    last_activity_ns: int
+    stop_ns: int | None = None
+    reason: str = ""
+    rtt_ns: int = 0
+    pending_bytes: int = 0
+    in_msgs: int = 0
+    out_msgs: int = 0
+    in_bytes: int = 0
+    out_bytes: int = 0
+    stalls: int = 0
+    num_subscriptions: int = 0
+    name: str = ""
+    lang: str = ""
+    version: str = ""
+    tls_version: str = ""
+    tls_cipher: str = ""
+    tls_first: bool = False
+    user: str = ""
+    account: str = "$G"
+    subscriptions: Callable[[], Sequence[SubscriptionSnapshot]] = _no_subscriptions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SublistSnapshot:
+    """Counters of the subject index; the rate is 0.0 to 1.0, the fan-outs are subscribers per match.
+
+    `details` lists every local subscription; it is called only when `/subsz` is asked for `subs=1`.
+    """
+
+    num_subscriptions: int
+    num_cache: int = 0
+    num_inserts: int = 0
+    num_removes: int = 0
+    num_matches: int = 0
+    cache_hit_rate: float = 0.0
+    max_fanout: int = 0
+    avg_fanout: float = 0.0
+    details: Callable[[], Iterable[SubscriptionSnapshot]] = _no_subscriptions
+
+
+@dataclass(frozen=True, slots=True)
+class HealthSnapshot:
+    """`error` None means healthy; otherwise one line that says what is not."""
+
+    error: str | None = None
+
+
+class MonitorSource(Protocol):
+    """The server as the monitor sees it. Called on the event loop; must not block."""
+
+    def server(self) -> ServerSnapshot:
+        """The whole server now."""
+
+    def connections(self, state: ConnectionState) -> Sequence[ConnectionSnapshot]:
+        """Client connections in that state, in any order; closed ones as far as they are remembered."""
+
+    def subscriptions(self) -> SublistSnapshot:
+        """Counters of the subject index, and on demand the subscriptions in it."""
+
+    def health(self) -> HealthSnapshot:
+        """Whether the server can serve clients now."""

@@ -1,0 +1,63 @@
+"""`/subsz` (also `/subscriptionsz`): the subject index, and on request the subscriptions in it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from headrace.server.monitor import query as options
+from headrace.server.monitor.connz import subscription_document
+from headrace.server.monitor.query import QueryError
+from headrace.server.monitor.source import SublistSnapshot
+from headrace.server.monitor.text import number, rfc3339
+from headrace.subjects import grammar
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from headrace.server.monitor.source import MonitorSource
+
+DEFAULT_LIMIT: Final = 1024
+"""Subscriptions in one answer when the request names no limit."""
+
+_GLOBAL_ACCOUNT: Final = "$G"
+
+
+def subsz(source: MonitorSource, query: Mapping[str, str]) -> dict[str, object]:
+    """The document.
+
+    Raises: QueryError for an option that cannot be understood.
+    """
+    with_list = options.boolean(query, "subs")
+    offset, limit = options.page(query, DEFAULT_LIMIT)
+    test_text = query.get("test", "")
+    test = test_text.encode("utf-8", "replace")
+    if test and not grammar.is_valid_literal(test):
+        raise QueryError(f"invalid test subject, must be valid publish subject: {test_text}")
+    server = source.server()
+    sublist = source.subscriptions()
+    if query.get("acc", _GLOBAL_ACCOUNT) not in ("", _GLOBAL_ACCOUNT):
+        sublist = SublistSnapshot(num_subscriptions=0)  # there is one account
+    chosen = [
+        subscription
+        for subscription in (sublist.details() if with_list else ())
+        if not test or grammar.matches(subscription.subject.encode("utf-8", "replace"), test)
+    ]
+    document: dict[str, object] = {
+        "server_id": server.server_id,
+        "now": rfc3339(server.now_ns),
+        "num_subscriptions": sublist.num_subscriptions,
+        "num_cache": sublist.num_cache,
+        "num_inserts": sublist.num_inserts,
+        "num_removes": sublist.num_removes,
+        "num_matches": sublist.num_matches,
+        "cache_hit_rate": number(sublist.cache_hit_rate),
+        "max_fanout": sublist.max_fanout,
+        "avg_fanout": number(sublist.avg_fanout),
+        "total": len(chosen),
+        "offset": offset,
+        "limit": limit,
+    }
+    page = chosen[offset : offset + limit]
+    if page:
+        document["subscriptions_list"] = [subscription_document(s, with_account=True) for s in page]
+    return document

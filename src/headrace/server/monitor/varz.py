@@ -1,0 +1,132 @@
+"""`/varz`: the whole server, its limits and its counters.
+
+Field names and order are the Go server's. Sections of features that this server does not have are
+empty objects, as they are there when a feature is not configured.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from headrace import limits
+from headrace.server.monitor.text import number, rfc3339, uptime
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from headrace.server.monitor.source import KindCounts, ServerSnapshot
+
+_PROTOCOL: Final = 1
+_NS: Final = 1_000_000_000
+
+
+def varz(server: ServerSnapshot, request_counts: Mapping[str, int]) -> dict[str, object]:
+    """The document; `request_counts` are requests per endpoint path since the monitor started."""
+    return {
+        **_identity(server),
+        **_limits(server),
+        **{section: {} for section in ("cluster", "gateway", "leaf", "mqtt", "websocket", "jetstream")},
+        "tls_timeout": number(server.options.tls.timeout if server.options.tls else limits.TLS_TIMEOUT),
+        "write_deadline": round(server.options.write_deadline * _NS),
+        **_activity(server),
+        "http_req_stats": dict(sorted(request_counts.items())),
+        **_configuration(server),
+        "slow_consumer_stats": _by_kind(server.slow_consumers),
+        "stale_connection_stats": _by_kind(server.stale_connections),
+        "disk_io_wait_stats": {"waiters": 0, "waits": 0, "wait_time": 0, "max_wait_time": 0},
+        **_given("tls_cert_not_after", _time_or_none(server.tls_certificate_expires_ns)),
+    }
+
+
+def _identity(server: ServerSnapshot) -> dict[str, object]:
+    return {
+        "server_id": server.server_id,
+        "server_name": server.server_name,
+        "version": server.version,
+        "proto": _PROTOCOL,
+        **_given("git_commit", server.git_commit),
+        "go": server.language_version,
+        "host": server.host,
+        "port": server.port,
+        **_given("auth_required", server.auth_required),
+        **_given("tls_required", server.tls_required),
+        **_given("tls_verify", server.tls_verify),
+        **_given("connect_urls", list(server.connect_urls)),
+    }
+
+
+def _limits(server: ServerSnapshot) -> dict[str, object]:
+    options = server.options
+    auth_timeout = options.authorization.timeout
+    if auth_timeout is None:
+        auth_timeout = options.tls.timeout + 1 if options.tls else limits.AUTH_TIMEOUT
+    return {
+        "max_connections": options.max_connections,
+        **_given("max_subscriptions", options.max_subscriptions),
+        "ping_interval": round(options.ping_interval * _NS),
+        "ping_max": options.ping_max,
+        "http_host": server.http_host,
+        "http_port": server.http_port,
+        "http_base_path": options.http_base_path,
+        "https_port": 0,
+        "auth_timeout": number(auth_timeout),
+        "max_control_line": options.max_control_line,
+        "max_payload": options.max_payload,
+        "max_pending": options.max_pending,
+    }
+
+
+def _activity(server: ServerSnapshot) -> dict[str, object]:
+    return {
+        "start": rfc3339(server.start_ns),
+        "now": rfc3339(server.now_ns),
+        "uptime": uptime(server.now_ns - server.start_ns),
+        "mem": server.memory_bytes,
+        "cores": server.cores,
+        "gomaxprocs": server.max_procs,
+        "cpu": number(server.cpu_percent),
+        "connections": server.connections,
+        "total_connections": server.total_connections,
+        "routes": server.routes,
+        "remotes": server.remotes,
+        "leafnodes": server.leafnodes,
+        "in_msgs": server.in_msgs,
+        "in_bytes": server.in_bytes,
+        "in_client_msgs": server.in_client_msgs,
+        "in_client_bytes": server.in_client_bytes,
+        "out_msgs": server.out_msgs,
+        "out_bytes": server.out_bytes,
+        "out_client_msgs": server.out_client_msgs,
+        "out_client_bytes": server.out_client_bytes,
+        "slow_consumers": server.slow_consumers.total,
+        "stale_connections": server.stale_connections.total,
+        "stalled_clients": server.stalled_clients,
+        "subscriptions": server.subscriptions,
+    }
+
+
+def _configuration(server: ServerSnapshot) -> dict[str, object]:
+    return {
+        "config_load_time": rfc3339(server.config_load_time_ns),
+        "config_digest": server.config_digest,
+        **_given("tags", list(server.options.server_tags)),
+        **_given("system_account", server.system_account),
+    }
+
+
+def _given(name: str, value: object) -> dict[str, object]:
+    """The field, unless it says nothing."""
+    return {name: value} if value else {}
+
+
+def _time_or_none(time_ns: int | None) -> str | None:
+    return None if time_ns is None else rfc3339(time_ns)
+
+
+def _by_kind(counts: KindCounts) -> dict[str, int]:
+    return {
+        "clients": counts.clients,
+        "routes": counts.routes,
+        "gateways": counts.gateways,
+        "leafs": counts.leafs,
+    }

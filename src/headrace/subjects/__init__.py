@@ -1,0 +1,1 @@
+"""Subjects: grammar and matching (`grammar`), then rewriting (`transform`); pure functions on bytes."""

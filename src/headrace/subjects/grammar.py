@@ -1,0 +1,102 @@
+"""Subjects and wildcards: what is well formed, what matches what.
+
+Here live pure predicates on subjects as bytes, and the only place where subjects change between bytes
+and text. Nothing here is on the per-message path (the compiled engine matches there); permissions,
+mappings, monitoring and configuration use these. Never lives here: state, indexes, transforms.
+
+A subject is tokens joined by `.`. As a whole token `*` stands for one token and `>`, last, for one or
+more; inside a longer token both are ordinary characters.
+Source: client protocol, section 5.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+_SEPARATOR: Final = b"."
+_ANY_TOKEN: Final = b"*"
+_ANY_TAIL: Final = b">"
+_WHITESPACE: Final = frozenset(b" \t\n\f\r")
+
+
+def tokens(subject: bytes) -> list[bytes]:
+    """The tokens of a subject in order; empty ones are kept, so joining with `.` gives the subject back."""
+    return subject.split(_SEPARATOR)
+
+
+def is_valid_subject(subject: bytes) -> bool:
+    """Whether one may subscribe to this: no empty token, no white space, `>` only as the last token."""
+    if not subject or not _WHITESPACE.isdisjoint(subject):
+        return False
+    parts = tokens(subject)
+    return b"" not in parts and _ANY_TAIL not in parts[:-1]
+
+
+def has_wildcard(subject: bytes) -> bool:
+    """Whether any token is `*` or `>`, wherever it stands."""
+    parts = tokens(subject)
+    return _ANY_TOKEN in parts or _ANY_TAIL in parts
+
+
+def is_literal(subject: bytes) -> bool:
+    """Whether no token is a wildcard; says nothing about empty tokens."""
+    return not has_wildcard(subject)
+
+
+def is_valid_literal(subject: bytes) -> bool:
+    """Whether a pedantic client may publish to this: tokens non-empty and none a wildcard."""
+    parts = tokens(subject)
+    return not (b"" in parts or _ANY_TOKEN in parts or _ANY_TAIL in parts)
+
+
+def is_subset(narrow: bytes, wide: bytes) -> bool:
+    """Whether every subject that `narrow` matches is matched by `wide` too.
+
+    `narrow` may be a literal; then this asks whether `wide` matches it. A subject with an empty token,
+    or with `>` before its end, is subset of nothing and contains nothing.
+    """
+    if not is_valid_subject(narrow) or not is_valid_subject(wide):
+        return False
+    inner, outer = tokens(narrow), tokens(wide)
+    for position, token in enumerate(outer):
+        if position >= len(inner):
+            return False
+        if token == _ANY_TAIL:
+            return True
+        if inner[position] == _ANY_TAIL:
+            return False
+        if token not in (_ANY_TOKEN, inner[position]):
+            return False
+    return len(inner) == len(outer)
+
+
+def matches(pattern: bytes, literal: bytes) -> bool:
+    """Whether a subscription to `pattern` receives a message published to `literal`.
+
+    Wildcard characters in `literal` are ordinary characters here: a message published to `a.*` reaches
+    subscriptions to `a.*` and `a.>` and none to `a.b`. A subject with an empty token reaches nobody.
+    """
+    wanted, given = tokens(pattern), tokens(literal)
+    if b"" in given:
+        return False
+    for position, token in enumerate(wanted):
+        if position >= len(given):
+            return False
+        if token == _ANY_TAIL and position == len(wanted) - 1:
+            return True
+        if token not in (_ANY_TOKEN, given[position]):
+            return False
+    return len(wanted) == len(given)
+
+
+def overlaps(first: bytes, second: bytes) -> bool:
+    """Whether some subject is matched by both, so that subscriptions to them can collide."""
+    if not is_valid_subject(first) or not is_valid_subject(second):
+        return False
+    left, right = tokens(first), tokens(second)
+    for one, other in zip(left, right, strict=False):
+        if _ANY_TAIL in (one, other):
+            return True
+        if one != other and _ANY_TOKEN not in (one, other):
+            return False
+    return len(left) == len(right)

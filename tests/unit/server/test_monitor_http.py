@@ -1,0 +1,244 @@
+"""The monitoring listener over real HTTP on the loopback interface."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import pytest
+from aiohttp import ClientSession
+from monitor_samples import SERVER, SampleSource, connection, subscription
+from prometheus_client.parser import text_string_to_metric_families
+
+from headrace.errors import StartError
+from headrace.server.monitor import start_monitor
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+Get = Callable[..., Awaitable[Answer]]
+
+FIRST = connection(1, subscription("a", "1", 1), in_msgs=2, in_bytes=20, name='q"\n', rtt_ns=5000)
+SECOND_ONE = connection(2, in_msgs=3, in_bytes=30, account="A")
+
+
+def with_monitor(
+    scenario: Callable[[Get], Awaitable[T]], source: SampleSource | None = None, base_path: str = ""
+) -> T:
+    """Run a scenario against a monitor that is closed afterwards."""
+
+    async def run() -> T:
+        monitor = await start_monitor(source or SampleSource(), "127.0.0.1", -1, base_path)
+        try:
+            async with ClientSession(f"http://127.0.0.1:{monitor.port}") as session:
+
+                async def get(path: str, method: str = "GET") -> Answer:
+                    async with session.request(method, path) as response:
+                        return Answer(response.status, dict(response.headers), await response.read())
+
+                return await scenario(get)
+        finally:
+            await monitor.close()
+
+    return asyncio.run(run())
+
+
+def fetch(path: str, source: SampleSource | None = None, base_path: str = "", method: str = "GET") -> Answer:
+    return with_monitor(lambda get: get(path, method), source, base_path)
+
+
+@pytest.mark.parametrize(
+    "path", ["/varz", "/connz", "/subsz", "/subscriptionsz", "/routez", "/leafz", "/gatewayz"]
+)
+def test_json_endpoints_answer_as_the_go_server_does(path: str) -> None:
+    answer = fetch(path)
+    assert answer.status == 200
+    assert answer.headers["Content-Type"] == "application/json"
+    assert answer.headers["Access-Control-Allow-Origin"] == "*"
+    assert "Server" not in answer.headers
+    assert answer.body.startswith(b'{\n  "server_id": "NSERVER",\n  ')
+    assert not answer.body.endswith(b"\n")
+
+
+@pytest.mark.parametrize("method", ["HEAD", "POST", "DELETE", "OPTIONS"])
+def test_any_method_is_answered(method: str) -> None:
+    assert fetch("/varz", method=method).status == 200
+
+
+def test_index_page_links_the_endpoints() -> None:
+    answer = fetch("/")
+    assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
+    assert b'href="/varz"' in answer.body
+
+
+def test_healthz_is_compact_json() -> None:
+    assert fetch("/healthz").body == b'{"status":"ok"}'
+    unwell = fetch("/healthz", SampleSource(error="no"))
+    assert (unwell.status, unwell.body) == (500, b'{"status":"error","error":"no"}')
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        (
+            "/connz?subs=x",
+            "Error decoding boolean for 'subs': strconv.ParseBool: parsing \"x\": invalid syntax",
+        ),
+        ("/connz?limit=+2", "Error decoding int for 'limit': strconv.Atoi: parsing \" 2\": invalid syntax"),
+        ("/subsz?test=a..b", "invalid test subject, must be valid publish subject: a..b"),
+        ("/healthz?details=x", "Error decoding boolean for 'details'"),
+        ("/metrics?connz_detailed=x", "Error decoding boolean for 'connz_detailed'"),
+    ],
+)
+def test_option_not_understood_is_400_with_the_reason(path: str, text: str) -> None:
+    answer = fetch(path)
+    assert answer.status == 400
+    assert answer.headers["Content-Type"] == "text/plain; charset=utf-8"
+    assert answer.body.decode().startswith(text)
+
+
+@pytest.mark.parametrize("path", ["/nope", "/varz/", "/VARZ", "/favicon.ico"])
+def test_unknown_path_is_404(path: str) -> None:
+    answer = fetch(path)
+    assert (answer.status, answer.body) == (404, b"404 page not found\n")
+
+
+@pytest.mark.parametrize("path", ["/jsz", "/accountz", "/accstatz", "/raftz", "/debug/vars", "/stacksz"])
+def test_endpoint_of_an_absent_feature_is_404_and_says_so(path: str) -> None:
+    answer = fetch(path)
+    assert answer.status == 404
+    assert answer.body == f"404 {path} is not available in this version of Headrace\n".encode()
+
+
+@pytest.mark.parametrize("base_path", ["/nats/mon", "nats/mon/", "nats/mon"])
+def test_base_path_goes_before_every_endpoint(base_path: str) -> None:
+    async def scenario(get: Get) -> list[int]:
+        paths = ("/nats/mon", "/nats/mon/varz", "/nats/mon/jsz", "/varz", "/", "/nats/mon/")
+        return [(await get(path)).status for path in paths]
+
+    assert with_monitor(scenario, base_path=base_path) == [200, 200, 404, 404, 404, 404]
+
+
+def test_varz_counts_requests_by_endpoint() -> None:
+    async def scenario(get: Get) -> dict[str, int]:
+        for path in ("/", "/varz", "/subscriptionsz", "/subsz?subs=x", "/nope"):
+            await get(path)
+        counts = json.loads((await get("/varz")).body)["http_req_stats"]
+        assert isinstance(counts, dict)
+        return counts
+
+    assert with_monitor(scenario) == {"/": 1, "/subsz": 2, "/varz": 2}
+
+
+def test_callback_is_ignored_as_in_the_go_server() -> None:
+    assert fetch("/varz?callback=f").headers["Content-Type"] == "application/json"
+
+
+def test_connz_long_listing_is_complete() -> None:
+    source = SampleSource(open=[connection(cid) for cid in range(1, 2001)])
+    document = json.loads(fetch("/connz?limit=2000", source).body)
+    assert [entry["cid"] for entry in document["connections"]] == list(range(1, 2001))
+
+
+def samples(body: bytes) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
+    found: dict[str, dict[tuple[tuple[str, str], ...], float]] = {}
+    for family in text_string_to_metric_families(body.decode()):
+        for sample in family.samples:
+            found.setdefault(sample.name, {})[tuple(sorted(sample.labels.items()))] = sample.value
+    return found
+
+
+def test_metrics_have_the_exporters_names_and_labels() -> None:
+    answer = fetch("/metrics", SampleSource(open=(FIRST, SECOND_ONE)))
+    assert answer.headers["Content-Type"].startswith("text/plain; version=")
+    found = samples(answer.body)
+    own = (("server_id", "NSERVER"),)
+    assert found["gnatsd_varz_mem"] == {own: 14_635_008}
+    assert found["gnatsd_varz_in_msgs"] == {own: 6}
+    assert found["gnatsd_varz_slow_consumer_stats_clients"] == {own: 0}
+    assert found["gnatsd_varz_http_req_stats_metrics"] == {own: 1}
+    assert found["gnatsd_varz_version"] == {(("server_id", "NSERVER"), ("value", "2.10.0")): 1}
+    assert found["gnatsd_varz_start"] == {own: SERVER.start_ns // 1_000_000}
+    assert found["gnatsd_subsz_num_subscriptions"] == {own: 0}
+    assert found["gnatsd_connz_num_connections"] == {own: 2}
+    assert found["gnatsd_connz_in_bytes"] == {own: 50}
+    assert found["gnatsd_healthz_status"] == {own: 0}
+    assert found["gnatsd_healthz_status_value"] == {(("server_id", "NSERVER"), ("value", "ok")): 1}
+    assert "gnatsd_connz_rtt" not in found
+
+
+def test_metrics_detailed_have_each_connection() -> None:
+    source = SampleSource(open=(FIRST, SECOND_ONE))
+    found = samples(fetch("/metrics?connz_detailed=true", source).body)
+    by_cid = {dict(labels).get("cid"): value for labels, value in found["gnatsd_connz_in_msgs"].items()}
+    assert by_cid == {None: 5, "1": 2, "2": 3}
+    labels = [dict(labels) for labels in found["gnatsd_connz_rtt"]]
+    assert labels[0]["name"] == 'q"\n'
+    assert [(each["account"], each["name_tag"]) for each in labels] == [("", "$G"), ("A", "A")]
+    assert list(found["gnatsd_connz_rtt"].values()) == [5, 0]
+
+
+def test_metrics_unwell_server_is_visible() -> None:
+    found = samples(fetch("/metrics", SampleSource(error="no")).body)
+    assert found["gnatsd_healthz_status"] == {(("server_id", "NSERVER"),): 1}
+    assert found["gnatsd_healthz_status_value"] == {(("server_id", "NSERVER"), ("value", "error")): 0}
+
+
+def test_no_answer_shows_a_secret() -> None:
+    async def scenario(get: Get) -> bytes:
+        paths = ("/", "/varz", "/connz?auth=1&subs=detail", "/subsz?subs=1", "/healthz", "/metrics")
+        return b"".join([(await get(path)).body for path in paths])
+
+    assert b"secret" not in with_monitor(scenario, SampleSource(open=(FIRST,)))
+
+
+def test_start_monitor_port_in_use_is_one_line() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(StartError) as raised:
+            asyncio.run(start_monitor(SampleSource(), "127.0.0.1", port))
+    expected = f"can't listen to the monitor port: listen tcp 127.0.0.1:{port}: bind: address already in use"
+    assert str(raised.value) == expected
+
+
+def test_start_monitor_unknown_host_is_one_line() -> None:
+    with pytest.raises(StartError, match=r"listen tcp 192\.0\.2\.1:0: bind: "):
+        asyncio.run(start_monitor(SampleSource(), "192.0.2.1", 0))
+
+
+def test_close_frees_the_port_and_may_be_repeated() -> None:
+    async def run() -> int:
+        monitor = await start_monitor(SampleSource(), "127.0.0.1", 0)
+        await monitor.close()
+        await monitor.close()
+        return monitor.port
+
+    with socket.create_server(("127.0.0.1", asyncio.run(run()))):
+        pass
+
+
+def test_start_monitor_default_host_name_gives_one_port() -> None:
+    async def run() -> int:
+        monitor = await start_monitor(SampleSource(), "localhost", 0)
+        await monitor.close()
+        return monitor.port
+
+    assert asyncio.run(run()) > 0
+
+
+def test_importing_the_monitor_does_not_load_aiohttp() -> None:
+    code = "import sys, headrace.server.monitor; sys.exit('aiohttp' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
