@@ -11,6 +11,7 @@ import gc
 import logging
 import signal
 from dataclasses import fields, replace
+from time import time_ns
 from typing import TYPE_CHECKING, Final
 
 from headrace.errors import ConfigError, StartError
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from headrace.conf.options import Options
 
-RELOADABLE: Final = frozenset(["debug", "trace", "warnings"])
+RELOADABLE: Final = frozenset(["config_digest", "debug", "trace", "warnings"])
 """Options that take effect on SIGHUP; a change of any other needs a restart and is refused as a whole."""
 
 EXIT_OK, EXIT_FAILURE = 0, 1
@@ -119,8 +120,12 @@ class Process:
         path = server.options.config_file
         if path is None:
             raise StartError("can only reload config when a file is provided using -c or --config")
-        new = load_options(path)
-        changed = {f.name for f in fields(new) if getattr(new, f.name) != getattr(server.options, f.name)}
+        new = load_options(path, overrides=server.options.overrides)
+        changed = {
+            f.name
+            for f in fields(new)
+            if f.compare and getattr(new, f.name) != getattr(server.options, f.name)
+        }
         refused = sorted(changed - RELOADABLE)
         if refused:
             raise StartError(f"config reload not supported for {', '.join(refused)}: restart to apply")
@@ -128,7 +133,8 @@ class Process:
 
     def _apply(self, new: Options) -> None:
         server = self._server
-        server.options = replace(server.options, debug=new.debug, trace=new.trace, warnings=new.warnings)
+        server.options = replace(server.options, **{name: getattr(new, name) for name in RELOADABLE})
+        server.config_load_ns = time_ns()
         logs.set_level(server.options)
         for session in server.sessions.values():
             session.link.traced = new.trace
