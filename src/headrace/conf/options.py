@@ -7,8 +7,12 @@ options is `binding.py`. Durations are seconds, sizes are bytes, defaults are th
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from headrace import limits
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,4 +128,7 @@ class Options:
     trace: bool = False
     max_traced_msg_len: int = 0
     config_file: str | None = None
+    config_digest: str | None = None
     warnings: tuple[str, ...] = ()
+    # What was given beside the file, so that a reload can give it again; may hold secrets.
+    overrides: Mapping[str, object] = field(default_factory=dict, repr=False, compare=False)

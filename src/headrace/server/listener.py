@@ -66,7 +66,7 @@ def listen(host: str, port: int) -> socket.socket:
         reason = error.strerror or str(error)
         if error.errno == errno.EADDRINUSE:
             reason = "bind: address already in use"
-        raise StartError(f"Error listening on port: {shown}, {reason}") from error
+        raise StartError(f'Error listening on port: {shown}, "listen tcp {shown}: {reason}"') from error
     sock.setblocking(False)
     return sock
 

@@ -81,6 +81,7 @@ class AsyncioTransport(asyncio.BufferedProtocol):
         self._transport = transport
         transport.set_write_buffer_limits(high=262144)
         self._link.use_writer(self._write)
+        self.flush()  # the INFO; a tick that passed before now had nowhere to write it
         self._on_connected(transport)
         self._after_tick()
 

@@ -1,0 +1,1 @@
+"""The command line: `headrace serve`, its flags, and the registry of commands."""

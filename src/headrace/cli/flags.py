@@ -1,0 +1,201 @@
+"""The flags of `headrace serve`: those of the Go server, and what each of them sets.
+
+Here lives the table, grouped as `--help` shows it. Never lives here: the syntax of arguments
+(`arguments`), what options mean (`headrace.conf`).
+
+To add a flag: a row in `GROUPS`; its target is the name of an option, or of a field of `Invocation`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from headrace.cli.arguments import Flag, Kind, UsageError, read_arguments
+from headrace.conf.problems import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from headrace.cli.arguments import Given
+
+_TEXT, _INTEGER, _SWITCH = Kind.TEXT, Kind.INTEGER, Kind.SWITCH
+
+_UNSUPPORTED: Final = "unsupported"
+_DEBUG_AND_TRACE: Final = "debug+trace"
+
+GROUPS: Final[tuple[tuple[str, tuple[Flag, ...]], ...]] = (
+    (
+        "Server",
+        (
+            Flag(("a", "addr", "net"), "host", _TEXT, "Address to listen on (default: 0.0.0.0)", "host"),
+            Flag(
+                ("p", "port"), "port", _INTEGER, "Port for clients (default: 4222; -1: any free one)", "port"
+            ),
+            Flag(("n", "name", "server_name"), "server_name", _TEXT, "Name of the server", "name"),
+            Flag(("P", "pid"), "pid_file", _TEXT, "Write the process id to this file", "file"),
+            Flag(("m", "http_port"), "http_port", _INTEGER, "Port for monitoring over HTTP", "port"),
+            Flag(("ms", "https_port"), _UNSUPPORTED, _INTEGER, "Monitoring over HTTPS", "port"),
+            Flag(("c", "config"), "config_file", _TEXT, "Read this configuration file", "file"),
+            Flag(("t",), "test_config", _SWITCH, "Only check the configuration file"),
+            Flag(
+                ("sl", "signal"),
+                "signal",
+                _TEXT,
+                "Signal a running server: ldm, stop, quit, term, reopen or reload",
+                "signal=pid",
+            ),
+            Flag(
+                ("client_advertise",), "client_advertise", _TEXT, "Address to tell other servers", "host:port"
+            ),
+            Flag(
+                ("ports_file_dir",), "ports_file_dir", _TEXT, "Write the ports in use to a file here", "dir"
+            ),
+        ),
+    ),
+    (
+        "Logging",
+        (
+            Flag(("l", "log"), "log_file", _TEXT, "Log to this file instead of stderr", "file"),
+            Flag(("T", "logtime"), "logtime", _SWITCH, "Put the time on log lines (default: true)"),
+            Flag(("logtime_utc",), "logtime_utc", _SWITCH, "Log the time in UTC (default: false)"),
+            Flag(("s", "syslog"), _UNSUPPORTED, _SWITCH, "Log to syslog"),
+            Flag(("r", "remote_syslog"), _UNSUPPORTED, _TEXT, "Log to syslog elsewhere", "url"),
+            Flag(("D", "debug"), "debug", _SWITCH, "Log what helps debugging"),
+            Flag(("V", "trace"), "trace", _SWITCH, "Log the protocol"),
+            Flag(("VV",), "trace", _SWITCH, "Log the protocol, the system account's too"),
+            Flag(("DV",), _DEBUG_AND_TRACE, _SWITCH, "-D and -V"),
+            Flag(("DVV",), _DEBUG_AND_TRACE, _SWITCH, "-D and -VV"),
+            Flag(
+                ("log_size_limit",), "log_size_limit", _INTEGER, "Rotate the log file at this size", "bytes"
+            ),
+            Flag(
+                ("max_traced_msg_len",),
+                "max_traced_msg_len",
+                _INTEGER,
+                "Cut traced messages to this length (default: 0, never)",
+                "bytes",
+            ),
+        ),
+    ),
+    (
+        "JetStream",
+        (
+            Flag(("js", "jetstream"), _UNSUPPORTED, _SWITCH, "Enable JetStream"),
+            Flag(("sd", "store_dir"), _UNSUPPORTED, _TEXT, "Directory JetStream stores to", "dir"),
+        ),
+    ),
+    (
+        "Authorization",
+        (
+            Flag(("user",), "user", _TEXT, "User that clients must give", "user"),
+            Flag(("pass",), "password", _TEXT, "Password that clients must give", "password"),
+            Flag(("auth",), "token", _TEXT, "Token that clients must give", "token"),
+        ),
+    ),
+    (
+        "TLS",
+        (
+            Flag(("tls",), "tls", _SWITCH, "Use TLS (false: not even where the file says so)"),
+            Flag(("tlscert",), "tls_cert_file", _TEXT, "Certificate of the server", "file"),
+            Flag(("tlskey",), "tls_key_file", _TEXT, "Private key of that certificate", "file"),
+            Flag(("tlsverify",), "tls_verify", _SWITCH, "Use TLS and ask clients for certificates"),
+            Flag(("tlscacert",), "tls_ca_file", _TEXT, "Authorities that clients' certificates need", "file"),
+        ),
+    ),
+    (
+        "Cluster",
+        (
+            Flag(("routes",), _UNSUPPORTED, _TEXT, "Servers to connect to", "url, url"),
+            Flag(("cluster", "cluster_listen"), _UNSUPPORTED, _TEXT, "Where other servers connect", "url"),
+            Flag(("cluster_name",), _UNSUPPORTED, _TEXT, "Name of the cluster", "name"),
+            Flag(("no_advertise",), "no_advertise", _SWITCH, "Do not tell clients about other servers"),
+            Flag(("cluster_advertise",), _UNSUPPORTED, _TEXT, "Address to tell other servers", "host:port"),
+            Flag(("connect_retries",), _UNSUPPORTED, _INTEGER, "How often to try to connect", "count"),
+        ),
+    ),
+    ("Profiling", (Flag(("profile",), _UNSUPPORTED, _INTEGER, "Port for profiling over HTTP", "port"),)),
+    (
+        "Common",
+        (
+            Flag(("h", "help"), "help", _SWITCH, "Show this text"),
+            Flag(("v", "version"), "version", _SWITCH, "Show the version"),
+            Flag(("help_tls",), "help_tls", _SWITCH, "Show how to configure TLS"),
+        ),
+    ),
+)
+
+
+@dataclass(slots=True)
+class Invocation:
+    """What one command line asks for; `overrides` are for `headrace.conf.binding.load_options`."""
+
+    overrides: dict[str, object] = field(default_factory=dict)
+    tls: dict[str, object] = field(default_factory=dict)
+    config_file: str = ""
+    signal: str = ""
+    test_config: bool = False
+    help: bool = False
+    version: bool = False
+    help_tls: bool = False
+    unsupported: str | None = None
+    """The first flag that asks for something this version lacks, with its dashes."""
+
+
+_MODES: Final = frozenset(("config_file", "signal", "test_config", "help", "version", "help_tls"))
+
+
+def read_invocation(arguments: Sequence[str]) -> Invocation:
+    """What the arguments of `headrace serve` ask for; of a flag given twice the last one counts.
+
+    Raises: UsageError for an unknown flag, a bad value or an argument too many.
+    """
+    given, rest = read_arguments(arguments, [flag for _, flags in GROUPS for flag in flags])
+    invocation = Invocation()
+    for one in given:
+        _take(invocation, one)
+    if invocation.version or invocation.help or invocation.help_tls or not rest:
+        return invocation
+    word = rest[0].lower()
+    if word not in ("version", "help"):
+        raise UsageError(f"unrecognized command: {shown(rest[0])}")
+    setattr(invocation, word, True)
+    return invocation
+
+
+def help_text(usage: str) -> str:
+    """The text of `--help`."""
+    lines = [
+        f"Usage: {usage} [options]",
+        "",
+        "A flag takes one dash or two, and its value after a space or '='.",
+    ]
+    for title, flags in GROUPS:
+        lines += ["", f"{title}:"]
+        lines += [_help_line(flag) for flag in flags]
+    return "\n".join(lines)
+
+
+def _take(invocation: Invocation, given: Given) -> None:
+    target, value = given.flag.target, given.value
+    if target == _UNSUPPORTED:
+        # A switch that is off, no port, no address: nothing is asked for.
+        if value and invocation.unsupported is None:
+            invocation.unsupported = f"{'-' if len(given.name) <= 2 else '--'}{given.name}"
+    elif target in _MODES:
+        setattr(invocation, target, value)
+    elif target.startswith("tls"):
+        invocation.tls[target] = value
+    elif target == _DEBUG_AND_TRACE:
+        invocation.overrides.update(debug=value, trace=value)
+    else:
+        invocation.overrides[target] = value
+
+
+def _help_line(flag: Flag) -> str:
+    short = [f"-{name}" for name in flag.names if len(name) <= 2 or name.isupper()]
+    long = [f"--{name}" for name in flag.names if f"-{name}" not in short]
+    names = ", ".join([*short, *long]) if short else f"    {', '.join(long)}"
+    left = f"  {names} <{flag.placeholder}>" if flag.placeholder else f"  {names}"
+    missing = " (not in this version yet)" if flag.target == _UNSUPPORTED else ""
+    return f"{left:<40} {flag.help}{missing}"

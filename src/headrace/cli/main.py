@@ -1,0 +1,84 @@
+"""The program `headrace`: finds the command and hands it the arguments.
+
+Here lives the registry of commands. Never lives here: what a command does; its module is loaded only when
+it is called, so a command costs the others nothing.
+
+To add a command: a row in `COMMANDS`.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+from headrace.cli.names import DROP_IN, PROGRAM, program_name, version_line
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_WRONG_USE: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command: its module has `run(arguments, program) -> int`, which gives the exit code."""
+
+    module: str
+    summary: str
+
+    def run(self, arguments: Sequence[str], program: str) -> int:
+        code: int = import_module(self.module).run(arguments, program)
+        return code
+
+
+COMMANDS: Final[dict[str, Command]] = {
+    "serve": Command("headrace.cli.serve", "Run the server; takes the flags of nats-server"),
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the program; gives the exit code. `argv` includes the program's name, as `sys.argv` does."""
+    argv0, *arguments = sys.argv if argv is None else argv
+    program = program_name(argv0)
+    if program == DROP_IN:
+        # Whoever calls us so means the server; only a command named in full is something else.
+        is_serve = arguments[:1] == ["serve"]
+        return COMMANDS["serve"].run(arguments[1:] if is_serve else arguments, program)
+    if not arguments:
+        print(_help(), file=sys.stderr)
+        return _WRONG_USE
+    name, *rest = arguments
+    command = COMMANDS.get(name)
+    if command is not None:
+        return command.run(rest, program)
+    if name in ("-v", "-version", "--version", "version"):
+        print(version_line(program))
+        return 0
+    if name in ("-h", "-help", "--help", "help"):
+        print(_help())
+        return 0
+    print(f"{PROGRAM}: unknown {_kind(name)} {name!r}; {_advice(name)}", file=sys.stderr)
+    return _WRONG_USE
+
+
+def _kind(name: str) -> str:
+    return "flag" if name.startswith("-") else "command"
+
+
+def _advice(name: str) -> str:
+    if name.startswith("-"):
+        return f"flags of the server follow its command: {PROGRAM} serve {name}"
+    from difflib import get_close_matches
+
+    close = get_close_matches(name[:32], COMMANDS, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(COMMANDS)}"
+
+
+def _help() -> str:
+    lines = [f"Usage: {PROGRAM} <command> [options]", "", "Commands:"]
+    lines += [f"  {name:<10} {command.summary}" for name, command in COMMANDS.items()]
+    lines += ["", "Options:", "  -h, --help     Show this text", "  -v, --version  Show the version"]
+    lines += ["", f"'{PROGRAM} <command> --help' explains a command."]
+    return "\n".join(lines)

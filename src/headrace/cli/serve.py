@@ -1,0 +1,116 @@
+"""`headrace serve`: from the command line to a running server.
+
+Here lives what happens with flags before a server exists: help, version, signals, the check of a
+configuration, options. Never lives here: running (`headrace.app`).
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Final
+
+from headrace.cli import flags
+from headrace.cli.arguments import UsageError
+from headrace.cli.names import DROP_IN, PROGRAM, version_line
+from headrace.errors import ConfigError, HeadraceError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from headrace.cli.flags import Invocation
+    from headrace.conf.options import Options
+
+_FAILURE: Final = 1
+
+_TLS_HELP: Final = """\
+TLS is configured in a block of the configuration file:
+
+    tls {
+        cert_file: "./server-cert.pem"   # certificate chain of the server
+        key_file: "./server-key.pem"     # its private key, without a pass phrase
+        ca_file: "./ca.pem"              # authorities that clients' certificates need
+        verify: true                     # ask clients for a certificate
+        timeout: "2s"                    # a handshake must be finished by then
+        handshake_first: false           # true, "auto" or a time to wait: TLS before INFO
+        min_version: "1.3"               # 1.2 or 1.3
+    }
+
+or by the flags --tls --tlscert --tlskey --tlsverify --tlscacert."""
+
+
+def run(arguments: Sequence[str], program: str = PROGRAM) -> int:
+    """Do what the arguments say; gives the exit code, after the server has stopped if one was started.
+
+    `program` is the name shown in messages.
+    """
+    try:
+        invocation = flags.read_invocation(arguments)
+        if invocation.version:
+            print(version_line(program))
+        elif invocation.help:
+            print(flags.help_text(program if program == DROP_IN else f"{program} serve"))
+        elif invocation.help_tls:
+            print(_TLS_HELP)
+        elif invocation.signal:
+            from headrace.cli.signals import send_signal
+
+            send_signal(invocation.signal)
+        elif invocation.test_config:
+            return _test_config(invocation, program)
+        else:
+            return _serve(invocation)
+    except ConfigError as error:
+        for problem in error.problems:
+            _complain(program, str(problem))
+        return _FAILURE
+    except HeadraceError as error:
+        _complain(program, str(error))
+        return _FAILURE
+    return 0
+
+
+def _serve(invocation: Invocation) -> int:
+    options = _options(invocation)
+    from headrace import app
+
+    return app.run(options)
+
+
+def _test_config(invocation: Invocation, program: str) -> int:
+    """Report on the configuration file; as with the Go server, warnings make the check fail."""
+    if not invocation.config_file:
+        raise UsageError("must specify [-c, --config] option to check configuration file syntax")
+    options = _options(invocation)
+    for warning in options.warnings:
+        _complain(program, warning)
+    if options.warnings:
+        return _FAILURE
+    _complain(program, f"configuration file {invocation.config_file} is valid ({options.config_digest})")
+    return 0
+
+
+def _options(invocation: Invocation) -> Options:
+    if invocation.unsupported is not None:
+        raise UsageError(f"{invocation.unsupported} is not supported by this version yet")
+    from headrace.conf.binding import load_options
+
+    overrides = dict(invocation.overrides)
+    if invocation.tls:
+        overrides["tls_flags"] = _tls_flags(invocation.tls)
+    return load_options(invocation.config_file or None, overrides=overrides)
+
+
+def _tls_flags(given: dict[str, object]) -> object:
+    from headrace.conf.tls import TLSFlags
+
+    return TLSFlags(
+        enabled=given.get("tls") is not False,
+        cert_file=str(given.get("tls_cert_file") or "") or None,
+        key_file=str(given.get("tls_key_file") or "") or None,
+        ca_file=str(given.get("tls_ca_file") or "") or None,
+        verify=bool(given.get("tls_verify")),
+    )
+
+
+def _complain(program: str, message: str) -> None:
+    print(f"{program}: {message}", file=sys.stderr)

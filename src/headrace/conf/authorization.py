@@ -1,0 +1,130 @@
+"""The `authorization` block: a token, a single user, or a list of users, and their permissions.
+
+Here lives its reading. Never lives here: what may stand together (`credentials`), checking of credentials
+(`headrace.server.auth`).
+
+No message here shows a password or token.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, cast
+
+from headrace.conf.credentials import AuthorizationBlock, check_credentials
+from headrace.conf.fields import UNSET, Binder, Field, Table, seconds, text
+from headrace.conf.names import is_user_nkey
+from headrace.conf.options import UserOptions
+from headrace.conf.permissions import permissions
+from headrace.conf.problems import shown
+from headrace.conf.tree import ListNode, MapNode
+
+if TYPE_CHECKING:
+    from headrace.conf.fields import Bound, UnsetType
+    from headrace.conf.options import Permissions
+    from headrace.conf.tree import Entry, Node
+    from headrace.errors import Position
+
+_HIGH_TIMEOUT: Final = 60.0  # seconds; the Go server warns above
+
+
+def authorization(binder: Binder, entry: Entry) -> AuthorizationBlock | UnsetType:
+    """The whole block; contradictions in it are reported at its key."""
+    bound = binder.bind_map(entry, _AUTHORIZATION)
+    if bound is UNSET:
+        return UNSET
+    values = bound.values
+    block = AuthorizationBlock(
+        user=cast("str | None", values.get("user")),
+        password=cast("str | None", values.get("password")),
+        token=cast("str | None", values.get("token")),
+        users=cast("tuple[UserOptions, ...] | None", values.get("users")),
+        timeout=cast("float | None", values.get("timeout")),
+        default_permissions=cast("Permissions | None", values.get("default_permissions")),
+    )
+    _check(binder, block, bound, entry.position)
+    return block
+
+
+def _check(binder: Binder, block: AuthorizationBlock, bound: Bound, position: Position) -> None:
+    check_credentials(block, binder.problems, position)
+    if block.default_permissions is not None and block.user and block.users is None:
+        where = bound.positions["default_permissions"]
+        binder.problems.warn("permissions restrict only listed users, not a single user", where)
+    if block.timeout is not None and block.timeout > _HIGH_TIMEOUT:
+        message = f"timeout of {block.timeout:g} seconds is high, consider keeping it under 60 seconds"
+        binder.problems.warn(message, bound.positions["timeout"], 'a duration needs quotes: "1m", not 1m')
+
+
+def _users(binder: Binder, entry: Entry) -> tuple[UserOptions, ...] | UnsetType:
+    node = entry.node
+    if not isinstance(node, ListNode):
+        return binder.wrong_type(entry, "a list")
+    users: list[UserOptions] = []
+    seen: set[str] = set()
+    for item in node.items:
+        user = _user(binder, item)
+        if user is None:
+            continue
+        name = user.nkey or user.user or ""
+        if name in seen:
+            kind = "nkey" if user.nkey else "user"
+            binder.problem(f"duplicate {kind} {shown(name)}", item.position)
+        seen.add(name)
+        users.append(user)
+    return tuple(users)
+
+
+def _user(binder: Binder, node: Node) -> UserOptions | None:
+    if not isinstance(node, MapNode):
+        binder.wrong_node("each of the users", node, "a map")
+        return None
+    found_before = len(binder.problems)
+    bound = binder.bind(node, _USER)
+    user = UserOptions(
+        user=cast("str | None", bound.values.get("user")) or None,
+        password=cast("str | None", bound.values.get("password")),
+        nkey=cast("str | None", bound.values.get("nkey")) or None,
+        permissions=cast("Permissions | None", bound.values.get("permissions")),
+    )
+    if user.nkey is not None:
+        if user.user or user.password:
+            binder.problem("a user with an nkey takes no user name or password", node.position)
+        if not is_user_nkey(user.nkey):
+            binder.problem("not a valid public nkey of a user", bound.positions["nkey"])
+    elif user.user is None:
+        # Whoever misspelled the key need not hear that it is missing.
+        if len(binder.problems) == found_before:
+            binder.problem("a user needs a name or an nkey", node.position)
+        return None
+    return user
+
+
+_USER: Final = Table(
+    (
+        Field(("user", "username"), text),
+        Field(("password", "pass"), text),
+        Field(("nkey",), text),
+        Field(("permissions", "permission", "authorization"), permissions),
+    ),
+    unsupported={
+        "allowed_connection_types": frozenset(),
+        "connection_types": frozenset(),
+        "clients": frozenset(),
+        "proxy_required": frozenset((False,)),
+    },
+)
+_AUTHORIZATION: Final = Table(
+    (
+        Field(("user", "username"), text),
+        Field(("password", "pass"), text),
+        Field(("token",), text),
+        Field(("timeout",), seconds),
+        Field(("users",), _users),
+        Field(("default_permissions", "default_permission", "permissions"), permissions),
+    ),
+    unsupported={
+        "auth_callout": frozenset(),
+        "auth_hook": frozenset(),
+        "proxy_required": frozenset((False,)),
+    },
+)

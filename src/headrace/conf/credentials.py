@@ -1,0 +1,59 @@
+"""Who may connect, as one `authorization` block or the command line says it.
+
+Here live the block as a value and the rules on what may stand together in it. Never lives here: reading
+(`authorization`), checking of clients (`headrace.server.auth`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from headrace.conf.options import AuthorizationOptions, UserOptions
+
+if TYPE_CHECKING:
+    from headrace.conf.options import Permissions
+    from headrace.conf.problems import Problems
+    from headrace.errors import Position
+
+
+@dataclass(frozen=True, slots=True)
+class AuthorizationBlock:
+    """The block as written. `users` is None where there is no list, which is not the same as an empty one."""
+
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+    token: str | None = field(default=None, repr=False)
+    users: tuple[UserOptions, ...] | None = None
+    timeout: float | None = None
+    default_permissions: Permissions | None = None
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Names of the listed users, the only ones `no_auth_user` may name."""
+        return frozenset(entry.nkey or entry.user or "" for entry in self.users or ())
+
+    def options(self) -> AuthorizationOptions:
+        """The block as options; the single user becomes a list of one."""
+        users = self.users or ()
+        if self.user:
+            users = (UserOptions(user=self.user, password=self.password or ""),)
+        return AuthorizationOptions(
+            token=self.token or None,
+            users=users,
+            timeout=self.timeout or None,
+            # The Go server applies them to listed users only; the single user may do everything.
+            default_permissions=self.default_permissions if self.users else None,
+        )
+
+
+def check_credentials(block: AuthorizationBlock, problems: Problems, position: Position | None) -> None:
+    """Report token, single user and list of users where one excludes the other."""
+    if (block.user or block.password) and block.token:
+        problems.add("a user and password cannot stand together with a token", position)
+    if block.users is not None and block.user:
+        problems.add("a single user cannot stand together with a list of users", position)
+    if block.users is not None and block.token:
+        problems.add("a token cannot stand together with a list of users", position)
+    if block.password and not block.user:
+        problems.add("a password needs a user; without one nobody would be asked for it", position)

@@ -1,0 +1,217 @@
+"""Options in the making: what the file says, what replaces it, and the rules between options.
+
+Here lives the merging, the bounds of single options and the rules that concern several. Never lives here:
+reading of values (`fields`, `binding`).
+Source: the Go server 2.15.1; where it takes zero for "the default", so do we.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from headrace.conf.credentials import AuthorizationBlock, check_credentials
+from headrace.conf.options import Options
+from headrace.conf.problems import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from headrace.conf.fields import Bound
+    from headrace.conf.options import TLSOptions
+    from headrace.conf.problems import Problems
+    from headrace.conf.tls import TLSFlags
+    from headrace.errors import Position
+
+_INT32_MAX: Final = (1 << 31) - 1
+_INT64_MAX: Final = (1 << 63) - 1
+_UNLIMITED: Final = -1
+
+_RANGES: Final[dict[str, tuple[int, int]]] = {
+    "port": (-1, 65535),
+    "http_port": (-1, 65535),
+    "max_payload": (_UNLIMITED, _INT32_MAX),
+    "max_control_line": (1, _INT32_MAX),
+    "max_pending": (1, _INT64_MAX),
+    "max_sub_tokens": (1, 255),
+    "ping_max": (1, _INT32_MAX),
+}
+_NOT_NEGATIVE: Final = frozenset(
+    ("ping_interval", "write_deadline", "lame_duck_duration", "lame_duck_grace_period")
+)
+_EMPTY_IS_DEFAULT: Final = frozenset(
+    (
+        *("host", "port", "http_host", "http_port", "server_name", "client_advertise", "no_auth_user"),
+        *("max_payload", "max_pending", "max_control_line", "ping_interval", "ping_max", "write_deadline"),
+        *("lame_duck_duration", "lame_duck_grace_period", "log_file", "pid_file", "ports_file_dir"),
+    )
+)
+"""Options whose zero or empty value stands for the default."""
+
+_DERIVED: Final = frozenset(("config_file", "config_digest", "warnings", "overrides"))
+_CREDENTIALS: Final = frozenset(("user", "password", "token"))
+_DEFAULTS: Final = Options()
+
+
+def check_names(overrides: Mapping[str, object]) -> None:
+    """Raises: TypeError if an override names nothing that can be set."""
+    known = {entry.name for entry in fields(Options)} - _DERIVED | _CREDENTIALS | {"tls_flags"}
+    unknown = sorted(set(overrides) - known)
+    if unknown:
+        raise TypeError(f"unknown option: {', '.join(unknown)}")
+
+
+class Draft:
+    """Options in the making: values by name, and where in the file each comes from."""
+
+    __slots__ = ("_block", "_failed", "_positions", "_problems", "_values")
+
+    def __init__(self, problems: Problems) -> None:
+        self._problems = problems
+        self._values: dict[str, object] = {}
+        self._positions: dict[str, Position] = {}
+        self._failed: set[str] = set()
+        self._block = AuthorizationBlock()
+
+    def take(self, bound: Bound) -> None:
+        """Start from what a file says."""
+        self._positions = dict(bound.positions)
+        self._failed = set(bound.failed)
+        for option, value in bound.values.items():
+            if isinstance(value, AuthorizationBlock):
+                self._block = value
+            else:
+                self._set(option, value)
+
+    def override(self, overrides: Mapping[str, object]) -> None:
+        """Let overrides replace what the file says; a value of None says nothing."""
+        given = {name: value for name, value in overrides.items() if value is not None}
+        credentials = {name: cast("str", given.pop(name)) for name in _CREDENTIALS & set(given)}
+        flags = given.pop("tls_flags", None)
+        for option, value in given.items():
+            self._positions.pop(option, None)
+            self._failed.discard(option)
+            self._set(option, value)
+        if any(credentials.values()):
+            self._override_credentials(credentials)
+        if flags is not None:
+            self._override_tls(cast("TLSFlags", flags))
+
+    def check(self) -> None:
+        """Apply the rules between options.
+
+        Raises: ConfigError with these problems and all found before.
+        """
+        for option, (low, high) in _RANGES.items():
+            value = self._values.get(option)
+            if isinstance(value, int) and not low <= value <= high:
+                self._report(f"{option} must lie between {low} and {high}", option)
+        for option in sorted(_NOT_NEGATIVE & set(self._values)):
+            if cast("float", self._values[option]) < 0:
+                self._report(f"{option} cannot be negative", option)
+        self._check_sizes()
+        self._check_lame_duck()
+        name = self._values.get("server_name")
+        if isinstance(name, str) and " " in name:
+            self._report("server name cannot contain spaces", "server_name")
+        self._check_no_auth_user()
+        self._problems.raise_any()
+
+    def options(self) -> Options:
+        """The finished options; call `check` before."""
+        values = cast("dict[str, Any]", self._values)
+        values.setdefault("authorization", self._block.options())
+        return Options(**values, warnings=tuple(map(str, self._problems.warnings)))
+
+    def _set(self, option: str, value: object) -> None:
+        value = _normalised(option, value)
+        if option in _EMPTY_IS_DEFAULT and not value:
+            self._values.pop(option, None)
+        else:
+            self._values[option] = value
+
+    def _get(self, option: str) -> Any:
+        return self._values.get(option, getattr(_DEFAULTS, option))
+
+    def _report(self, message: str, *options: str) -> None:
+        positions = [self._positions[option] for option in options if option in self._positions]
+        self._problems.add(message, positions[0] if positions else None)
+
+    def _override_credentials(self, credentials: Mapping[str, str]) -> None:
+        if self._block.users is not None:
+            self._problems.add("credentials on the command line cannot replace a list of users", None)
+            return
+        block = replace(self._block, **cast("dict[str, Any]", credentials))
+        if not credentials.get("token"):
+            block = replace(block, token=None)
+        elif not credentials.get("user"):
+            block = replace(block, user=None, password=None)
+        self._block = block
+        check_credentials(block, self._problems, None)
+
+    def _override_tls(self, flags: TLSFlags) -> None:
+        from headrace.conf import tls
+
+        if not flags.enabled:
+            self._values["tls"] = None
+        elif not flags.cert_file:
+            self._problems.add("TLS server certificate must be present and valid", None)
+        elif not flags.key_file:
+            self._problems.add("TLS server private key must be present and valid", None)
+        else:
+            options = tls.with_flags(cast("TLSOptions | None", self._values.get("tls")), flags)
+            tls.check_files(options, self._problems)
+            self._values["tls"] = options
+
+    def _check_sizes(self) -> None:
+        if self._failed & {"max_payload", "max_pending"}:
+            return
+        most = self._get("max_pending")
+        if self._get("max_payload") == _UNLIMITED:
+            # A message that is larger could be delivered to nobody.
+            self._values["max_payload"] = min(most, _INT32_MAX)
+        elif self._get("max_payload") > most:
+            message = f"max_payload ({self._get('max_payload')}) cannot be higher than max_pending ({most})"
+            self._report(message, "max_payload", "max_pending")
+
+    def _check_lame_duck(self) -> None:
+        if self._failed & {"lame_duck_duration", "lame_duck_grace_period"}:
+            return
+        grace, whole_time = self._get("lame_duck_grace_period"), self._get("lame_duck_duration")
+        if grace >= whole_time:
+            from headrace.conf.durations import format_duration
+
+            message = (
+                f"lame duck grace period ({format_duration(grace)}) should be strictly lower than"
+                f" lame duck duration ({format_duration(whole_time)})"
+            )
+            self._report(message, "lame_duck_grace_period", "lame_duck_duration")
+
+    def _check_no_auth_user(self) -> None:
+        name = self._values.get("no_auth_user")
+        if not isinstance(name, str) or "authorization" in self._failed:
+            return
+        listed = self._values.get("authorization")
+        names = self._block.names
+        if listed is not None:
+            names = frozenset(user.nkey or user.user for user in cast("Any", listed).users)
+        if name not in names:
+            reason = "is not among the users" if names else "is present, but no list of users is"
+            self._report(f"no_auth_user: {shown(name)} {reason}", "no_auth_user")
+
+
+def _normalised(option: str, value: object) -> object:
+    """The one way in which a value stands in `Options`, out of several that mean the same."""
+    if option == "max_connections" and isinstance(value, int):
+        return value if value > 0 else _UNLIMITED
+    if option in ("max_subscriptions", "max_traced_msg_len", "log_size_limit") and isinstance(value, int):
+        return max(value, 0)
+    if option == "http_base_path" and isinstance(value, str):
+        from posixpath import normpath
+
+        clean = normpath(f"/{value.lstrip('/')}")
+        return "" if clean == "/" else clean
+    if option == "server_tags":
+        tags = (tag.strip().lower() for tag in cast("tuple[str, ...]", value))
+        return tuple(dict.fromkeys(tag for tag in tags if tag))
+    return value

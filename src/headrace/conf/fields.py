@@ -1,0 +1,281 @@
+"""Reading typed values out of a tree by tables of keys.
+
+Here lives the machinery: a `Table` says which keys a map may have, under which names, of which type, and
+which option each sets; a `Binder` applies it and collects problems. Never lives here: any key of the
+NATS configuration; those stand in `binding` and the modules it names.
+
+Keys are matched without regard to case. An unknown key is a problem, unless a variable refers to it (then
+it exists for that). A key the Go server knows and this version does not is a problem too, unless its value
+says that it is off.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from headrace.conf.durations import parse_duration
+from headrace.conf.problems import shown
+from headrace.conf.tree import BadValue, ListNode, MapNode, Scalar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from headrace.conf.problems import Problems
+    from headrace.conf.tree import Entry, Node
+    from headrace.errors import Position
+
+    Reader = Callable[["Binder", Entry], object]
+
+_MAX_SUGGESTED_FOR: Final = 40  # characters; comparing longer keys costs too much
+
+
+class Unset(Enum):
+    """What a reader gives when there is no value to set: it was bad, or it says "the default"."""
+
+    UNSET = 0
+
+
+UNSET: Final = Unset.UNSET
+UnsetType: TypeAlias = Literal[Unset.UNSET]
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One option under all its names, the preferred one first.
+
+    `read` gives the option's value, or UNSET after reporting why not. `option` is the name it is bound to,
+    the preferred name if None. With `spreads` it gives a mapping of several options instead.
+    """
+
+    names: tuple[str, ...]
+    read: Reader
+    option: str | None = None
+    spreads: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What a map set: values by option, and where each was written.
+
+    `failed` names options whose value had a problem, so that rules about them say nothing misleading.
+    """
+
+    values: dict[str, object] = field(default_factory=dict)
+    positions: dict[str, Position] = field(default_factory=dict)
+    failed: set[str] = field(default_factory=set)
+
+
+class Table:
+    """The keys one kind of map may have.
+
+    `unsupported`: keys of the Go server that this version lacks, each with the values that ask for nothing.
+    """
+
+    def __init__(
+        self, fields: Iterable[Field], unsupported: Mapping[str, frozenset[object]] | None = None
+    ) -> None:
+        self._fields = {name: entry for entry in fields for name in entry.names}
+        self._unsupported = unsupported or {}
+
+    def find(self, key: str) -> Field | None:
+        return self._fields.get(key.lower())
+
+    def is_off(self, key: str, node: Node) -> bool | None:
+        """Whether this value turns an unsupported feature off; None if the key is none of those."""
+        off = self._unsupported.get(key.lower())
+        if off is None:
+            return None
+        if not isinstance(node, Scalar):
+            return isinstance(node, BadValue)
+        value = node.value.lower() if isinstance(node.value, str) else node.value
+        # 0 == False in Python, so types are compared as well.
+        return any(type(value) is type(given) and value == given for given in off)
+
+    def suggestion(self, key: str) -> str | None:
+        """A hint at the key that was probably meant."""
+        if len(key) > _MAX_SUGGESTED_FOR:
+            return None
+        from difflib import get_close_matches
+
+        for names in (self._fields, self._unsupported):
+            close = get_close_matches(key.lower(), names, n=1, cutoff=0.7)
+            if close:
+                return f'did you mean "{close[0]}"?'
+        return None
+
+
+class Binder:
+    """Reads values and collects what is wrong with them.
+
+    Readers take an `Entry` and give its value, or UNSET after reporting a problem. A `BadValue` is
+    UNSET without a word: the parser has reported it.
+    """
+
+    def __init__(self, problems: Problems) -> None:
+        self.problems = problems
+        self._bad_values = 0
+
+    def bind(self, node: MapNode, table: Table) -> Bound:
+        """The options a map sets; of an option set under two names the one written last counts."""
+        bound = Bound()
+        for entry in node.entries.values():
+            known = table.find(entry.key)
+            if known is None:
+                self._unknown(entry, table)
+                continue
+            option = known.option or known.names[0]
+            failures_before = self._failures()
+            value = self._read(known, entry)
+            if self._failures() > failures_before:
+                bound.failed.add(option)
+            if value is UNSET:
+                continue
+            values = value if known.spreads and isinstance(value, dict) else {option: value}
+            bound.values.update(values)
+            bound.positions.update(dict.fromkeys(values, entry.position))
+        return bound
+
+    def bind_map(self, entry: Entry, table: Table) -> Bound | UnsetType:
+        node = self.map(entry)
+        return UNSET if node is UNSET else self.bind(node, table)
+
+    def problem(self, message: str, position: Position | None, hint: str | None = None) -> UnsetType:
+        """Report a problem; gives UNSET for convenience."""
+        self.problems.add(message, position, hint)
+        return UNSET
+
+    def wrong_type(self, entry: Entry, expected: str) -> UnsetType:
+        return self.wrong_node(f"field {shown(entry.key)}", entry.node, expected)
+
+    def wrong_node(self, what: str, node: Node, expected: str) -> UnsetType:
+        if isinstance(node, BadValue):
+            self._bad_values += 1
+            return UNSET
+        hint = None
+        if isinstance(node, Scalar) and not isinstance(node.value, str) and "string" in expected:
+            hint = "put it in quotes"
+        elif isinstance(node, Scalar) and isinstance(node.value, str) and "string" not in expected:
+            hint = "remove the quotes" if _would_fit(node.text, expected) else None
+        return self.problem(f"{what} must be {expected}, not {type_name(node)}", node.position, hint)
+
+    def map(self, entry: Entry) -> MapNode | UnsetType:
+        return entry.node if isinstance(entry.node, MapNode) else self.wrong_type(entry, "a map")
+
+    def list(self, entry: Entry) -> ListNode | UnsetType:
+        return entry.node if isinstance(entry.node, ListNode) else self.wrong_type(entry, "a list")
+
+    def _read(self, known: Field, entry: Entry) -> object:
+        if isinstance(entry.node, BadValue):
+            self._bad_values += 1
+            return UNSET
+        return known.read(self, entry)
+
+    def _failures(self) -> int:
+        return len(self.problems) + self._bad_values
+
+    def _unknown(self, entry: Entry, table: Table) -> None:
+        off = table.is_off(entry.key, entry.node)
+        if off is False:
+            message = f"field {shown(entry.key)} is not supported by this version of Headrace yet"
+            self.problem(message, entry.position)
+        elif off is None and not entry.used:
+            self.problem(f"unknown field {shown(entry.key)}", entry.position, table.suggestion(entry.key))
+
+
+# --- readers ---
+
+
+def text(binder: Binder, entry: Entry) -> str | UnsetType:
+    value = string_of(entry.node)
+    return binder.wrong_type(entry, "a string") if value is None else value
+
+
+def whole(binder: Binder, entry: Entry) -> int | UnsetType:
+    node = entry.node
+    if isinstance(node, Scalar) and isinstance(node.value, int) and not isinstance(node.value, bool):
+        return node.value
+    return binder.wrong_type(entry, "an integer")
+
+
+def flag(binder: Binder, entry: Entry) -> bool | UnsetType:
+    node = entry.node
+    if isinstance(node, Scalar) and isinstance(node.value, bool):
+        return node.value
+    return binder.wrong_type(entry, "true or false")
+
+
+def duration(binder: Binder, entry: Entry) -> float | UnsetType:
+    """A duration such as "2m", in seconds."""
+    value = string_of(entry.node)
+    if value is None:
+        return binder.wrong_type(entry, 'a duration as a string, such as "2m"')
+    try:
+        return parse_duration(value)
+    except ValueError as error:
+        return binder.problem(f"field {shown(entry.key)} is not a duration: {error}", entry.node.position)
+
+
+def duration_or_seconds(binder: Binder, entry: Entry) -> float | UnsetType:
+    """A duration, or as in old files a whole number of seconds; the Go server warns of those, so we do."""
+    node = entry.node
+    if not isinstance(node, Scalar) or isinstance(node.value, bool) or not isinstance(node.value, int):
+        return duration(binder, entry)
+    message = f"invalid use of field {shown(entry.key)}: {entry.key} should be converted to a duration"
+    hint = None if node.text.lstrip("-").isdigit() else f"{node.text} without quotes is {node.value} seconds"
+    binder.problems.warn(message, entry.position, hint)
+    return float(node.value)
+
+
+def seconds(binder: Binder, entry: Entry) -> float | UnsetType:
+    """A number of seconds, with or without a fraction, or a duration."""
+    node = entry.node
+    if isinstance(node, Scalar) and isinstance(node.value, int | float) and not isinstance(node.value, bool):
+        return float(node.value)
+    return duration(binder, entry)
+
+
+def strings(binder: Binder, entry: Entry) -> tuple[str, ...] | UnsetType:
+    """One string or a list of them."""
+    single = string_of(entry.node)
+    if single is not None:
+        return (single,)
+    if not isinstance(entry.node, ListNode):
+        return binder.wrong_type(entry, "a string or a list of strings")
+    values = []
+    for node in entry.node.items:
+        value = string_of(node)
+        if value is None:
+            binder.wrong_node(f"each value of {shown(entry.key)}", node, "a string")
+        else:
+            values.append(value)
+    return tuple(values)
+
+
+def string_of(node: Node) -> str | None:
+    """The string a node is, None for anything else; what has an exponent may be meant as a string."""
+    if not isinstance(node, Scalar):
+        return None
+    if isinstance(node.value, float) and "e" in node.text.lower():
+        return node.text
+    return node.value if isinstance(node.value, str) else None
+
+
+def type_name(node: Node) -> str:
+    """What a node is, in words."""
+    if isinstance(node, MapNode):
+        return "a map"
+    if isinstance(node, ListNode):
+        return "a list"
+    value = node.value if isinstance(node, Scalar) else None
+    if isinstance(value, bool):
+        return "true or false"
+    names = {str: "a string", int: "an integer", float: "a number with a fraction"}
+    return names.get(type(value), "a time")
+
+
+def _would_fit(text_of_value: str, expected: str) -> bool:
+    if "integer" in expected:
+        return text_of_value.lstrip("-").isdigit()
+    return text_of_value.lower() in ("true", "false", "yes", "no", "on", "off") and "true" in expected

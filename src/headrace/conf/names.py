@@ -1,0 +1,33 @@
+"""Whether a text is a well-formed subject, or the public nkey of a user.
+
+Here live two predicates that configuration needs before the packages that own these ideas are loaded:
+`headrace.subjects` and `headrace.protocol` lie above this one. Never lives here: matching, signatures.
+Source: client protocol, sections 5 and 8.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b32decode
+from binascii import crc_hqx
+from typing import Final
+
+_WHITE_SPACE: Final = frozenset(" \t\n\f\r")
+_NKEY: Final = re.compile(r"U[A-Z2-7]{55}\Z")
+_USER_PREFIX: Final = 20 << 3
+
+
+def is_valid_subject(subject: str) -> bool:
+    """Whether every token is non-empty and without white space, and `>` stands last if at all."""
+    if not subject or not _WHITE_SPACE.isdisjoint(subject):
+        return False
+    tokens = subject.split(".")
+    return "" not in tokens and ">" not in tokens[:-1]
+
+
+def is_user_nkey(text: str) -> bool:
+    """Whether this is a user's public key: `U…`, 56 characters, with a right checksum."""
+    if not _NKEY.match(text):
+        return False
+    raw = b32decode(text)
+    return raw[0] == _USER_PREFIX and crc_hqx(raw[:-2], 0) == int.from_bytes(raw[-2:], "little")

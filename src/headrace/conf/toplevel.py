@@ -1,0 +1,109 @@
+"""The top-level keys of a configuration: names, types, and the option each sets.
+
+Here lives the table. Never lives here: rules between options (`draft`), blocks with a table of their own
+(`authorization`, `permissions`, `tls`, `mappings`), keys not supported yet (`unsupported`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from headrace.conf import unsupported
+from headrace.conf.authorization import authorization
+from headrace.conf.durations import format_duration
+from headrace.conf.fields import (
+    UNSET,
+    Field,
+    Table,
+    duration,
+    duration_or_seconds,
+    flag,
+    strings,
+    text,
+    whole,
+)
+from headrace.conf.listen import http_listen, listen, split_address
+from headrace.conf.mappings import mappings
+
+if TYPE_CHECKING:
+    from headrace.conf.fields import Binder, UnsetType
+    from headrace.conf.options import TLSOptions
+    from headrace.conf.tree import Entry
+
+_MIN_LAME_DUCK_DURATION: Final = 30.0  # seconds, in a file; overrides may go below, for tests
+
+
+def _tls(binder: Binder, entry: Entry) -> TLSOptions | UnsetType:
+    # Only who configures TLS pays for loading it.
+    from headrace.conf.tls import tls
+
+    return tls(binder, entry)
+
+
+def _trace_verbose(binder: Binder, entry: Entry) -> bool | UnsetType:
+    """Tracing with the system account, of which there is none yet; off says nothing about `trace`."""
+    return True if flag(binder, entry) is True else UNSET
+
+
+def _lame_duck_duration(binder: Binder, entry: Entry) -> float | UnsetType:
+    value = duration(binder, entry)
+    if value is not UNSET and value < _MIN_LAME_DUCK_DURATION:
+        message = f"invalid lame_duck_duration of {format_duration(value)}, minimum is 30 seconds"
+        return binder.problem(message, entry.node.position)
+    return value
+
+
+def _client_advertise(binder: Binder, entry: Entry) -> str | UnsetType:
+    value = text(binder, entry)
+    if value is not UNSET and ":" in value:
+        try:
+            split_address(value)
+        except ValueError as error:
+            return binder.problem(f"client_advertise: {error}", entry.node.position)
+    return value
+
+
+TOP_LEVEL: Final = Table(
+    (
+        Field(("listen",), listen, spreads=True),
+        Field(("host", "net"), text),
+        Field(("port",), whole),
+        Field(("server_name",), text),
+        Field(("server_tags",), strings),
+        Field(("client_advertise",), _client_advertise),
+        Field(("http",), http_listen, spreads=True),
+        Field(("http_port", "monitor_port"), whole),
+        Field(("http_base_path",), text),
+        Field(("max_payload",), whole),
+        Field(("max_pending",), whole),
+        Field(("max_control_line",), whole),
+        Field(("max_connections", "max_conn"), whole),
+        Field(("max_subscriptions", "max_subs"), whole),
+        Field(("max_sub_tokens", "max_subscription_tokens"), whole),
+        Field(("ping_interval",), duration_or_seconds),
+        Field(("ping_max",), whole),
+        Field(("write_deadline",), duration_or_seconds),
+        Field(("no_header_support",), flag),
+        Field(("no_fast_producer_stall",), flag),
+        Field(("disable_sublist_cache", "no_sublist_cache"), flag),
+        Field(("always_enable_nonce",), flag),
+        Field(("authorization",), authorization),
+        Field(("no_auth_user",), text),
+        Field(("mappings", "maps"), mappings),
+        Field(("tls",), _tls),
+        Field(("allow_non_tls",), flag),
+        Field(("lame_duck_duration",), _lame_duck_duration),
+        Field(("lame_duck_grace_period",), duration),
+        Field(("ports_file_dir",), text),
+        Field(("pid_file", "pidfile"), text),
+        Field(("log_file", "logfile"), text),
+        Field(("log_size_limit", "logfile_size_limit"), whole),
+        Field(("logtime",), flag),
+        Field(("logtime_utc",), flag),
+        Field(("debug",), flag),
+        Field(("trace",), flag),
+        Field(("trace_verbose",), _trace_verbose, option="trace"),
+        Field(("max_traced_msg_len",), whole),
+    ),
+    unsupported.TOP_LEVEL,
+)

@@ -1,0 +1,74 @@
+"""Keys of the Go server's configuration that this version of Headrace does not have yet.
+
+Here lives the list, by name, with the values under which a key asks for nothing and is accepted. A key
+leaves this list in the change that adds what it is for; none is ever ignored silently.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+_NEVER: Final[frozenset[object]] = frozenset()
+_FALSE: Final[frozenset[object]] = frozenset((False,))
+_ZERO: Final[frozenset[object]] = frozenset((0,))
+
+TOP_LEVEL: Final[dict[str, frozenset[object]]] = {
+    # accounts and operator mode
+    "accounts": _NEVER,
+    "system_account": _NEVER,
+    "system": _NEVER,
+    # There is no system account yet, so asking for none is granted.
+    "no_system_account": frozenset((True,)),
+    "no_system": frozenset((True,)),
+    "no_sys_acc": frozenset((True,)),
+    "operator": _NEVER,
+    "operators": _NEVER,
+    "root": _NEVER,
+    "roots": _NEVER,
+    "root_operator": _NEVER,
+    "root_operators": _NEVER,
+    "resolver": _NEVER,
+    "account_resolver": _NEVER,
+    "accounts_resolver": _NEVER,
+    "resolver_tls": _NEVER,
+    "resolver_preload": _NEVER,
+    "resolver_pinned_accounts": _NEVER,
+    "trusted": _NEVER,
+    "trusted_keys": _NEVER,
+    "default_sentinel": _NEVER,
+    "proxies": _NEVER,
+    # other servers and other protocols
+    "cluster": _NEVER,
+    "gateway": _NEVER,
+    "leaf": _NEVER,
+    "leafnodes": _NEVER,
+    "connect_error_reports": _NEVER,
+    "reconnect_error_reports": _NEVER,
+    "websocket": _NEVER,
+    "ws": _NEVER,
+    "mqtt": _NEVER,
+    "proxy_protocol": _FALSE,
+    # JetStream
+    "jetstream": frozenset((False, "disabled", "disable")),
+    "store_dir": _NEVER,
+    "storedir": _NEVER,
+    "default_js_domain": _NEVER,
+    # TLS
+    "https": _NEVER,
+    "https_port": _ZERO,
+    "ocsp": _FALSE,
+    "ocsp_cache": _FALSE,
+    # logging, profiling, monitoring
+    "syslog": _FALSE,
+    "remote_syslog": frozenset(("",)),
+    "trace_headers": _FALSE,
+    "logfile_max_num": _ZERO,
+    "log_max_num": _ZERO,
+    "prof_port": _ZERO,
+    "prof_block_rate": _ZERO,
+    "max_closed_clients": _NEVER,
+    "server_metadata": _NEVER,
+    "feature_flags": _NEVER,
+    # "close" is what happens to clients by default.
+    "write_timeout": frozenset(("default", "close")),
+}

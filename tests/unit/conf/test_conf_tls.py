@@ -1,0 +1,141 @@
+"""The tls block and the flags that replace its files."""
+
+from __future__ import annotations
+
+import datetime
+from typing import TYPE_CHECKING
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from headrace.conf.binding import load_options
+from headrace.conf.options import Options, TLSOptions
+from headrace.conf.tls import TLSFlags
+from headrace.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def new_key() -> ec.EllipticCurvePrivateKey:
+    return ec.generate_private_key(ec.SECP256R1())
+
+
+def pem(key: ec.EllipticCurvePrivateKey, phrase: bytes | None = None) -> bytes:
+    encryption = serialization.BestAvailableEncryption(phrase) if phrase else serialization.NoEncryption()
+    return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("tls")
+    key = new_key()
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    now = datetime.datetime.now(datetime.UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now)
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .sign(key, hashes.SHA256())
+    )
+    (directory / "cert").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    (directory / "key").write_bytes(pem(key))
+    (directory / "other_key").write_bytes(pem(new_key()))
+    (directory / "secret_key").write_bytes(pem(key, b"phrase"))
+    (directory / "junk").write_bytes(b"junk")
+    return directory
+
+
+@pytest.fixture(autouse=True)
+def _in_directory(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(files)
+
+
+def load(text: str, flags: TLSFlags | None = None) -> Options:
+    return load_options(text=text, overrides={"tls_flags": flags}, environ={})
+
+
+def complaints(text: str, flags: TLSFlags | None = None) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        load(text, flags)
+    return [str(problem) for problem in caught.value.problems]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", TLSOptions("cert", "key")),
+        ("ca_file: cert, verify: true", TLSOptions("cert", "key", "cert", verify=True)),
+        ("timeout: 3", TLSOptions("cert", "key", timeout=3.0)),
+        ("timeout: 0.5", TLSOptions("cert", "key", timeout=0.5)),
+        ("timeout: '300ms'", TLSOptions("cert", "key", timeout=0.3)),
+        ("timeout: 0", TLSOptions("cert", "key", timeout=2.0)),
+        ("handshake_first: true", TLSOptions("cert", "key", handshake_first=0.0)),
+        ("handshake_first: false", TLSOptions("cert", "key", handshake_first=None)),
+        ("first: 'on'", TLSOptions("cert", "key", handshake_first=0.0)),
+        ("immediate: AUTO", TLSOptions("cert", "key", handshake_first=0.05)),
+        ("handshake_first: 'off'", TLSOptions("cert", "key", handshake_first=None)),
+        ("handshake_first: '300ms'", TLSOptions("cert", "key", handshake_first=0.3)),
+        ("min_version: '1.3'", TLSOptions("cert", "key", min_version="1.3")),
+        ("verify_and_map: false", TLSOptions("cert", "key")),
+    ],
+)
+def test_block_gives_options(text: str, expected: TLSOptions) -> None:
+    assert load(f"tls {{ cert_file: cert, key_file: key, {text} }}".replace(", }", " }")).tls == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "reason"),
+    [
+        ("cert_file: none, key_file: key", "1:7", "open none: no such file or directory"),
+        ("cert_file: cert, key_file: none", "1:24", "open none: no such file or directory"),
+        ("cert_file: junk, key_file: key", "1:7", "cannot use certificate junk and key key"),
+        ("cert_file: cert, key_file: junk", "1:7", "cannot use certificate cert and key junk"),
+        ("cert_file: cert, key_file: other_key", "1:7", "key values mismatch"),
+        ("cert_file: cert, key_file: secret_key", "1:7", "cannot use certificate cert and key secret_key"),
+        ("cert_file: cert, key_file: key, ca_file: none", "1:39", "open none: no such file or directory"),
+        ("cert_file: cert, key_file: key, ca_file: junk", "1:39", "holds no certificates"),
+        ("cert_file: cert", "1:1", "missing key_file"),
+        ("cert_file: cert, key_file: key, timeout: x", "1:48", "is not a duration"),
+        ("cert_file: cert, key_file: key, pinned_certs: []", "1:39", "not supported by this version"),
+    ],
+)
+def test_block_that_cannot_be_used_says_where_and_why(text: str, place: str, reason: str) -> None:
+    (found,) = complaints(f"tls {{ {text} }}")
+    assert found.startswith(f"<text>:{place}: ")
+    assert reason in found
+
+
+def test_flags_give_options_without_a_file() -> None:
+    flags = TLSFlags(cert_file="cert", key_file="key", ca_file="cert", verify=True)
+    assert load("", flags).tls == TLSOptions("cert", "key", "cert", verify=True)
+
+
+def test_flags_replace_files_and_keep_the_rest() -> None:
+    text = "tls { cert_file: cert, key_file: key, ca_file: cert, verify: true, timeout: 9, first: true }"
+    flags = TLSFlags(cert_file="./cert", key_file="./key")
+    assert load(text, flags).tls == TLSOptions("./cert", "./key", timeout=9.0, handshake_first=0.0)
+
+
+def test_flags_can_turn_tls_off() -> None:
+    assert load("tls { cert_file: cert, key_file: key }", TLSFlags(enabled=False)).tls is None
+
+
+@pytest.mark.parametrize(
+    ("flags", "reason"),
+    [
+        (TLSFlags(), "TLS server certificate must be present and valid"),
+        (TLSFlags(cert_file="cert"), "TLS server private key must be present and valid"),
+        (TLSFlags(cert_file="cert", key_file="none"), "open none: no such file or directory"),
+        (TLSFlags(cert_file="junk", key_file="key"), "cannot use certificate junk and key key"),
+    ],
+)
+def test_flags_that_cannot_be_used_are_refused(flags: TLSFlags, reason: str) -> None:
+    (found,) = complaints("", flags)
+    assert reason in found
