@@ -23,7 +23,7 @@ from headrace.server.monitor.source import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from headrace.server.server import Server
     from headrace.server.session import ClientSession
@@ -137,13 +137,13 @@ class ServerMonitor:
             subscriptions=server.account.interest.statistics()["subscriptions"],
         )
 
-    def connections(self, state: ConnectionState) -> Sequence[ConnectionSnapshot]:
-        found: list[ConnectionSnapshot] = []
+    def connections(self, state: ConnectionState) -> Iterable[ConnectionSnapshot]:
         if state is not ConnectionState.CLOSED:
-            found += map(_connection, self._server.sessions.values())
+            for session in list(self._server.sessions.values()):
+                if not session.is_closed:  # it may have ended while the caller paused
+                    yield _connection(session)
         if state is not ConnectionState.OPEN:
-            found += self._server.closed
-        return found
+            yield from list(self._server.closed)
 
     def subscriptions(self) -> SublistSnapshot:
         figures = self._server.account.interest.statistics()

@@ -79,7 +79,7 @@ def connz(source: MonitorSource, query: Mapping[str, str]) -> dict[str, object]:
     """
     request = _read(query)
     server = source.server()
-    found = source.connections(request.state)
+    found = list(source.connections(request.state))
     if request.account:
         found = [c for c in found if c.account == request.account]
     page = _select(found, request)[request.offset : request.offset + request.limit]

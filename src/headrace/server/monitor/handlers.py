@@ -16,6 +16,7 @@ from aiohttp import web
 
 from headrace.server.monitor import links
 from headrace.server.monitor.connz import connz
+from headrace.server.monitor.gathered import gathered
 from headrace.server.monitor.healthz import healthz
 from headrace.server.monitor.index import index
 from headrace.server.monitor.metrics import CONTENT_TYPE, metrics
@@ -92,7 +93,8 @@ class _Monitor:
     def _listing(self, name: str, endpoint: _Endpoint) -> _Handler:
         async def handle(request: web.Request) -> web.Response:
             self._requests[name] += 1
-            document = endpoint(self._source, request.query)
+            source = await gathered(self._source) if endpoint is connz else self._source
+            document = endpoint(source, request.query)
             if _is_long(document):
                 # The server was read on the event loop; writing a long listing out need not hold it up.
                 return _json_response(await asyncio.to_thread(encode, document))
@@ -109,7 +111,7 @@ class _Monitor:
 
     async def _metrics(self, request: web.Request) -> web.Response:
         self._requests["/metrics"] += 1
-        text = metrics(self._source, self._requests, request.query)
+        text = metrics(await gathered(self._source), self._requests, request.query)
         return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE})
 
     async def _absent(self, request: web.Request) -> web.Response:

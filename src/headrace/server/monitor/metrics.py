@@ -67,7 +67,7 @@ class _ServerCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         server = self._source.server()
-        connections = self._source.connections(ConnectionState.OPEN)
+        connections = list(self._source.connections(ConnectionState.OPEN))
         yield from _flattened("varz", varz(server, self._request_counts), server)
         yield from _flattened("subsz", subsz(self._source, {}), server)
         yield from _page_figures(server, len(connections))

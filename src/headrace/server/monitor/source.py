@@ -179,8 +179,11 @@ class MonitorSource(Protocol):
     def server(self) -> ServerSnapshot:
         """The whole server now."""
 
-    def connections(self, state: ConnectionState) -> Sequence[ConnectionSnapshot]:
-        """Client connections in that state, in any order; closed ones as far as they are remembered."""
+    def connections(self, state: ConnectionState) -> Iterable[ConnectionSnapshot]:
+        """Client connections in that state, in any order; closed ones as far as they are remembered.
+
+        Each is pictured when it is reached, so that a caller can pause between them.
+        """
 
     def subscriptions(self) -> SublistSnapshot:
         """Counters of the subject index, and on demand the subscriptions in it."""
