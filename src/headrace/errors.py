@@ -59,4 +59,4 @@ class ProtocolError(HeadraceError):
 
 
 class UnsupportedError(HeadraceError):
-    """Something the Go server offers that this version of Headrace does not have yet; never ignored silently."""
+    """Something the Go server offers that this version does not have yet; never ignored silently."""
