@@ -29,7 +29,7 @@ PING_MAX: Final = 2
 """Unanswered PINGs; one more closes with 'Stale Connection'."""
 
 FIRST_PING_DELAY: Final = 2.0
-"""The first PING (it measures the round trip) comes this long after CONNECT, or after a shorter ping_interval."""
+"""Seconds from CONNECT to the first PING, which measures the round trip; a shorter ping_interval wins."""
 
 WRITE_DEADLINE: Final = 10.0
 """A write that does not finish within this makes the connection a slow consumer."""
