@@ -50,10 +50,13 @@ lint: .venv/.built
 types: .venv/.built .venv/.spark
 	$(BIN)/mypy
 
-bench: .venv/.built
+# matplotlib (for the chart) comes with the demo's packages
+bench: .venv/.built .venv/.spark
+	$(BIN)/python -m bench run --transport asyncio
 	$(BIN)/python -m bench run
-	$(BIN)/python -m bench run --transport asyncio --name asyncio
-	$(BIN)/python -m bench render
+
+soak: .venv/.built
+	$(BIN)/python -m bench soak --minutes 5
 
 clean:
 	rm -rf .venv build dist demo-output src/*.egg-info

@@ -1,0 +1,201 @@
+"""The command line: `python -m bench run | render | list | soak`, from the root of the project."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import platform
+import shlex
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from bench import chart
+from bench.cases import CASES, LATER, Case, select_cases
+from bench.errors import BenchError
+from bench.generator import build_generator
+from bench.machine import commit_state, machine_class
+from bench.process import Command, default_peer, default_server
+from bench.render import CHART, PAGE, RESULTS, render_page, summaries, table, target_lines
+from bench.results import Origin, Run, load_run
+from bench.runner import QUICK, Bench, Settings, probe
+from bench.soak import run_soak
+
+
+def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
+    """Give the parsed command line; ends the program with code 2 on a mistake."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    commands = parser.add_subparsers(dest="verb", required=True)
+    run = commands.add_parser("run", help="measure server and peer in turn; write JSON, table and chart")
+    run.add_argument("--cases", help="comma-separated names (default: all; see list)")
+    run.add_argument("--reps", type=int, help="repetitions of each side (default 5)")
+    run.add_argument("--seconds", type=float, help="length of a measured phase (default 2)")
+    run.add_argument("--quick", action="store_true", help="2 repetitions of half a second: a smoke test")
+    run.add_argument(
+        "--peer-cmd", help="command with {port} and {http} (default: nats-server beside the interpreter)"
+    )
+    run.add_argument(
+        "--pin", metavar="CPUS:CPUS", help="taskset lists for the servers and for the load, such as 0:1"
+    )
+    run.add_argument(
+        "--name", help="result file, without .json (default: the transport; local/… when partial)"
+    )
+    soak = commands.add_parser(
+        "soak", help="full load with connects and disconnects; fails if memory is not flat"
+    )
+    soak.add_argument("--minutes", type=float, default=5.0)
+    soak.add_argument("--seed", type=int, default=1)
+    for sub in (run, soak):
+        sub.add_argument("--server-cmd", help="command with {port} and {http} (default: headrace serve)")
+        sub.add_argument("--transport", choices=("epoll", "asyncio"), default="epoll")
+    commands.add_parser("render", help="fill docs/performance.md and its chart from the stored results")
+    commands.add_parser("list", help="name every case, its load and its target")
+    return parser.parse_args(words)
+
+
+def server_command(options: argparse.Namespace, pin: str | None = None) -> Command:
+    """Give how the measured server is started."""
+    environment = {"HEADRACE_TRANSPORT": "asyncio"} if options.transport == "asyncio" else {}
+    return Command(options.server_cmd or default_server(), environment, pin)
+
+
+def result_name(options: argparse.Namespace) -> str:
+    """Give the name of the result file; only a complete run has a published name by default."""
+    if options.name:
+        return str(options.name)
+    partial = options.cases or options.quick or options.server_cmd or options.peer_cmd
+    return f"local/{options.transport}" if partial else str(options.transport)
+
+
+def _settings(options: argparse.Namespace, load_pin: str | None) -> Settings:
+    settings = replace(QUICK if options.quick else Settings(), load_pin=load_pin)
+    if options.reps:
+        settings = replace(settings, reps=options.reps)
+    return replace(settings, seconds=options.seconds) if options.seconds else settings
+
+
+def _origin() -> Origin:
+    commit, dirty = commit_state()
+    # Directories of this machine stay out of result files.
+    words = [Path(word).name if word.startswith("/") else word for word in sys.argv[1:]]
+    return Origin(
+        created=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        commit=commit,
+        dirty=dirty,
+        python=platform.python_version(),
+        machine=machine_class(),
+        command=f"python -m bench {shlex.join(words)}",
+    )
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def run_command(options: argparse.Namespace) -> int:
+    """Measure; exit code 3 when a target is missed, else 0. Targets are set for the default transport."""
+    cases = select_cases(options.cases)
+    server_pin, _, load_pin = (options.pin or "").partition(":")
+    settings = _settings(options, load_pin or None)
+    server = server_command(options, server_pin or None)
+    peer = Command(options.peer_cmd or default_peer(), {}, server_pin or None)
+    build_generator()
+    run = Run(
+        origin=_origin(),
+        transport=options.transport,
+        quick=options.quick,
+        reps=settings.reps,
+        seconds=settings.seconds,
+        sides={"server": probe(server), "peer": probe(peer)},
+    )
+    path = RESULTS / f"{result_name(options)}.json"
+    Bench(run, {"server": server, "peer": peer}, settings).measure(cases, lambda: _write(path, run.to_json()))
+    print(table(run))
+    print()
+    print(target_lines(run))
+    print(f"\nwritten: {path.relative_to(RESULTS.parent.parent)}")
+    if path.parent == RESULTS:
+        render_command()
+    missed = any(summary.holds is False for summary in summaries(run))
+    return 3 if missed and options.transport == "epoll" else 0
+
+
+def render_command() -> int:
+    """Fill the page and draw the chart from the stored results."""
+    run = load_run(RESULTS / "epoll.json")
+    if run is not None and chart.is_available():
+        versions = f"{run.sides['server'].version} against {run.sides['peer'].version}"
+        chart.draw(summaries(run), CHART, versions)
+    elif run is not None:
+        print("no chart: matplotlib is not installed", file=sys.stderr)
+    _write(PAGE, render_page(PAGE.read_text(encoding="utf-8"), RESULTS, CHART.exists()))
+    print(f"rendered: {PAGE.relative_to(RESULTS.parent.parent)}")
+    return 0
+
+
+def _case_text(case: Case) -> str:
+    target = case.line or "no target"
+    return f"{case.name:22} {' '.join(case.args)}\n{'':22} {case.title}; {target}"
+
+
+def list_command() -> int:
+    """Print every case."""
+    print("\n".join(map(_case_text, CASES)))
+    print("later: " + "\n       ".join(LATER))
+    return 0
+
+
+def soak_command(options: argparse.Namespace) -> int:
+    """Run the soak; exit code 0 when memory, descriptors and connections are as they should be, else 3."""
+    result = run_soak(server_command(options), options.minutes, options.seed)
+    published = options.minutes >= 5 and not options.server_cmd and options.transport == "epoll"
+    path = RESULTS / ("soak.json" if published else "local/soak.json")
+    _write(path, json.dumps({**_origin_dict(), **result.to_dict()}) + "\n")
+    print(
+        f"{result.deliveries:,} deliveries, {result.sessions:,} sessions; resident memory "
+        f"{result.early_kb / 1024:.1f} MiB in the second fifth, {result.late_kb / 1024:.1f} MiB in the last; "
+        f"descriptors {result.descriptors_before} before, {result.descriptors_after} after"
+    )
+    for problem in result.problems:
+        print(f"FAILED: {problem}")
+    if published:
+        render_command()
+    return 3 if result.problems else 0
+
+
+def _origin_dict() -> dict[str, object]:
+    origin = _origin()
+    return {
+        name: getattr(origin, name) for name in ("created", "commit", "dirty", "python", "machine", "command")
+    }
+
+
+def main(words: list[str] | None = None) -> int:
+    options = parse_arguments(words)
+    _raise_descriptor_limit()
+    try:
+        if options.verb == "run":
+            return run_command(options)
+        if options.verb == "soak":
+            return soak_command(options)
+        return render_command() if options.verb == "render" else list_command()
+    except (BenchError, KeyError) as error:
+        print(f"bench: {error.args[0]}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\nbench: stopped", file=sys.stderr)
+        return 130
+
+
+def _raise_descriptor_limit() -> None:
+    """Let the servers inherit the most descriptors allowed: 10,000 connections need them."""
+    import resource
+
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,206 @@
+"""What is measured: one entry per question, with its load and the target it is held to.
+
+Here live names, arguments and targets; how they are run lives in `runner`. A target compares the
+median of the server with the median of its peer, nats-server, in the same run (peer = 1.00).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Metric = Literal["rate", "cpu_ns", "p50_us", "p99_us", "memory_kb"]
+
+CHURN_PER_SECOND = 100_000
+CHURN_PACE_MIN = 0.95
+"""Share of the asked churn below which a run counts as behind its pace."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """One ratio that must hold: at least `bound` for a rate, at most for everything else."""
+
+    metric: Metric
+    bound: float
+
+    @property
+    def at_least(self) -> bool:
+        return self.metric == "rate"
+
+    def holds(self, ratio: float) -> bool:
+        return ratio >= self.bound if self.at_least else ratio <= self.bound
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One measurement.
+
+    counts: the number of the load's report that rate and CPU time are divided by.
+    noun: what one of them is called, in the singular.
+    churn: subscribe-unsubscribe pairs a second the load must keep up; 0 when it has no pace.
+    """
+
+    name: str
+    title: str
+    args: tuple[str, ...]
+    counts: str
+    noun: str
+    bounds: tuple[Bound, ...] = ()
+    line: str = ""
+    loader: Literal["native", "tls"] = "native"
+    churn: int = 0
+    timed: bool = True
+
+    @property
+    def is_polling(self) -> bool:
+        """True when the load keeps its core busy on purpose."""
+        return "--spin" in self.args
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        if self.counts == "requests":
+            return ("rate", "cpu_ns", "p50_us", "p99_us")
+        return ("memory_kb",) if self.name.startswith("idle") else ("rate", "cpu_ns")
+
+
+def _bounds(
+    rate: float | None = None, cpu: float | None = None, latency: float | None = None
+) -> tuple[Bound, ...]:
+    found: list[Bound] = []
+    if rate is not None:
+        found.append(Bound("rate", rate))
+    if cpu is not None:
+        found.append(Bound("cpu_ns", cpu))
+    if latency is not None:
+        found += [Bound("p50_us", latency), Bound("p99_us", latency)]
+    return tuple(found)
+
+
+def _traffic(
+    name: str,
+    title: str,
+    args: str,
+    bounds: tuple[Bound, ...] = (),
+    line: str = "",
+    *,
+    churn: int = 0,
+) -> Case:
+    published = "--fan" not in args and "--wildcards" not in args
+    counts, noun = ("published", "message") if published else ("delivered", "delivery")
+    return Case(name, title, ("traffic", *args.split()), counts, noun, bounds, line, churn=churn)
+
+
+def _tls(name: str, title: str, args: str, noun: str) -> Case:
+    counts = "published" if noun == "message" else "delivered"
+    return Case(name, title, tuple(args.split()), counts, noun, loader="tls")
+
+
+def _requests(name: str, title: str, args: str, bounds: tuple[Bound, ...], line: str) -> Case:
+    return Case(name, title, ("requests", *args.split()), "requests", "request", bounds, line)
+
+
+_PUBLISH = "publish 16 B / 128 B, no subscriber: rate ≥ 4× / 2×, CPU ≤ 0.25× / 0.4×"
+_ONE = "1 → 1, 16 B / 128 B: rate ≥ 5× / 4×, CPU ≤ 0.2× / 0.25×"
+_FAN = "fan-out 1 → 10 / 1 → 100: rate ≥ 4× / 4×, CPU ≤ 0.25× / 0.25×"
+_PAIRS = "10 pairs: rate ≥ 2.5×, CPU ≤ 0.3×"
+_WILD = "10,000 wildcard subscriptions, random subjects: rate ≥ 4×, CPU ≤ 0.2×"
+_REQUEST = "request-reply, 1 and 50 in flight: p50 and p99 ≤ 0.7×, CPU ≤ 0.5×"
+_IDLE = "10,000 idle connections: memory ≤ 0.35×"
+
+CASES: tuple[Case, ...] = (
+    _traffic("publish-16", "publish 16 B", "--payload 16", _bounds(4, 0.25), _PUBLISH),
+    _traffic("publish-128", "publish 128 B", "--payload 128", _bounds(2, 0.4), _PUBLISH),
+    _traffic("one-to-one-16", "1 → 1, 16 B", "--payload 16 --fan 1", _bounds(5, 0.2), _ONE),
+    _traffic("one-to-one-128", "1 → 1, 128 B", "--payload 128 --fan 1", _bounds(4, 0.25), _ONE),
+    _traffic("one-to-one-1k", "1 → 1, 1 KB", "--payload 1024 --fan 1"),
+    _traffic("one-to-one-64k", "1 → 1, 64 KB", "--payload 65536 --fan 1"),
+    _traffic("one-to-one-1m", "1 → 1, 1 MB", "--payload 1048576 --fan 1"),
+    _traffic("headers-128", "1 → 1, 128 B and headers", "--payload 128 --fan 1 --headers"),
+    _traffic("fan-out-10", "fan-out 1 → 10, 128 B", "--payload 128 --fan 10", _bounds(4, 0.25), _FAN),
+    _traffic("fan-out-100", "fan-out 1 → 100, 128 B", "--payload 128 --fan 100", _bounds(4, 0.25), _FAN),
+    _traffic("pairs-10", "10 pairs, 128 B", "--payload 128 --fan 1 --flows 10", _bounds(2.5, 0.3), _PAIRS),
+    _traffic(
+        "wildcards-10k",
+        "10,000 wildcards, 10,000 subjects at random, 128 B",
+        "--payload 128 --wildcards 10000",
+        _bounds(4, 0.2),
+        _WILD,
+    ),
+    _traffic(
+        "wildcards-10k-unique",
+        "10,000 wildcards, 65,536 subjects at random, 128 B",
+        "--payload 128 --wildcards 10000 --unique",
+        _bounds(4, 0.2),
+        _WILD,
+    ),
+    _requests("request-1", "request-reply, 1 in flight", "", _bounds(cpu=0.5, latency=0.7), _REQUEST),
+    _requests("request-1-polling", "request-reply, 1 in flight, the client polls", "--spin 200", (), ""),
+    _requests(
+        "request-50",
+        "request-reply, 50 in flight on one connection",
+        "--inflight 50",
+        _bounds(cpu=0.5, latency=0.7),
+        _REQUEST,
+    ),
+    _requests(
+        "request-50-clients",
+        "request-reply, 50 connections with 1 in flight",
+        "--flows 50",
+        _bounds(cpu=0.5, latency=0.7),
+        _REQUEST,
+    ),
+    Case(
+        "connect",
+        "connect, handshake, close; 16 at a time",
+        ("connects", "--connections", "16"),
+        "connects",
+        "connection",
+    ),
+    Case(
+        "idle-10k",
+        "10,000 idle connections",
+        ("idle", "--count", "10000", "--connections", "64"),
+        "connects",
+        "connection",
+        (Bound("memory_kb", 0.35),),
+        _IDLE,
+        timed=False,
+    ),
+    _traffic(
+        "churn-100k",
+        "1 → 1, 128 B, beside 100,000 subscribe + unsubscribe a second",
+        f"--payload 128 --fan 1 --churn {CHURN_PER_SECOND}",
+        churn=CHURN_PER_SECOND,
+    ),
+    Case(
+        "churn-max",
+        "subscribe + unsubscribe, nothing else",
+        ("traffic", "--flows", "0", "--churn", "0"),
+        "churned",
+        "pair",
+    ),
+    _tls("tls-publish-128", "publish 128 B over TLS", "--payload 128", "message"),
+    _tls("tls-one-to-one-128", "1 → 1, 128 B over TLS", "--payload 128 --subscribe", "delivery"),
+)
+
+LATER: tuple[str, ...] = (
+    "durable publish, acknowledged and fsynced, window 500: rate ≥ 2× JetStream without fsync, CPU ≤ 0.5×",
+    "replay of a stored stream: rate ≥ 3×, CPU ≤ 0.3×",
+)
+"""Target lines that need stored streams, which the server does not have yet."""
+
+
+def case_named(name: str) -> Case:
+    """Give the case of this name. Raises: KeyError naming the known ones."""
+    for case in CASES:
+        if case.name == name:
+            return case
+    raise KeyError(f"no case {name!r}; there are: {', '.join(case.name for case in CASES)}")
+
+
+def select_cases(names: str | None) -> tuple[Case, ...]:
+    """Give the cases of a comma-separated list, in the order of CASES; all of them for None."""
+    if names is None:
+        return CASES
+    wanted = {case_named(name.strip()).name for name in names.split(",") if name.strip()}
+    return tuple(case for case in CASES if case.name in wanted)

@@ -1,0 +1,399 @@
+/* conn.c - one client connection, and what is measured beside it.
+ *
+ * Reading counts frames of one fixed shape and answers control lines.  The
+ * head of the first frame and of the last frame of each read is compared with
+ * the expected one, and the payload of the first frame that arrives whole.  Anything unexpected (an -ERR, a foreign frame, a closed
+ * socket) ends the program: a wrong number is never printed.
+ */
+#define _GNU_SOURCE
+#include "loadgen.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+const char CONNECT_LINE[] =
+    "CONNECT {\"verbose\":false,\"pedantic\":false,\"tls_required\":false,\"name\":\"bench\","
+    "\"lang\":\"c\",\"version\":\"1\",\"protocol\":1,\"echo\":true,\"headers\":true,"
+    "\"no_responders\":true}\r\nPING\r\n";
+
+const char *tcp_congestion = "reno";
+
+static int64_t deadline_ns;
+
+void fail(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fputs("loadgen: ", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
+    exit(1);
+}
+
+void *must_alloc(size_t size)
+{
+    void *memory = calloc(1, size);
+    if (!memory)
+        fail("out of memory (%zu bytes)", size);
+    return memory;
+}
+
+/* ---- clocks and counters ------------------------------------------------ */
+
+static int64_t clock_ns(clockid_t clock)
+{
+    struct timespec t;
+    if (clock_gettime(clock, &t))
+        fail("clock_gettime: %s", strerror(errno));
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+int64_t now_ns(void) { return clock_ns(CLOCK_MONOTONIC); }
+
+void deadline_start(double seconds) { deadline_ns = now_ns() + (int64_t)(seconds * 1e9); }
+
+void deadline_check(int64_t now)
+{
+    if (now > deadline_ns)
+        fail("the time limit passed before every message was counted");
+}
+
+/* Everything but idle and waiting for disks, from /proc/stat. */
+static int64_t machine_cpu_ns(void)
+{
+    long long user, nice, system, idle, iowait, irq, softirq, steal;
+    FILE *file = fopen("/proc/stat", "r");
+    if (!file || fscanf(file, "cpu %lld %lld %lld %lld %lld %lld %lld %lld", &user, &nice, &system, &idle,
+                        &iowait, &irq, &softirq, &steal) != 8)
+        fail("/proc/stat: cannot be read");
+    fclose(file);
+    return (user + nice + system + irq + softirq + steal) * (1000000000 / sysconf(_SC_CLK_TCK));
+}
+
+/* The CPU clock of a process is utime + stime of /proc/<pid>/stat in
+ * nanoseconds, where the file has ticks of 10 ms. */
+struct usage usage_now(int pid)
+{
+    struct usage u = {0};
+    clockid_t clock;
+    if (pid > 0) {
+        int error = clock_getcpuclockid(pid, &clock);
+        if (error)
+            fail("no CPU clock for process %d: %s", pid, strerror(error));
+        u.server_cpu_ns = clock_ns(clock);
+    }
+    u.machine_cpu_ns = machine_cpu_ns();
+    u.load_cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+    u.wall_ns = now_ns();
+    return u;
+}
+
+void print_usage(const struct usage *from, const struct usage *to)
+{
+    printf("\"seconds\": %.6f, \"server_cpu_ns\": %lld, \"load_cpu_ns\": %lld, \"machine_cpu_ns\": %lld",
+           (double)(to->wall_ns - from->wall_ns) / 1e9,
+           (long long)(to->server_cpu_ns - from->server_cpu_ns),
+           (long long)(to->load_cpu_ns - from->load_cpu_ns),
+           (long long)(to->machine_cpu_ns - from->machine_cpu_ns));
+}
+
+void memory_of(int pid, long *rss_kb, long *pss_kb)
+{
+    char path[64], line[256];
+    snprintf(path, sizeof path, "/proc/%d/smaps_rollup", pid);
+    FILE *file = fopen(path, "r");
+    if (!file)
+        fail("%s: %s", path, strerror(errno));
+    *rss_kb = *pss_kb = -1;
+    while (fgets(line, sizeof line, file)) {
+        if (!strncmp(line, "Rss:", 4))
+            *rss_kb = atol(line + 4);
+        if (!strncmp(line, "Pss:", 4))
+            *pss_kb = atol(line + 4);
+    }
+    fclose(file);
+    if (*rss_kb < 0 || *pss_kb < 0)
+        fail("%s has no Rss or Pss", path);
+}
+
+/* ---- opening ------------------------------------------------------------ */
+
+int tcp_socket(int flags)
+{
+    int one = 1, fd = socket(AF_INET, SOCK_STREAM | flags, 0);
+    if (fd < 0)
+        fail("socket: %s", strerror(errno));
+    if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one))
+        fail("TCP_NODELAY: %s", strerror(errno));
+    /* bbr, where it is the default of the system, paces by timers: on the
+     * loopback that measures the timers. */
+    if (*tcp_congestion &&
+        setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, tcp_congestion, (socklen_t)strlen(tcp_congestion)))
+        fail("congestion control %s: %s", tcp_congestion, strerror(errno));
+    return fd;
+}
+
+int tcp_connect(int fd, int port)
+{
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    return connect(fd, (struct sockaddr *)&to, sizeof to);
+}
+
+/* Blocking read of one line; a byte at a time, only used before the load. */
+static void read_line(struct conn *c, char *line, size_t size)
+{
+    size_t n = 0;
+    while (n == 0 || line[n - 1] != '\n') {
+        if (n + 1 == size)
+            fail("a line of more than %zu bytes in the handshake", size);
+        ssize_t got = recv(c->fd, line + n, 1, 0);
+        if (got <= 0)
+            fail("handshake: %s", got ? strerror(errno) : "the server closed the connection");
+        n++;
+    }
+    line[n] = 0;
+    if (!strncmp(line, "-ERR", 4))
+        fail("the server answered %.*s", (int)n - 2, line);
+}
+
+struct conn *conn_open(int port)
+{
+    char line[16384];
+    struct timeval limit = {.tv_sec = 10};
+    struct conn *c = must_alloc(sizeof *c);
+    c->out = must_alloc(OUT_MAX);
+    c->fd = tcp_socket(SOCK_CLOEXEC);
+    setsockopt(c->fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    if (tcp_connect(c->fd, port))
+        fail("connect to port %d: %s", port, strerror(errno));
+    read_line(c, line, sizeof line);
+    if (strncmp(line, "INFO {", 6))
+        fail("expected INFO, received %.40s", line);
+    conn_send_all(c, CONNECT_LINE, strlen(CONNECT_LINE));
+    do
+        read_line(c, line, sizeof line);
+    while (strncmp(line, "PONG", 4));
+    return c;
+}
+
+/* Blocking; only used before the load. */
+void conn_send_all(struct conn *c, const char *text, size_t n)
+{
+    while (n) {
+        ssize_t sent = send(c->fd, text, n, MSG_NOSIGNAL);
+        if (sent <= 0)
+            fail("send: %s", strerror(errno));
+        text += sent;
+        n -= (size_t)sent;
+    }
+}
+
+/* Returns when the server has worked through everything sent so far. */
+void conn_sync(struct conn *c)
+{
+    char line[16384];
+    conn_send_all(c, "PING\r\n", 6);
+    for (;;) {
+        read_line(c, line, sizeof line);
+        if (!strcmp(line, "PONG\r\n"))
+            return;
+        if (!strcmp(line, "PING\r\n"))
+            conn_send_all(c, "PONG\r\n", 6);
+    }
+}
+
+void conn_async(struct conn *c, int epfd)
+{
+    struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLET, .data.ptr = c};
+    struct timeval none = {0};
+    setsockopt(c->fd, SOL_SOCKET, SO_RCVTIMEO, &none, sizeof none);
+    if (epoll_ctl(epfd, EPOLL_CTL_ADD, c->fd, &event))
+        fail("epoll_ctl: %s", strerror(errno));
+}
+
+/* Polls for spin_us before it sleeps, so that waking up is not measured. */
+void conns_poll(int epfd, int timeout_ms, int spin_us)
+{
+    struct epoll_event events[256];
+    int n = spin_us ? 0 : epoll_wait(epfd, events, 256, timeout_ms);
+    for (int64_t end = now_ns() + spin_us * 1000ll; !n && spin_us; n = epoll_wait(epfd, events, 256, 0))
+        if (now_ns() > end) {
+            n = epoll_wait(epfd, events, 256, timeout_ms);
+            break;
+        }
+    if (n < 0 && errno != EINTR)
+        fail("epoll_wait: %s", strerror(errno));
+    for (int i = 0; i < n; i++) {
+        struct conn *c = events[i].data.ptr;
+        if (events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR))
+            c->readable = true;
+        if (events[i].events & EPOLLOUT)
+            c->writable = true;
+    }
+}
+
+/* ---- writing ------------------------------------------------------------ */
+
+static size_t write_some(struct conn *c, const char *text, size_t n)
+{
+    ssize_t sent = send(c->fd, text, n, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent < 0) {
+        if (errno != EAGAIN)
+            fail("send: %s", strerror(errno));
+        sent = 0;
+    }
+    if ((size_t)sent < n)
+        c->writable = false;
+    return (size_t)sent;
+}
+
+void conn_put(struct conn *c, const char *text, size_t n)
+{
+    if (c->out_len + n > OUT_MAX)
+        fail("the server does not read: %zu bytes wait to be written", c->out_len);
+    memcpy(c->out + c->out_len, text, n);
+    c->out_len += n;
+}
+
+/* Control lines go out between blocks, never inside one. */
+void conn_flush(struct conn *c)
+{
+    if (!c->out_len || c->bulk_len || !c->writable)
+        return;
+    size_t sent = write_some(c, c->out, c->out_len);
+    c->out_len -= sent;
+    memmove(c->out, c->out + sent, c->out_len);
+}
+
+void conn_write_bulk(struct conn *c)
+{
+    size_t n = c->bulk_len < WRITE_SIZE ? c->bulk_len : WRITE_SIZE;
+    size_t sent = write_some(c, c->bulk, n);
+    c->bulk += sent;
+    c->bulk_len -= sent;
+}
+
+/* ---- reading ------------------------------------------------------------ */
+
+struct shape *shape_new(const char *head, const char *body, size_t body_len)
+{
+    struct shape *s = must_alloc(sizeof *s);
+    s->head = strlen(head);
+    s->total = s->head + body_len + 2;
+    s->text = must_alloc(s->total + 1);
+    memcpy(s->text, head, s->head);
+    memcpy(s->text + s->head, body, body_len);
+    memcpy(s->text + s->total - 2, "\r\n", 2);
+    return s;
+}
+
+static void check_head(const struct shape *s, const char *frame)
+{
+    for (size_t i = 0; i < s->head; i++)
+        if (s->text[i] != ANY_BYTE && s->text[i] != frame[i])
+            fail("unexpected frame %.*s", (int)s->head - 2, frame);
+    if (s->same_len && memcmp(frame + s->same_a, frame + s->same_b, s->same_len))
+        fail("delivered to the wrong subscription: %.*s", (int)s->head - 2, frame);
+}
+
+static void take_frames(struct conn *c, const char *first, const char *end)
+{
+    const struct shape *s = c->shape;
+    check_head(s, end - s->total);
+    if (memcmp(end - 2, "\r\n", 2))
+        fail("a frame does not end in CRLF");
+    if (!c->checked_first) {
+        check_head(s, first);
+        if (memcmp(first + s->head, s->text + s->head, s->total - s->head))
+            fail("the payload of the first message differs");
+        c->checked_first = true;
+    }
+    c->received += (uint64_t)(end - first) / s->total;
+    if (c->on_frame)
+        for (; first < end; first += s->total)
+            c->on_frame(c, first);
+}
+
+static void take_line(struct conn *c, const char *line, size_t n)
+{
+    if (n == 6 && !memcmp(line, "PONG\r\n", 6))
+        c->pongs++;
+    else if (n == 6 && !memcmp(line, "PING\r\n", 6))
+        conn_put(c, "PONG\r\n", 6);
+    else if (n < 4 || memcmp(line, "INFO", 4))
+        fail("unexpected line %.*s", (int)(n > 100 ? 100 : n), line);
+}
+
+/* The rest of a frame whose head was checked in an earlier read. */
+static const char *take_rest(struct conn *c, const char *p, const char *end)
+{
+    size_t n = (size_t)(end - p) < c->skip ? (size_t)(end - p) : c->skip;
+    p += n;
+    c->skip -= n;
+    if (n && !c->skip) {
+        if (p[-1] != '\n')
+            fail("a frame does not end in CRLF");
+        c->received++;
+    }
+    return p;
+}
+
+static const char *take_all(struct conn *c, const char *p, const char *end)
+{
+    const struct shape *s = c->shape;
+    p = take_rest(c, p, end);
+    while (p < end) {
+        if (s && end - p >= 4 && !memcmp(p, s->text, 4)) {
+            const char *first = p;
+            while ((size_t)(end - p) >= s->total && !memcmp(p, s->text, 4))
+                p += s->total;
+            if (p != first) {
+                take_frames(c, first, p);
+                continue;
+            }
+            if (!c->on_frame && (size_t)(end - p) >= s->head) {
+                check_head(s, p);
+                c->skip = s->total - (size_t)(end - p);
+                return end;
+            }
+            return p;
+        }
+        const char *newline = memchr(p, '\n', (size_t)(end - p));
+        if (!newline)
+            return p;
+        take_line(c, p, (size_t)(newline + 1 - p));
+        p = newline + 1;
+    }
+    return p;
+}
+
+/* One read; `readable` is cleared when the socket is drained. */
+void conn_read(struct conn *c)
+{
+    static char space[CARRY_MAX + READ_SIZE];
+    char *fresh = space + CARRY_MAX, *start = fresh - c->carry_len;
+    ssize_t got = recv(c->fd, fresh, READ_SIZE, MSG_DONTWAIT);
+    if (got < READ_SIZE)
+        c->readable = false;
+    if (got < 0 && errno == EAGAIN)
+        return;
+    if (got <= 0)
+        fail("the server closed a connection (%s)", got ? strerror(errno) : "end of stream");
+    memcpy(start, c->carry, c->carry_len);
+    const char *rest = take_all(c, start, fresh + got);
+    c->carry_len = (size_t)(fresh + got - rest);
+    if (c->carry_len > CARRY_MAX)
+        fail("an incomplete line or frame of %zu bytes", c->carry_len);
+    memcpy(c->carry, rest, c->carry_len);
+}

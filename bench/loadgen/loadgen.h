@@ -1,0 +1,107 @@
+/* loadgen.h - the words shared by the files of the load generator.
+ *
+ * The generator is one thread, one epoll descriptor and precomputed buffers.
+ * It speaks the NATS client protocol over plain TCP and is meant never to be
+ * the slow side: it writes whole blocks of frames and reads into one large
+ * buffer.  Every frame a connection may receive has one fixed shape, so
+ * counting costs one comparison of four bytes per frame.
+ *
+ * conn.c      sockets, handshake, reading, writing, clocks, server counters
+ * traffic.c   publish, fan-out, pairs, wildcards, headers, subscription churn
+ * requests.c  request-reply with latencies
+ * sessions.c  connect rate, idle connections
+ * main.c      options
+ */
+#ifndef LOADGEN_H
+#define LOADGEN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum {
+    READ_SIZE = 256 * 1024, /* one read, shared by all connections */
+    WRITE_SIZE = 64 * 1024, /* one write */
+    CARRY_MAX = 4096,       /* an incomplete line or head kept between reads */
+    OUT_MAX = 64 * 1024,    /* control lines and small frames waiting to be written */
+    ANY_BYTE = 1            /* in a shape: this byte of the head may be anything */
+};
+
+/* The only message a connection may receive: "MSG subj sid [reply] n\r\n" or
+ * "HMSG subj sid h n\r\n", then the body and "\r\n". */
+struct shape {
+    char *text;   /* the whole frame; ANY_BYTE where the head varies */
+    size_t head;  /* bytes of the first line with its "\r\n" */
+    size_t total; /* bytes of the frame */
+    /* When same_len is set: these two spans of the head must be equal
+     * (the number in the subject and the sid of a wildcard subscription). */
+    size_t same_a, same_b, same_len;
+};
+
+struct conn {
+    int fd;
+    bool readable, writable;
+    const struct shape *shape;                          /* NULL: no message may arrive */
+    void (*on_frame)(struct conn *, const char *frame); /* NULL: only counted */
+    uint64_t received, pongs;
+    size_t skip; /* bytes of a begun frame still to come */
+    bool checked_first;
+    char carry[CARRY_MAX];
+    size_t carry_len;
+    const char *bulk; /* precomputed frames, owned by the caller */
+    size_t bulk_len;
+    char *out; /* OUT_MAX bytes, written when no bulk is left */
+    size_t out_len;
+    int number; /* for the owner */
+};
+
+/* What has been used so far, and when. */
+struct usage {
+    int64_t wall_ns, server_cpu_ns, load_cpu_ns;
+    int64_t machine_cpu_ns; /* all processes on all cores, and stolen time */
+};
+
+struct options {
+    int port, pid;
+    double seconds, warmup, deadline, settle;
+    uint64_t count;
+    size_t payload, window;
+    int flows, fan, wildcards, connections, inflight;
+    bool headers, unique;
+    long churn; /* pairs per second; -1 none, 0 as fast as possible */
+    int spin_us; /* requests: poll this long before sleeping */
+};
+
+/* conn.c */
+void fail(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
+void *must_alloc(size_t size);
+int64_t now_ns(void);
+void deadline_start(double seconds);
+void deadline_check(int64_t now);
+struct usage usage_now(int pid);
+void print_usage(const struct usage *from, const struct usage *to);
+void memory_of(int pid, long *rss_kb, long *pss_kb);
+
+extern const char *tcp_congestion;
+int tcp_socket(int flags);
+int tcp_connect(int fd, int port);
+extern const char CONNECT_LINE[];
+struct conn *conn_open(int port);
+void conn_send_all(struct conn *c, const char *text, size_t n);
+void conn_sync(struct conn *c);
+void conn_async(struct conn *c, int epfd);
+void conn_put(struct conn *c, const char *text, size_t n);
+void conn_flush(struct conn *c);
+void conn_write_bulk(struct conn *c);
+void conn_read(struct conn *c);
+void conns_poll(int epfd, int timeout_ms, int spin_us);
+struct shape *shape_new(const char *head, const char *body, size_t body_len);
+
+/* The modes; each prints one line of JSON, or fails. */
+void run_traffic(const struct options *o);
+void run_requests(const struct options *o);
+void run_connects(const struct options *o);
+void run_idle(const struct options *o);
+
+#endif

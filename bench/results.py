@@ -1,0 +1,173 @@
+"""Numbers of a run: what is stored, medians, ratios and verdicts. Runs nothing and draws nothing.
+
+A result file is JSON: where it comes from, how each side was started, and for each case the
+report of every repetition of both sides, as the load gave it. Everything else is computed here.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from statistics import median
+from typing import TYPE_CHECKING, Any, Literal
+
+from bench.cases import CHURN_PACE_MIN, Case, Metric
+from bench.errors import BenchError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from bench.generator import Report
+
+SCHEMA = 1
+GENERATOR_BUSY = 0.90
+"""Share of a core from which the load generator may be the slower side."""
+
+OTHERS_BUSY = 0.20
+"""Cores used by other processes of the machine from which its figures are marked as disturbed."""
+
+Side = Literal["server", "peer"]
+SIDES: tuple[Side, Side] = ("server", "peer")
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a result comes from."""
+
+    created: str
+    commit: str | None
+    dirty: bool
+    python: str
+    machine: dict[str, str | int]
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
+class SideInfo:
+    """What ran on one side: the start command without directories, and its version."""
+
+    command: str
+    version: str
+
+
+@dataclass(slots=True)
+class Run:
+    """One run: settings, and per case and side the report of each repetition."""
+
+    origin: Origin
+    transport: str
+    quick: bool
+    reps: int
+    seconds: float
+    sides: dict[Side, SideInfo]
+    cases: dict[str, dict[Side, list[Report]]] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        return json.dumps({"schema": SCHEMA, **asdict(self)}, indent=1) + "\n"
+
+
+def run_from_json(text: str) -> Run:
+    """Give the run of a result file. Raises: BenchError if its schema is another one."""
+    data: dict[str, Any] = json.loads(text)
+    if data.pop("schema", None) != SCHEMA:
+        raise BenchError(f"a result file of another schema than {SCHEMA}")
+    data["origin"] = Origin(**data["origin"])
+    data["sides"] = {side: SideInfo(**info) for side, info in data["sides"].items()}
+    return Run(**data)
+
+
+def load_run(path: Path) -> Run | None:
+    """Give the run stored in a file, or None when there is no such file."""
+    return run_from_json(path.read_text(encoding="utf-8")) if path.exists() else None
+
+
+def derive(case: Case, report: Report) -> dict[str, float]:
+    """Give the figures of one repetition.
+
+    Units: rate per second; cpu_ns per counted thing; cores = CPU seconds per second, of the server,
+    of the load, and of everything else on the machine with the time stolen from it;
+    memory in KiB for the whole process and per connection; latencies in µs.
+    """
+    count, seconds = report[case.counts], report["seconds"]
+    if count <= 0 or seconds <= 0:
+        raise BenchError(f"{case.name}: nothing was counted")
+    figures = {
+        "rate": count / seconds,
+        "cpu_ns": report["server_cpu_ns"] / count,
+        "server_cores": report["server_cpu_ns"] / 1e9 / seconds,
+        "load_cores": report["load_cpu_ns"] / 1e9 / seconds,
+    }
+    ours = report["server_cpu_ns"] + report["load_cpu_ns"]
+    figures["other_cores"] = max(0.0, (report["machine_cpu_ns"] - ours) / 1e9 / seconds)
+    figures.update({key: value for key, value in report.items() if key.endswith("_us")})
+    if "pss_after_kb" in report:
+        figures["memory_kb"] = report["pss_after_kb"]
+        figures["connection_kb"] = (report["pss_after_kb"] - report["pss_before_kb"]) / count
+    if case.churn:
+        figures["churn_per_s"] = report["churned"] / report["churn_seconds"]
+    return figures
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether one bound of a case holds."""
+
+    metric: Metric
+    ratio: float
+    bound: float
+    holds: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Medians of a case on both sides, with the extremes of the repetitions."""
+
+    case: Case
+    reps: int
+    medians: dict[Side, dict[str, float]]
+    extremes: dict[Side, dict[str, tuple[float, float]]]
+
+    def ratio(self, metric: str) -> float:
+        """Give median of the server over median of the peer."""
+        return self.medians["server"][metric] / self.medians["peer"][metric]
+
+    def verdicts(self) -> tuple[Verdict, ...]:
+        ratios = [(bound, self.ratio(bound.metric)) for bound in self.case.bounds]
+        return tuple(Verdict(bound.metric, ratio, bound.bound, bound.holds(ratio)) for bound, ratio in ratios)
+
+    @property
+    def holds(self) -> bool | None:
+        """True when every bound holds; None for a case without a target."""
+        verdicts = self.verdicts()
+        return all(verdict.holds for verdict in verdicts) if verdicts else None
+
+    @property
+    def other_cores(self) -> float:
+        """Give the cores that other processes used, on the side where they used more."""
+        return max(self.medians[side]["other_cores"] for side in SIDES)
+
+    def remarks(self) -> tuple[str, ...]:
+        """Give what a reader must know before believing the figures."""
+        found: list[str] = []
+        for side in SIDES:
+            figures = self.medians[side]
+            if figures["load_cores"] >= GENERATOR_BUSY and not self.case.is_polling:
+                found.append(f"the generator used {figures['load_cores']:.2f} of a core beside the {side}")
+            pace = figures.get("churn_per_s", 0.0)
+            if self.case.churn and pace < CHURN_PACE_MIN * self.case.churn:
+                found.append(f"the {side} took {pace:,.0f} of {self.case.churn:,} pairs a second")
+        return tuple(found)
+
+
+def summarize(case: Case, sides: dict[Side, list[Report]]) -> Summary:
+    """Give medians and extremes of all repetitions. Raises: BenchError when a side has none."""
+    medians: dict[Side, dict[str, float]] = {}
+    extremes: dict[Side, dict[str, tuple[float, float]]] = {}
+    for side in SIDES:
+        figures = [derive(case, report) for report in sides.get(side, [])]
+        if not figures:
+            raise BenchError(f"{case.name}: no repetition of the {side}")
+        columns = {key: [each[key] for each in figures] for key in figures[0]}
+        medians[side] = {key: median(values) for key, values in columns.items()}
+        extremes[side] = {key: (min(values), max(values)) for key, values in columns.items()}
+    return Summary(case, len(sides["server"]), medians, extremes)
