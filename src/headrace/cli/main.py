@@ -35,6 +35,7 @@ class Command:
 
 COMMANDS: Final[dict[str, Command]] = {
     "serve": Command("headrace.cli.serve", "Run the server; takes the flags of nats-server"),
+    "demo": Command("headrace.cli.demo", "Real flights through the server into a Spark table"),
 }
 
 

@@ -1,0 +1,62 @@
+"""`headrace demo`: arguments and exit codes; what it does is `headrace.demo.run`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import headrace
+from headrace.errors import HeadraceError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+EXIT_INTERRUPTED = 130
+
+
+def run(arguments: Sequence[str], program: str) -> int:
+    """Run the demonstration. Returns 0 if every check holds, 1 if not, 130 after Ctrl-C."""
+    options = _parser(program).parse_args(arguments)
+    try:
+        from headrace.demo.display import Display
+        from headrace.demo.run import DemoOptions, run_demo
+    except ImportError as error:
+        print(f"{program} demo: {error}; install its packages: pip install 'headrace[demo]'", file=sys.stderr)
+        return 1
+    display = Display()
+    display.say(f"Headrace {headrace.__version__}: real flights through a NATS server into a Spark table")
+    try:
+        good = run_demo(DemoOptions(options.output, options.url, options.monitor_url, options.limit), display)
+    except KeyboardInterrupt:
+        display.failed("interrupted")
+        return EXIT_INTERRUPTED
+    except (HeadraceError, OSError) as error:
+        display.failed(str(error))
+        return 1
+    if not good:
+        display.failed("what was written is not what was published")
+    return 0 if good else 1
+
+
+def _parser(program: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=f"{program} demo",
+        description="Replay 336,776 real flights through a server while Spark aggregates them into a table.",
+    )
+    parser.add_argument(
+        "--output", type=Path, default=Path("demo-output"), help="folder to write (%(default)s)"
+    )
+    parser.add_argument("--url", help="use this NATS server instead of an embedded one")
+    parser.add_argument(
+        "--monitor-url", help="monitoring of that server (http://...), for a smoother display"
+    )
+    parser.add_argument("--limit", type=_count, help="replay only so many flights")
+    return parser
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+    return int(text)

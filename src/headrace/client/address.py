@@ -1,0 +1,82 @@
+"""Where a server is and who to be there, read from a NATS URL.
+
+Shapes: `nats://host:4222`, `tls://host`, `host`, `nats://user:password@host`, `nats://token@host`,
+`[::1]:4222`; several with commas between them. Text in, frozen data out; nothing is looked up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from headrace import limits
+from headrace.client.errors import AddressError
+
+DEFAULT_URL: Final = f"nats://127.0.0.1:{limits.DEFAULT_PORT}"
+_SCHEMES: Final = ("nats", "tls")
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What CONNECT carries to prove who is there; all None means nothing is sent."""
+
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+    token: str | None = field(default=None, repr=False)
+
+    def __bool__(self) -> bool:
+        return self.user is not None or self.token is not None
+
+
+@dataclass(frozen=True, slots=True)
+class ServerAddress:
+    """One server; its text form never shows the credentials."""
+
+    host: str
+    port: int = limits.DEFAULT_PORT
+    tls: bool = False
+    credentials: Credentials = Credentials()
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'tls' if self.tls else 'nats'}://{host}:{self.port}"
+
+
+def parse_address(url: str) -> ServerAddress:
+    """One URL. Raises: AddressError naming what is wrong (never repeating a password)."""
+    full = url.strip() if "://" in url else f"nats://{url.strip()}"
+    try:
+        parts = urlsplit(full)
+        host, port = parts.hostname, parts.port
+    except ValueError as error:
+        raise AddressError(f"a server URL has a bad host or port: {_without_userinfo(full)}") from error
+    if parts.scheme not in _SCHEMES:
+        raise AddressError(f"scheme {parts.scheme!r} of a server URL is not one of {', '.join(_SCHEMES)}")
+    if not host:
+        raise AddressError(f"a server URL has no host: {_without_userinfo(full)}")
+    if parts.path.strip("/") or parts.query or parts.fragment:
+        raise AddressError(f"a server URL ends after the port: {_without_userinfo(full)}")
+    user = None if parts.username is None else unquote(parts.username)
+    if user is None:
+        credentials = Credentials()
+    elif parts.password is None:
+        credentials = Credentials(token=user)
+    else:
+        credentials = Credentials(user=user, password=unquote(parts.password))
+    return ServerAddress(
+        host, limits.DEFAULT_PORT if port is None else port, parts.scheme == "tls", credentials
+    )
+
+
+def parse_addresses(urls: str) -> tuple[ServerAddress, ...]:
+    """All servers of a comma list. Raises: AddressError if there is none or one is wrong."""
+    addresses = tuple(parse_address(url) for url in urls.split(",") if url.strip())
+    if not addresses:
+        raise AddressError("the server URL is empty")
+    return addresses
+
+
+def _without_userinfo(url: str) -> str:
+    scheme, _, rest = url.partition("://")
+    return f"{scheme}://{rest.rpartition('@')[2]}"

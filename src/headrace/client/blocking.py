@@ -1,0 +1,369 @@
+"""A blocking NATS client for notebooks and Spark workers.
+
+    with connect("nats://127.0.0.1:4222") as nc:
+        sid = nc.subscribe("flights.>")
+        nc.publish("flights.JFK.AA", b"{}")
+        batch = nc.receive(timeout=1.0)          # columns: subjects(), replies(), payloads, ...
+
+One thread at a time may use a connection. It never reconnects by itself: after `ConnectionLostError`
+some messages may be missing, and only the caller knows what that means. Received messages wait in
+the system's and in the server's buffers until `receive` is called; a reader that is too slow is cut
+off by the server as a slow consumer, which shows here as `ConnectionLostError` or `ServerError`.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from headrace import limits
+from headrace.client.codec import (
+    PING,
+    PONG,
+    Control,
+    MessageBatch,
+    Op,
+    encode_pub,
+    encode_sub,
+    encode_unsub,
+)
+from headrace.client.errors import (
+    ClientError,
+    ClientTimeoutError,
+    ConnectionLostError,
+    MaxPayloadError,
+    NoRespondersError,
+    ServerError,
+)
+from headrace.client.handshake import (
+    ConnectOptions,
+    Handshake,
+    open_connection,
+    resolve_addresses,
+    server_error,
+)
+from headrace.client.headers import STATUS, Headers, encode_headers, parse_headers
+from headrace.errors import ProtocolError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from types import TracebackType
+
+WRITE_SIZE: Final = 1 << 16
+"""Published bytes that wait before they are handed to the system; `flush` and `receive` do not wait."""
+
+DEFAULT_TIMEOUT: Final = 10.0
+
+_NO_RESPONDERS: Final = "503"
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message, for people; programs that want speed read the columns of `receive` instead."""
+
+    subject: str
+    data: bytes
+    reply: str | None = None
+    headers: Headers = field(default_factory=dict)
+
+
+def connect(url: str | None = None, options: ConnectOptions | None = None) -> Connection:
+    """An open connection to the first reachable server of `url` (else NATS_URL, else the local port 4222).
+
+    Raises: AddressError, ConnectError, ClientTimeoutError; ServerError if the server refuses CONNECT.
+    """
+    chosen = options or ConnectOptions()
+    return Connection(open_connection(resolve_addresses(url), chosen), chosen)
+
+
+class Connection:
+    """One connection to one server. Raises: the error that ended it, from every call after that."""
+
+    def __init__(self, handshake: Handshake, options: ConnectOptions) -> None:
+        self.address = handshake.address
+        self.server_info = handshake.info
+        self._options = options
+        self._stream = handshake.stream
+        self._parser = handshake.parser
+        self._out = bytearray()
+        self._error: ClientError | None = None
+        self._closed = False
+        self._pings = 0
+        self._pongs = 0
+        self._heard_at = self._asked_at = time.monotonic()
+        self._next_sid = 1
+        self._set_aside = MessageBatch()
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def max_payload(self) -> int:
+        """Header plus payload bytes the server takes in one message."""
+        value = self.server_info.get("max_payload")
+        return value if isinstance(value, int) else limits.MAX_PAYLOAD
+
+    def publish(
+        self,
+        subject: str | bytes,
+        data: bytes = b"",
+        *,
+        reply: str | bytes | None = None,
+        headers: Mapping[str, str | Iterable[str]] | None = None,
+    ) -> None:
+        """Queue a message; it leaves with the next 64 KiB, `flush` or `receive`.
+
+        Raises: MaxPayloadError before anything is queued; ValueError on a bad subject or header.
+        """
+        block = encode_headers(headers) if headers else b""
+        if len(block) + len(data) > self.max_payload:
+            raise MaxPayloadError(
+                f"{len(block) + len(data)} bytes for {_text(subject)!r}, the server takes {self.max_payload}"
+            )
+        target = None if reply is None else _raw(reply)
+        self._out += encode_pub(_raw(subject), data, target, block)
+        if len(self._out) >= WRITE_SIZE:
+            self._write_below(WRITE_SIZE, time.monotonic() + DEFAULT_TIMEOUT)
+
+    def subscribe(self, subject: str | bytes, queue: str | bytes | None = None) -> bytes:
+        """Ask for the messages of a subject; gives the sid. `flush` proves that the server knows of it."""
+        sid = b"%d" % self._next_sid
+        frame = encode_sub(_raw(subject), sid, None if queue is None else _raw(queue))
+        self._next_sid += 1
+        self._out += frame
+        self._write_below(1, time.monotonic() + DEFAULT_TIMEOUT)
+        return sid
+
+    def unsubscribe(self, sid: bytes, max_messages: int | None = None) -> None:
+        """End a subscription, now or once it has had `max_messages` in all."""
+        self._out += encode_unsub(sid, max_messages)
+        self._write_below(1, time.monotonic() + DEFAULT_TIMEOUT)
+
+    def receive(self, timeout: float | None = None) -> MessageBatch:
+        """The messages that have arrived, waiting up to `timeout` seconds for the first (None: no limit).
+
+        An empty batch means nothing came. Messages that arrived before an error come out before it.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while True:
+            waiting = bool(self._set_aside) or self._parser.has_messages
+            if not waiting:
+                self._raise_error()
+            elif self._error is not None:
+                return self._take()
+            now = time.monotonic()
+            remaining = 0.0 if waiting else self._until_question(now)
+            if deadline is not None:
+                remaining = min(remaining, max(deadline - now, 0.0))
+            self._step(remaining)
+            if self._set_aside or self._parser.has_messages:
+                return self._take()
+            if self._error is None:
+                self._keep_alive()
+                if deadline is not None and time.monotonic() >= deadline:
+                    return MessageBatch()
+
+    def messages(self, timeout: float | None = None) -> Iterator[Message]:
+        """Messages one by one until none arrives for `timeout` seconds."""
+        while batch := self.receive(timeout):
+            for head, block, payload in zip(batch.heads, batch.header_blocks(), batch.payloads, strict=True):
+                yield _message(head[0], head[2], block, payload)
+
+    def request(
+        self,
+        subject: str | bytes,
+        data: bytes = b"",
+        *,
+        headers: Mapping[str, str | Iterable[str]] | None = None,
+        timeout: float = DEFAULT_TIMEOUT,
+    ) -> Message:
+        """Publish with a reply subject and wait for one answer; other messages are kept for `receive`.
+
+        Raises: NoRespondersError if nobody listens, ClientTimeoutError if nobody answers.
+        """
+        inbox = b"_INBOX." + secrets.token_hex(11).encode()
+        deadline = time.monotonic() + timeout
+        sid = self.subscribe(inbox)
+        self.unsubscribe(sid, 1)
+        self.publish(subject, data, reply=inbox, headers=headers)
+        self._write_below(1, deadline)
+        while True:
+            answer = self._set_aside_all_but(sid)
+            if answer is not None:
+                if answer.headers.get(STATUS) == [_NO_RESPONDERS]:
+                    raise NoRespondersError(f"nobody is subscribed to {_text(subject)!r}")
+                return answer
+            self._raise_error()
+            remaining = deadline - time.monotonic()
+            if remaining <= 0:
+                self.unsubscribe(sid)
+                raise ClientTimeoutError(f"no answer on {_text(subject)!r} in {timeout:g} s")
+            self._step(remaining)
+
+    def flush(self, timeout: float = DEFAULT_TIMEOUT) -> None:
+        """Return once the server has handled everything sent so far.
+
+        Raises: ClientTimeoutError; ServerError if it refused some of it.
+        """
+        deadline = time.monotonic() + timeout
+        self._ask()
+        goal = self._pings
+        while self._pongs < goal:
+            self._raise_error()
+            remaining = deadline - time.monotonic()
+            if remaining <= 0:
+                raise ClientTimeoutError(f"{self.address} did not answer PING in {timeout:g} s")
+            self._step(remaining)
+        self._raise_error()
+
+    def close(self) -> None:
+        """Hand what is queued to the system, without waiting for the server, and close."""
+        if self._closed:
+            return
+        try:
+            if self._error is None:
+                self._write_below(1, time.monotonic() + 1.0)
+        except ClientError:  # closing is not the place to learn that the server has gone
+            pass
+        finally:
+            self._closed = True
+            self._error = ConnectionLostError("the connection was closed by this program")
+            self._stream.close()
+
+    def _take(self) -> MessageBatch:
+        batch, self._set_aside = self._set_aside, MessageBatch()
+        if not batch:
+            return self._parser.take_messages()
+        batch.extend(self._parser.take_messages())
+        return batch
+
+    def _set_aside_all_but(self, sid: bytes) -> Message | None:
+        answer: Message | None = None
+        batch = self._parser.take_messages()
+        for head, block, payload in zip(batch.heads, batch.header_blocks(), batch.payloads, strict=True):
+            if head[1] == sid:
+                answer = _message(head[0], head[2], block, payload)
+            else:
+                self._set_aside.append(head, block, payload)
+        return answer
+
+    def _step(self, timeout: float | None) -> None:
+        """Wait for the socket once; write what is queued, read what is there."""
+        try:
+            readable, writable = self._stream.wait(timeout, to_write=bool(self._out))
+            if writable:
+                self._write_some()
+            if readable:
+                self._read_some()
+        except OSError as error:
+            self._fail(
+                ConnectionLostError(f"the connection to {self.address} broke: {error.strerror or error}")
+            )
+
+    def _write_some(self) -> None:
+        if not self._out:
+            return
+        with memoryview(self._out) as view:
+            count = self._stream.write(view)
+        del self._out[:count]
+
+    def _write_below(self, size: int, deadline: float) -> None:
+        """Write until fewer than `size` bytes wait; reading meanwhile keeps either side from blocking."""
+        self._raise_error()
+        try:
+            self._write_some()
+        except OSError as error:
+            self._fail(
+                ConnectionLostError(f"the connection to {self.address} broke: {error.strerror or error}")
+            )
+        while len(self._out) >= size:
+            self._raise_error()
+            remaining = deadline - time.monotonic()
+            if remaining <= 0:
+                raise ClientTimeoutError(f"{self.address} takes no bytes")
+            self._step(remaining)
+
+    def _read_some(self) -> None:
+        data = self._stream.read()
+        if data is None:
+            return
+        if not data:
+            self._fail(
+                ConnectionLostError(
+                    f"{self.address} closed the connection (if it had a reason that this client could not be "
+                    "told, such as Slow Consumer, the server's log or /connz?state=closed has it)"
+                )
+            )
+            return
+        self._heard_at = time.monotonic()
+        try:
+            self._parser.feed(data)
+            for control in self._parser.take_controls():
+                self._handle(control)
+        except ProtocolError as error:
+            self._fail(ConnectionLostError(f"{self.address} broke the protocol: {error}"), error)
+
+    def _handle(self, control: Control) -> None:
+        if control.op is Op.PING:
+            self._out += PONG
+            self._write_some()
+        elif control.op is Op.PONG:
+            self._pongs += 1
+        elif control.op is Op.INFO:
+            self.server_info = self.server_info | control.info()
+        elif control.op is Op.ERR:
+            self._fail(server_error(control))
+
+    def _fail(self, error: ClientError, cause: Exception | None = None) -> None:
+        """Remember the first thing that went wrong: -ERR says more than the close that follows it."""
+        if self._error is None:
+            error.__cause__ = cause
+            self._error = error
+
+    def _raise_error(self) -> None:
+        error = self._error
+        if error is None:
+            return
+        if isinstance(error, ServerError) and not error.fatal:
+            self._error = None
+        raise error
+
+    def _ask(self) -> None:
+        self._out += PING
+        self._pings += 1
+        self._asked_at = time.monotonic()
+
+    def _until_question(self, now: float) -> float:
+        return max(max(self._heard_at, self._asked_at) + self._options.ping_interval - now, 0.0)
+
+    def _keep_alive(self) -> None:
+        if self._until_question(time.monotonic()) > 0:
+            return
+        if self._pings - self._pongs >= self._options.ping_max:
+            self._fail(ConnectionLostError(f"{self.address} left {self._options.ping_max} PINGs unanswered"))
+            return
+        self._ask()
+
+
+def _message(subject: bytes, reply: bytes | None, block: bytes | None, payload: bytes) -> Message:
+    return Message(
+        _text(subject),
+        payload,
+        None if reply is None else _text(reply),
+        {} if block is None else parse_headers(block),
+    )
+
+
+def _raw(text: str | bytes) -> bytes:
+    return text.encode() if isinstance(text, str) else text
+
+
+def _text(raw: str | bytes) -> str:
+    return raw if isinstance(raw, str) else raw.decode("utf-8", "backslashreplace")

@@ -1,0 +1,45 @@
+"""What can go wrong for a client, one class per thing its caller may do about it.
+
+Only exception classes live here. A text of the server is carried word for word in `ServerError.text`.
+"""
+
+from __future__ import annotations
+
+from headrace.errors import HeadraceError
+
+
+class ClientError(HeadraceError):
+    """Root of the errors of `headrace.client`."""
+
+
+class AddressError(ClientError, ValueError):
+    """A server URL that cannot be understood; the text says which part."""
+
+
+class ConnectError(ClientError):
+    """No server could be reached, or it is not a NATS server, or TLS could not be agreed on."""
+
+
+class ConnectionLostError(ClientError):
+    """The connection ended without the client asking for it; nothing is re-sent or re-subscribed."""
+
+
+class ClientTimeoutError(ClientError, TimeoutError):
+    """The server did not answer in time; the connection itself may still be usable."""
+
+
+class ServerError(ClientError):
+    """The server said `-ERR`; `text` is what stood between the quotes, `fatal` whether it closes after it."""
+
+    def __init__(self, text: str, *, fatal: bool) -> None:
+        self.text = text
+        self.fatal = fatal
+        super().__init__(f"the server says: {text}")
+
+
+class MaxPayloadError(ClientError, ValueError):
+    """A message longer than the server's max_payload; it was not sent."""
+
+
+class NoRespondersError(ClientError):
+    """A request that nobody is subscribed to (status 503)."""

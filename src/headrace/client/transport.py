@@ -1,0 +1,77 @@
+"""A non-blocking socket, plain or TLS, that can be waited for with a time limit.
+
+Owns the descriptor and nothing else: no frame is known here, nothing is retried. The client above
+decides what to read and write. Source: ADR 0001 (sans-I/O codecs).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import selectors
+import socket
+import ssl
+from typing import Final
+
+RECEIVE_SIZE: Final = 1 << 18
+"""Bytes asked for in one read; what makes a batch of about 1,500 small messages."""
+
+
+class SocketStream:
+    """Bytes in and out of one connected socket."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        sock.setblocking(False)
+        self._socket = sock
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(sock, selectors.EVENT_READ)
+        self._events = selectors.EVENT_READ
+
+    def start_tls(self, context: ssl.SSLContext, host: str, timeout: float) -> None:
+        """Hand-shake on the open connection. Raises: OSError (which ssl.SSLError is)."""
+        self._selector.unregister(self._socket)
+        self._socket.settimeout(timeout)
+        self._socket = context.wrap_socket(self._socket, server_hostname=host)
+        self._socket.setblocking(False)
+        self._selector.register(self._socket, self._events)
+
+    def wait(self, timeout: float | None, *, to_write: bool = False) -> tuple[bool, bool]:
+        """Whether one can read and write now, waiting up to `timeout` seconds (None: no limit)."""
+        if isinstance(self._socket, ssl.SSLSocket) and self._socket.pending():
+            return True, to_write
+        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if to_write else 0)
+        if events != self._events:
+            self._selector.modify(self._socket, events)
+            self._events = events
+        ready = 0
+        for _key, mask in self._selector.select(timeout):
+            ready |= mask
+        return bool(ready & selectors.EVENT_READ), bool(ready & selectors.EVENT_WRITE)
+
+    def read(self) -> bytes | None:
+        """What has arrived; None if nothing has, empty if the peer closed. Raises: OSError."""
+        try:
+            return self._socket.recv(RECEIVE_SIZE)
+        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            return None
+        except ssl.SSLEOFError:  # peers that close without the TLS farewell
+            return b""
+
+    def write(self, data: memoryview) -> int:
+        """How many bytes the system took, possibly none. Raises: OSError."""
+        try:
+            return self._socket.send(data)
+        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            return 0
+
+    def close(self) -> None:
+        self._selector.close()
+        with contextlib.suppress(OSError):  # the peer may have closed first
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+
+
+def open_stream(host: str, port: int, timeout: float) -> SocketStream:
+    """Connect over TCP. Raises: OSError, TimeoutError."""
+    sock = socket.create_connection((host, port), timeout)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return SocketStream(sock)

@@ -1,0 +1,50 @@
+"""Where a run of the demonstration puts things; one folder, and only names of ours are ever removed in it."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Where a run puts things."""
+
+    folder: Path
+
+    @property
+    def flights(self) -> Path:
+        return self.folder / "flights"
+
+    @property
+    def delays(self) -> Path:
+        return self.folder / "delays"
+
+    @property
+    def chart(self) -> Path:
+        return self.folder / "delays.png"
+
+    @property
+    def spark_log(self) -> Path:
+        return self.folder / "spark.log"
+
+    @property
+    def publisher_log(self) -> Path:
+        return self.folder / "publisher.log"
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.folder / "checkpoints"
+
+    def clear(self) -> None:
+        """Remove what an earlier run left, and nothing else. Raises: OSError."""
+        for folder in (self.flights, self.delays, self.checkpoints):
+            if folder.exists():
+                shutil.rmtree(folder)
+        for file in (self.chart, self.spark_log, self.publisher_log):
+            file.unlink(missing_ok=True)
+        self.folder.mkdir(parents=True, exist_ok=True)

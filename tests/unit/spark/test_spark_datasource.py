@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from headrace.errors import UnsupportedError
+from headrace.spark.core_reader import CoreStreamReader
+from headrace.spark.datasource import NatsDataSource
+from headrace.spark.errors import OptionError
+from headrace.spark.schema import COLUMNS
+
+
+def test_datasource_with_subject_gives_columns_and_a_stream_reader() -> None:
+    source = NatsDataSource({"subject": "a"})
+    assert NatsDataSource.name() == "nats"
+    assert source.schema() == COLUMNS
+    assert isinstance(source.streamReader(COLUMNS), CoreStreamReader)
+
+
+def test_datasource_wrong_option_fails_when_the_frame_is_made() -> None:
+    with pytest.raises(OptionError, match="option subject is missing"):
+        NatsDataSource({}).schema()
+    with pytest.raises(UnsupportedError, match="JetStream streams are not supported"):
+        NatsDataSource({"stream": "ORDERS"}).schema()
+
+
+def test_datasource_reading_and_writing_tables_say_not_yet() -> None:
+    source = NatsDataSource({"subject": "a"})
+    with pytest.raises(UnsupportedError, match=r"does not support spark\.read"):
+        source.reader(COLUMNS)
+    with pytest.raises(UnsupportedError, match="does not support writing"):
+        source.writer(COLUMNS, overwrite=False)
+    with pytest.raises(UnsupportedError, match="does not support writing"):
+        source.streamWriter(COLUMNS, overwrite=False)
+
+
+def test_pyspark_nats_is_light_until_asked_for_its_class() -> None:
+    code = (
+        "import sys, pyspark_nats\n"
+        "assert 'pyspark' not in sys.modules and 'pyarrow' not in sys.modules\n"
+        "assert not hasattr(pyspark_nats, 'Other')\n"
+        "assert pyspark_nats.DefaultSource.name() == 'nats'\n"
+        "from headrace.spark.datasource import NatsDataSource\n"
+        "assert pyspark_nats.DefaultSource is NatsDataSource\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_headrace_spark_and_client_import_neither_pyspark_nor_asyncio() -> None:
+    code = (
+        "import sys, headrace.spark, headrace.client.blocking\n"
+        "assert not {'pyspark', 'pyarrow', 'asyncio', 'nats'} & set(sys.modules), sorted(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

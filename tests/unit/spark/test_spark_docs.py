@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import re
+import runpy
+from pathlib import Path
+
+from headrace.spark.options import OPTIONS
+from headrace.spark.schema import COLUMNS
+from headrace.testing import Server
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_docs_option_table_is_the_codes() -> None:
+    text = (ROOT / "docs" / "spark.md").read_text()
+    section = text.split("## Options")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| `(\w+)` \| (.*?) \| (.*?) \|$", section, re.MULTILINE)
+    assert rows == [(option.name, option.default, option.meaning) for option in OPTIONS]
+
+
+def test_docs_column_table_is_the_codes() -> None:
+    text = (ROOT / "docs" / "spark.md").read_text()
+    section = text.split("## Columns")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| `(\w+)` \| ([^|]*?) \|", section, re.MULTILINE)
+    assert [(name, kind.replace(" ", "")) for name, kind in rows] == [
+        (column.name, column.dataType.simpleString()) for column in COLUMNS
+    ]
+
+
+def test_notebook_example_does_what_it_says() -> None:
+    example = runpy.run_path(str(ROOT / "examples" / "notebook_client.py"))
+    with Server() as server:
+        assert example["walk"](server.url) == [
+            "greet.joe: hello",
+            "greet.sue: hello",
+            "nobody is subscribed to 'time.now'",
+        ]

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from headrace.client.address import Credentials
+from headrace.errors import UnsupportedError
+from headrace.spark.errors import OptionError
+from headrace.spark.options import LATER, OPTIONS, SourceOptions, read_options
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_read_options_subject_only_gives_defaults() -> None:
+    assert read_options({"subject": "a.>"}) == SourceOptions(subjects=("a.>",))
+
+
+def test_read_options_names_in_any_case_give_values() -> None:
+    options = read_options(
+        {
+            "SUBJECT": " a , b.*,a",
+            "maxoffsetspertrigger": "10",
+            "MinPartitions": "3",
+            "failOnDataLoss": "False",
+            "spoolMaxBytes": "1.5 MiB",
+            "connectTimeout": "250ms",
+            "captureDuration": "2m",
+            "url": "nats://h:1",
+            "queue": "q",
+            "user": "u",
+            "password": "p",
+        }
+    )
+    assert options.subjects == ("a", "b.*")
+    assert options.max_offsets_per_trigger == 10
+    assert options.min_partitions == 3
+    assert options.fail_on_data_loss is False
+    assert options.spool_max_bytes == 3 << 19
+    assert options.connect_timeout == 0.25
+    assert options.capture_duration == 120
+    assert options.credentials == Credentials("u", "p")
+    assert (options.url, options.queue) == ("nats://h:1", "q")
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({}, "option subject is missing"),
+        ({"subject": " "}, "option subject is missing"),
+        ({"subject": "a..b"}, "option subject: 'a..b'"),
+        ({"subject": "a b"}, "option subject: 'a b'"),
+        ({"subject": "a.>,a.b"}, "'a.>' and 'a.b' overlap"),
+        ({"subjcet": "a"}, "option subjcet .*did you mean subject"),
+        ({"subject": "a", "zzz": "1"}, "option zzz .*options are subject, queue"),
+        ({"subject": "a", "queue": "x y"}, "option queue"),
+        ({"subject": "a", "url": "http://h"}, "option url"),
+        ({"subject": "a", "maxOffsetsPerTrigger": "0"}, "option maxOffsetsPerTrigger"),
+        ({"subject": "a", "minPartitions": "x"}, "option minPartitions"),
+        ({"subject": "a", "failOnDataLoss": "maybe"}, "option failOnDataLoss"),
+        ({"subject": "a", "spoolMaxBytes": "0"}, "option spoolMaxBytes"),
+        ({"subject": "a", "spoolMaxBytes": "9 pounds"}, "option spoolMaxBytes"),
+        ({"subject": "a", "connectTimeout": "soon"}, "option connectTimeout"),
+        ({"subject": "a", "user": "u"}, "option user needs option password"),
+        ({"subject": "a", "password": "p"}, "option password needs option user"),
+        ({"subject": "a", "user": "u", "password": "p", "token": "t"}, "user and token exclude"),
+        ({"subject": "a", "token": "t", "tokenFile": "/x"}, "token and tokenFile exclude"),
+        ({"subject": "a", "tokenFile": "/does/not/exist"}, "option tokenFile"),
+        ({"subject": "a", "tlsCertFile": "/x"}, "tlsCertFile and tlsKeyFile"),
+    ],
+)
+def test_read_options_wrong_value_names_the_option(given: dict[str, str], text: str) -> None:
+    with pytest.raises(OptionError, match=text):
+        read_options(given)
+
+
+@pytest.mark.parametrize("name", LATER)
+def test_read_options_of_later_versions_say_so(name: str) -> None:
+    with pytest.raises(UnsupportedError, match="not supported by this version yet"):
+        read_options({name: "x"})
+
+
+def test_read_options_secret_files_give_their_text(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("s3cret\n")
+    assert read_options({"subject": "a", "tokenFile": str(secret)}).credentials == Credentials(token="s3cret")
+    options = read_options({"subject": "a", "user": "u", "passwordFile": str(secret)})
+    assert options.credentials == Credentials("u", "s3cret")
+    assert "s3cret" not in repr(options)
+
+
+def test_connect_options_missing_certificate_names_the_option() -> None:
+    options = read_options({"subject": "a", "tlsCaFile": "/does/not/exist"})
+    with pytest.raises(OptionError, match="tlsCaFile"):
+        options.connect_options()
+
+
+def test_option_table_has_each_name_once_and_none_of_later_versions() -> None:
+    names = [option.name.lower() for option in OPTIONS]
+    assert len(names) == len(set(names))
+    assert not set(names) & set(LATER)
