@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from conftest import ScriptedServer
-
     from headrace.client.blocking import Connection
 
     Pair = Callable[..., tuple[Connection, ScriptedServer]]
