@@ -60,4 +60,4 @@ soak: .venv/.built
 
 clean:
 	rm -rf .venv build dist demo-output src/*.egg-info
-	find src -name '*.so' -delete -o -name '*.c' -path '*headrace*' -delete
+	find src -name '*.so' -delete

@@ -46,4 +46,11 @@ extensions = [
     for name in COMPILED
 ]
 
-setup(ext_modules=cythonize(extensions, include_path=["src"], compiler_directives={"language_level": "3"}))
+setup(
+    ext_modules=cythonize(
+        extensions,
+        build_dir="build/cython",
+        include_path=["src"],
+        compiler_directives={"language_level": "3"},
+    )
+)
