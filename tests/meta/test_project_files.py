@@ -1,0 +1,75 @@
+"""What the project says about itself, and what it never names."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tomllib
+
+import pytest
+from source_tree import ROOT
+
+import headrace
+
+TRACKED = subprocess.run(
+    ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False
+).stdout.split("\0")[:-1]
+
+# A path of somebody's machine in a file that travels.
+MACHINE_PATHS = re.compile(rb"/(?:work|root|home)/[a-z]|(?<![\w{./])/tmp/[a-z]")
+
+
+@pytest.mark.skipif(not TRACKED, reason="not a git checkout")
+def test_no_file_names_a_path_of_a_machine() -> None:
+    binary = (".png", ".c")
+    own = "tests/meta/test_project_files.py"
+    found = {
+        name
+        for name in TRACKED
+        if name != own
+        and not name.endswith(binary)
+        and not name.startswith("tests/fuzz/corpus")
+        and (ROOT / name).is_file()
+        and MACHINE_PATHS.search((ROOT / name).read_bytes())
+    }
+
+    assert not found
+
+
+def test_version_is_the_same_everywhere() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+    assert project["version"] == headrace.__version__
+    assert f"## {headrace.__version__}" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_pins_lie_in_the_ranges_that_are_published() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    pinned = {
+        line.partition("==")[0].lower()
+        for name in ("base", "dev", "spark")
+        for line in (ROOT / "requirements" / f"{name}.txt").read_text().splitlines()
+        if "==" in line
+    }
+    ranges = [*project["dependencies"], *project["optional-dependencies"]["spark"]]
+
+    assert {re.split(r"[><=!]", r)[0].lower() for r in ranges} <= pinned
+
+
+def test_every_decision_has_a_status_and_a_number_of_its_own() -> None:
+    decisions = sorted((ROOT / "docs" / "adr").glob("*.md"))
+
+    assert [d.name[:4] for d in decisions] == [f"{n:04}" for n in range(1, len(decisions) + 1)]
+    assert all("\nStatus: " in d.read_text() for d in decisions)
+
+
+def test_links_of_the_documents_lead_somewhere() -> None:
+    documents = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
+    broken = [
+        f"{document.relative_to(ROOT)}: {target}"
+        for document in documents
+        for target in re.findall(r"\]\((?!http|#)([^)#]+)", document.read_text())
+        if not (document.parent / target).exists()
+    ]
+
+    assert not broken

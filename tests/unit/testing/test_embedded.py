@@ -1,0 +1,150 @@
+"""The embedded server: ready on entry, drained on exit, nothing left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import socket
+import threading
+import urllib.request
+from contextlib import ExitStack
+
+import pytest
+
+import headrace
+from headrace.client.blocking import connect
+from headrace.engine.memory import live_objects
+from headrace.errors import StartError
+from headrace.testing import Server
+
+TRANSPORTS = ["epoll", "asyncio"]
+
+
+def open_descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_server_in_with_serves_on_entry_and_is_gone_on_exit(transport: str) -> None:
+    with Server(transport=transport) as server:
+        port = server.port
+        with connect(server.url) as client:
+            client.subscribe("a")
+            client.publish("a", b"x")
+            batch = client.receive(timeout=5)
+            assert list(batch.payloads) == [b"x"]
+
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port), timeout=5)
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_server_in_async_with_runs_on_the_callers_loop(transport: str) -> None:
+    async def run() -> bytes:
+        async with Server(transport=transport) as server:
+            reader, writer = await asyncio.open_connection(server.host, server.port)
+            await reader.readline()
+            writer.write(b"PING\r\n")
+            line = await reader.readline()
+            writer.close()
+            await writer.wait_closed()
+            return line
+
+    assert asyncio.run(run()) == b"PONG\r\n"
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_server_leaves_no_thread_descriptor_or_engine_object(transport: str) -> None:
+    gc.collect()
+    threads, descriptors, objects = threading.active_count(), open_descriptors(), live_objects()
+
+    with Server(transport=transport) as server, connect(server.url) as client:
+        client.subscribe("a.*")
+        client.flush()
+
+    assert threading.active_count() == threads
+    assert open_descriptors() == descriptors
+    del server
+    gc.collect()
+    assert live_objects() == objects
+
+
+def test_servers_side_by_side_have_ports_of_their_own() -> None:
+    with ExitStack() as stack:
+        ports = {stack.enter_context(Server()).port for _ in range(5)}
+
+    assert len(ports) == 5
+
+
+def test_server_exit_after_an_exception_closes_and_lets_it_through() -> None:
+    threads = threading.active_count()
+
+    with pytest.raises(ZeroDivisionError), Server():
+        raise ZeroDivisionError
+
+    assert threading.active_count() == threads
+
+
+def test_server_exit_delivers_what_was_published_before() -> None:
+    with Server() as server:
+        subscriber = connect(server.url)
+        subscriber.subscribe("a")
+        subscriber.flush()
+        with connect(server.url) as publisher:
+            for _ in range(100):
+                publisher.publish("a", b"x" * 1000)
+            publisher.flush()
+
+    received = 0
+    while received < 100:
+        received += len(subscriber.receive(timeout=5).payloads)
+    subscriber.close()
+
+
+def test_server_on_a_port_in_use_raises_on_entry() -> None:
+    with Server() as first, pytest.raises(StartError, match="address already in use"):
+        Server(port=first.port).__enter__()
+
+
+def test_server_options_reach_the_server() -> None:
+    with Server(max_payload=10) as server, connect(server.url) as client:
+        assert client.max_payload == 10
+
+
+def test_server_with_monitoring_answers() -> None:
+    with (
+        Server(monitoring=True) as server,
+        urllib.request.urlopen(f"{server.monitor_url}/healthz", timeout=5) as answer,
+    ):
+        assert answer.status == 200
+
+
+def test_server_without_monitoring_says_how_to_get_it() -> None:
+    with Server() as server, pytest.raises(RuntimeError, match="monitoring=True"):
+        _ = server.monitor_url
+
+
+def test_server_not_entered_says_so() -> None:
+    with pytest.raises(RuntimeError, match="not running"):
+        _ = Server().url
+
+
+def test_call_runs_on_the_servers_thread() -> None:
+    with Server() as server:
+        assert server.call(threading.current_thread).name == "headrace"
+
+
+def test_public_server_in_an_asyncio_program() -> None:
+    async def run() -> tuple[str, int]:
+        async with headrace.Server(headrace.Options(host="127.0.0.1", port=-1)) as server:
+            reader, writer = await asyncio.open_connection(server.host, server.port)
+            line = await reader.readline()
+            writer.close()
+            await writer.wait_closed()
+            return line[:4].decode(), server.port
+
+    words, port = asyncio.run(run())
+
+    assert words == "INFO"
+    assert port > 0
