@@ -23,17 +23,17 @@ Framing, sizes and error texts: client protocol specification, sections 1 and 3.
 from cpython.object cimport PyObject
 from libc.stdint cimport uint32_t, uint64_t
 from libc.stdio cimport snprintf
-from libc.string cimport memchr, memcmp, memcpy, memset, strlen
+from libc.string cimport memchr, memcmp, memcpy, memmove, memset, strlen
 
-from headrace.engine.delivery cimport deliver, remove_sub, route
-from headrace.engine.interest cimport find_plain, insert
+from headrace.engine.delivery cimport remove_sub, route
+from headrace.engine.interest cimport find_plain, insert, plan_for
 from headrace.engine.link cimport Link, doom, emit
 from headrace.engine.memory cimport buf_reserve, give, live, take
 from headrace.engine.structs cimport (
     HR_GUARD, HR_PAD, LINK_CHECKS_SUBSCRIBE, LINK_CLOSING, LINK_HEADERS, LINK_HELD, LINK_MUST_CONNECT, LINK_NO_ECHO,
     LINK_NO_RESPONDERS, LINK_PEDANTIC, LINK_PING_INFO, LINK_TRACED, LINK_TRACKS_REPLIES, LINK_VERBOSE,
     REASON_MAX_CONTROL_LINE, REASON_MAX_PAYLOAD, REASON_PARSE_ERROR, REASON_PROTOCOL_VIOLATION, SUB_FILTERED,
-    SUB_LIMITED, buf_t, hr_hash, link_t, msg_t, sub_t,
+    SUB_LIMITED, buf_t, hr_hash, link_t, msg_t, plan_t, sub_t,
 )
 from headrace.engine.verdicts cimport Verdicts, verdict
 
@@ -122,36 +122,66 @@ cdef op_t op_at(const char *p, const char *end, uint32_t *length) noexcept:
 
 
 cdef bint read_line(link_t *l, char *args, char *end, line_t *line) noexcept:
-    """Finds the end of a control line; False when it is not here yet, or too long (the link is doomed then)."""
+    """Finds the end of a control line; False when it is not here yet, or too long (the link is doomed then).
+
+    The limit is on what follows the blanks before the first argument. The same answer is given however the
+    line was split over reads: a CR at the end of what is here may be the line's own, so it does not count.
+    """
     cdef char *lf = <char *> memchr(args, c'\n', end - args)
-    cdef size_t n = (lf if lf != NULL else end) - args
-    if lf != NULL and n and args[n - 1] == c'\r':
-        n -= 1
-    if n > l.max_control_line:
+    cdef char *stop = lf if lf != NULL else end
+    cdef char *first = args
+    if stop > args and (stop - 1)[0] == c'\r':
+        stop -= 1
+    while first < stop and is_separator(first[0]):
+        first += 1
+    if stop - first > l.max_control_line or first - args > l.max_control_line:
         emit(l, b"-ERR 'maximum control line exceeded'\r\n", 38)
         doom(l, REASON_MAX_CONTROL_LINE)
         return False
     if lf == NULL:
         return False
     line.start = args
-    line.end = args + n
-    line.is_crlf = args + n != lf
+    line.end = stop
+    line.is_crlf = stop != lf
     line.next = lf + 1
     return True
 
 
-cdef void split(line_t *line) noexcept:
-    """Fills line.args; stops counting at MOST_ARGUMENTS."""
+cdef char *read_open_line(link_t *l, char *p, uint32_t length, char *end, line_t *line) noexcept:
+    """The line of PING, PONG or +OK at `p`, whose arguments are ignored and know no limit.
+
+    Returns what follows it; when its end is not here yet, where it goes on: of what is too long for a control
+    line, nothing but the op's word is kept.
+    """
+    cdef char *args = p + length
+    cdef char *lf = <char *> memchr(args, c'\n', end - args)
+    if lf == NULL:
+        line.next = NULL
+        if end - args <= l.max_control_line:
+            return p
+        memmove(end - length, p, length)
+        return end - length
+    line.start = args
+    line.end = lf
+    line.next = lf + 1
+    return line.next
+
+
+cdef void split(line_t *line, char separator) noexcept:
+    """Fills line.args; stops counting at MOST_ARGUMENTS. `separator` separates too, beside blanks.
+
+    (In the reference server a CR does in SUB and UNSUB, but not in PUB and HPUB.)
+    """
     cdef const char *p = line.start
     cdef const char *begin
     line.count = 0
     while line.count < MOST_ARGUMENTS:
-        while p < line.end and is_separator(p[0]):
+        while p < line.end and (is_separator(p[0]) or p[0] == separator):
             p += 1
         if p == line.end:
             return
         begin = p
-        while p < line.end and not is_separator(p[0]):
+        while p < line.end and not is_separator(p[0]) and p[0] != separator:
             p += 1
         line.args[line.count].text = begin
         line.args[line.count].len = <uint32_t> (p - begin)
@@ -206,11 +236,11 @@ cdef inline bint begins(const char *s, uint32_t n, const char *prefix, uint32_t 
 
 
 cdef bint is_reserved_subject(const char *s, uint32_t n) noexcept:
-    return begins(s, n, b"_GR_.", 5) or begins(s, n, b"$NRG.", 5)
+    return n > 5 and begins(s, n, b"_GR_.", 5) or begins(s, n, b"$NRG.", 5)
 
 
 cdef bint is_reserved_reply(const char *s, uint32_t n) noexcept:
-    return begins(s, n, b"_R_.", 4) or begins(s, n, b"_GR_.", 5) or begins(s, n, b"$JS.ACK.", 8)
+    return begins(s, n, b"_R_.", 4) or n > 5 and begins(s, n, b"_GR_.", 5) or n > 8 and begins(s, n, b"$JS.ACK.", 8)
 
 
 # ---- PUB and HPUB -------------------------------------------------------------------------------
@@ -253,29 +283,25 @@ cdef bint is_canonical(line_t *line) noexcept:
 
 
 cdef int answer_nobody(link_t *l, msg_t *m) except -1:
-    """No one got the request: tell the requester on its own plain subscription to the reply."""
+    """No one got the request: tell the requester on its own plain subscription to the reply.
+
+    It is the server's word, not a message: neither echo nor the limit of an UNSUB matters to it.
+    """
     cdef sub_t *s = find_plain(l.interest, m.reply, m.reply_len, l)
-    cdef msg_t answer
-    cdef bytes head, tail, text
+    cdef bytes text, frame
     if s == NULL:
         return 0
     text = b"NATS/1.0 503\r\nNats-Subject: " + m.subject[:m.subject_len] + b"\r\n\r\n"
-    head = b"HMSG " + m.reply[:m.reply_len] + b" " + bytes(HR_PAD)
-    tail = b"%d %d\r\n" % (len(text), len(text)) + text + b"\r\n" + bytes(HR_PAD)
-    memset(&answer, 0, sizeof(msg_t))
-    answer.source = NULL  # it is the server's: echo does not matter
-    answer.subject = m.reply
-    answer.subject_len = m.reply_len
-    answer.tail = tail
-    answer.tail_len = len(tail) - HR_PAD
-    answer.header_len = answer.body_len = <uint32_t> len(text)
-    l.router.out_msgs += deliver(s, head, len(head) - HR_PAD, &answer)
+    frame = b"HMSG %b %b %d %d\r\n%b\r\n" % (
+        m.reply[:m.reply_len], s.text[:s.sid_len], len(text), len(text), text)
+    emit(l, frame, len(frame))
     return 0
 
 
 cdef int publish(link_t *l, msg_t *m) except -1:
-    """A complete message: counted, judged, +OK, delivered."""
-    cdef char first = m.subject[0]
+    """A complete message: counted, mapped, judged, +OK, delivered."""
+    cdef plan_t *plan = NULL
+    cdef char first
     m.source = l
     m.plain_tail = NULL
     l.last_activity = l.router.now
@@ -285,9 +311,14 @@ cdef int publish(link_t *l, msg_t *m) except -1:
     l.router.in_bytes += m.body_len
     if l.flags & LINK_PEDANTIC and not is_valid_subject(m.subject, m.subject_len, True):
         emit(l, b"-ERR 'Invalid Publish Subject'\r\n", 32)
-    if l.publish_verdicts != NULL and not verdict(<Verdicts> l.publish_verdicts, m.subject, m.subject_len):
+    if l.interest.mapper != NULL:  # from here on the message has the subject it is delivered as
+        plan = plan_for(l.interest, m.subject, m.subject_len)
+        m.subject = plan.head + 5
+        m.subject_len = plan.head_len - 6
+    if l.publish_verdicts != NULL and m.subject_len and not verdict(<Verdicts> l.publish_verdicts, m.subject, m.subject_len):
         if not (<object> l.session).publish_refused(m.subject[:m.subject_len]):
             return 0
+    first = m.subject[0]
     if (first == c'_' or first == c'$') and is_reserved_subject(m.subject, m.subject_len):
         (<object> l.session).publish_refused(m.subject[:m.subject_len])
         return 0
@@ -296,7 +327,9 @@ cdef int publish(link_t *l, msg_t *m) except -1:
         return 0
     if l.flags & LINK_VERBOSE:
         emit(l, b"+OK\r\n", 5)
-    if route(l.interest, m) == 0 and m.reply_len and l.flags & LINK_NO_RESPONDERS:
+    if plan == NULL:
+        plan = plan_for(l.interest, m.subject, m.subject_len)
+    if route(plan, m) == 0 and m.reply_len and l.flags & LINK_NO_RESPONDERS:
         answer_nobody(l, m)
     return 0
 
@@ -324,7 +357,7 @@ cdef char *publication(link_t *l, char *op, char *args, char *end, size_t *need,
     cdef uint32_t fixed = 3 if headers else 2   # arguments without a reply
     if not read_line(l, args, end, &line):
         return op
-    split(&line)
+    split(&line, c' ')
     size = size_of(&line.args[line.count - 1]) if fixed <= line.count <= fixed + 1 else -1
     if size < 0 or not has_header_size(l, &line, headers, &m, size):
         bad_arguments(l, "HeaderPub" if headers else "Pub", &line)
@@ -546,7 +579,7 @@ cdef int ping(link_t *l) except -1:
 
 
 cdef bytes trimmed(line_t *line):
-    return line.start[:line.end - line.start].strip(b" \t")
+    return line.start[:line.end - line.start].strip(b" \t\r")
 
 
 cdef int control(link_t *l, op_t op, line_t *line) except -1:
@@ -559,7 +592,7 @@ cdef int control(link_t *l, op_t op, line_t *line) except -1:
     elif op == OP_PONG:
         session.pong()
     elif op == OP_SUB or op == OP_UNSUB:
-        split(line)
+        split(line, c'\r')
         if op == OP_SUB:
             if 2 <= line.count <= 3:
                 return subscribe(l, line)
@@ -593,7 +626,7 @@ cdef char *general(link_t *l, char *p, char *end, size_t *need) except NULL:
     if op == OP_UNKNOWN:
         unknown_op(l, p, end)
         return p
-    if op == OP_PUB or op == OP_HPUB or op == OP_SUB or op == OP_UNSUB or op == OP_INFO:
+    if op == OP_PUB or op == OP_HPUB or op == OP_SUB or op == OP_UNSUB or op == OP_ERR:
         if args == end:
             return p
         if not is_separator(args[0]):
@@ -601,7 +634,11 @@ cdef char *general(link_t *l, char *p, char *end, size_t *need) except NULL:
             return p
     if op == OP_PUB or op == OP_HPUB:
         return publication(l, p, args, end, need, op == OP_HPUB)
-    if not read_line(l, args, end, &line):
+    if op == OP_PING or op == OP_PONG or op == OP_OK:
+        p = read_open_line(l, p, length, end, &line)
+        if p != line.next:
+            return p
+    elif not read_line(l, args, end, &line):
         return p
     if l.flags & LINK_TRACED and op != OP_CONNECT:  # a CONNECT holds secrets: the session traces it itself
         (<object> l.session).trace(name_of(op), trimmed(&line), None)
@@ -688,11 +725,9 @@ cdef class ClientLink(Link):
     def drop_subscriptions(self):
         """Removes every subscription, as a second CONNECT does."""
         cdef uint32_t i
-        while self.c.sids_count:
-            for i in range(self.c.sids_cap):
-                if self.c.sids[i] != NULL:
-                    remove_sub(self.c.sids[i])
-                    break
+        for i in range(self.c.sids_cap):
+            while self.c.sids[i] != NULL:  # another may move into the gap
+                remove_sub(self.c.sids[i])
 
     def subscriptions(self):
         """[(subject, queue or None, sid, delivered, limit)] in no particular order."""

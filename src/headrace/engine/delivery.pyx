@@ -12,12 +12,12 @@ from libc.stdint cimport uint32_t, uint64_t
 from libc.stdio cimport snprintf
 from libc.string cimport memcpy
 
-from headrace.engine.interest cimport plan_for, remove
+from headrace.engine.interest cimport remove
 from headrace.engine.link cimport emit, make_room, mark_dirty, stall
 from headrace.engine.memory cimport buf_reserve
 from headrace.engine.structs cimport (
     DELIVERY_CHECKS, HR_GUARD, LINK_CLOSING, LINK_CONGESTED, LINK_DIRTY, LINK_HEADERS, LINK_NO_ECHO, LINK_TRACED,
-    LINK_TRACKS_REPLIES, SUB_FILTERED, SUB_LIMITED, SUB_REMOVED, buf_t, hr_copy, interest_t, link_t, msg_t, plan_t,
+    LINK_TRACKS_REPLIES, SUB_FILTERED, SUB_LIMITED, SUB_REMOVED, buf_t, hr_copy, link_t, msg_t, plan_t,
     router_t, sub_t,
 )
 from headrace.engine.verdicts cimport Verdicts, verdict
@@ -81,12 +81,25 @@ cdef int may_deliver(sub_t *s, msg_t *m, const char *head, size_t head_len) exce
         if l.router.drops_when_congested:
             return 0
         stall(m.source, l)
-    if l.flags & LINK_TRACKS_REPLIES and m.reply_len:
-        (<object> l.session).note_reply(m.reply[:m.reply_len])
-    if l.flags & LINK_TRACED:
-        (<object> l.session).trace_delivery(head[5:head_len - 1], s.text[:s.sid_len], m.reply[:m.reply_len],
-                                            m.header_len if l.flags & LINK_HEADERS else 0, m.body_len)
+    if l.flags & (LINK_TRACKS_REPLIES | LINK_TRACED):
+        report(s, m, head, head_len)
     return 1
+
+
+cdef int report(sub_t *s, msg_t *m, const char *head, size_t head_len) except -1:
+    """Tells the receiver's session of a delivery; the plan that is being followed must not go meanwhile."""
+    cdef link_t *l = s.link
+    cdef object session = <object> l.session
+    m.source.interest.is_followed = True
+    try:
+        if l.flags & LINK_TRACKS_REPLIES and m.reply_len:
+            session.note_reply(m.reply[:m.reply_len])
+        if l.flags & LINK_TRACED:
+            session.trace_delivery(head[5:head_len - 1], s.text[:s.sid_len], m.reply[:m.reply_len],
+                                   m.header_len if l.flags & LINK_HEADERS else 0, m.body_len)
+    finally:
+        m.source.interest.is_followed = False
+    return 0
 
 
 cdef int allows(sub_t *s, msg_t *m) except -1:
@@ -151,16 +164,12 @@ cdef inline uint64_t next_random(router_t *r) noexcept:
     return r.random
 
 
-cdef int route(interest_t *it, msg_t *m) except -1:
+cdef int route(plan_t *plan, msg_t *m) except -1:
     """Delivers to every plain subscription and one member of each queue group; returns how many got it."""
-    cdef plan_t *plan = plan_for(it, m.subject, m.subject_len)
     cdef const char *head = plan.head
     cdef size_t head_len = plan.head_len
     cdef uint32_t i, j, k, start = 0, count
     cdef int delivered = 0
-    if it.mapper != NULL:  # from here on the message has the subject it is delivered as
-        m.subject = plan.head + 5
-        m.subject_len = plan.head_len - 6
     for i in range(plan.plain_count):
         delivered += deliver(plan.plain[i], head, head_len, m)
     for i in range(plan.group_count):

@@ -15,6 +15,7 @@ import os
 
 from cpython.object cimport PyObject
 from libc.stdint cimport uint32_t, uint64_t
+from libc.stdlib cimport qsort
 from libc.string cimport memchr, memcmp, memcpy, memset
 
 from headrace.engine.memory cimport buf_free, buf_reserve, give, live, resize, take
@@ -28,6 +29,7 @@ cdef enum:
     MOST_SLOTS = 65536
     MOST_POINTERS = 1 << 22  # subscriptions named by all cached plans; past it the cache is emptied
     FIRST_CHILDREN = 4
+    LONGEST_CACHED = 512     # subjects longer than this are matched each time, so that the cache's text is bounded
 
 
 # ---- tokens -------------------------------------------------------------------------------------
@@ -142,7 +144,7 @@ cdef void drop_child(node_t *node, node_t *child) noexcept:
 
 
 cdef inline bint is_empty(node_t *node) noexcept:
-    return (node.plain_count == 0 and node.groups == NULL and node.children_count == 0
+    return (node.plain_count == 0 and node.groups_count == 0 and node.children_count == 0
             and node.star == NULL and node.rest == NULL)
 
 
@@ -210,18 +212,42 @@ cdef void invalidate(interest_t *it, const char *subject, uint32_t n) noexcept:
             slot.plan.stamp = 0
 
 
-cdef group_t *group_at(node_t *node, const char *name, uint32_t n) except NULL:
-    cdef group_t *g = node.groups
+cdef int widen_groups(node_t *node) except -1:
+    cdef uint32_t cap = max(2, 2 * node.groups_cap), i
+    cdef group_t **table = <group_t **> take(cap * sizeof(group_t *))
+    cdef group_t *g
+    cdef group_t *following
+    memset(table, 0, cap * sizeof(group_t *))
+    for i in range(node.groups_cap):
+        g = node.groups[i]
+        while g != NULL:
+            following = g.next
+            g.next = table[g.hash & (cap - 1)]
+            table[g.hash & (cap - 1)] = g
+            g = following
+    give(node.groups)
+    node.groups = table
+    node.groups_cap = cap
+    return 0
+
+
+cdef group_t *group_at(node_t *node, const char *name, uint32_t n, uint32_t hash) except NULL:
+    """The node's queue group of this name, made when missing."""
+    cdef group_t *g = node.groups[hash & (node.groups_cap - 1)] if node.groups != NULL else NULL
     while g != NULL:
-        if g.name_len == n and memcmp(g.name, name, n) == 0:
+        if g.hash == hash and g.name_len == n and memcmp(g.name, name, n) == 0:
             return g
         g = g.next
+    if node.groups_count == node.groups_cap:
+        widen_groups(node)
     g = <group_t *> take(sizeof(group_t) + n)
     memset(g, 0, sizeof(group_t))
+    g.hash = hash
     g.name_len = n
     memcpy(g.name, name, n)
-    g.next = node.groups
-    node.groups = g
+    g.next = node.groups[hash & (node.groups_cap - 1)]
+    node.groups[hash & (node.groups_cap - 1)] = g
+    node.groups_count += 1
     return g
 
 
@@ -230,7 +256,7 @@ cdef int insert(interest_t *it, sub_t *sub) except -1:
     cdef node_t *node = node_at(it, sub.subject, sub.subject_len)
     cdef group_t *group
     if sub.queue_len:
-        group = group_at(node, sub.queue, sub.queue_len)
+        group = group_at(node, sub.queue, sub.queue_len, <uint32_t> hr_hash(sub.queue, sub.queue_len, it.seed))
         if group.count == group.cap:
             group.cap = max(4, 2 * group.cap)
             group.members = <sub_t **> resize(group.members, group.cap * sizeof(sub_t *))
@@ -255,12 +281,17 @@ cdef int insert(interest_t *it, sub_t *sub) except -1:
 
 
 cdef void drop_group(node_t *node, group_t *group) noexcept:
-    cdef group_t **at = &node.groups
+    cdef group_t **at = &node.groups[group.hash & (node.groups_cap - 1)]
     while at[0] != group:
         at = &at[0].next
     at[0] = group.next
     give(group.members)
     give(group)
+    node.groups_count -= 1
+    if node.groups_count == 0:
+        give(node.groups)
+        node.groups = NULL
+        node.groups_cap = 0
 
 
 cdef void remove(sub_t *sub) noexcept:
@@ -294,7 +325,7 @@ cdef void remove(sub_t *sub) noexcept:
 
 cdef int collect(interest_t *it, node_t *node) except -1:
     """Adds a matched node's subscriptions to the answer."""
-    cdef uint32_t n = it.found_count + node.plain_count
+    cdef uint32_t n = it.found_count + node.plain_count, i
     cdef group_t *group
     if n > it.found_cap:
         it.found_cap = max(n, 2 * it.found_cap)
@@ -302,14 +333,16 @@ cdef int collect(interest_t *it, node_t *node) except -1:
     if node.plain_count:
         memcpy(it.found + it.found_count, node.plain, node.plain_count * sizeof(sub_t *))
         it.found_count = n
-    group = node.groups
-    while group != NULL:
-        if it.found_groups_count == it.found_groups_cap:
-            it.found_groups_cap = max(8, 2 * it.found_groups_cap)
-            it.found_groups = <group_t **> resize(it.found_groups, it.found_groups_cap * sizeof(group_t *))
-        it.found_groups[it.found_groups_count] = group
-        it.found_groups_count += 1
-        group = group.next
+    n = it.found_groups_count + node.groups_count
+    if n > it.found_groups_cap:
+        it.found_groups_cap = max(n, max(8, 2 * it.found_groups_cap))
+        it.found_groups = <group_t **> resize(it.found_groups, it.found_groups_cap * sizeof(group_t *))
+    for i in range(node.groups_cap):
+        group = node.groups[i]
+        while group != NULL:
+            it.found_groups[it.found_groups_count] = group
+            it.found_groups_count += 1
+            group = group.next
     return 0
 
 
@@ -363,10 +396,21 @@ cdef sub_t *find_plain(interest_t *it, const char *subject, uint32_t n, void *li
 
 # ---- plans --------------------------------------------------------------------------------------
 
+cdef int by_name(const void *a, const void *b) noexcept nogil:
+    """Sorts groups so that those of one name stand together."""
+    cdef group_t *g = (<group_t **> a)[0]
+    cdef group_t *h = (<group_t **> b)[0]
+    if g.hash != h.hash:
+        return -1 if g.hash < h.hash else 1
+    if g.name_len != h.name_len:
+        return -1 if g.name_len < h.name_len else 1
+    return memcmp(g.name, h.name, g.name_len)
+
+
 cdef int gather_members(interest_t *it) except -1:
     """Lays the matched queue groups out behind the plain subscriptions; groups of one name become one."""
     cdef plan_t *plan = &it.scratch
-    cdef uint32_t i, j, k, total = it.found_count, end = 0, n
+    cdef uint32_t i, total = it.found_count, end = 0
     cdef group_t *group
     for i in range(it.found_groups_count):
         total += it.found_groups[i].count
@@ -376,6 +420,8 @@ cdef int gather_members(interest_t *it) except -1:
     if it.found_groups_count > it.scratch_ends_cap:
         it.scratch_ends_cap = max(8, it.found_groups_cap)
         it.scratch_ends = <uint32_t *> resize(it.scratch_ends, it.scratch_ends_cap * sizeof(uint32_t))
+    if it.found_groups_count > 1:
+        qsort(it.found_groups, it.found_groups_count, sizeof(group_t *), by_name)
     plan.plain = it.found
     plan.members = it.found + it.found_count
     plan.group_ends = it.scratch_ends
@@ -384,19 +430,11 @@ cdef int gather_members(interest_t *it) except -1:
     plan.pointers = total
     for i in range(it.found_groups_count):
         group = it.found_groups[i]
-        if group == NULL:
-            continue
-        for j in range(i, it.found_groups_count):
-            if it.found_groups[j] == NULL or it.found_groups[j].name_len != group.name_len \
-                    or memcmp(it.found_groups[j].name, group.name, group.name_len) != 0:
-                continue
-            n = it.found_groups[j].count
-            memcpy(plan.members + end, it.found_groups[j].members, n * sizeof(sub_t *))
-            end += n
-            if j > i:
-                it.found_groups[j] = NULL
-        plan.group_ends[plan.group_count] = end
-        plan.group_count += 1
+        memcpy(plan.members + end, group.members, group.count * sizeof(sub_t *))
+        end += group.count
+        if i == 0 or by_name(&it.found_groups[i - 1], &it.found_groups[i]) != 0:
+            plan.group_count += 1
+        plan.group_ends[plan.group_count - 1] = end
     HR_GUARD(plan.plain_count + end <= it.found_cap)
     return 0
 
@@ -435,11 +473,13 @@ cdef plan_t *keep(interest_t *it, plan_t *scratch) except NULL:
     cdef plan_t *plan = <plan_t *> block
     plan[0] = scratch[0]
     block += sizeof(plan_t)
-    memcpy(block, scratch.plain, pointers)
+    if pointers:
+        memcpy(block, scratch.plain, pointers)
     plan.plain = <sub_t **> block
     plan.members = plan.plain + plan.plain_count
     block += pointers
-    memcpy(block, scratch.group_ends, ends)
+    if ends:
+        memcpy(block, scratch.group_ends, ends)
     plan.group_ends = <uint32_t *> block
     block += ends
     memcpy(block, scratch.subject, text)
@@ -516,7 +556,7 @@ cdef plan_t *make_plan(interest_t *it, slot_t *slot, uint64_t hash, const char *
     it.scratch.stamp = stamp_of(it, it.scratch.bucket)
     it.fanout_total += it.scratch.plain_count + it.scratch.group_count
     it.fanout_max = max(it.fanout_max, it.scratch.plain_count + it.scratch.group_count)
-    if not is_lasting:
+    if not is_lasting or n + target_n > 2 * LONGEST_CACHED:
         return &it.scratch
     if slot.missed != hash:
         slot.missed = hash
@@ -576,7 +616,10 @@ cdef class Interest:
 
     def receivers(self, bytes subject not None):
         """How many plain subscriptions and queue groups a message on this subject reaches."""
-        cdef plan_t *plan = plan_for(&self.c, subject, <uint32_t> len(subject))
+        cdef plan_t *plan
+        if self.c.is_followed:
+            raise RuntimeError("the interest is in use: a message is being delivered")
+        plan = plan_for(&self.c, subject, <uint32_t> len(subject))
         return plan.plain_count, plan.group_count
 
     def statistics(self):

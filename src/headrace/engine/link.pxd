@@ -13,6 +13,7 @@ cdef enum:
 
 cdef class Router:
     cdef router_t c
+    cdef list _leaving
 
 cdef class Link:
     cdef link_t c
@@ -23,6 +24,7 @@ cdef class Link:
     cdef object _deliver_verdicts
     cdef object _write
     cdef bint _is_detached
+    cdef _leave(self)
     cdef _release(self)
     cdef _set_flag(self, uint32_t flag, bint on)
 

@@ -33,6 +33,12 @@ cdef enum:
     STALL_NS = 10_000_000    # the longest one read of a publisher waits for a receiver
 
 
+# Stands in for a link that is gone, in subscriptions that a plan in use may still name.
+cdef link_t nobody
+memset(&nobody, 0, sizeof(link_t))
+nobody.flags = LINK_CLOSING
+
+
 # ---- the router's lists -------------------------------------------------------------------------
 
 cdef void mark_dirty(link_t *l) noexcept:
@@ -55,16 +61,14 @@ cdef void doom(link_t *l, uint32_t reason) noexcept:
 
 cdef void flush_dirty(router_t *r) noexcept:
     """Hands every non-empty outbox to its transport."""
-    cdef link_t *l = r.dirty
-    cdef link_t *following
-    r.dirty = NULL
-    while l != NULL:
-        following = l.next_dirty
+    cdef link_t *l
+    while r.dirty != NULL:  # taken off one by one: a transport written in Python may detach any of them
+        l = r.dirty
+        r.dirty = l.next_dirty
         l.next_dirty = NULL
         l.flags &= ~<uint32_t> LINK_DIRTY
         if l.flush != NULL and l.out.end > l.out.start:
             l.flush(l)
-        l = following
 
 
 cdef void sweep(router_t *r) noexcept:
@@ -121,6 +125,8 @@ cdef int emit(link_t *l, const char *data, size_t n) noexcept:
     cdef char *at
     if l.flags & LINK_CLOSING:
         return 0
+    if n == 0:
+        return 1
     at = l.out.data + l.out.end if l.out.cap - l.out.end >= n else make_room(l, n)
     if at == NULL:
         return 0
@@ -137,7 +143,8 @@ cdef void after_write(link_t *l, size_t n, bint blocked) noexcept:
     HR_GUARD(n <= out.end - out.start)
     out.start += n
     l.written += n
-    l.last_written = l.router.now
+    if n:
+        l.last_written = l.router.now
     pending = out.end - out.start
     if blocked:
         if not l.flags & LINK_BLOCKED or l.written >= l.blocked_target:
@@ -198,6 +205,8 @@ cdef int release_stalled_of(link_t *l) noexcept:
 cdef void space(link_t *l, char **data, size_t *n) except *:
     """Where the transport puts the next bytes of this connection, and how many fit."""
     cdef size_t have = l.carry.end - l.carry.start
+    if l.router.parsing != NULL:
+        raise RuntimeError("bytes came in while others are being parsed: the read buffer is in use")
     if l.carry_direct:
         data[0] = l.carry.data + l.carry.end
         n[0] = l.carry.cap - l.carry.end
@@ -249,8 +258,14 @@ cdef int keep_rest(link_t *l, char *at, size_t n) except -1:
 
 cdef int parse(link_t *l, char *start, char *end) except -1:
     cdef char *rest
+    if l.parse == NULL or l.interest == NULL:
+        raise RuntimeError("a link needs a parser and an interest before its first byte")
     l.need = 0
-    rest = start if l.flags & LINK_HELD else l.parse(l, start, end, &l.need)
+    l.router.parsing = l
+    try:
+        rest = start if l.flags & LINK_HELD else l.parse(l, start, end, &l.need)
+    finally:
+        l.router.parsing = NULL
     HR_GUARD(rest >= start and rest <= end)
     if l.flags & LINK_CLOSING:
         buf_free(&l.carry)
@@ -266,23 +281,24 @@ cdef int received(link_t *l, size_t n) except -1:
     if l.flags & LINK_CLOSING:
         return 0
     if l.carry_direct:
-        HR_GUARD(l.carry.end + n <= l.carry.cap)
+        if n > l.carry.cap - l.carry.end:
+            raise ValueError("more bytes than there was room for")
         l.carry.end += n
         have += n
         if have < l.need:
             return 0
         return parse(l, l.carry.data + l.carry.start, l.carry.data + l.carry.end)
-    HR_GUARD(n <= READ_SIZE)
+    if n > READ_SIZE:
+        raise ValueError("more bytes than there was room for")
     return parse(l, l.router.read_buffer, l.router.read_buffer + have + n)
 
 
 cdef int reparse(link_t *l) except -1:
     """Goes on with bytes that were left while the connection was held."""
-    cdef size_t have = l.carry.end - l.carry.start
-    if l.carry_direct:
-        return parse(l, l.carry.data + l.carry.start, l.carry.data + l.carry.end)
-    memcpy(l.router.read_buffer, l.carry.data + l.carry.start, have)
-    return parse(l, l.router.read_buffer, l.router.read_buffer + have)
+    cdef char *data
+    cdef size_t room
+    space(l, &data, &room)
+    return parse(l, data - (l.carry.end - l.carry.start), data)
 
 
 cdef void leave_lists(link_t *l) noexcept:
@@ -324,6 +340,7 @@ cdef class Router:
 
     def __cinit__(self, *, max_pending=64 << 20, congestion_mark=2 << 20, drops_when_congested=False):
         memset(&self.c, 0, sizeof(router_t))
+        self._leaving = []
         self.c.read_buffer = <char *> take(READ_SIZE + DIRECT_FRAME + HR_PAD)
         memset(self.c.read_buffer, 0, READ_SIZE + DIRECT_FRAME + HR_PAD)
         self.c.random = int.from_bytes(os.urandom(8), "little") | 1
@@ -368,7 +385,13 @@ cdef class Router:
         """Flushes outboxes, frees what was removed, returns the links that must be closed now."""
         cdef list closing = []
         cdef link_t *l
+        cdef Link link
+        if self.c.parsing != NULL:
+            raise RuntimeError("a tick cannot end while bytes are being parsed")
         flush_dirty(&self.c)
+        while self._leaving:
+            link = self._leaving.pop()
+            link._leave()
         sweep(&self.c)
         while self.c.doomed != NULL:
             l = self.c.doomed
@@ -420,6 +443,7 @@ cdef class Link:
         for i in range(l.sids_cap):
             if l.sids[i] != NULL:
                 remove(l.sids[i])
+                l.sids[i].link = &nobody
                 l.sids[i].flags |= SUB_REMOVED
                 l.sids[i].next_removed = l.router.removed
                 l.router.removed = l.sids[i]
@@ -431,14 +455,23 @@ cdef class Link:
         l.carry_direct = False
 
     def detach(self):
-        """Ends the link: no delivery, no read, nothing kept. Safe to call more than once."""
-        cdef link_t *l = &self.c
-        l.flags |= LINK_CLOSING
+        """Ends the link: no delivery, no read, nothing kept. Safe to call more than once.
+
+        Called while bytes are being parsed, its memory is only given back at the end of the tick.
+        """
+        self.c.flags |= LINK_CLOSING
+        self.c.flush = NULL
         self._write = None
         self._is_detached = True
+        if self.c.router.parsing == NULL:
+            self._leave()
+        else:
+            self.router._leaving.append(self)
+
+    cdef _leave(self):
         self._release()
         self.session = None
-        l.session = NULL
+        self.c.session = NULL
 
     def doom(self, uint32_t reason):
         """Asks for the close of this connection at the end of the tick."""
@@ -483,7 +516,7 @@ cdef class Link:
     def release(self):
         """Parse on, beginning with what was received while held."""
         self.c.flags &= ~<uint32_t> LINK_HELD
-        if self.c.carry.end > self.c.carry.start:
+        if self.c.carry.end > self.c.carry.start and self.c.router.parsing != &self.c:
             try:
                 reparse(&self.c)
             except Exception as error:

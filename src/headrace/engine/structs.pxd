@@ -7,7 +7,7 @@
       |
       v
     node_t  one token of the subject trie:  literal children (hash table), `*` child, `>` child
-                                            plain subscriptions, queue groups (linked list)
+                                            plain subscriptions, queue groups (hash table)
     plan_t  the answer for one subject: which subscriptions get a message. Holds borrowed sub_t
             pointers and is only followed while its stamp is current; removing a subscription
             makes every plan that may name it stale *before* the sub_t is freed at end of tick.
@@ -47,13 +47,15 @@ cdef extern from *:
         return (uint64_t)r ^ (uint64_t)(r >> 64);
     }
 
-    /* Seeded hash of short keys: eight bytes at a time, never reading past n. */
+    /* Seeded hash of short keys: eight bytes at a time, never reading past n. Both factors of each product
+       hold bits of the seed: were one of them known, a peer could make it zero and all its keys collide. */
     static inline uint64_t hr_hash(const char *s, size_t n, uint64_t seed) {
         uint64_t h = seed ^ (n * 0x9E3779B97F4A7C15ull), a = 0, b = 0;
+        uint64_t key = (seed << 32 | seed >> 32) ^ 0xE7037ED1A0B428DBull;
         const char *e = s + n;
         while ((size_t)(e - s) > 16) {
             memcpy(&a, s, 8); memcpy(&b, s + 8, 8); s += 16;
-            h = hr_mix(a ^ 0xA0761D6478BD642Full, b ^ h);
+            h = hr_mix(a ^ key, b ^ h);
         }
         n = (size_t)(e - s);
         if (n >= 8) { memcpy(&a, s, 8); memcpy(&b, e - 8, 8); }
@@ -61,7 +63,7 @@ cdef extern from *:
         else if (n) { a = ((uint64_t)(uint8_t)s[0] << 16) | ((uint64_t)(uint8_t)s[n >> 1] << 8)
                           | (uint8_t)s[n - 1]; b = 0; }
         else { a = 0; b = 0; }
-        return hr_mix(a ^ 0xE7037ED1A0B428DBull, b ^ h);
+        return hr_mix(a ^ key, b ^ h);
     }
 
     /* memcmp(a, b, n) == 0 without the call, for short keys. */
@@ -147,10 +149,11 @@ cdef struct buf_t:
 
 cdef struct group_t:
     # One queue group in one trie node.
-    group_t *next
+    group_t *next                # in its chain
     sub_t **members
     uint32_t count
     uint32_t cap
+    uint32_t hash                # of the name
     uint32_t name_len
     char name[1]
 
@@ -164,7 +167,9 @@ cdef struct node_t:
     sub_t **plain
     uint32_t plain_count
     uint32_t plain_cap
-    group_t *groups
+    group_t **groups             # chains by hash of the name, power of two, NULL until the first group
+    uint32_t groups_cap
+    uint32_t groups_count
     uint32_t hash
     uint32_t token_len
     char token[1]
@@ -226,6 +231,7 @@ cdef struct interest_t:
     uint32_t conflicts
     uint64_t pointers
     PyObject *mapper             # borrowed from the Interest that owns this
+    bint is_followed             # a plan is being followed: none may be made
     # scratch of one match
     token_t *tokens
     uint32_t tokens_cap
@@ -268,6 +274,7 @@ cdef struct msg_t:
 cdef struct router_t:
     link_t *dirty
     link_t *doomed
+    link_t *parsing              # whose bytes are being parsed: nothing in use may move or go meanwhile
     sub_t *removed               # freed at end of tick
     char *read_buffer
     buf_t scratch                # a tail that had to be composed

@@ -6,6 +6,7 @@ Python code: no locks. This file reads, writes, pauses and closes sockets and de
 Why this shape: docs/adr/0003-two-transports.md.
 """
 
+cimport cython
 from cpython.object cimport PyObject
 from libc.errno cimport EAGAIN, EINTR, errno
 from libc.stdint cimport int64_t, uint32_t
@@ -14,7 +15,7 @@ from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 from posix.unistd cimport close
 
 from headrace.engine.link cimport (
-    Link, Router, after_write, doom, flush_dirty, received, release_stalled_of, space,
+    READ_SIZE, Link, Router, after_write, doom, flush_dirty, received, release_stalled_of, space,
 )
 from headrace.engine.memory cimport give, take
 from headrace.engine.structs cimport (
@@ -70,7 +71,7 @@ cdef int64_t monotonic() noexcept:
 cdef void watch(link_t *l, uint32_t events) noexcept:
     cdef socket_t *s = <socket_t *> l.transport
     cdef epoll_event event
-    if s.events == events:
+    if s == NULL or s.events == events:
         return
     event.events = events
     event.data.ptr = l
@@ -113,6 +114,7 @@ cdef void flush_socket(link_t *l) noexcept:
         watch_as_needed(l, False)
 
 
+@cython.no_gc_clear  # its sockets must be closed before its links go
 cdef class Poller:
     """All plain TCP connections of one event loop.
 
@@ -122,7 +124,9 @@ cdef class Poller:
     cdef int _epfd
     cdef readonly Router router
     cdef dict _links
-    cdef list _stalled
+    cdef set _stalled
+    cdef list _gone              # closed within `poll`: an event that was fetched before may still name them
+    cdef bint _is_polling
     cdef int64_t _spin_ns
 
     def __cinit__(self, Router router not None, int64_t spin_ns=0):
@@ -132,9 +136,13 @@ cdef class Poller:
             raise OSError(errno, strerror(errno).decode())
         self.router = router
         self._links = {}
-        self._stalled = []
+        self._stalled = set()
+        self._gone = []
 
     def __dealloc__(self):
+        cdef Link link
+        for link in list(self._links.values()):
+            self._drop(link)
         if self._epfd >= 0:
             close(self._epfd)
 
@@ -147,10 +155,13 @@ cdef class Poller:
     def add(self, Link link not None, int fd):
         """Takes over a connected non-blocking socket; it is closed by `close`.
 
-        Raises: OSError when the descriptor cannot be watched (it stays the caller's then).
+        Raises: OSError when the descriptor cannot be watched (it stays the caller's then), ValueError when the
+        link has one already.
         """
         cdef epoll_event event
         cdef socket_t *s
+        if link.c.transport != NULL:
+            raise ValueError("a link has one socket")
         event.events = EPOLLIN
         event.data.ptr = &link.c
         if epoll_ctl(self._epfd, EPOLL_CTL_ADD, fd, &event) < 0:
@@ -175,27 +186,40 @@ cdef class Poller:
 
     def close(self, Link link not None):
         """Ends the socket: a FIN after what was sent, input thrown away."""
+        cdef char scrap[READ_SIZE]
         cdef socket_t *s = <socket_t *> link.c.transport
         cdef int i
         if s == NULL:
             return
-        link.c.transport = NULL
-        link.c.flush = NULL
         shutdown(s.fd, SHUT_WR)
         for i in range(DISCARD_READS):
-            if recv(s.fd, link.c.router.read_buffer, 65536, MSG_DONTWAIT) <= 0:
+            if recv(s.fd, scrap, READ_SIZE, MSG_DONTWAIT) <= 0:
                 break
+        if self._is_polling:
+            self._gone.append(link)
+        del self._links[s.fd]
+        self._stalled.discard(link)
+        self._drop(link)
+
+    cdef _drop(self, Link link):
+        """Closes the descriptor; the peer is not waited for."""
+        cdef socket_t *s = <socket_t *> link.c.transport
+        link.c.transport = NULL
+        link.c.flush = NULL
         epoll_ctl(self._epfd, EPOLL_CTL_DEL, s.fd, NULL)
         close(s.fd)
-        del self._links[s.fd]
         give(s)
-        if link in self._stalled:
-            self._stalled.remove(link)
 
     def resume(self, Link link not None):
         """Reads again from a link that was held."""
         if link.c.transport != NULL:
-            watch_as_needed(&link.c, link.c.out.end > link.c.out.start)
+            self._pause_or_read(&link.c)
+
+    cdef _pause_or_read(self, link_t *l):
+        """After its bytes were parsed, a link may have to wait."""
+        watch_as_needed(l, l.out.end > l.out.start)
+        if l.flags & LINK_STALLED:
+            self._stalled.add(<Link> l.owner)
 
     @property
     def has_stalled(self):
@@ -205,16 +229,12 @@ cdef class Poller:
         cdef char *data
         cdef size_t room
         cdef ssize_t n
-        cdef Link link
         space(l, &data, &room)
         n = recv((<socket_t *> l.transport).fd, data, room, MSG_DONTWAIT)
         if n > 0:
             received(l, n)
             if l.flags & (LINK_STALLED | LINK_HELD | LINK_CLOSING):
-                watch_as_needed(l, l.out.end > l.out.start)
-                if l.flags & LINK_STALLED:
-                    link = <Link> l.owner
-                    self._stalled.append(link)
+                self._pause_or_read(l)
         elif n == 0:
             doom(l, REASON_CLIENT_CLOSED)
         elif errno != EAGAIN and errno != EINTR:
@@ -222,7 +242,9 @@ cdef class Poller:
 
     cdef _serve(self, link_t *l, uint32_t events):
         cdef Link link
-        if events & (EPOLLOUT | EPOLLERR | EPOLLHUP) and l.transport != NULL:
+        if l.transport == NULL:  # closed while an earlier event was served
+            return
+        if events & (EPOLLOUT | EPOLLERR | EPOLLHUP):
             if l.out.end > l.out.start:
                 flush_socket(l)
             else:
@@ -243,18 +265,27 @@ cdef class Poller:
 
     cdef _release_stalled(self):
         cdef Link link
-        cdef list waiting = self._stalled
-        self._stalled = []
+        cdef set waiting = self._stalled
+        self._stalled = set()
         for link in waiting:
             if link.c.transport == NULL:
                 continue
             if release_stalled_of(&link.c):
                 watch_as_needed(&link.c, link.c.out.end > link.c.out.start)
             else:
-                self._stalled.append(link)
+                self._stalled.add(link)
 
     def poll(self):
         """One tick: reads what is ready, delivers, flushes; returns the links to close."""
+        self._is_polling = True
+        try:
+            self._rounds()
+        finally:
+            self._is_polling = False
+            self._gone.clear()
+        return self.router.end_tick()
+
+    cdef _rounds(self):
         cdef epoll_event events[EVENTS]
         cdef int n, i, rounds
         cdef int64_t began = monotonic()
@@ -277,4 +308,3 @@ cdef class Poller:
                 break
         if self._stalled:
             self._release_stalled()
-        return self.router.end_tick()

@@ -1,0 +1,37 @@
+"""Fixtures for every test."""
+
+from __future__ import annotations
+
+import gc
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from headrace.engine.memory import live_objects
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
+FAILED: Final = pytest.StashKey[bool]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Notes failures, so that fixtures need not complain about what a failed test left behind."""
+    report = yield
+    item.stash[FAILED] = item.stash.get(FAILED, False) or report.failed
+    return report
+
+
+@pytest.fixture
+def engine_balance(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Asserts that no more of the engine's objects are alive than before the test."""
+    if any(live_objects().values()):  # what earlier tests left in cycles must not go in the midst of this one
+        gc.collect()
+    before = live_objects()
+    yield
+    if live_objects() != before:
+        gc.collect()
+    after = live_objects()
+    if not request.node.stash[FAILED]:
+        assert all(0 <= after[kind] <= before[kind] for kind in before), f"before {before}, after {after}"

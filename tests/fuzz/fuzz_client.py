@@ -1,0 +1,57 @@
+# Invariant: any bytes either parse or doom their link with a reason. Nothing is raised and nothing crashes;
+# every outbox reads as server-to-client frames; the same bytes cut otherwise come to the same; subscriptions
+# counted by links and by the interest agree; and when the links are gone, so is everything they took.
+"""The client parser, the router and the interest under libFuzzer.
+
+    python tests/fuzz/fuzz_client.py -max_total_time=600        # needs: pip install atheris
+    python tests/fuzz/instrumented.py -max_total_time=600       # the same, and sees into the compiled engine
+
+Coverage guidance, with pip's atheris alone: the Python side only, which is the session's calls, the reader
+of outboxes and the commands; the compiled modules are not seen. The structured mutator and the corpus make up
+for much of that. `instrumented.py` adds every branch and comparison of the engine itself.
+
+The arguments are libFuzzer's. New inputs go to the first directory given, or nowhere; the kept corpus is read
+in any case. An input that fails is written to crash-*; copy it to corpus/client once it is understood.
+"""
+
+import os
+import random
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+
+import atheris  # noqa: E402 - after the path, as everything below
+
+with atheris.instrument_imports(include=["fuzz", "engine_peers", "headrace.protocol"]):
+    from fuzz.client_mutator import mutate
+    from fuzz.client_target import check
+    from fuzz.instrumented import register_counters
+
+CORPUS = HERE / "corpus" / "client"
+WORDS = HERE / "client.dict"
+
+
+def mutator(data: bytes, most: int, seed: int) -> bytes:
+    """Half of the time an op is put in or taken out, half of the time libFuzzer does as it likes."""
+    if seed & 1:
+        return mutate(data, random.Random(seed), most)
+    return atheris.Mutate(data, most)
+
+
+def main() -> None:
+    arguments = [*sys.argv, str(CORPUS)]
+    if not any(argument.startswith("-dict=") for argument in arguments):
+        arguments.append(f"-dict={WORDS}")
+    if not any(argument.startswith("-max_len=") for argument in arguments):
+        arguments.append("-max_len=100000")
+    if not any(os.path.isdir(argument) for argument in sys.argv[1:]):
+        arguments.insert(1, "-reload=0")
+    register_counters()
+    atheris.Setup(arguments, check, custom_mutator=mutator)
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main()

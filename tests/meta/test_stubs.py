@@ -1,0 +1,55 @@
+"""The .pyi files say what the compiled modules have, and only that."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+ROOT: Final = Path(__file__).parents[2]
+
+COMPILED: Final = [
+    "headrace.engine.client",
+    "headrace.engine.interest",
+    "headrace.engine.link",
+    "headrace.engine.memory",
+    "headrace.engine.verdicts",
+]
+if sys.platform == "linux":
+    COMPILED.append("headrace.server.epoll")
+
+ALLOWED: Final = r"""
+# Cython's own: classes carry pickling hooks and method tables, modules a table of doctests.
+headrace\..*\.__(pyx_capi|test|reduce_cython|setstate_cython|pyx_vtable)__
+# Constructors are __cinit__ in Cython: the signature of __init__ is not to be seen.
+headrace\.engine\.(client\.ClientLink|link\.(Link|Router)|verdicts\.Verdicts|interest\.Interest)\.__(init|new)__
+headrace\.server\.epoll\.Poller\.__(init|new)__
+"""
+
+
+def test_every_compiled_module_is_checked() -> None:
+    """A new compiled module with a stub must be listed here."""
+    stubs = {
+        path.relative_to(ROOT / "src").with_suffix("").as_posix().replace("/", ".")
+        for path in (ROOT / "src" / "headrace").rglob("*.pyi")
+    }
+    assert stubs - {"headrace.server.epoll"} == set(COMPILED) - {"headrace.server.epoll"}
+
+
+def test_stubs_match_the_compiled_modules(tmp_path: Path) -> None:
+    pytest.importorskip("mypy.stubtest")
+    allowlist = tmp_path / "allowed"
+    allowlist.write_text(ALLOWED, encoding="utf-8")
+    command = [sys.executable, "-m", "mypy.stubtest", "--allowlist", str(allowlist)]
+    command += [
+        "--ignore-unused-allowlist",
+        "--ignore-disjoint-bases",
+        "--concise",
+        "--mypy-config-file",
+        str(ROOT / "pyproject.toml"),
+    ]
+    run = subprocess.run([*command, *COMPILED], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stdout + run.stderr
