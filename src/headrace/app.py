@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import resource
 import signal
 from dataclasses import fields, replace
 from time import time_ns
@@ -19,6 +20,7 @@ from headrace.server import files, logs
 from headrace.server.server import Server
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
     from pathlib import Path
 
     from headrace.conf.options import Options
@@ -35,6 +37,7 @@ def run(options: Options) -> int:
     Raises: StartError when the log file cannot be opened. Later failures to start are logged.
     """
     handler = logs.install(options)
+    _raise_descriptor_limit()
     try:
         return asyncio.run(Process(options, handler).serve())
     except StartError as error:
@@ -44,6 +47,16 @@ def run(options: Options) -> int:
         logs.uninstall(handler)
 
 
+def _raise_descriptor_limit() -> None:
+    """As many connections as the system grants: the soft limit is often a thousand, the hard one many."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        except (OSError, ValueError):  # macOS refuses "unlimited" here: then it stays as it was
+            pass
+
+
 class Process:
     """One server as an operating-system process: files, signals, exit code."""
 
@@ -51,15 +64,19 @@ class Process:
         self._server = Server(options)
         self._handler = handler
         self._ports_file: Path | None = None
+        self._started = asyncio.Event()
         self._work: set[asyncio.Task[None]] = set()
 
     async def serve(self) -> int:
         """Raises: StartError."""
         server = self._server
-        await server.start()
+        if server.options.pid_file:
+            files.write_pid_file(server.options.pid_file)
+        self._install_signals()  # before the ready line: whoever reads it may signal at once
         try:
-            self._write_files()
-            self._install_signals()
+            await server.start()
+            self._started.set()
+            self._write_ports_file()
             # What start-up allocated lives as long as the process: keep the collector from walking it.
             gc.collect()
             gc.freeze()
@@ -71,12 +88,14 @@ class Process:
         server.log.info("Server Exiting..")
         return EXIT_OK
 
-    def _write_files(self) -> None:
-        options = self._server.options
-        if options.pid_file:
-            files.write_pid_file(options.pid_file)
-        if options.ports_file_dir:
-            self._ports_file = files.write_ports_file(options.ports_file_dir, self._server)
+    def _write_ports_file(self) -> None:
+        directory = self._server.options.ports_file_dir
+        if not directory:
+            return
+        try:
+            self._ports_file = files.write_ports_file(directory, self._server)
+        except StartError as error:  # the server is up: who waits for the file finds out why in the log
+            self._server.log.error("Error writing ports file: %s", error)
 
     def _install_signals(self) -> None:
         loop = asyncio.get_running_loop()
@@ -86,23 +105,32 @@ class Process:
         loop.add_signal_handler(signal.SIGUSR1, self._reopen_log)
         loop.add_signal_handler(signal.SIGUSR2, self._lame_duck)
 
-    def _run(self, work: asyncio.Task[None]) -> None:
-        self._work.add(work)
-        work.add_done_callback(self._work.discard)
+    def _run(self, end: Callable[[], Coroutine[object, object, None]]) -> None:
+        """Begins the end of the server, once it has started."""
+
+        async def work() -> None:
+            await self._started.wait()
+            await end()
+
+        task = asyncio.get_running_loop().create_task(work())
+        self._work.add(task)
+        task.add_done_callback(self._work.discard)
 
     def _terminate(self, name: str) -> None:
         self._server.log.info('Trapped "%s" signal', name)
         self._server.log.info("Initiating Shutdown...")
-        self._run(asyncio.get_running_loop().create_task(self._server.stop()))
+        self._run(self._server.stop)
 
     def _lame_duck(self) -> None:
         self._server.log.info('Trapped "user defined signal 2" signal')
-        self._run(asyncio.get_running_loop().create_task(self._server.lame_duck()))
+        self._run(self._server.lame_duck)
 
     def _reopen_log(self) -> None:
         self._server.log.info('Trapped "user defined signal 1" signal')
-        logs.reopen(self._handler)
-        self._server.log.info("File log re-opened")
+        if logs.reopen(self._handler):
+            self._server.log.info("File log re-opened")
+        else:
+            self._server.log.info("File log re-open ignored, not a file logger")
 
     def _reload(self) -> None:
         self._server.log.info('Trapped "hangup" signal')
@@ -138,4 +166,4 @@ class Process:
         logs.set_level(server.options)
         for session in server.sessions.values():
             session.link.traced = new.trace
-        server.log.info("Reloaded server configuration")
+        server.log.info("Reloaded server configuration (%s)", new.config_digest)

@@ -36,6 +36,14 @@ def test_no_file_names_a_path_of_a_machine() -> None:
     assert not found
 
 
+def test_licence_is_there_and_the_one_the_project_names() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    texts = [(ROOT / name).read_text() for name in project["license-files"]]
+
+    assert project["license"] == "Apache-2.0"
+    assert any("Apache License" in text and "Version 2.0" in text for text in texts)
+
+
 def test_version_is_the_same_everywhere() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 

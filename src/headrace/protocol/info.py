@@ -44,6 +44,7 @@ class ConnectOptions:
     version: str = ""
     account: str = ""
     new_account: bool = False
+    proxy_sig: str = ""
 
     def __repr__(self) -> str:
         client = f"name={self.name!r}, lang={self.lang!r}, version={self.version!r}"
@@ -56,22 +57,44 @@ class ConnectOptions:
         Raises: ProtocolError when it is not a JSON object or a field has the wrong type.
         """
         try:
-            decoded = json.loads(text.decode("utf-8", "replace"))
+            fields = json.loads(
+                text.decode("utf-8", "replace"), object_pairs_hook=_Fields, parse_constant=_refuse_constant
+            )
         except (ValueError, RecursionError) as error:
             raise ProtocolError(f"CONNECT is not valid JSON: {error}") from None
-        if not isinstance(decoded, dict):
+        if fields is None:
+            return self
+        if not isinstance(fields, _Fields):
             raise ProtocolError("CONNECT is not a JSON object")
-        changes: dict[str, Any] = {}
-        for key, value in decoded.items():
-            name = _WIRE_NAMES.get(key.lower(), key.lower())
-            kind = _KINDS.get(name)
-            if kind is None or value is None:
-                continue
-            if type(value) is not kind:
-                raise ProtocolError(f"CONNECT field {key!r} is not of type {kind.__name__}")
-            changes[name] = value
-        return replace(self, **changes)
+        return replace(self, **dict(filter(None, map(_option, fields))))
 
+
+class _Fields(list[tuple[str, Any]]):
+    """A JSON object with every field it has, also those that are there twice."""
+
+
+def _option(field: tuple[str, Any]) -> tuple[str, Any] | None:
+    """The option that one JSON field sets; None for a field nobody knows, and for null.
+
+    Raises: ProtocolError when the value has the wrong type.
+    """
+    key, value = field
+    folded = key.translate(_FOLDED).lower()
+    name = _WIRE_NAMES.get(folded, folded)
+    kind = _KINDS.get(name)
+    if kind is None or value is None:
+        return None
+    if type(value) is not kind or (isinstance(value, int) and not -(2**63) <= value < 2**63):
+        raise ProtocolError(f"CONNECT field {key!r} is not of type {kind.__name__}")
+    return name, value
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+_FOLDED: Final = str.maketrans({"\u017f": "s", "\u212a": "k"})
+"""The two characters beyond ASCII that Go's case folding takes for letters when it matches field names."""
 
 _WIRE_NAMES: Final = {"pass": "password"}
 _KINDS: Final[dict[str, type]] = {f.name: type(f.default) for f in fields(ConnectOptions)}

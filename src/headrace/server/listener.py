@@ -7,11 +7,10 @@ Source: client protocol specification, sections 2 and 9 (TLS modes).
 from __future__ import annotations
 
 import asyncio
-import errno
 import os
 import socket
-import ssl
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from headrace.engine.reasons import CloseReason
@@ -20,6 +19,9 @@ from headrace.server.tls import negotiated_names
 from headrace.server.transport import AsyncioTransport, EpollTransport
 
 if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Coroutine
+
     from headrace.server.server import Server
     from headrace.server.session import ClientSession
 
@@ -58,17 +60,23 @@ def listen(host: str, port: int) -> socket.socket:
 
     Raises: StartError naming the address when it cannot be bound.
     """
-    shown = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    shown = f"[{host}]:{max(port, 0)}" if ":" in host else f"{host}:{max(port, 0)}"
     try:
         family = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][0]
         sock = socket.create_server((host, max(port, 0)), family=family, backlog=BACKLOG)
     except OSError as error:
-        reason = error.strerror or str(error)
-        if error.errno == errno.EADDRINUSE:
-            reason = "bind: address already in use"
+        step = f"lookup {host}" if isinstance(error, socket.gaierror) else "bind"
+        reason = f"{step}: {_reason(error)}"
         raise StartError(f'Error listening on port: {shown}, "listen tcp {shown}: {reason}"') from error
     sock.setblocking(False)
     return sock
+
+
+def _reason(error: OSError) -> str:
+    """The system's words for an error; asyncio and socket put the address into theirs."""
+    if isinstance(error, socket.gaierror) or not error.errno:
+        return (error.strerror or str(error)).lower()
+    return os.strerror(error.errno).lower()
 
 
 class Listener:
@@ -79,6 +87,8 @@ class Listener:
         self._server = server
         self._context = context
         self._sock = listen(options.host, options.port)
+        self._opening: dict[asyncio.Task[None], socket.socket] = {}
+        self._is_abandoned = False
         self.host: str = self._sock.getsockname()[0]
         self.port: int = self._sock.getsockname()[1]
 
@@ -90,6 +100,26 @@ class Listener:
         if self._sock.fileno() >= 0:
             self._server.loop.remove_reader(self._sock)
             self._sock.close()
+
+    async def abandon(self) -> None:
+        """End the connections that are still being opened; when this returns nothing is left of them."""
+        self._is_abandoned = True
+        for sock in self._opening.values():
+            # Not a cancel: asyncio would keep a socket inside a handshake until that times out.
+            with suppress(OSError):  # the client has left already
+                sock.shutdown(socket.SHUT_RDWR)
+        await asyncio.gather(*self._opening, return_exceptions=True)
+
+    def _run(self, work: Coroutine[object, object, None], sock: socket.socket) -> None:
+        task = self._server.run(work)
+        self._opening[task] = sock
+        task.add_done_callback(self._opening.pop)
+
+    def _failed(self, session: ClientSession, error: OSError) -> None:
+        """The connection could not be opened."""
+        if not self._is_abandoned:
+            session.error(f"TLS handshake error: {error or 'connection closed'}")
+        self._server.forget(session, CloseReason.TLS_HANDSHAKE_ERROR)
 
     def _accept(self) -> None:
         for _ in range(ACCEPTS_PER_TICK):
@@ -121,7 +151,7 @@ class Listener:
         if server.is_full:
             server.refuse_connection(session, sock)
         elif self._context is not None:
-            server.run(self._open_tls(session, sock, self._context))
+            self._run(self._open_tls(session, sock, self._context), sock)
         else:
             self._open_plain(session, sock, greet=True)
 
@@ -130,7 +160,7 @@ class Listener:
         if greet:
             session.link.send(session.info())
         if server.poller is None:
-            server.run(self._open_asyncio(session, sock))
+            self._run(self._open_asyncio(session, sock), sock)
             return
         try:
             session.transport = EpollTransport(server.poller, session.link, sock.fileno())
@@ -165,9 +195,8 @@ class Listener:
             await server.loop.connect_accepted_socket(
                 lambda: protocol, sock, ssl=context, ssl_handshake_timeout=handshake_seconds
             )
-        except (OSError, ssl.SSLError) as error:
-            session.error(f"TLS handshake error: {error or 'connection closed'}")
-            server.forget(session, CloseReason.TLS_HANDSHAKE_ERROR)
+        except OSError as error:  # ssl.SSLError is one
+            self._failed(session, error)
 
     async def _open_tls(self, session: ClientSession, sock: socket.socket, context: ssl.SSLContext) -> None:
         """INFO first or handshake first, as configured; plain clients too where they are allowed."""
@@ -175,8 +204,7 @@ class Listener:
             await self._negotiate(session, sock, context)
         except OSError as error:
             sock.close()
-            session.error(f"TLS handshake error: {error or 'connection closed'}")
-            self._server.forget(session, CloseReason.TLS_HANDSHAKE_ERROR)
+            self._failed(session, error)
 
     async def _negotiate(self, session: ClientSession, sock: socket.socket, context: ssl.SSLContext) -> None:
         options = self._server.options
@@ -187,7 +215,8 @@ class Listener:
             handshake_first = await self._first_byte(sock, first) == TLS_RECORD
         if not handshake_first:
             sock.send(session.info())  # a fresh socket: its buffer is empty and takes a line
-            if options.allow_non_tls and await self._first_byte(sock, None) != TLS_RECORD:
+            # As the Go server does: who says nothing for so long is no TLS client, and its clocks must run.
+            if options.allow_non_tls and await self._first_byte(sock, options.tls.timeout) != TLS_RECORD:
                 self._open_plain(session, sock, greet=False)
                 return
         else:
@@ -195,7 +224,7 @@ class Listener:
             session.link.send(session.info())
         await self._open_asyncio(session, sock, context, options.tls.timeout)
 
-    async def _first_byte(self, sock: socket.socket, seconds: float | None) -> int | None:
+    async def _first_byte(self, sock: socket.socket, seconds: float) -> int | None:
         """The first byte the client sends, left in the socket; None when none came in time.
 
         Raises: ConnectionError when it closes instead.

@@ -11,12 +11,12 @@ from __future__ import annotations
 import datetime
 import logging
 import os
-import re
 import sys
 from logging.handlers import RotatingFileHandler
 from typing import TYPE_CHECKING, Final
 
 from headrace.errors import StartError
+from headrace.server.wording import printable
 
 if TYPE_CHECKING:
     from headrace.conf.options import Options
@@ -33,11 +33,10 @@ _LABELS = {
     logging.ERROR: "ERR",
     logging.CRITICAL: "FTL",
 }
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 class LineFormatter(logging.Formatter):
-    """One record, one line; peers' control characters cannot start a line of their own."""
+    """One record, one line; what peers sent cannot start a line of its own or move a cursor."""
 
     def __init__(self, *, with_time: bool = True, utc: bool = False) -> None:
         super().__init__()
@@ -46,7 +45,7 @@ class LineFormatter(logging.Formatter):
         self._pid = os.getpid()
 
     def format(self, record: logging.LogRecord) -> str:
-        text = _CONTROL.sub(lambda m: repr(m.group())[1:-1], record.getMessage())
+        text = printable(record.getMessage())
         if record.exc_info:
             text += "\n" + self.formatException(record.exc_info)
         time = ""
@@ -89,15 +88,17 @@ def set_level(options: Options) -> None:
     logging.getLogger(LOGGER_NAME).setLevel(level)
 
 
-def reopen(handler: logging.Handler) -> None:
-    """Go on in a new file after the old one was moved away (SIGUSR1); standard error stays as it is."""
-    if isinstance(handler, logging.FileHandler):
-        handler.acquire()
-        try:
-            handler.close()
-            handler.stream = handler._open()
-        finally:
-            handler.release()
+def reopen(handler: logging.Handler) -> bool:
+    """Go on in a new file after the old one was moved away (SIGUSR1); False when the log is not a file."""
+    if not isinstance(handler, logging.FileHandler):
+        return False
+    handler.acquire()
+    try:
+        handler.close()
+        handler.stream = handler._open()
+    finally:
+        handler.release()
+    return True
 
 
 def uninstall(handler: logging.Handler) -> None:

@@ -45,6 +45,9 @@ CLOSED_CONNECTIONS_KEPT: Final = 10_000
 STALLED_CHECK: Final = 0.005
 """Seconds between looks at publishers that wait for a receiver to drain."""
 
+DRAIN_LIMIT: Final = 1.0
+"""Seconds that a server at its end waits for clients to take what was sent to them before."""
+
 _UNFLUSHED: Final = frozenset(
     [
         CloseReason.SLOW_CONSUMER_PENDING_BYTES,
@@ -140,12 +143,13 @@ class Server:
         self.log.info("  Name:     %s", self.name)
         self.log.info("  ID:       %s", self.server_id)
         if options.config_file:
-            self.log.info("Using configuration file: %s", options.config_file)
+            self.log.info("Using configuration file: %s (%s)", options.config_file, options.config_digest)
         for warning in options.warnings:
             self.log.warning("%s", warning)
         if options.max_payload > limits.MAX_PAYLOAD_WARNING:
             self.log.warning(
-                "Maximum payloads over %d bytes are generally discouraged", limits.MAX_PAYLOAD_WARNING
+                "Maximum payloads over %.2f MB are generally discouraged and could lead to poor performance",
+                limits.MAX_PAYLOAD_WARNING / (1 << 20),
             )
         if self.authenticator.plaintext_passwords_configured:
             self.log.warning("Plaintext passwords detected, use nkeys or bcrypt")
@@ -166,11 +170,11 @@ class Server:
         """Close everything: listener, clients (flushed), monitoring. Safe to call more than once."""
         if self._listener is not None:
             self._listener.close()
+            await self._listener.abandon()
         for session in list(self.sessions.values()):
             session.link.doom(CloseReason.SERVER_SHUTDOWN)
         self._close(self.router.end_tick())
-        for session in list(self._draining):
-            self._finish(session)
+        await self._drain()
         for task in list(self._tasks):
             task.cancel()
         if self._tasks:
@@ -188,6 +192,15 @@ class Server:
             self.poller = None
         await asyncio.sleep(0)  # asyncio transports finish closing in the loop's next round
         self.stopped.set()
+
+    async def _drain(self) -> None:
+        """Wait for clients to take what is still theirs, as long as DRAIN_LIMIT."""
+        limit = self.loop.time() + DRAIN_LIMIT
+        while self._draining and self.loop.time() < limit:
+            await asyncio.sleep(STALLED_CHECK)
+            self._close_drained()
+        for session in list(self._draining):
+            self._finish(session)
 
     async def __aenter__(self) -> Server:
         await self.start()
@@ -225,10 +238,13 @@ class Server:
         clients = list(self.sessions.values())
         self.log.info("Closing existing clients")
         pause = max(duration, 0.0) / max(len(clients), 1)
-        for session in clients:
-            if not session.is_closed:
-                session.link.doom(CloseReason.SERVER_SHUTDOWN)
-                self.after_tick()
+        for number, session in enumerate(clients, 1):
+            if session.is_closed:
+                continue
+            session.link.doom(CloseReason.SERVER_SHUTDOWN)
+            self.after_tick()
+            if number == len(clients):
+                return
             if pause > 0.001 or random.random() < pause * 1000:  # many clients: sleep for some of them
                 await asyncio.sleep(max(pause, 0.001))
 
@@ -352,8 +368,9 @@ class Server:
         self.forget(session, CloseReason(session.link.reason))
 
     def _close_drained(self) -> None:
-        for session in [s for s in self._draining if s.link.pending == 0]:
-            self._finish(session)
+        for session in list(self._draining):
+            if session.transport is None or session.transport.flush():
+                self._finish(session)
 
     # -- ticks ------------------------------------------------------------------------------------
 
@@ -409,22 +426,25 @@ class Server:
         if session in self._draining:
             self._finish(session)
             return
+        from headrace.server.monitor.text import round_trip
+
         self.slow_consumers += 1
         self.log.info(
-            "%s Slow Consumer Detected: WriteDeadline of %gs exceeded with %d total bytes.",
+            "%s Slow Consumer Detected: WriteDeadline of %s exceeded with 1 chunks of %d total bytes.",
             session.label,
-            self.options.write_deadline,
+            round_trip(int(self.options.write_deadline * 1e9)),
             session.link.pending,
         )
         session.link.doom(CloseReason.SLOW_CONSUMER_WRITE_DEADLINE)
 
     # -- tasks and traces -------------------------------------------------------------------------
 
-    def run(self, work: Coroutine[Any, Any, None]) -> None:
+    def run(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """A task of this server; it is cancelled when the server stops."""
         task = self.loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._task_done)
+        return task
 
     def _task_done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)

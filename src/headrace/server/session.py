@@ -21,6 +21,7 @@ from headrace.engine.verdicts import Verdicts
 from headrace.errors import ProtocolError
 from headrace.protocol.info import PROTOCOL_WITH_ASYNC_INFO, ConnectOptions, info_line
 from headrace.server.auth import AUTHORIZATION_VIOLATION
+from headrace.server.wording import claimed_user, client_label, quoted, redacted_connect, shown
 
 if TYPE_CHECKING:
     from headrace.core.permissions import ResponseTracker
@@ -30,6 +31,11 @@ if TYPE_CHECKING:
 
 _NO_OPTIONS: Final = ConnectOptions()
 _REFUSED, _ALLOWED, _FILTERED = 0, 1, 2
+_REFUSED_BY_ENGINE: Final = {
+    CloseReason.MAX_PAYLOAD_EXCEEDED: "maximum payload exceeded",
+    CloseReason.MAX_CONTROL_LINE_EXCEEDED: "maximum control line exceeded",
+}
+"""Closes that the engine decides and says on the wire by itself: what the log says of them."""
 
 
 class ClientSession:
@@ -37,6 +43,8 @@ class ClientSession:
 
     __slots__ = (
         "_deadline",
+        "_has_pinged",
+        "_is_known_as",
         "_ping_sent_ns",
         "_pings_out",
         "_responses",
@@ -44,7 +52,6 @@ class ClientSession:
         "address",
         "cid",
         "close_reason",
-        "has_async_info",
         "identity",
         "is_closed",
         "is_connected",
@@ -71,7 +78,6 @@ class ClientSession:
         self.identity: Identity | None = server.authenticator.default_identity()
         self.nonce = server.new_nonce()
         self.is_connected = False
-        self.has_async_info = False
         self.is_closed = False
         self.close_reason = CloseReason.NONE
         self.start_ns = time_ns()
@@ -81,6 +87,8 @@ class ClientSession:
         self.tls_cipher = ""
         self.tls_first = False
         self.transport: Transport | None = None
+        self._has_pinged = False
+        self._is_known_as = ""
         self._pings_out = 0
         self._ping_sent_ns = 0
         self._responses: ResponseTracker | None = None
@@ -102,9 +110,9 @@ class ClientSession:
     # -- opening ----------------------------------------------------------------------------------
 
     def info(self, **changes: Any) -> bytes:
-        """This client's INFO line."""
+        """This client's INFO line; the nonce is in the first one only."""
         info = {**self._server.info, "client_id": self.cid, "client_ip": self.address, **changes}
-        if self.nonce:
+        if self.nonce and not self.is_connected:
             info["nonce"] = self.nonce.decode()
         return info_line(info)
 
@@ -118,7 +126,7 @@ class ClientSession:
 
     def _authentication_due(self) -> None:
         if not self.is_connected:
-            self.error("Authentication Timeout")
+            self.debug("Authentication Timeout")
             self.refuse("Authentication Timeout", CloseReason.AUTHENTICATION_TIMEOUT)
 
     # -- called by the engine ---------------------------------------------------------------------
@@ -132,8 +140,8 @@ class ClientSession:
             self.link.doom(CloseReason.PROTOCOL_VIOLATION)
             return
         if self.link.traced:
-            self._trace_line("<<-", f"CONNECT {_redacted(text)}")
-        if self.link.subscriptions_count:
+            self._trace_line("<<-", f"CONNECT {redacted_connect(text)}")
+        if self.is_connected or not self._is_nobody:
             self.link.drop_subscriptions()
         if options.account or options.new_account:
             self._authentication_failed(options)
@@ -162,23 +170,26 @@ class ClientSession:
         server = self._server
         self.options = options
         if not 0 <= options.protocol <= PROTOCOL_WITH_ASYNC_INFO:
+            self.error("invalid client protocol")
             self.refuse("invalid client protocol", CloseReason.BAD_CLIENT_PROTOCOL_VERSION)
             return
         has_headers = options.headers and not server.options.no_header_support
         if options.no_responders and not has_headers:
+            self.error("no responders requires headers support")
             self.refuse("no responders requires headers support", CloseReason.NO_RESPONDERS_REQUIRES_HEADERS)
             return
         self.identity = identity
         self._restrict(identity)
         self.is_connected = True
-        self.has_async_info = False
+        if not self._is_known_as:
+            self._is_known_as = client_label(options, identity)
         self.link.configure(
             verbose=options.verbose,
             pedantic=options.pedantic,
             echo=options.echo,
             headers=has_headers,
             no_responders=options.no_responders,
-            info_on_ping=options.protocol >= PROTOCOL_WITH_ASYNC_INFO,
+            info_on_ping=not self._has_pinged,
         )
         if options.verbose:
             self.link.send(b"+OK\r\n")
@@ -186,9 +197,18 @@ class ClientSession:
 
     def _authentication_failed(self, options: ConnectOptions) -> None:
         self.options = options  # monitoring shows who it said it was
-        who = f' - User "{options.user}"' if options.user else ""
-        self.error(f"authentication error{who}")
+        self.error(f"authentication error{claimed_user(options)}")
         self.refuse(AUTHORIZATION_VIOLATION, CloseReason.AUTHENTICATION_VIOLATION)
+
+    @property
+    def has_async_info(self) -> bool:
+        """Whether this client may be sent INFO at any time."""
+        return self._has_pinged and self.options.protocol >= PROTOCOL_WITH_ASYNC_INFO
+
+    @property
+    def _is_nobody(self) -> bool:
+        """No credentials asked for, none given: the one case where CONNECT keeps subscriptions."""
+        return self.identity is not None and self.identity.user is None
 
     def op_before_connect(self) -> None:
         """An op where CONNECT was due."""
@@ -200,10 +220,11 @@ class ClientSession:
             self.link.adopt()
 
     def first_ping(self) -> None:
-        """The first PING of a client that takes INFO at any time: it gets one with what CONNECT settled."""
-        account = self.identity.account if self.identity else ""
-        self.has_async_info = True
-        self.link.send(self.info(connect_info=True, remote_account=account))
+        """The first PING after CONNECT: who takes INFO at any time gets one with what CONNECT settled."""
+        self._has_pinged = True
+        if self.has_async_info:
+            account = self.identity.account if self.identity else ""
+            self.link.send(self.info(connect_info=True, remote_account=account))
 
     def pong(self) -> None:
         self._pings_out = 0
@@ -212,13 +233,17 @@ class ClientSession:
             self._ping_sent_ns = 0
 
     def peer_error(self, text: bytes) -> None:
-        self.error(f"Client error: {_shown(text)}")
+        self.error(f"Client Error {shown(text)}")
 
     def peer_info(self, text: bytes) -> None:
         try:
-            json.loads(text)
+            info = json.loads(text)
         except (ValueError, RecursionError) as problem:
             self.parse_failed(f"INFO is not valid JSON: {problem}")
+            self.link.doom(CloseReason.PROTOCOL_VIOLATION)
+            return
+        if info is not None and not isinstance(info, dict):
+            self.parse_failed("INFO is not a JSON object")
             self.link.doom(CloseReason.PROTOCOL_VIOLATION)
 
     def parse_failed(self, text: str) -> None:
@@ -254,8 +279,11 @@ class ClientSession:
         if permissions is None:
             return _ALLOWED
         if not permissions.may_subscribe(subject, queue):
-            group = f' using queue "{_shown(queue)}"' if queue else ""
-            self._violation(f'Subscription to "{_shown(subject)}"{group}')
+            name = quoted(subject)
+            self._violate(f"Subscription to {name}" + (f" using queue {quoted(queue)}" if queue else ""))
+            self.error(
+                f"Subscription Violation - Subject {name}" + (f", Queue: {quoted(queue)}" if queue else "")
+            )
             return _REFUSED
         return _FILTERED if permissions.filters_delivery(subject, queue) else _ALLOWED
 
@@ -263,27 +291,28 @@ class ClientSession:
         """True when the publish is a permitted response after all."""
         if self._responses is not None and self._responses.may_publish(subject):
             return True
-        self._violation(f'Publish to "{_shown(subject)}"')
+        self._violate(f"Publish to {quoted(subject)}")
+        self.error(f"Publish Violation - Subject {quoted(subject)}")
         return False
 
     def reply_refused(self, reply: bytes) -> None:
-        self._violation(f'Publish with Reply of "{_shown(reply)}"')
+        self._violate(f"Publish with Reply of {quoted(reply)}")
+        self.error(f"Publish Violation - Reply {quoted(reply)}")
 
     def note_reply(self, reply: bytes) -> None:
         permissions = self.identity.permissions if self.identity else None
-        if self._responses is not None and permissions is not None and not permissions.may_publish(reply):
+        if self._responses is None or permissions is None or permissions.may_publish(reply):
+            return
+        # As with the Go server this look counts: a reply subject that is seen again before it was
+        # answered uses up one of the answers it was good for.
+        if not self._responses.may_publish(reply):
             self._responses.track(reply)
 
     def subscriptions_exceeded(self) -> None:
         self.error("maximum subscriptions exceeded")
 
-    def _violation(self, what: str) -> None:
-        self.link.send(f"-ERR 'Permissions Violation for {what}'\r\n".encode("utf-8", "surrogateescape"))
-        self.error(f"{what.partition(' ')[0]} Violation - {self._who()}{what}")
-
-    def _who(self) -> str:
-        user = self.identity.user if self.identity else None
-        return f'User "{user}", ' if user else ""
+    def _violate(self, what: str) -> None:
+        self.link.send(f"-ERR 'Permissions Violation for {what}'\r\n".encode())
 
     # -- liveness ---------------------------------------------------------------------------------
 
@@ -331,15 +360,17 @@ class ClientSession:
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
+        if reason in _REFUSED_BY_ENGINE:
+            self.error(_REFUSED_BY_ENGINE[reason])
         self.debug(f"Client connection closed: {reason.text}")
 
     # -- words ------------------------------------------------------------------------------------
 
     @property
     def label(self) -> str:
-        """The prefix of this client's log lines: `127.0.0.1:50000 - cid:7 -`."""
+        """The head of this client's log lines: `127.0.0.1:50000 - cid:7 - "python:name" -`."""
         host = f"[{self.address}]" if ":" in self.address else self.address
-        return f"{host}:{self.port} - cid:{self.cid} -"
+        return f"{host}:{self.port} - cid:{self.cid}{self._is_known_as} -"
 
     def debug(self, text: str) -> None:
         if self._server.options.debug:
@@ -353,27 +384,12 @@ class ClientSession:
 
     def trace(self, op: str, arguments: bytes, payload: bytes | None) -> None:
         """An op came in. Payloads are shown as the reference server does, cut at max_traced_msg_len."""
-        self._trace_line("<<-", f"{op} {_shown(arguments)}".rstrip())
-        if payload is not None:
+        self._trace_line("<<-", f"{op} {shown(arguments.strip())}".rstrip())
+        if payload:
             limit = self._server.options.max_traced_msg_len or len(payload)
-            self._server.trace('%s <<- MSG_PAYLOAD: ["%s"]', self.label, _shown(payload[:limit]))
+            self._server.trace("%s <<- MSG_PAYLOAD: [%s]", self.label, quoted(payload[:limit]))
 
     def trace_delivery(self, subject: bytes, sid: bytes, reply: bytes, headers: int, size: int) -> None:
         op = "HMSG" if headers else "MSG"
-        words = [op, _shown(subject), _shown(sid), _shown(reply), str(headers) if headers else "", str(size)]
+        words = [op, shown(subject), shown(sid), shown(reply), str(headers) if headers else "", str(size)]
         self._trace_line("->>", " ".join(word for word in words if word))
-
-
-def _shown(text: bytes) -> str:
-    """Peer's bytes for a log line or an error text; what is not UTF-8 survives a round trip."""
-    return text.decode("utf-8", "surrogateescape")
-
-
-def _redacted(text: bytes) -> str:
-    """A CONNECT for the trace log, without its secrets."""
-    try:
-        fields = json.loads(text)
-    except (ValueError, RecursionError):
-        return "[unreadable]"
-    secret = {"pass", "auth_token", "jwt", "sig", "nkey"}
-    return json.dumps({k: "[REDACTED]" if k.lower() in secret else v for k, v in fields.items()})

@@ -139,7 +139,8 @@ class AsyncioTransport(asyncio.BufferedProtocol):
     def flush(self) -> bool:
         if self._link.pending:
             self._write()
-        return self._link.pending == 0
+        transport = self._transport
+        return self._link.pending == 0 and (transport is None or not transport.get_write_buffer_size())
 
     def close(self) -> None:
         if self._transport is not None:

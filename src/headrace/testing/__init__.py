@@ -4,8 +4,22 @@
         connect_to(server.url)
 
 The pytest plugin (fixtures `nats_server`, `nats_server_session`) is registered by installing Headrace.
+Importing this package loads no server, since pytest does so in every project that has Headrace installed.
 """
 
-from headrace.testing.embedded import Server
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from headrace.testing.embedded import Server as Server
 
 __all__ = ["Server"]
+
+
+def __getattr__(name: str) -> object:
+    if name == "Server":
+        from headrace.testing.embedded import Server
+
+        return Server
+    raise AttributeError(f"module 'headrace.testing' has no attribute {name!r}")

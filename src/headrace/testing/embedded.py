@@ -44,6 +44,8 @@ class Server:
         self._server: _Server | None = None
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._leaving = asyncio.Event()
+        self._failure: BaseException | None = None
 
     # -- facts ------------------------------------------------------------------------------------
 
@@ -102,33 +104,41 @@ class Server:
     # -- with -------------------------------------------------------------------------------------
 
     def __enter__(self) -> Self:
-        started: threading.Event = threading.Event()
-        failure: list[BaseException] = []
-
-        async def serve() -> None:
-            self._loop = asyncio.get_running_loop()
-            try:
-                await self.__aenter__()
-            except BaseException as error:  # noqa: BLE001 - re-raised in the entering thread
-                failure.append(error)
-                started.set()
-                return
-            started.set()
-            await self.server.stopped.wait()
-
-        self._thread = threading.Thread(target=lambda: asyncio.run(serve()), name="headrace", daemon=True)
+        started = threading.Event()
+        self._thread = threading.Thread(target=self._serve, args=(started,), name="headrace", daemon=True)
         self._thread.start()
         started.wait()
-        if failure:
-            self._thread.join()
-            raise failure[0]
+        self._join_if_failed()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert self._thread is not None
-        self.call(self.server.stop)
+        assert self._loop is not None
+        self._loop.call_soon_threadsafe(self._leaving.set)
         self._thread.join()
         self._loop = None
-        self._server = None
+        self._join_if_failed()
+
+    def _serve(self, started: threading.Event) -> None:
+        """The thread's whole life; the loop runs until `__exit__`, even when the server stops before."""
+
+        async def serve() -> None:
+            self._loop = asyncio.get_running_loop()
+            async with self:
+                started.set()
+                await self._leaving.wait()
+
+        try:
+            asyncio.run(serve())
+        except BaseException as error:  # noqa: BLE001 - raised in the thread that waits for this one
+            self._failure = error
+        finally:
+            started.set()
+
+    def _join_if_failed(self) -> None:
+        if self._failure is not None and self._thread is not None:
+            self._thread.join()
+            failure, self._failure = self._failure, None
+            raise failure

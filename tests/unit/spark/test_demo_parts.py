@@ -148,7 +148,7 @@ def test_display_bars_on_a_terminal_reach_the_total() -> None:
 
 def test_command_wrong_limit_is_one_clear_line(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        command.main(["--limit", "0"])
+        command.run(["--limit", "0"], "headrace")
     assert "argument --limit: '0' is not a whole number above 0" in capsys.readouterr().err
 
 

@@ -7,6 +7,7 @@ import gc
 import os
 import socket
 import threading
+import time
 import urllib.request
 from contextlib import ExitStack
 
@@ -148,3 +149,77 @@ def test_public_server_in_an_asyncio_program() -> None:
 
     assert words == "INFO"
     assert port > 0
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_start_takes_milliseconds(transport: str, capsys: pytest.CaptureFixture[str]) -> None:
+    took = []
+    for _ in range(5):
+        began = time.perf_counter()
+        with Server(transport=transport):
+            took.append(time.perf_counter() - began)
+
+    with capsys.disabled():
+        print(f" [{transport}: started in {sorted(took)[2] * 1000:.1f} ms]", end="")
+    assert sorted(took)[2] < 1.0
+
+
+def test_failed_start_leaves_no_thread_and_no_descriptor() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        threads, descriptors = threading.active_count(), open_descriptors()
+        for _ in range(3):
+            with pytest.raises(StartError):
+                Server(port=taken.getsockname()[1]).__enter__()
+
+        assert threading.active_count() == threads
+        gc.collect()
+        assert open_descriptors() == descriptors
+
+
+@pytest.mark.parametrize("end", ["stop", "lame_duck"])
+def test_server_that_ended_by_itself_can_still_be_left(end: str) -> None:
+    threads = threading.active_count()
+
+    with Server(lame_duck_duration=0.1, lame_duck_grace_period=0.0) as server:
+        server.call(getattr(server.server, end))
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection((server.host, server.port), timeout=5)
+
+    assert threading.active_count() == threads
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_async_with_leaves_no_task(transport: str) -> None:
+    async def run() -> set[asyncio.Task[object]]:
+        before = asyncio.all_tasks()
+        async with Server(transport=transport, monitoring=True) as server:
+            reader, writer = await asyncio.open_connection(server.host, server.port)
+            await reader.readline()
+        writer.close()
+        await writer.wait_closed()
+        return asyncio.all_tasks() - before
+
+    assert asyncio.run(run()) == set()
+
+
+def test_exception_inside_async_with_goes_through() -> None:
+    async def run() -> None:
+        async with Server():
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        asyncio.run(run())
+
+
+def test_many_servers_one_after_the_other_leave_nothing() -> None:
+    gc.collect()
+    descriptors, objects = open_descriptors(), live_objects()
+
+    for _ in range(20):
+        with Server() as server, socket.create_connection((server.host, server.port), timeout=5) as sock:
+            assert sock.recv(4) == b"INFO"
+    del server
+
+    gc.collect()
+    assert open_descriptors() == descriptors
+    assert live_objects() == objects

@@ -34,3 +34,38 @@ def test_fixtures_give_one_server_per_test_and_one_per_session(pytester: pytest.
     pytester.makepyfile(SOMEBODYS_TESTS)
 
     pytester.runpytest_subprocess("-q").assert_outcomes(passed=2)
+
+
+def test_fixture_is_released_when_a_test_fails(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import socket, threading
+
+        seen = []
+
+        def test_fails(nats_server):
+            seen.append(nats_server.port)
+            assert False
+
+        def test_server_of_the_failed_test_is_gone():
+            assert not [t for t in threading.enumerate() if t.name == "headrace"]
+            with socket.socket() as sock:
+                assert sock.connect_ex(("127.0.0.1", seen[0])) != 0
+        """
+    )
+
+    pytester.runpytest_subprocess("-q").assert_outcomes(passed=1, failed=1)
+
+
+def test_plugin_costs_nothing_to_those_who_do_not_use_it(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import sys
+
+        def test_nothing_of_the_server_is_loaded():
+            assert "headrace.testing.embedded" not in sys.modules
+            assert not [m for m in sys.modules if m.startswith("headrace.engine")]
+        """
+    )
+
+    pytester.runpytest_subprocess("-q").assert_outcomes(passed=1)

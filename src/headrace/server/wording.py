@@ -1,0 +1,94 @@
+"""What peers said, put into log lines and error texts.
+
+Here lives quoting (as Go's `%q` does it, since error texts must match to the byte), who a client says it
+is, and a CONNECT without its secrets. Never lives here: what is logged, and when.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from headrace.protocol.info import ConnectOptions
+    from headrace.server.auth import Identity
+
+_NAMED: Final = {
+    "\a": r"\a",
+    "\b": r"\b",
+    "\f": r"\f",
+    "\n": r"\n",
+    "\r": r"\r",
+    "\t": r"\t",
+    "\v": r"\v",
+    "\\": r"\\",
+    '"': r"\"",
+}
+_SECRETS: Final = frozenset(["pass", "auth_token", "jwt", "sig", "nkey"])
+_REDACTED: Final = "[REDACTED]"
+
+
+def shown(text: bytes) -> str:
+    """Bytes for a log line; what does not print is escaped when the line is written."""
+    return text.decode("utf-8", "surrogateescape")
+
+
+def quoted(text: bytes | str) -> str:
+    """In double quotes, with everything escaped that does not print."""
+    characters = shown(text) if isinstance(text, bytes) else text
+    return f'"{"".join(map(escaped, characters))}"'
+
+
+def printable(text: str) -> str:
+    """One line that moves no cursor: control, format and separator characters are escaped."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else escaped(c) for c in text)
+
+
+def escaped(character: str) -> str:
+    """One character as it stands between double quotes."""
+    code = ord(character)
+    if character in _NAMED:
+        return _NAMED[character]
+    if 0xDC80 <= code <= 0xDCFF:  # a byte that was not UTF-8
+        return f"\\x{code - 0xDC00:02x}"
+    if character.isprintable():
+        return character
+    if code < 0x80:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def client_label(options: ConnectOptions, identity: Identity) -> str:
+    """Who a client is, for the head of its log lines: ` - "v1.2:python:name" - "$G/user:joe"`."""
+    version = f"v{options.version}" if options.version else ""
+    program = ":".join(filter(None, (version, options.lang, options.name)))
+    if options.nkey:
+        user = f"nkey:{options.nkey}"
+    elif options.user:
+        user = f"user:{options.user}"
+    elif options.auth_token:
+        user = "token"
+    else:
+        user = f"user:{identity.user}" if identity.user else ""
+    label = f" - {quoted(program)}" if program else ""
+    return label + (f" - {quoted(f'{identity.account}/{user}')}" if user else "")
+
+
+def claimed_user(options: ConnectOptions) -> str:
+    """Who a refused client said it was, for the line about it; "" when it said nothing."""
+    if options.nkey:
+        return f" - Nkey {quoted(options.nkey)}"
+    if options.user:
+        return f" - User {quoted(options.user)}"
+    return f' - Token "{_REDACTED}"' if options.auth_token else ""
+
+
+def redacted_connect(text: bytes) -> str:
+    """A CONNECT's JSON for the trace log, without its secrets."""
+    try:
+        fields = json.loads(text.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return "[unreadable]"
+    if not isinstance(fields, dict):
+        return json.dumps(fields)
+    return json.dumps({k: _REDACTED if k.lower() in _SECRETS else v for k, v in fields.items()})

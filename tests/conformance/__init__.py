@@ -1,0 +1,1 @@
+"""Conformance: the vectors of the client protocol specification, and scripts compared with the Go server."""

@@ -1,0 +1,91 @@
+"""What peers said, in log lines and error texts."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from headrace.protocol.info import ConnectOptions
+from headrace.server.auth import Identity
+from headrace.server.logs import LineFormatter
+from headrace.server.wording import claimed_user, client_label, printable, quoted, redacted_connect
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (b"plain", '"plain"'),
+        (b"", '""'),
+        (b'a"b\\c', r'"a\"b\\c"'),
+        (b"\a\b\f\n\r\t\v", r'"\a\b\f\n\r\t\v"'),
+        (b"\x00\x1b\x7f", r'"\x00\x1b\x7f"'),
+        ("größe 日本 😀".encode(), '"größe 日本 😀"'),
+        ("\u200b\u00a0\u202e\U000e0001\ufeff\u0085".encode(), r'"\u200b\u00a0\u202e\U000e0001\ufeff\u0085"'),
+        (b"\xff\xc0\x80", r'"\xff\xc0\x80"'),
+        (b"\xed\xa0\x80", r'"\xed\xa0\x80"'),
+    ],
+)
+def test_quoted_escapes_as_go_does(text: bytes, expected: str) -> None:
+    assert quoted(text) == expected
+
+
+def test_printable_keeps_quotes_and_backslashes() -> None:
+    assert printable('a "b" \\ c') == 'a "b" \\ c'
+    assert printable('a "b" \r\n\x1b[2J') == r'a "b" \r\n\x1b[2J'
+
+
+@pytest.mark.parametrize(
+    ("options", "identity", "expected"),
+    [
+        ({}, {}, ""),
+        ({"name": "app"}, {}, ' - "app"'),
+        ({"lang": "py", "version": "1.2", "name": "app"}, {}, ' - "v1.2:py:app"'),
+        ({"user": "joe"}, {"user": "joe"}, ' - "$G/user:joe"'),
+        ({"nkey": "UABC", "user": "joe"}, {"user": "UABC"}, ' - "$G/nkey:UABC"'),
+        ({"auth_token": "s3cret"}, {"user": "[REDACTED]"}, ' - "$G/token"'),
+        ({"name": "x"}, {"user": "guest"}, ' - "x" - "$G/user:guest"'),
+    ],
+)
+def test_client_label_names_program_and_user_but_no_secret(
+    options: dict[str, str], identity: dict[str, str], expected: str
+) -> None:
+    assert client_label(ConnectOptions(**options), Identity(**identity)) == expected  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, ""),
+        ({"user": "joe\n"}, r' - User "joe\n"'),
+        ({"nkey": "UABC", "user": "joe"}, ' - Nkey "UABC"'),
+        ({"auth_token": "s3cret"}, ' - Token "[REDACTED]"'),
+    ],
+)
+def test_claimed_user_is_what_the_client_said_but_no_secret(options: dict[str, str], expected: str) -> None:
+    assert claimed_user(ConnectOptions(**options)) == expected  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (b'{"pass":"a","name":"b"}', '{"pass": "[REDACTED]", "name": "b"}'),
+        (b'{"PASS":"a","Auth_Token":"a","jwt":["a"],"sig":{"a":1},"nkey":1}', None),
+        (b'{"pass":"a"', "[unreadable]"),
+        (b"null", "null"),
+        (b'{"pass":"\xff"}', '{"pass": "[REDACTED]"}'),
+    ],
+)
+def test_redacted_connect_shows_no_secret(text: bytes, expected: str | None) -> None:
+    shown = redacted_connect(text)
+
+    assert expected is None or shown == expected
+    assert shown.count("[REDACTED]") == (5 if expected is None else expected.count("[REDACTED]"))
+
+
+def test_log_line_is_one_line_whatever_was_said() -> None:
+    record = logging.LogRecord("x", logging.INFO, "", 0, "said %s", ("\r\n[1] forged\u2028\udcff",), None)
+
+    line = LineFormatter(with_time=False).format(record)
+
+    assert line.partition("] ")[2] == r"[INF] said \r\n[1] forged\u2028\xff"
