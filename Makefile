@@ -55,6 +55,13 @@ bench: .venv/.built .venv/.spark
 	$(BIN)/python -m bench run --transport asyncio
 	$(BIN)/python -m bench run
 
+# The engine's tests under the sanitizers, then libFuzzer with coverage of the compiled engine.
+FUZZ_SECONDS ?= 600
+fuzz: .venv/.built
+	$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements/fuzz.txt
+	$(BIN)/python tests/fuzz/sanitized.py
+	$(BIN)/python tests/fuzz/instrumented.py -max_total_time=$(FUZZ_SECONDS)
+
 soak: .venv/.built
 	$(BIN)/python -m bench soak --minutes 5
 
