@@ -27,7 +27,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "clients" in item.nodeid.split("/"):
             item.add_marker(pytest.mark.clients)
-            # nats-py leaves the stream of a connection that was refused to the garbage collector.
+            # nats-py leaves the stream of a connection that was refused to the garbage collector, which is
+            # called at the end of each of these tests, so that no later one hears of it.
             item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))
 
 
@@ -47,10 +48,9 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         finally:
             if isinstance(clients, Clients):
                 await clients.close()
-                if clients.errors:
-                    gc.collect()
 
     asyncio.run(run())
+    gc.collect()
     return True
 
 
@@ -59,7 +59,7 @@ class Clients:
 
     def __init__(self) -> None:
         self._open: list[Client] = []
-        self.errors: list[Exception] = []
+        self.errors: list[str] = []
         self.reported = asyncio.Event()
 
     async def __call__(self, server: ServerProcess | str, **options: Any) -> Client:
@@ -71,14 +71,14 @@ class Clients:
         return client
 
     async def _note(self, error: Exception) -> None:
-        self.errors.append(error)
+        self.errors.append(str(error))  # the error itself would keep its client alive
         self.reported.set()
 
     async def next_error(self) -> str:
         """The text of the error reported since the last call, waiting for it if there is none yet."""
         await self.reported.wait()
         self.reported.clear()
-        return str(self.errors[-1])
+        return self.errors[-1]
 
     async def close(self) -> None:
         for client in self._open:

@@ -64,7 +64,7 @@ async def test_right_credentials_connect_and_wrong_ones_are_refused(
 
     with pytest.raises(NatsError, match=r"(?i)authorization|no servers"):
         await connect(server, **wrong)
-    assert "Authorization Violation" in " ".join(map(str, connect.errors))
+    assert "Authorization Violation" in " ".join(connect.errors)
     await client.flush()
 
 

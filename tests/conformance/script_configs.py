@@ -80,4 +80,5 @@ DIFFERENCES: Final[dict[str, str]] = {
     "info_from_client_wrong_type": "no client sends INFO: the types of its fields are not looked at",
     "connect_deep_nesting": "JSON nested a thousand deep is refused",
 }
-"""Scripts answered differently, and how. Each is expected to differ: a row that no longer does must go."""
+"""Scripts answered differently, and how (docs/divergences.md says why). Each is expected to differ: a row
+that no longer does must go."""

@@ -10,11 +10,10 @@ Coverage guidance, with pip's atheris alone: the Python side only, which is the 
 of outboxes and the commands; the compiled modules are not seen. The structured mutator and the corpus make up
 for much of that. `instrumented.py` adds every branch and comparison of the engine itself.
 
-The arguments are libFuzzer's. New inputs go to the first directory given, or nowhere; the kept corpus is read
-in any case. An input that fails is written to crash-*; copy it to corpus/client once it is understood.
+The arguments are libFuzzer's. What is found goes to the first directory given, or nowhere; the kept corpus is
+read in any case. An input that fails is written to crash-*; once it is understood, it joins the kept ones.
 """
 
-import os
 import random
 import sys
 from pathlib import Path
@@ -41,13 +40,10 @@ def mutator(data: bytes, most: int, seed: int) -> bytes:
 
 
 def main() -> None:
-    arguments = [*sys.argv, str(CORPUS)]
-    if not any(argument.startswith("-dict=") for argument in arguments):
-        arguments.append(f"-dict={WORDS}")
-    if not any(argument.startswith("-max_len=") for argument in arguments):
-        arguments.append("-max_len=100000")
-    if not any(os.path.isdir(argument) for argument in sys.argv[1:]):
-        arguments.insert(1, "-reload=0")
+    # As seeds, not as a directory: libFuzzer would write what it finds into that.
+    seeds = ",".join(str(path) for path in sorted(CORPUS.iterdir()))
+    itself = f"{sys.executable} {sys.argv[0]}"  # what libFuzzer starts again for -merge and -fork
+    arguments = [itself, f"-seed_inputs={seeds}", f"-dict={WORDS}", "-max_len=100000", *sys.argv[1:]]
     register_counters()
     atheris.Setup(arguments, check, custom_mutator=mutator)
     atheris.Fuzz()

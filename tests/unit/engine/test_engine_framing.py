@@ -89,6 +89,7 @@ UNPARSABLE = {
     "a letter with a bit set": b"\xd0ING\r\n",
     "a control character for a letter": b"P\x15B a 0\r\n\r\n",
     "a payload longer than its size": b"PUB a 2\r\nhello\r\n",
+    "a payload too long by a byte, and nothing more": b"PUB a 2\r\nhix",
     "a payload that ends with LF": b"PUB a 2\r\nhi\nPING\r\n",
     "a payload that ends with CR": b"PUB a 2\r\nhi\rPING\r\n",
     "a payload with headers that is too long": b"HPUB a 2 3\r\nhi!!\r\n",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from engine_peers import FILTERED, QUIET, QUIET_WITH_HEADERS
 
+from headrace.engine.memory import live_objects
 from headrace.engine.verdicts import Verdicts
 
 if TYPE_CHECKING:
@@ -41,8 +42,10 @@ def test_verdicts_ask_once_per_key() -> None:
 def test_verdicts_keep_a_bounded_number_and_stay_right() -> None:
     policy = Policy(*(b"key.%d" % n for n in range(0, 5000, 7)))
     verdicts = Verdicts(policy)
+    before = live_objects()["blocks"]
     for n in range(5000):
         assert verdicts(b"key.%d" % n) is bool(n % 7)
+        assert live_objects()["blocks"] - before <= 1 + 1024
     assert verdicts(b"key.4999") is True
     assert len(policy.asked) == 5000
     assert verdicts(b"key.0") is False

@@ -211,6 +211,25 @@ def test_queue_member_with_a_limit_leaves_the_group(broker: Broker) -> None:
     assert sids.count(b"2") == 48
 
 
+@pytest.mark.parametrize("subject", [b"a", b"a.*"])
+def test_subscriptions_left_on_a_subject_are_just_those_not_removed(broker: Broker, subject: bytes) -> None:
+    peer = broker.peer(b"".join([QUIET, *(b"SUB %b %d\r\n" % (subject, n) for n in range(40))]))
+    for gone in (7, 39, 0, 38, 20, 1, 37):
+        peer.send(b"UNSUB %d\r\n" % gone)
+    peer.send(b"PUB " + subject.replace(b"*", b"x") + b" 0\r\n\r\n")
+    got = sorted(int(frame.split()[1]) for frame in peer.received().split(b"MSG ")[1:])
+    assert got == [n for n in range(40) if n not in (7, 39, 0, 38, 20, 1, 37)]
+
+
+def test_members_left_in_a_queue_group_are_just_those_not_removed(broker: Broker) -> None:
+    peer = broker.peer(b"".join([QUIET, *(b"SUB a q %d\r\n" % n for n in range(9))]))
+    for gone in (2, 8, 0, 7):
+        peer.send(b"UNSUB %d\r\n" % gone)
+    peer.send(b"PUB a 0\r\n\r\n" * 300)
+    got = [int(frame.split()[1]) for frame in peer.received().split(b"MSG ")[1:]]
+    assert (len(got), set(got)) == (300, {1, 3, 4, 5, 6})
+
+
 def test_session_is_asked_about_subscriptions_when_restricted(broker: Broker) -> None:
     peer = broker.peer()
     verdicts = {b"no": REFUSED, b"some.>": FILTERED}
