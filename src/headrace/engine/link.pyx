@@ -326,10 +326,11 @@ cdef void leave_lists(link_t *l) noexcept:
 
 cdef void flush_by_python(link_t *l) noexcept:
     cdef Link link = <Link> l.owner
+    cdef object session = link.session  # the link may be detached when the writer returns
     try:
         link._write()
     except Exception as error:
-        link.session.failed(error)
+        session.failed(error)
 
 
 cdef class Router:

@@ -301,6 +301,19 @@ def test_writer_that_raises_ends_its_link_only(plain_broker: Broker) -> None:
     assert other.received() == b"MSG a 1 1\r\nx\r\n"
 
 
+def test_writer_that_detaches_its_link_and_raises_is_reported(plain_broker: Broker) -> None:
+    peer = plain_broker.peer()
+
+    def fail() -> None:
+        peer.link.detach()
+        raise OSError("no transport")
+
+    peer.link.use_writer(fail)
+    peer.link.send(b"PING\r\n")
+    plain_broker.end_tick()
+    assert isinstance(peer.session.called("failed")[0][0], OSError)
+
+
 def test_writers_may_detach_each_other_at_the_end_of_the_tick(plain_broker: Broker) -> None:
     peers = [plain_broker.peer(QUIET + b"SUB a 1\r\n") for _ in range(4)]
 
