@@ -8,6 +8,8 @@ import bcrypt
 import pytest
 from nats.errors import Error as NatsError
 
+from harness.nats_py import settle
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -65,7 +67,7 @@ async def test_right_credentials_connect_and_wrong_ones_are_refused(
     with pytest.raises(NatsError, match=r"(?i)authorization|no servers"):
         await connect(server, **wrong)
     assert "Authorization Violation" in " ".join(connect.errors)
-    await client.flush()
+    await settle(client)
 
 
 async def test_credentials_in_the_url_connect(
@@ -75,7 +77,7 @@ async def test_credentials_in_the_url_connect(
 
     client = await connect(server.url.replace("nats://", "nats://joe:pw@"))
 
-    await client.flush()
+    await settle(client)
 
 
 async def test_nkey_signature_connects_and_another_seed_is_refused(
@@ -85,7 +87,7 @@ async def test_nkey_signature_connects_and_another_seed_is_refused(
     server = any_server(f"authorization {{ users: [{{nkey: {NKEY}}}] }}")
 
     client = await connect(server, nkeys_seed_str=SEED)
-    await client.flush()
+    await settle(client)
 
     with pytest.raises(NatsError, match=r"(?i)authorization|no servers"):
         await connect(server, nkeys_seed_str=OTHER_SEED)
@@ -107,7 +109,7 @@ async def test_forbidden_publish_is_reported_and_dropped(
     joe = await connect(server, user="joe", password="pw")
     root = await connect(server, user="root", password="pw")
     everything = await root.subscribe(">")
-    await root.flush()
+    await settle(root)
 
     await joe.publish("no.way", b"x")
     assert 'permissions violation for publish to "no.way"' in (await connect.next_error()).lower()
@@ -129,7 +131,7 @@ async def test_forbidden_subscription_is_reported_and_gets_nothing(
     forbidden = await joe.subscribe("no.way")
     assert 'permissions violation for subscription to "no.way"' in (await connect.next_error()).lower()
     allowed = await joe.subscribe("ok.way")
-    await joe.flush()
+    await settle(joe)
     await root.publish("no.way", b"x")
     await root.publish("ok.way", b"x")
 
@@ -165,4 +167,4 @@ async def test_unauthenticated_client_cannot_use_the_server(
     with server.connect() as wire:
         wire.send(b"SUB > 1\r\n")
         assert wire.take_rest() == b"-ERR 'Authorization Violation'\r\n"
-    await (await connect(server, token="t")).flush()
+    await settle(await connect(server, token="t"))

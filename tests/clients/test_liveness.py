@@ -6,6 +6,7 @@ import asyncio
 import signal
 from typing import TYPE_CHECKING
 
+from harness.nats_py import settle
 from harness.waiting import PATIENCE
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ async def test_client_reconnects_after_a_restart_and_keeps_its_subscriptions(
         reconnected_cb=note_return,
     )
     subscription = await client.subscribe("still.here")
-    await client.flush()
+    await settle(client)
 
     assert first.stop() in (0, 1)
     await disconnected.wait()
@@ -70,7 +71,7 @@ async def test_client_reconnects_after_the_server_was_killed(
     any_server(None, listen=("-a", "127.0.0.1", "-p", str(port)))
     await reconnected.wait()
 
-    await client.flush()
+    await settle(client)
 
 
 async def test_pinging_client_and_pinging_server_keep_the_connection(
@@ -100,7 +101,7 @@ async def test_lame_duck_notice_reaches_the_client(
         closed.set()
 
     client = await connect(server, lame_duck_mode_cb=note_notice, closed_cb=note_close)
-    await client.flush()
+    await settle(client)
 
     server.signal(signal.SIGUSR2)
     await told.wait()

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from nats.errors import MaxPayloadError
 
+from harness.nats_py import settle
+
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
     from nats.aio.subscription import Subscription
@@ -27,7 +29,7 @@ async def test_connect_with_name_learns_the_server(server: ServerProcess, connec
 async def test_published_message_reaches_a_subscriber(server: ServerProcess, connect: Clients) -> None:
     reader, writer = await connect(server), await connect(server)
     subscription = await reader.subscribe("greet.joe")
-    await reader.flush()
+    await settle(reader)
 
     await writer.publish("greet.joe", b"hello", reply="answers")
     message = await subscription.next_msg(timeout=5)
@@ -58,7 +60,7 @@ async def test_queue_group_shares_messages_among_all_members(server: ServerProce
                 done.set()
 
         await member.subscribe("work.*", queue="workers", cb=take)
-        await member.flush()
+        await settle(member)
     writer = await connect(server)
     for _ in range(300):
         await writer.publish("work.plain", b"")
@@ -96,9 +98,9 @@ async def test_unsubscribed_client_gets_nothing_more(server: ServerProcess, conn
 async def test_no_echo_client_does_not_hear_itself(server: ServerProcess, connect: Clients) -> None:
     client, other = await connect(server, no_echo=True), await connect(server)
     own = await client.subscribe("echo")
-    await client.flush()
+    await settle(client)
     await client.publish("echo", b"mine")
-    await client.flush()
+    await settle(client)
     await other.publish("echo", b"theirs")
 
     assert (await own.next_msg(timeout=5)).data == b"theirs"
@@ -130,23 +132,23 @@ async def test_drained_subscription_handles_what_had_arrived(server: ServerProce
             done.set()
 
     subscription = await reader.subscribe("drained", cb=handle)
-    await reader.flush()
+    await settle(reader)
     for number in range(20):
         await writer.publish("drained", b"%d" % number)
-    await writer.flush()
+    await settle(writer)
     await subscription.drain()
     await writer.publish("drained", b"too late")
-    await writer.flush()
+    await settle(writer)
 
     await done.wait()
-    await reader.flush()
+    await settle(reader)
     assert handled == [b"%d" % number for number in range(20)]
 
 
 async def test_drained_connection_loses_nothing_it_published(server: ServerProcess, connect: Clients) -> None:
     reader, writer = await connect(server), await connect(server)
     subscription = await reader.subscribe("last.words")
-    await reader.flush()
+    await settle(reader)
     for number in range(100):
         await writer.publish("last.words", b"%d" % number)
     await writer.drain()
@@ -161,7 +163,7 @@ async def test_repeated_header_of_another_client_is_passed_on(
 ) -> None:
     client = await connect(server)
     subscription = await client.subscribe("repeated")
-    await client.flush()
+    await settle(client)
     headers = b"NATS/1.0\r\nKey: one\r\nKey: two\r\nOther: x\r\n\r\n"
     with server.connect(b'{"verbose":false,"headers":true}') as wire:
         wire.send(b"HPUB repeated %d %d\r\n%bhi\r\n" % (len(headers), len(headers) + 2, headers))
@@ -208,11 +210,11 @@ async def test_hundred_thousand_messages_arrive_in_order(server: ServerProcess, 
             done.set()
 
     await reader.subscribe("many", cb=note, pending_msgs_limit=-1, pending_bytes_limit=-1)
-    await reader.flush()
+    await settle(reader)
     for number in range(total):
         await writer.publish("many", b"%d" % number)
         if number % 5000 == 0:
-            await writer.flush()
+            await settle(writer)
     await done.wait()
 
     assert numbers == list(range(total))
@@ -221,7 +223,7 @@ async def test_hundred_thousand_messages_arrive_in_order(server: ServerProcess, 
 async def test_fifty_clients_each_get_every_message(server: ServerProcess, connect: Clients) -> None:
     clients = await asyncio.gather(*(connect(server) for _ in range(50)))
     subscriptions = [await client.subscribe("crowd") for client in clients]
-    await asyncio.gather(*(client.flush() for client in clients))
+    await asyncio.gather(*(settle(client) for client in clients))
     for number, client in enumerate(clients):
         await client.publish("crowd", b"%d" % number)
 

@@ -9,6 +9,8 @@ import pytest
 from nats.errors import NoRespondersError
 from nats.errors import TimeoutError as NatsTimeoutError
 
+from harness.nats_py import settle
+
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
 
@@ -23,7 +25,7 @@ async def test_request_is_answered(server: ServerProcess, connect: Clients) -> N
         await message.respond(message.data * 2)
 
     await service.subscribe("double", cb=double)
-    await service.flush()
+    await settle(service)
 
     answer = await client.request("double", b"ab", timeout=5, headers={"Trace": "7"})
 
@@ -52,7 +54,7 @@ async def test_many_concurrent_requests_get_their_own_answers(
             await message.respond(b"re:" + message.data)
 
         await service.subscribe("svc", queue="servers", cb=echo)
-        await service.flush()
+        await settle(service)
 
     answers = await asyncio.gather(*(client.request("svc", b"%d" % n, timeout=10) for n in range(500)))
 
