@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from headrace.errors import ConfigError, StartError
 from headrace.server import files, logs
+from headrace.server.loop import run_in_poller
 from headrace.server.server import Server
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def run(options: Options) -> int:
     handler = logs.install(options)
     _raise_descriptor_limit()
     try:
-        return asyncio.run(Process(options, handler).serve())
+        return run_in_poller(Process(options, handler).serve())
     except StartError as error:
         logging.getLogger(logs.LOGGER_NAME).critical("%s", error)
         return EXIT_FAILURE

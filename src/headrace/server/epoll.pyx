@@ -1,8 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Plain TCP on Linux: the engine's sockets behind one epoll descriptor, nested in the event loop.
+"""Plain TCP on Linux: the engine's sockets behind one epoll descriptor.
 
-The loop watches one descriptor (`fileno`) and calls `poll` once per tick, on the thread that runs all
-Python code: no locks. This file reads, writes, pauses and closes sockets and decides nothing.
+Either the event loop is ours (`server.loop`) and sleeps in `wait`, or it is anybody's and watches one
+descriptor (`fileno`), calling `poll` when that is ready. Both run on the thread that runs all Python code:
+no locks. This file reads, writes, pauses and closes sockets and decides nothing.
 Why this shape: docs/adr/0003-two-transports.md.
 """
 
@@ -10,6 +11,7 @@ cimport cython
 from cpython.object cimport PyObject
 from libc.errno cimport EAGAIN, EINTR, errno
 from libc.stdint cimport int64_t, uint32_t
+from libc.math cimport ceil
 from libc.string cimport strerror
 from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 from posix.unistd cimport close
@@ -54,6 +56,9 @@ cdef enum:
     EVENTS = 256
     ROUNDS = 64              # polls per tick at most, so that Python code of the loop gets its turn
     ROUND_NS = 1_000_000      # and no new round once this much time has passed
+    MOST_MS = 1 << 30
+    FREE_MISSES = 4
+    MOST_MISSES = 10
     DISCARD_READS = 16       # reads thrown away at close, so that the peer sees our last words, not a reset
 
 cdef struct socket_t:
@@ -66,6 +71,13 @@ cdef int64_t monotonic() noexcept:
     cdef timespec t
     clock_gettime(CLOCK_MONOTONIC, &t)
     return <int64_t> t.tv_sec * 1_000_000_000 + t.tv_nsec
+
+
+cdef int milliseconds(timeout) except -2:
+    """As `select` means it: None is no end, and a short time is not rounded down to none."""
+    if timeout is None:
+        return -1
+    return <int> min(ceil(max(timeout, 0.0) * 1000), <double> MOST_MS)
 
 
 cdef void watch(link_t *l, uint32_t events) noexcept:
@@ -118,7 +130,8 @@ cdef void flush_socket(link_t *l) noexcept:
 cdef class Poller:
     """All plain TCP connections of one event loop.
 
-    `poll` returns the links that must be closed (`Router.end_tick`).
+    `poll` returns the links that must be closed (`Router.end_tick`). `spin_ns` is how long a tick that had work
+    goes on looking before it sleeps; `looks` counts how often it did.
     """
 
     cdef int _epfd
@@ -128,6 +141,12 @@ cdef class Poller:
     cdef list _gone              # closed within `poll`: an event that was fetched before may still name them
     cdef bint _is_polling
     cdef int64_t _spin_ns
+    cdef readonly int64_t looks
+    cdef int _misses             # looks in a row that found nothing
+    cdef int _looks_skipped      # since the last one
+    cdef int64_t _served_at      # when a socket was last ready
+    cdef bint _has_parting       # a closing link was served: the server looks whether that was all
+    cdef list _closing           # links that `wait` found, for `poll` to return
 
     def __cinit__(self, Router router not None, int64_t spin_ns=0):
         self._spin_ns = spin_ns
@@ -138,6 +157,7 @@ cdef class Poller:
         self._links = {}
         self._stalled = set()
         self._gone = []
+        self._closing = []
 
     def __dealloc__(self):
         cdef Link link
@@ -250,9 +270,7 @@ cdef class Poller:
             else:
                 watch_as_needed(l, False)
         if l.flags & LINK_CLOSING:
-            if events & (EPOLLERR | EPOLLHUP):
-                doom(l, REASON_CLIENT_CLOSED)
-                watch(l, 0)
+            self._has_parting = True
             return
         if events & (EPOLLIN | EPOLLERR | EPOLLHUP) and not l.flags & (LINK_STALLED | LINK_HELD):
             link = <Link> l.owner  # keeps it alive while its own bytes may close it
@@ -275,33 +293,104 @@ cdef class Poller:
             else:
                 self._stalled.add(link)
 
+    def host(self, int fd):
+        """From now on `wait` also ends when this descriptor, the loop's own selector, is ready."""
+        cdef epoll_event event
+        event.events = EPOLLIN
+        event.data.ptr = NULL
+        if epoll_ctl(self._epfd, EPOLL_CTL_ADD, fd, &event) < 0:
+            raise OSError(errno, strerror(errno).decode())
+
+    def wait(self, timeout):
+        """Sleeps until something is ready or `timeout` seconds (None: no end) are over, and serves it.
+
+        Returns whether the descriptor given to `host` is ready. What is left to Python, `poll` does
+        (`is_due`). Sessions may have asked the loop for something, so it looks before it waits again.
+        """
+        cdef epoll_event events[EVENTS]
+        cdef int ms = milliseconds(timeout)
+        cdef int n = epoll_wait(self._epfd, events, EVENTS, 0)
+        cdef bint is_host_ready
+        if n == 0 and ms != 0:
+            n = self._look(events, self._served_at)
+            if n == 0:
+                with nogil:
+                    n = epoll_wait(self._epfd, events, EVENTS, ms)
+        if n <= 0:
+            return False
+        self.router.c.now = monotonic()
+        self._is_polling = True
+        try:
+            is_host_ready = self._serve_all(events, n)
+        finally:
+            self._is_polling = False
+            self._gone.clear()
+        self._closing += self.router.end_tick()
+        if n > is_host_ready:
+            self._served_at = monotonic()
+        return is_host_ready
+
+    @property
+    def is_due(self):
+        """Whether links are to be closed, waited for or released: what `poll` is for."""
+        return self._has_parting or len(self._closing) > 0 or len(self._stalled) > 0
+
     def poll(self):
         """One tick: reads what is ready, delivers, flushes; returns the links to close."""
+        cdef list closing
+        self._has_parting = False
         self._is_polling = True
         try:
             self._rounds()
         finally:
             self._is_polling = False
             self._gone.clear()
-        return self.router.end_tick()
+        closing = self._closing + self.router.end_tick()
+        self._closing = []
+        return closing
+
+    cdef bint _serve_all(self, epoll_event *events, int n) except -1:
+        """True when the descriptor of `host` is among them."""
+        cdef bint is_host_ready = False
+        cdef int i
+        for i in range(n):
+            if events[i].data.ptr == NULL:
+                is_host_ready = True
+            else:
+                self._serve(<link_t *> events[i].data.ptr, events[i].events)
+        flush_dirty(&self.router.c)
+        if self._stalled:
+            self._release_stalled()
+        return is_host_ready
+
+    cdef int _look(self, epoll_event *events, int64_t since) noexcept:
+        """Polls until `spin_ns` after `since`: cheaper than sleeping where the next event is that close.
+
+        Where it rarely is, looks become rare: from the fifth miss in a row each doubles the ticks until the next.
+        """
+        cdef int n = 0
+        if self._looks_skipped < (1 << self._misses >> FREE_MISSES) - 1:
+            self._looks_skipped += 1
+            return 0
+        if monotonic() - since >= self._spin_ns:
+            return 0
+        self.looks += 1
+        while n == 0 and monotonic() - since < self._spin_ns:
+            n = epoll_wait(self._epfd, events, EVENTS, 0)
+        self._looks_skipped = 0
+        self._misses = 0 if n else min(self._misses + 1, MOST_MISSES)
+        return n
 
     cdef _rounds(self):
         cdef epoll_event events[EVENTS]
-        cdef int n, i, rounds
+        cdef int n, rounds
         cdef int64_t began = monotonic()
         self.router.c.now = began
         for rounds in range(ROUNDS):
             n = epoll_wait(self._epfd, events, EVENTS, 0)
-            while n == 0 and monotonic() - self.router.c.now < self._spin_ns:
-                n = epoll_wait(self._epfd, events, EVENTS, 0)
-            if n <= 0:
-                break
-            for i in range(n):
-                self._serve(<link_t *> events[i].data.ptr, events[i].events)
-            flush_dirty(&self.router.c)
-            if self._stalled:
-                self._release_stalled()
-            if self.router.c.doomed != NULL:
+            if n == 0:
+                n = self._look(events, self.router.c.now)
+            if n <= 0 or self._serve_all(events, n) or self.router.c.doomed != NULL:
                 break
             self.router.c.now = monotonic()
             if self.router.c.now - began > ROUND_NS:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 BACKLOG: Final = 4096
 ACCEPTS_PER_TICK: Final = 64
 ACCEPT_PAUSE: Final = 0.1  # seconds without accepting when the system is out of descriptors
-BUSY_POLL_US: Final = 20  # falling asleep and waking costs more than looking this long; measured in ADR 0003
+BUSY_POLL_US: Final = 50  # falling asleep and waking costs more than looking this long; measured in ADR 0003
 MOST_BUSY_POLL_US: Final = 1000
 TLS_RECORD: Final = 0x16  # first byte of a ClientHello
 

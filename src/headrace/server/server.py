@@ -26,6 +26,7 @@ from headrace.protocol.info import COMPATIBLE_VERSION
 from headrace.server import logs
 from headrace.server.auth import Authenticator
 from headrace.server.listener import Listener, busy_poll, default_transport
+from headrace.server.loop import PollerLoop
 from headrace.server.session import ClientSession
 from headrace.server.snapshot import ServerMonitor, closed_snapshot
 
@@ -120,7 +121,8 @@ class Server:
             from headrace.server.epoll import Poller
 
             self.poller = Poller(self.router, busy_poll())
-            self.loop.add_reader(self.poller.fileno(), self._poll)
+            if not (isinstance(self.loop, PollerLoop) and self.loop.sleep_in(self.poller, self._poll)):
+                self.loop.add_reader(self.poller.fileno(), self._poll)
         try:
             self._listener = Listener(self, context)
             self.info = self._make_info()
@@ -188,7 +190,8 @@ class Server:
             await self._monitor.close()
             self._monitor = None
         if self.poller is not None:
-            self.loop.remove_reader(self.poller.fileno())
+            if not (isinstance(self.loop, PollerLoop) and self.loop.leave(self.poller)):
+                self.loop.remove_reader(self.poller.fileno())
             self.poller = None
         await asyncio.sleep(0)  # asyncio transports finish closing in the loop's next round
         self.stopped.set()
@@ -376,15 +379,15 @@ class Server:
 
     def _poll(self) -> None:
         """The poller's tick."""
-        assert self.poller is not None
+        if self.poller is None:  # stopped between the loop's call_soon and this call
+            return
         self._end(self.poller.poll())
         if self.poller.has_stalled and self._stall_timer is None:
             self._stall_timer = self.loop.call_later(STALLED_CHECK, self._poll_stalled)
 
     def _poll_stalled(self) -> None:
         self._stall_timer = None
-        if self.poller is not None:
-            self._poll()
+        self._poll()
 
     def after_tick(self) -> None:
         """Frames were queued outside the poller: flush them when the loop's present round is over."""

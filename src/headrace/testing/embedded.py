@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 from headrace.conf.options import Options
+from headrace.server.loop import run_in_poller
 from headrace.server.server import Server as _Server
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ class Server:
                 await self._leaving.wait()
 
         try:
-            asyncio.run(serve())
+            run_in_poller(serve())
         except BaseException as error:  # noqa: BLE001 - raised in the thread that waits for this one
             self._failure = error
         finally:

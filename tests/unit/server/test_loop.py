@@ -1,0 +1,103 @@
+"""The loop that sleeps in the poller is still an asyncio loop, and gives the poller back."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+import threading
+from contextlib import closing
+
+import pytest
+
+from headrace import Options, Server
+from headrace.client.blocking import connect
+from headrace.engine.link import Router
+from headrace.server.loop import PollerLoop, run_in_poller
+from headrace.testing import Server as Embedded
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="epoll")
+
+LOCAL = Options(host="127.0.0.1", port=-1)
+
+
+def round_trip(url: str) -> None:
+    with connect(url) as nc:
+        nc.subscribe("loop.test")
+        nc.publish("loop.test", b"x")
+        assert nc.receive(5).payloads == [b"x"]
+
+
+def test_timers_threads_and_descriptors_of_the_loop_work_beside_the_poller() -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, PollerLoop)
+        async with Server(LOCAL, transport="epoll") as server:
+            ours, theirs = socket.socketpair()
+            with closing(ours), closing(theirs):
+                ours.setblocking(False)
+                theirs.send(b"a")
+                assert await loop.sock_recv(ours, 1) == b"a"
+            await asyncio.sleep(0.001)
+            woken = asyncio.Event()
+            threading.Thread(target=loop.call_soon_threadsafe, args=(woken.set,)).start()
+            await asyncio.wait_for(woken.wait(), 5)
+            await asyncio.to_thread(round_trip, server.url)
+
+    run_in_poller(main())
+
+
+def test_several_servers_share_a_loop_and_the_next_one_takes_the_place() -> None:
+    async def main() -> None:
+        first = Server(LOCAL, transport="epoll")
+        await first.start()
+        async with Server(LOCAL, transport="epoll") as second:
+            await asyncio.to_thread(round_trip, first.url)
+            await asyncio.to_thread(round_trip, second.url)
+            await first.stop()
+            async with Server(LOCAL, transport="epoll") as third:
+                await asyncio.to_thread(round_trip, second.url)
+                await asyncio.to_thread(round_trip, third.url)
+
+    run_in_poller(main())
+
+
+def test_a_loop_of_the_program_watches_the_poller() -> None:
+    async def main() -> None:
+        async with Server(LOCAL, transport="epoll") as server:
+            await asyncio.to_thread(round_trip, server.url)
+
+    asyncio.run(main())
+
+
+def test_closed_clients_leave_the_server_that_sleeps() -> None:
+    with Embedded() as server:
+        for _ in range(3):
+            round_trip(server.url)
+        with connect(server.url) as nc:
+            nc.flush()  # the server has served something after the closings
+            assert server.call(lambda: len(server.server.sessions)) == 1
+
+
+def test_looks_that_find_nothing_become_rare() -> None:
+    from headrace.server.epoll import Poller
+
+    poller = Poller(Router(), 100_000)
+    for _ in range(1000):
+        assert poller.poll() == []
+
+    assert 10 < poller.looks < 40
+
+
+def test_wait_returns_for_the_descriptor_it_hosts_and_for_time() -> None:
+    from headrace.server.epoll import Poller
+
+    poller = Poller(Router())
+    ours, theirs = socket.socketpair()
+    with closing(ours), closing(theirs):
+        poller.host(ours.fileno())
+        assert poller.wait(0) is False
+        assert poller.wait(0.0001) is False
+        theirs.send(b"a")
+        assert poller.wait(None) is True
+        assert poller.poll() == []  # which is for sockets, and does not go round for the host's
