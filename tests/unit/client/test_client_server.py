@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import datetime
-import ipaddress
 import ssl
 import threading
 from typing import TYPE_CHECKING
 
 import pytest
 
+from harness.certificates import Authority
 from headrace.client.address import Credentials
 from headrace.client.blocking import connect
 from headrace.client.errors import (
@@ -184,13 +183,15 @@ def test_max_payload_is_the_servers(go_server: Start, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("first", [False, True])
 def test_tls_verified_and_refused(go_server: Start, tmp_path: Path, first: bool) -> None:
-    certificate, key = make_certificate(tmp_path)
+    authority = Authority(tmp_path, "trusted")
+    pair = authority.issue("server")
     config = tmp_path / "tls.conf"
     config.write_text(
-        f'tls {{ cert_file: "{certificate}", key_file: "{key}", handshake_first: {str(first).lower()} }}'
+        f'tls {{ cert_file: "{pair.certificate}", key_file: "{pair.key}", '
+        f"handshake_first: {str(first).lower()} }}"
     )
     url = go_server("-c", str(config)).url.replace("nats://", "tls://")
-    trusted = ssl.create_default_context(cafile=str(certificate))
+    trusted = ssl.create_default_context(cafile=str(authority.file))
     with connect(url, ConnectOptions(tls=trusted, tls_first=first)) as nc:
         nc.subscribe("a")
         for _ in range(20_000):
@@ -208,35 +209,3 @@ def test_tls_verified_and_refused(go_server: Start, tmp_path: Path, first: bool)
 def test_tls_asked_of_a_plain_server_raises(go_server: Start) -> None:
     with pytest.raises(ConnectError, match="does not offer TLS"):
         connect(go_server().url.replace("nats://", "tls://"))
-
-
-def make_certificate(folder: Path) -> tuple[Path, Path]:
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "test")])
-    now = datetime.datetime.now(datetime.UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(
-            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False
-        )
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    certificate_file, key_file = folder / "cert.pem", folder / "key.pem"
-    certificate_file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    key_file.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
-    )
-    return certificate_file, key_file

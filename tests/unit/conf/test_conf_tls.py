@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import datetime
 from typing import TYPE_CHECKING
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives import serialization
 
+from harness.certificates import Authority
 from headrace.conf.binding import load_options
 from headrace.conf.options import Options, TLSOptions
 from headrace.conf.tls import TLSFlags
@@ -19,35 +17,22 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def new_key() -> ec.EllipticCurvePrivateKey:
-    return ec.generate_private_key(ec.SECP256R1())
-
-
-def pem(key: ec.EllipticCurvePrivateKey, phrase: bytes | None = None) -> bytes:
-    encryption = serialization.BestAvailableEncryption(phrase) if phrase else serialization.NoEncryption()
-    return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption)
-
-
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("tls")
-    key = new_key()
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
-    now = datetime.datetime.now(datetime.UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now)
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .sign(key, hashes.SHA256())
+    authority = Authority(tmp_path_factory.mktemp("authority"), "authority")
+    pair, other = authority.issue("pair"), authority.issue("other")
+    key = serialization.load_pem_private_key(pair.key.read_bytes(), None)
+    (directory / "cert").write_bytes(pair.certificate.read_bytes())
+    (directory / "key").write_bytes(pair.key.read_bytes())
+    (directory / "other_key").write_bytes(other.key.read_bytes())
+    (directory / "secret_key").write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.BestAvailableEncryption(b"phrase"),
+        )
     )
-    (directory / "cert").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    (directory / "key").write_bytes(pem(key))
-    (directory / "other_key").write_bytes(pem(new_key()))
-    (directory / "secret_key").write_bytes(pem(key, b"phrase"))
     (directory / "junk").write_bytes(b"junk")
     return directory
 
