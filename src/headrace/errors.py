@@ -60,3 +60,39 @@ class ProtocolError(HeadraceError):
 
 class UnsupportedError(HeadraceError):
     """Something the Go server offers that this version does not have yet; never ignored silently."""
+
+
+class LogError(HeadraceError):
+    """Something a message log could not do; nothing of the call has happened."""
+
+
+class MessageTooLarge(LogError):
+    """A message is over the log's `max_message_size`."""
+
+
+class LogFull(LogError):
+    """A limit is reached and the log discards new messages; `index` is the refused one's in its batch."""
+
+    def __init__(self, message: str, index: int = 0) -> None:
+        super().__init__(message)
+        self.index = index
+
+
+class StorageError(LogError):
+    """The storage failed: disk full, I/O error, permission denied."""
+
+
+class LogClosed(LogError):
+    """The log was closed."""
+
+
+class MessageDamaged(LogError):
+    """A record is there but cannot be read."""
+
+    def __init__(self, sequence: int, reason: str) -> None:
+        super().__init__(f"message {sequence} is damaged: {reason}")
+        self.sequence = sequence
+
+
+class StoreLocked(LogError):
+    """Another process holds the store."""

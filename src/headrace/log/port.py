@@ -1,0 +1,177 @@
+"""The contract of a message log: what it stores, what it answers, what it promises.
+
+Two logs keep it, `FileLog` and `MemoryLog`, and one test class holds both to it
+(tests/unit/log/test_log_contract.py). Nothing here knows STAN, JetStream or Spark. A log belongs to one
+thread; only `sync` may be called on another. Times are ns since 1970 UTC and never go backwards within a log.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+
+class Discard(Enum):
+    """What gives way when a limit is reached."""
+
+    OLD = "old"
+    NEW = "new"
+
+
+class SyncPolicy(Enum):
+    """When what was appended is forced to disk. Only GROUP promises that what is acknowledged is there."""
+
+    GROUP = "group"
+    INTERVAL = "interval"
+    NEVER = "never"
+
+
+class NewMessage(NamedTuple):
+    """What is appended. `time_ns` 0: the log's clock. `ttl_ns` 0: lives as long as the limits let it."""
+
+    subject: bytes
+    payload: bytes
+    reply: bytes = b""
+    headers: bytes = b""
+    time_ns: int = 0
+    ttl_ns: int = 0
+
+
+class StoredMessage(NamedTuple):
+    """A message as it is read back; `headers` is the block of the wire, from NATS/1.0 to the empty line."""
+
+    sequence: int
+    time_ns: int
+    subject: bytes
+    reply: bytes
+    headers: bytes
+    payload: bytes
+
+
+class Page(NamedTuple):
+    """Messages of one read, ascending, and where the next read goes on.
+
+    `damaged`: sequences in the span that was read which are on disk but unreadable.
+    """
+
+    messages: list[StoredMessage]
+    next_sequence: int
+    damaged: list[int]
+
+
+class SubjectState(NamedTuple):
+    messages: int
+    first_sequence: int
+    last_sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """0 is no limit. `max_bytes` counts as `size_of` says. Count and bytes never take the newest message."""
+
+    max_messages: int = 0
+    max_bytes: int = 0
+    max_age_ns: int = 0
+    max_messages_per_subject: int = 0
+    max_message_size: int = 0
+    discard: Discard = Discard.OLD
+    discard_new_per_subject: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LogState:
+    """What a log holds. An empty log keeps its last sequence; its first is then one more."""
+
+    messages: int
+    bytes: int
+    first_sequence: int
+    first_time_ns: int
+    last_sequence: int
+    last_time_ns: int
+    deleted: int
+    """Sequences between first and last that are not there any more."""
+    subjects: int
+    damaged: tuple[int, ...]
+    """Sequences found unreadable since the log was opened, the first thousand of them."""
+
+
+class MessageLog(Protocol):
+    """The errors are kinds of `headrace.errors.LogError`: `MessageTooLarge`, `LogFull` (with the index of
+    the one that was refused), `StorageError` (disk full, I/O error, permission), `LogClosed`.
+    """
+
+    @property
+    def limits(self) -> Limits: ...
+
+    @limits.setter
+    def limits(self, limits: Limits) -> None:
+        """Takes effect at once: what is over the new limits is removed."""
+
+    def append(self, batch: Sequence[NewMessage], first_sequence: int = 0) -> int:
+        """All or nothing, in one write; returns the first sequence. Readable at once, durable after `sync`.
+
+        `first_sequence` above the next one leaves a gap (import, mirror); below it is a ValueError.
+        """
+
+    def read(self, sequence: int) -> StoredMessage | None:
+        """None when it is not there (any more). Raises: MessageDamaged."""
+
+    def read_from(
+        self,
+        sequence: int,
+        *,
+        filters: Sequence[bytes] = (),
+        max_messages: int = 256,
+        max_bytes: int = 1 << 20,
+        up_to: int | None = None,
+    ) -> Page:
+        """The next messages at or after `sequence` that match one of the filters (none: all).
+
+        At least one message when there is one, whatever its size. A page may be empty and yet not the end:
+        a filter looks at a bounded number of messages per call. `next_sequence` above the last is the end.
+        """
+
+    def sequence_at(self, time_ns: int) -> int:
+        """The first sequence whose time is `time_ns` or later; one above the last when there is none."""
+
+    def last(self, subject: bytes | None = None) -> StoredMessage | None:
+        """The newest message, or the newest that matches a subject (wildcards allowed)."""
+
+    def subjects(self, subject: bytes = b">") -> Iterator[tuple[bytes, SubjectState]]:
+        """Subjects that match and have messages."""
+
+    def delete(self, sequence: int, *, erase: bool = False) -> bool:
+        """Removes one message; erased: its bytes on disk are overwritten when this returns. False: absent."""
+
+    def purge(self, subject: bytes | None = None, *, up_to: int | None = None, keep: int = 0) -> int:
+        """Removes what matches, below sequence `up_to`, but for the last `keep` of it; returns how many.
+
+        A full purge keeps the last sequence.
+        """
+
+    def expire(self, now_ns: int) -> int:
+        """Removes what is over its age or TTL; returns how many."""
+
+    def next_expiry(self) -> int | None:
+        """When `expire` next has work, in ns; may be early, is never late."""
+
+    def state(self) -> LogState: ...
+
+    @property
+    def written(self) -> int:
+        """A position that grows with every change (append, delete, purge)."""
+
+    def sync(self) -> int:
+        """Forces everything up to the `written` it read first to disk and returns that. Any thread."""
+
+    def close(self) -> None:
+        """Syncs (but for `never`) and gives everything back. Safe to call twice."""
+
+
+def size_of(message: StoredMessage | NewMessage) -> int:
+    """Bytes a message counts for in limits and state: its parts and 32 for what the record adds."""
+    return 32 + len(message.subject) + len(message.reply) + len(message.headers) + len(message.payload)
