@@ -17,6 +17,9 @@ COMPILED = [
     "engine.link",
     "engine.delivery",
     "engine.client",
+    "engine.service",
+    "engine.holdings",
+    "engine.records",
 ]
 if sys.platform == "linux":
     COMPILED.append("server.epoll")

@@ -55,10 +55,6 @@ cdef enum:
     MOST_ARGUMENTS = 5       # one more than any op takes, so that too many is noticed
     MOST_SIZE_DIGITS = 9
 
-cdef struct arg_t:
-    const char *text
-    uint32_t len
-
 cdef struct line_t:
     # One control line: arguments after the op, and where the next line begins.
     const char *start
@@ -728,15 +724,3 @@ cdef class ClientLink(Link):
         for i in range(self.c.sids_cap):
             while self.c.sids[i] != NULL:  # another may move into the gap
                 remove_sub(self.c.sids[i])
-
-    def subscriptions(self):
-        """[(subject, queue or None, sid, delivered, limit)] in no particular order."""
-        cdef uint32_t i
-        cdef sub_t *s
-        cdef list rows = []
-        for i in range(self.c.sids_cap):
-            s = self.c.sids[i]
-            if s != NULL:
-                rows.append((s.subject[:s.subject_len], s.queue[:s.queue_len] if s.queue_len else None,
-                             s.text[:s.sid_len], s.delivered, s.limit if s.flags & SUB_LIMITED else 0))
-        return rows

@@ -16,11 +16,17 @@ from headrace.engine.interest cimport remove
 from headrace.engine.link cimport emit, make_room, mark_dirty, stall
 from headrace.engine.memory cimport buf_reserve
 from headrace.engine.structs cimport (
-    DELIVERY_CHECKS, HR_GUARD, LINK_CLOSING, LINK_CONGESTED, LINK_DIRTY, LINK_HEADERS, LINK_NO_ECHO, LINK_TRACED,
-    LINK_TRACKS_REPLIES, SUB_FILTERED, SUB_LIMITED, SUB_REMOVED, buf_t, hr_copy, link_t, msg_t, plan_t,
+    DELIVERY_CHECKS, HR_GUARD, LINK_CLOSING, LINK_CONGESTED, LINK_DIRTY, LINK_HEADERS, LINK_NO_ECHO, LINK_SERVICE,
+    LINK_TRACED, LINK_TRACKS_REPLIES, SUB_FILTERED, SUB_LIMITED, SUB_REMOVED, buf_t, hr_copy, link_t, msg_t, plan_t,
     router_t, sub_t,
 )
 from headrace.engine.verdicts cimport Verdicts, verdict
+
+cdef enum:
+    # What a second look at a delivery comes to.
+    REFUSED
+    FRAME
+    TAKEN
 
 
 cdef void remove_sub(sub_t *s) noexcept:
@@ -68,22 +74,36 @@ cdef int strip_headers(msg_t *m, router_t *r) except -1:
     return 0
 
 
-cdef int may_deliver(sub_t *s, msg_t *m, const char *head, size_t head_len) except -1:
-    """The second look at a delivery whose flags ask for one."""
+cdef int hand_to_service(sub_t *s, msg_t *m) except -1:
+    """`deliver` for a receiver in this process: no frame, no outbox, no max_pending."""
+    cdef link_t *l = s.link
+    l.accept(s, m)
+    l.out_msgs += 1
+    l.out_bytes += m.body_len
+    l.router.out_bytes += m.body_len
+    s.delivered += 1
+    return TAKEN
+
+
+cdef int look_twice(sub_t *s, msg_t *m, const char *head, size_t head_len) except -1:
+    """The second look at a delivery whose flags ask for one: REFUSED, a FRAME is due, or a service has TAKEN it."""
     cdef link_t *l = s.link
     if s.flags & SUB_REMOVED or l.flags & LINK_CLOSING:
-        return 0
+        return REFUSED
     if l.flags & LINK_NO_ECHO and m.source == l:
-        return 0
+        return REFUSED
     if s.flags & SUB_FILTERED and not allows(s, m):
-        return 0
+        return REFUSED
     if l.flags & LINK_CONGESTED:
         if l.router.drops_when_congested:
-            return 0
-        stall(m.source, l)
+            return REFUSED
+        if not m.source.flags & LINK_SERVICE:  # which is not read, so cannot wait: the receiver has max_pending
+            stall(m.source, l)
     if l.flags & (LINK_TRACKS_REPLIES | LINK_TRACED):
         report(s, m, head, head_len)
-    return 1
+    if l.flags & LINK_SERVICE:
+        return hand_to_service(s, m)
+    return FRAME
 
 
 cdef int report(sub_t *s, msg_t *m, const char *head, size_t head_len) except -1:
@@ -121,8 +141,11 @@ cdef int deliver(sub_t *s, const char *head, size_t head_len, msg_t *m) except -
     cdef size_t tail_len = m.tail_len, sid_len = s.sid_len + 1, n
     cdef uint32_t size = m.body_len
     cdef char *at
-    if (s.flags | l.flags) & DELIVERY_CHECKS and not may_deliver(s, m, head, head_len):
-        return 0
+    cdef int answer
+    if (s.flags | l.flags) & DELIVERY_CHECKS:
+        answer = look_twice(s, m, head, head_len)
+        if answer != FRAME:
+            return answer == TAKEN
     if m.header_len == 0:
         head += 1
         head_len -= 1

@@ -30,6 +30,7 @@ cdef class Link:
 
 cdef void doom(link_t *l, uint32_t reason) noexcept
 cdef void mark_dirty(link_t *l) noexcept
+cdef void mark_due(link_t *l) noexcept
 cdef char *make_room(link_t *l, size_t n) noexcept
 cdef int emit(link_t *l, const char *data, size_t n) noexcept
 cdef void after_write(link_t *l, size_t n, bint blocked) noexcept

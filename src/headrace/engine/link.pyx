@@ -26,7 +26,7 @@ from headrace.engine.interest cimport Interest, remove
 from headrace.engine.memory cimport buf_free, buf_grow, buf_reserve, give, live, take
 from headrace.engine.structs cimport (
     HR_GUARD, HR_PAD, LINK_BLOCKED, LINK_CLOSING, LINK_CONGESTED, LINK_DIRTY, LINK_DOOMED, LINK_HELD,
-    LINK_STALLED, LINK_TRACED, REASON_SLOW_PENDING, SUB_REMOVED, buf_t, link_t, router_t, sub_t,
+    LINK_STALLED, LINK_TRACED, REASON_SLOW_PENDING, SUB_LIMITED, SUB_REMOVED, buf_t, link_t, router_t, sub_t,
 )
 
 cdef enum:
@@ -48,6 +48,40 @@ cdef void mark_dirty(link_t *l) noexcept:
         l.router.dirty = l
 
 
+cdef void mark_due(link_t *l) noexcept:
+    """A service is served at the end of this tick; of the next when services are being served now."""
+    cdef router_t *r = l.router
+    if l.flags & (LINK_DIRTY | LINK_CLOSING):
+        return
+    l.flags |= LINK_DIRTY
+    if r.is_serving:
+        l.next_dirty = r.due_next
+        r.due_next = l
+    else:
+        l.next_dirty = r.due
+        r.due = l
+
+
+cdef void serve_due(router_t *r) noexcept:
+    """Gives each service its batch and routes what it published, once: two that answer each other take turns
+    with the sockets, a tick each."""
+    cdef link_t *l
+    if r.is_serving or r.parsing != NULL:
+        return
+    r.is_serving = True
+    r.is_urgent = False
+    while r.due != NULL:  # taken off one by one: a service may detach any of them
+        l = r.due
+        r.due = l.next_dirty
+        l.next_dirty = NULL
+        l.flags &= ~<uint32_t> LINK_DIRTY
+        if l.flush != NULL:
+            l.flush(l)
+    r.is_serving = False
+    r.due = r.due_next
+    r.due_next = NULL
+
+
 cdef void doom(link_t *l, uint32_t reason) noexcept:
     """Asks for a connection to be closed at the end of this tick; the first reason stays."""
     if l.flags & LINK_DOOMED:
@@ -60,8 +94,10 @@ cdef void doom(link_t *l, uint32_t reason) noexcept:
 
 
 cdef void flush_dirty(router_t *r) noexcept:
-    """Hands every non-empty outbox to its transport."""
+    """Serves the services, then hands every non-empty outbox to its transport."""
     cdef link_t *l
+    if r.due != NULL:
+        serve_due(r)
     while r.dirty != NULL:  # taken off one by one: a transport written in Python may detach any of them
         l = r.dirty
         r.dirty = l.next_dirty
@@ -271,8 +307,11 @@ cdef int parse(link_t *l, char *start, char *end) except -1:
         buf_free(&l.carry)
         l.carry_direct = False
         l.need = 0
-        return 0
-    return keep_rest(l, rest, end - rest)
+    else:
+        keep_rest(l, rest, end - rest)
+    if l.router.is_urgent:
+        serve_due(l.router)
+    return 0
 
 
 cdef int received(link_t *l, size_t n) except -1:
@@ -301,6 +340,16 @@ cdef int reparse(link_t *l) except -1:
     return parse(l, data - (l.carry.end - l.carry.start), data)
 
 
+cdef bint take_off(link_t **at, link_t *l) noexcept:
+    """Takes a link out of a list that is tied by next_dirty; False when it is not in there."""
+    while at[0] != NULL:
+        if at[0] == l:
+            at[0] = l.next_dirty
+            return True
+        at = &at[0].next_dirty
+    return False
+
+
 cdef void leave_lists(link_t *l) noexcept:
     """Nothing of the router points at this link any more, nor this link at another."""
     cdef router_t *r = l.router
@@ -311,10 +360,8 @@ cdef void leave_lists(link_t *l) noexcept:
         l.flags &= ~<uint32_t> LINK_BLOCKED
         r.blocked -= 1
     if l.flags & LINK_DIRTY:
-        at = &r.dirty
-        while at[0] != l:
-            at = &at[0].next_dirty
-        at[0] = l.next_dirty
+        if not take_off(&r.dirty, l) and not take_off(&r.due, l):
+            take_off(&r.due_next, l)
         l.flags &= ~<uint32_t> LINK_DIRTY
     at = &r.doomed
     while at[0] != NULL:
@@ -371,6 +418,11 @@ cdef class Router:
     @property
     def has_doomed(self):
         return self.c.doomed != NULL
+
+    @property
+    def has_due(self):
+        """Whether a service waits to be served: the next tick must come without a socket being ready."""
+        return self.c.due != NULL
 
     @property
     def stalled(self):
@@ -600,6 +652,18 @@ cdef class Link:
     @property
     def subscriptions_count(self):
         return self.c.sids_count
+
+    def subscriptions(self):
+        """[(subject, queue or None, sid, delivered, limit)] in no particular order."""
+        cdef uint32_t i
+        cdef sub_t *s
+        cdef list rows = []
+        for i in range(self.c.sids_cap):
+            s = self.c.sids[i]
+            if s != NULL:
+                rows.append((s.subject[:s.subject_len], s.queue[:s.queue_len] if s.queue_len else None,
+                             s.text[:s.sid_len], s.delivered, s.limit if s.flags & SUB_LIMITED else 0))
+        return rows
 
     @property
     def interest(self):

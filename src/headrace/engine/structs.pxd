@@ -114,6 +114,7 @@ cdef enum link_flag:
     LINK_TRACED = 1 << 14        # every op is reported to the session
     LINK_BLOCKED = 1 << 15       # the socket took less than offered
     LINK_CHECKS_SUBSCRIBE = 1 << 16  # the session is asked about each SUB
+    LINK_SERVICE = 1 << 17       # a service of this process: it takes messages by `accept`, not as frames
 
 cdef enum sub_flag:
     SUB_REMOVED = 1 << 24
@@ -122,7 +123,7 @@ cdef enum sub_flag:
 
 cdef enum:
     DELIVERY_CHECKS = (LINK_CLOSING | LINK_CONGESTED | LINK_TRACKS_REPLIES | LINK_NO_ECHO | LINK_TRACED
-                       | SUB_REMOVED | SUB_FILTERED)
+                       | LINK_SERVICE | SUB_REMOVED | SUB_FILTERED)
 
 cdef enum reason_t:
     # Mirrors reasons.CloseReason.
@@ -274,7 +275,8 @@ cdef struct msg_t:
 cdef struct router_t:
     link_t *dirty
     link_t *doomed
-    link_t *parsing              # whose bytes are being parsed: nothing in use may move or go meanwhile
+    link_t *parsing              # whose bytes are being parsed, or whose publications routed: nothing in use
+                                 # may move or go meanwhile
     sub_t *removed               # freed at end of tick
     char *read_buffer
     buf_t scratch                # a tail that had to be composed
@@ -292,9 +294,14 @@ cdef struct router_t:
     size_t max_pending
     size_t congestion_mark
     bint drops_when_congested    # no_fast_producer_stall
+    link_t *due                  # services that a batch, or something of theirs to publish, waits for
+    link_t *due_next             # the same, of what came while services were served: due in the next tick
+    bint is_serving              # services are being served
+    bint is_urgent               # a batch is past its mark: its service is served before anything more is read
 
 ctypedef void (*flush_t)(link_t *link) noexcept
 ctypedef char *(*parse_t)(link_t *link, char *data, char *end, size_t *need) except NULL
+ctypedef int (*accept_t)(sub_t *sub, msg_t *message) except -1
 
 cdef struct link_t:
     PyObject *owner              # the Link that embeds this
@@ -333,3 +340,4 @@ cdef struct link_t:
     uint64_t in_bytes
     uint64_t out_bytes
     uint64_t stalls
+    accept_t accept              # of a LINK_SERVICE: takes one message of this subscription

@@ -52,7 +52,20 @@ cdef extern from "<sys/socket.h>" nogil:
         MSG_DONTWAIT
         SHUT_WR
 
+cdef extern from *:
+    """
+    #if defined(__x86_64__)
+    #define HR_RELAX() __builtin_ia32_pause()
+    #elif defined(__aarch64__)
+    #define HR_RELAX() __asm__ __volatile__("isb")
+    #else
+    #define HR_RELAX() ((void) 0)
+    #endif
+    """
+    void relax "HR_RELAX"() noexcept
+
 cdef enum:
+    RELAXES = 16             # between two looks: the other thread of this core may be the peer we wait for
     EVENTS = 256
     ROUNDS = 64              # polls per tick at most, so that Python code of the loop gets its turn
     ROUND_NS = 1_000_000      # and no new round once this much time has passed
@@ -332,8 +345,9 @@ cdef class Poller:
 
     @property
     def is_due(self):
-        """Whether links are to be closed, waited for or released: what `poll` is for."""
-        return self._has_parting or len(self._closing) > 0 or len(self._stalled) > 0
+        """Whether links are to be closed, waited for or released, or a service served: what `poll` is for."""
+        return (self._has_parting or len(self._closing) > 0 or len(self._stalled) > 0
+                or self.router.c.due != NULL)
 
     def poll(self):
         """One tick: reads what is ready, delivers, flushes; returns the links to close."""
@@ -369,6 +383,7 @@ cdef class Poller:
         Where it rarely is, looks become rare: from the fifth miss in a row each doubles the ticks until the next.
         """
         cdef int n = 0
+        cdef int i
         if self._looks_skipped < (1 << self._misses >> FREE_MISSES) - 1:
             self._looks_skipped += 1
             return 0
@@ -376,6 +391,8 @@ cdef class Poller:
             return 0
         self.looks += 1
         while n == 0 and monotonic() - since < self._spin_ns:
+            for i in range(RELAXES):
+                relax()
             n = epoll_wait(self._epfd, events, EVENTS, 0)
         self._looks_skipped = 0
         self._misses = 0 if n else min(self._misses + 1, MOST_MISSES)

@@ -21,20 +21,23 @@ from headrace.core.account import GLOBAL_ACCOUNT, Account
 from headrace.core.mapping import Mappings
 from headrace.engine.link import Router
 from headrace.engine.reasons import CloseReason
+from headrace.errors import StartError
 from headrace.protocol import nkeys
 from headrace.protocol.info import COMPATIBLE_VERSION
 from headrace.server import logs
 from headrace.server.auth import Authenticator
 from headrace.server.listener import Listener, busy_poll, default_transport
 from headrace.server.loop import PollerLoop
+from headrace.server.services import ServiceHost
 from headrace.server.session import ClientSession
 from headrace.server.snapshot import ServerMonitor, closed_snapshot
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Coroutine, Iterable
+    from collections.abc import Coroutine, Iterable, Sequence
     from types import TracebackType
 
+    from headrace.core.service import Service
     from headrace.engine.client import ClientLink
     from headrace.server.epoll import Poller
     from headrace.server.monitor.source import ConnectionSnapshot
@@ -65,10 +68,16 @@ class Server:
         async with Server(Options(host="127.0.0.1", port=-1)) as server:
             print(server.url)
 
-    Everything runs on the event loop that called `start`.
+    Everything runs on the event loop that called `start`, the services inside too.
     """
 
-    def __init__(self, options: Options | None = None, *, transport: str | None = None) -> None:
+    def __init__(
+        self,
+        options: Options | None = None,
+        *,
+        transport: str | None = None,
+        services: Sequence[Service] = (),
+    ) -> None:
         self.options = options or Options()
         self.log = logging.getLogger(logs.LOGGER_NAME)
         self.authenticator = Authenticator(self.options)
@@ -78,6 +87,8 @@ class Server:
         )
         self.poller: Poller | None = None
         self.sessions: dict[int, ClientSession] = {}
+        self.services = tuple(services)
+        self.hosts: list[ServiceHost] = []
         self.closed: deque[ConnectionSnapshot] = deque(maxlen=CLOSED_CONNECTIONS_KEPT)
         self.server_id = nkeys.new_server_id()
         self.name = self.options.server_name or self.server_id
@@ -103,11 +114,13 @@ class Server:
     # -- life -------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Listen; when this returns clients can connect.
+        """Listen; when this returns clients can connect and the services answer.
 
-        Raises: StartError when a port or a certificate cannot be used.
+        Raises: StartError when a port or a certificate cannot be used, or a service cannot start.
         """
         options = self.options
+        if options.streaming is not None and not self.services:
+            raise StartError("streaming is configured, but no service was given that would do it")
         self.loop = asyncio.get_running_loop()
         self.start_ns = self.config_load_ns = time_ns()
         self._announce()
@@ -135,6 +148,11 @@ class Server:
         self.log.info("Listening for client connections on %s", _address(self._listener.host, self.port))
         if options.tls:
             self.log.info("TLS required for client connections")
+        try:
+            self._start_services()
+        except BaseException:
+            await self.stop()
+            raise
         self.log.info("Server is ready")
 
     def _announce(self) -> None:
@@ -161,18 +179,46 @@ class Server:
         if options.http_port is None:
             return
         from headrace.server.monitor import start_monitor  # aiohttp is only loaded where it is asked for
+        from headrace.server.monitor.streaming import source_among
 
         host = options.http_host or options.host
         self._monitor = await start_monitor(
-            ServerMonitor(self), host, options.http_port, options.http_base_path
+            ServerMonitor(self),
+            host,
+            options.http_port,
+            options.http_base_path,
+            streaming=source_among(self.services),
         )
         self.log.info("Starting http monitor on %s", _address(host, self._monitor.port))
 
+    def _start_services(self) -> None:
+        for service in self.services:
+            host = ServiceHost(
+                service, self.router, self.account, loop=self.loop, wake=self.after_tick, log=self.log
+            )
+            host.start()
+            self.hosts.append(host)
+
+    def _stop_services(self) -> None:
+        """Nothing more is read; services get what has been, and their last words still go out."""
+        if not self.hosts:
+            return
+        for session in self.sessions.values():
+            session.link.hold()
+        self._end(self.router.end_tick())
+        for host in reversed(self.hosts):
+            host.stop()
+        self._end(self.router.end_tick())
+        for host in self.hosts:
+            host.close()
+        self.hosts.clear()
+
     async def stop(self) -> None:
-        """Close everything: listener, clients (flushed), monitoring. Safe to call more than once."""
+        """Close everything: listener, services, clients (flushed), monitoring. Safe to call twice."""
         if self._listener is not None:
             self._listener.close()
             await self._listener.abandon()
+        self._stop_services()
         for session in list(self.sessions.values()):
             session.link.doom(CloseReason.SERVER_SHUTDOWN)
         self._close(self.router.end_tick())
@@ -409,6 +455,8 @@ class Server:
             self._close(closing)
         if self._draining:
             self._close_drained()
+        if self.router.has_due:  # services that wait for their next batch: sockets have had their turn
+            self.after_tick()
 
     def note_stalled(self, transport: AsyncioTransport) -> None:
         self._stalled.append(transport)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import platform
 from time import monotonic_ns, process_time, time_ns
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import headrace
 from headrace.protocol.info import COMPATIBLE_VERSION
@@ -25,8 +25,13 @@ from headrace.server.monitor.source import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from headrace.engine.link import Link
     from headrace.server.server import Server
     from headrace.server.session import ClientSession
+
+SERVICE_CID: Final = 0
+"""The connection number that /subsz shows for subscriptions of services: they are listed and counted, as the
+reference server does with its own, but are no connection."""
 
 
 def closed_snapshot(session: ClientSession) -> ConnectionSnapshot:
@@ -35,8 +40,11 @@ def closed_snapshot(session: ClientSession) -> ConnectionSnapshot:
 
 
 def _subscriptions(session: ClientSession) -> Iterable[SubscriptionSnapshot]:
-    account = session.identity.account if session.identity else ""
-    for subject, queue, sid, delivered, limit in session.link.subscriptions():
+    return _subscriptions_of(session.link, session.identity.account if session.identity else "", session.cid)
+
+
+def _subscriptions_of(link: Link, account: str, cid: int) -> Iterable[SubscriptionSnapshot]:
+    for subject, queue, sid, delivered, limit in link.subscriptions():
         yield SubscriptionSnapshot(
             account=account,
             subject=_text(subject),
@@ -44,7 +52,7 @@ def _subscriptions(session: ClientSession) -> Iterable[SubscriptionSnapshot]:
             sid=_text(sid),
             msgs=delivered,
             max_msgs=limit,
-            cid=session.cid,
+            cid=cid,
         )
 
 
@@ -163,6 +171,8 @@ class ServerMonitor:
     def _all_subscriptions(self) -> Iterable[SubscriptionSnapshot]:
         for session in self._server.sessions.values():
             yield from _subscriptions(session)
+        for host in self._server.hosts:
+            yield from _subscriptions_of(host.link, host.account, SERVICE_CID)
 
     def health(self) -> HealthSnapshot:
         return HealthSnapshot("server is in lame duck mode" if self._server.is_lame_duck else None)

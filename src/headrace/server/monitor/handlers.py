@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from aiohttp import web
 
-from headrace.server.monitor import links
+from headrace.errors import LogError
+from headrace.server.monitor import links, streaming
 from headrace.server.monitor.connz import connz
 from headrace.server.monitor.gathered import gathered
 from headrace.server.monitor.healthz import healthz
@@ -27,6 +28,7 @@ from headrace.server.monitor.varz import varz
 
 if TYPE_CHECKING:
     from headrace.server.monitor.source import MonitorSource
+    from headrace.server.monitor.streaming import StreamingSource
 
 _log = logging.getLogger("headrace.monitor")
 
@@ -42,21 +44,26 @@ _ABSENT: Final = (
 )
 """Endpoints of the Go server about things that this server does not have."""
 
+_SCRIPT_HEADERS: Final = {"Content-Type": "application/javascript", "X-Content-Type-Options": "nosniff"}
+
 _Endpoint: TypeAlias = Callable[["MonitorSource", Mapping[str, str]], dict[str, object]]
 _Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-def application(source: MonitorSource, base_path: str) -> web.Application:
-    """The application; `base_path` goes before every path, "" for none."""
+def application(
+    source: MonitorSource, base_path: str, streaming_source: StreamingSource | None = None
+) -> web.Application:
+    """The application; `base_path` ("" for none) goes before every path, /streaming needs a source."""
     base = base_path.strip("/")
-    return _Monitor(source, f"/{base}" if base else "").application()
+    return _Monitor(source, f"/{base}" if base else "", streaming_source).application()
 
 
 class _Monitor:
     """The handlers, which share the source and the request counts."""
 
-    def __init__(self, source: MonitorSource, base: str) -> None:
+    def __init__(self, source: MonitorSource, base: str, streaming_source: StreamingSource | None) -> None:
         self._source = source
+        self._streaming = streaming_source
         self._base = base
         self._requests: Counter[str] = Counter()
 
@@ -75,6 +82,7 @@ class _Monitor:
             "/healthz": self._healthz,
             "/metrics": self._metrics,
             **dict.fromkeys(_ABSENT, self._absent),
+            **(self._streaming_handlers(self._streaming) if self._streaming else {}),
         }
         for path, handler in handlers.items():
             # Any method, as the Go server has it.
@@ -102,6 +110,28 @@ class _Monitor:
 
         return handle
 
+    def _streaming_handlers(self, source: StreamingSource) -> dict[str, _Handler]:
+        def listing(endpoint: Callable[..., dict[str, object]]) -> _Handler:
+            async def handle(request: web.Request) -> web.Response:
+                name = streaming.callback(request.query)
+                document = endpoint(source, request.query)
+                if _is_long(document):
+                    return _script_or_json(await asyncio.to_thread(encode, document), name)
+                return _script_or_json(encode(document), name)
+
+            return handle
+
+        async def page(request: web.Request) -> web.Response:
+            return web.Response(text=streaming.index(self._base), content_type="text/html", charset="utf-8")
+
+        async def ft_active(request: web.Request) -> web.Response:
+            is_active = streaming.is_ft_active(source)
+            return web.Response(status=HTTPStatus.OK if is_active else HTTPStatus.NO_CONTENT)
+
+        handlers: dict[str, _Handler] = {"": page, streaming.FT_ACTIVE: ft_active}
+        handlers.update((path, listing(endpoint)) for path, endpoint in streaming.DOCUMENTS.items())
+        return {streaming.PATH + path: handler for path, handler in handlers.items()}
+
     async def _healthz(self, request: web.Request) -> web.Response:
         self._requests["/healthz"] += 1
         status, document = healthz(self._source, request.query)
@@ -126,6 +156,11 @@ async def _answer_errors(request: web.Request, handler: _Handler) -> web.StreamR
         return await handler(request)
     except QueryError as error:
         return web.Response(status=HTTPStatus.BAD_REQUEST, text=str(error), headers=_TEXT_HEADERS)
+    except streaming.NotFoundError as error:
+        return web.Response(status=HTTPStatus.NOT_FOUND, text=f"{error}\n", headers=_TEXT_HEADERS)
+    except LogError as error:  # a store that failed or is closed already: the rest of monitoring goes on
+        text = f"Error getting information about channels state: {error}\n"
+        return web.Response(status=HTTPStatus.INTERNAL_SERVER_ERROR, text=text, headers=_TEXT_HEADERS)
     except web.HTTPNotFound:
         text = "404 page not found\n"
         return web.Response(status=HTTPStatus.NOT_FOUND, text=text, headers=_TEXT_HEADERS)
@@ -138,6 +173,13 @@ async def _hide_server_header(request: web.Request, response: web.StreamResponse
 
 def _is_long(document: dict[str, object]) -> bool:
     return any(isinstance(value, list) and len(value) > _LONG_LISTING for value in document.values())
+
+
+def _script_or_json(body: bytes, callback: str) -> web.Response:
+    """JSON, or with a callback JSONP."""
+    if callback:
+        return web.Response(body=b"%b(%b)" % (callback.encode(), body), headers=_SCRIPT_HEADERS)
+    return _json_response(body)
 
 
 def _json_response(body: bytes, status: int = HTTPStatus.OK) -> web.Response:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from aiohttp import web
 
     from headrace.server.monitor.source import MonitorSource
+    from headrace.server.monitor.streaming import StreamingSource
 
 _CLOSE_TIMEOUT: Final = 1.0
 """Seconds that running requests get when the monitor is closed."""
@@ -36,7 +37,14 @@ class MonitorHandle:
         await self._runner.cleanup()
 
 
-async def start_monitor(source: MonitorSource, host: str, port: int, base_path: str = "") -> MonitorHandle:
+async def start_monitor(
+    source: MonitorSource,
+    host: str,
+    port: int,
+    base_path: str = "",
+    *,
+    streaming: StreamingSource | None = None,
+) -> MonitorHandle:
     """Listen for monitoring requests; port 0 or -1 lets the system choose one.
 
     Returns when connections are accepted.
@@ -49,7 +57,7 @@ async def start_monitor(source: MonitorSource, host: str, port: int, base_path: 
         from headrace.server.monitor.handlers import application
 
         runner = web.AppRunner(
-            application(source, base_path),
+            application(source, base_path, streaming),
             access_log=None,
             handle_signals=False,
             shutdown_timeout=_CLOSE_TIMEOUT,

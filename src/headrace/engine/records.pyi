@@ -1,0 +1,106 @@
+from collections.abc import Callable, Sequence
+from typing import TypeAlias, TypeVar
+
+from headrace.engine.holdings import SequenceSet, SubjectTable
+
+HEADER_BYTES: int
+LARGEST_BODY: int
+HAS_SSE42: bool
+
+_M = TypeVar("_M")
+_NewParts: TypeAlias = tuple[bytes, bytes, bytes, bytes, int, int]
+_Filters: TypeAlias = list[bytes] | bytes | None
+
+def crc32c(data: bytes, start: int = 0, portable: bool = False) -> int: ...
+def encode(
+    batch: Sequence[_NewParts],
+    first: int,
+    last_time: int,
+    now: int,
+    salt: int,
+    table: SubjectTable,
+    lead: bytes = b"",
+    sealer: Callable[[bytes, bytes], bytes] | None = None,
+    overhead: int = 0,
+) -> bytes: ...
+def encode_removal(
+    ranges: Sequence[tuple[int, int]], floor: int, last: int, time: int, salt: int
+) -> bytes: ...
+def erased(record: bytes, salt: int) -> bytes: ...
+
+class Scan:
+    damaged: list[tuple[int, int]]
+    def __init__(
+        self,
+        salt: int,
+        expected: int,
+        ceiling: int,
+        origin: int = 0,
+        opener: Callable[[bytes, bytes], bytes | None] | None = None,
+        overhead: int = 0,
+    ) -> None: ...
+    @property
+    def expected(self) -> int: ...
+    @property
+    def settled(self) -> int: ...
+    @property
+    def at(self) -> int: ...
+    @property
+    def need(self) -> int: ...
+    @property
+    def base(self) -> int: ...
+    @property
+    def bad_from(self) -> int | None: ...
+    @property
+    def messages(self) -> int: ...
+    @property
+    def message_bytes(self) -> int: ...
+    @property
+    def expiring(self) -> int: ...
+    @property
+    def floor(self) -> int: ...
+    @property
+    def last_time(self) -> int: ...
+    @property
+    def last_message(self) -> int: ...
+    @property
+    def expiry(self) -> int: ...
+    def finish(self) -> None: ...
+    def messages_in(
+        self,
+        data: bytes,
+        final: bool,
+        make: type[_M],
+        first: int,
+        last: int,
+        filters: _Filters,
+        removed: SequenceSet,
+        floor: int,
+        out: list[_M],
+        most: int,
+        room: int,
+    ) -> int: ...
+    def outline(
+        self,
+        data: bytes,
+        final: bool,
+        make: type[_M],
+        first: int,
+        last: int,
+        filters: _Filters,
+        removed: SequenceSet,
+        floor: int,
+        out: list[_M],
+        most: int,
+    ) -> bool: ...
+    def removals(self, data: bytes, final: bool, removed: SequenceSet, widest: int) -> int: ...
+    def census(
+        self,
+        data: bytes,
+        final: bool,
+        table: SubjectTable,
+        removed: SequenceSet,
+        floor: int,
+        marked: int,
+        spacing: int,
+    ) -> list[list[int]]: ...

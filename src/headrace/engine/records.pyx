@@ -1,0 +1,668 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""Records of the log on disk: checksums, packing a batch, reading a buffer back. No file is opened here.
+
+A record, version 1; numbers are little-endian, nothing is aligned or padded:
+
+     0  u32  CRC32C of bytes 4 to 47, begun with the segment's salt
+     4  u32  CRC32C of the body, begun with the salt
+     8  u8   version, 1
+     9  u8   kind: 1 message, 2 ranges, 3 floor, 4 erased
+    10  u16  length of the subject
+    12  u32  length of the body
+    16  u64  sequence          message: its own; floor: the lowest that is left; ranges: the first of them
+    24  i64  time, ns since 1970
+    32  u64  previous          message: its subject's message before it, 0 for none; others: the log's last
+    40  u32  length of the headers
+    44  u16  length of the reply subject
+    46  u16  flags: 1 the body begins with a TTL (i64 ns), 2 the body is sealed
+    48       body: [TTL] subject reply headers payload; of ranges: pairs of u64, first and last, both removed
+
+The header has a checksum of its own, so that damage to a body costs one message and its sequence is known,
+and so that the next record is found again after damage to a header. The salt is random per segment: bytes
+that a publisher chose never pass for a record, nor do those of another segment. An erased record is a
+message whose body was overwritten with zeros. A sealed body is what the sealer made of the plain one, and
+`overhead` longer; the lengths are those of the plain one.
+
+Every length is checked before it is used. What is damaged is reported by sequence and stepped over; damage
+with no valid record behind it is left to the caller (`bad_from`): it may be a write that was cut off.
+"""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_Check, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.object cimport PyObject, PyTypeObject
+from cpython.ref cimport Py_INCREF
+from cpython.tuple cimport PyTuple_Check, PyTuple_GET_ITEM, PyTuple_GET_SIZE, PyTuple_SET_ITEM
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcmp, memcpy, memset
+
+from headrace.engine.checksum cimport hr_crc, hr_crc_by_table, hr_crc_prepare
+from headrace.engine.holdings cimport SequenceSet, SubjectTable, hr_subject_matches, subject_t
+from headrace.errors import MessageTooLarge
+
+cdef extern from *:
+    """
+    #include <stdint.h>
+    #include <string.h>
+
+    typedef struct {
+        uint32_t header_crc, body_crc;
+        uint8_t version, kind;
+        uint16_t subject;
+        uint32_t body;
+        uint64_t sequence;
+        int64_t time;
+        uint64_t previous;
+        uint32_t headers;
+        uint16_t reply, flags;
+    } hr_record_t;
+
+    typedef char hr_record_is_48[sizeof(hr_record_t) == 48 ? 1 : -1];
+
+    /* Between the order on disk and the machine's; nothing to do on most. */
+    static inline void hr_record_order(hr_record_t *r) {
+    #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+        r->header_crc = __builtin_bswap32(r->header_crc); r->body_crc = __builtin_bswap32(r->body_crc);
+        r->subject = __builtin_bswap16(r->subject); r->body = __builtin_bswap32(r->body);
+        r->sequence = __builtin_bswap64(r->sequence);
+        r->time = (int64_t)__builtin_bswap64((uint64_t)r->time);
+        r->previous = __builtin_bswap64(r->previous); r->headers = __builtin_bswap32(r->headers);
+        r->reply = __builtin_bswap16(r->reply); r->flags = __builtin_bswap16(r->flags);
+    #else
+        (void)r;
+    #endif
+    }
+    static inline void hr_put32(char *p, uint32_t v) {
+        for (int i = 0; i < 4; i++) p[i] = (char)(v >> (8 * i));
+    }
+    static inline void hr_put64(char *p, uint64_t v) {
+        for (int i = 0; i < 8; i++) p[i] = (char)(v >> (8 * i));
+    }
+    static inline uint64_t hr_get64(const char *p) {
+        uint64_t v = 0;
+        for (int i = 0; i < 8; i++) v |= (uint64_t)(uint8_t)p[i] << (8 * i);
+        return v;
+    }
+
+    /* A new tuple of a subclass of tuple that adds nothing to it; its items are set by the caller. */
+    #define hr_new_tuple(type, n) ((type)->tp_alloc((type), (n)))
+    """
+    ctypedef struct hr_record_t:
+        uint32_t header_crc
+        uint32_t body_crc
+        uint8_t version
+        uint8_t kind
+        uint16_t subject
+        uint32_t body
+        uint64_t sequence
+        int64_t time
+        uint64_t previous
+        uint32_t headers
+        uint16_t reply
+        uint16_t flags
+    void hr_record_order(hr_record_t *r) noexcept nogil
+    void hr_put32(char *p, uint32_t v) noexcept nogil
+    void hr_put64(char *p, uint64_t v) noexcept nogil
+    uint64_t hr_get64(const char *p) noexcept nogil
+    object hr_new_tuple(PyTypeObject *type, Py_ssize_t n)
+
+cdef enum:
+    VERSION = 1
+    MESSAGE = 1
+    RANGES = 2
+    FLOOR = 3
+    ERASED = 4
+    HEAD = 48
+    HAS_TTL = 1
+    SEALED = 2
+    SIZE_BESIDES = 32     # what a record counts for besides its parts: headrace.log.port.size_of
+    RANGES_AT_ONCE = 4096  # pairs in one record of ranges
+
+cdef uint64_t LAST_SEQUENCE = 0x7FFFFFFFFFFFFFFF
+cdef int64_t LONGEST = 0x7FFFFFFFFFFFFFFF
+
+HEADER_BYTES = HEAD
+LARGEST_BODY = (1 << 31) - 1
+"""Bytes of a body at most: what one write takes with room to spare."""
+HAS_SSE42 = bool(hr_crc_prepare())
+
+
+def crc32c(data: bytes, uint32_t start=0, bint portable=False) -> int:
+    """CRC32C (Castagnoli) of `data`, going on from `start`; `portable` asks for the table's answer."""
+    if portable:
+        return hr_crc_by_table(start, PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data))
+    return hr_crc(start, PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data))
+
+
+# ---- packing ------------------------------------------------------------------------------------
+
+cdef void close_header(char *at, hr_record_t *r, uint32_t salt) noexcept:
+    """Writes a header, its body's checksum in it and its own in front."""
+    hr_record_order(r)
+    memcpy(at, r, HEAD)
+    hr_record_order(r)
+    hr_put32(at, hr_crc(salt, at + 4, HEAD - 4))
+
+
+cdef size_t part(object value, const char **text) except? 0:
+    """A part of a message: its bytes and, plus one, their number."""
+    if not PyBytes_Check(value):
+        raise TypeError(f"a message is made of bytes, not of {type(value).__name__}")
+    text[0] = PyBytes_AS_STRING(value)
+    return <size_t> PyBytes_GET_SIZE(value) + 1
+
+
+cdef inline bint has_ttl(object message) except -1:
+    return <object> PyTuple_GET_ITEM(message, 5) != 0
+
+
+cdef size_t body_size(object message) except? 0:
+    """Bytes of the plain body. Raises MessageTooLarge where a length does not fit its field."""
+    cdef const char *text
+    cdef size_t subject = part(<object> PyTuple_GET_ITEM(message, 0), &text) - 1
+    cdef size_t payload = part(<object> PyTuple_GET_ITEM(message, 1), &text) - 1
+    cdef size_t reply = part(<object> PyTuple_GET_ITEM(message, 2), &text) - 1
+    cdef size_t headers = part(<object> PyTuple_GET_ITEM(message, 3), &text) - 1
+    cdef size_t body = subject + payload + reply + headers + (8 if has_ttl(message) else 0)
+    if subject > 0xFFFF or reply > 0xFFFF:
+        raise MessageTooLarge("a subject or reply is longer than 65,535 bytes")
+    if body + 64 > <size_t> LARGEST_BODY:
+        raise MessageTooLarge(f"a message of {body} bytes does not fit a record")
+    return body
+
+
+cdef int pack_body(char *at, object message, hr_record_t *r) except -1:
+    """Fills in a plain body and the lengths of its parts."""
+    cdef const char *text
+    cdef size_t n
+    if has_ttl(message):
+        r.flags |= HAS_TTL
+        hr_put64(at, <uint64_t> <int64_t> <object> PyTuple_GET_ITEM(message, 5))
+        at += 8
+    n = part(<object> PyTuple_GET_ITEM(message, 0), &text) - 1
+    r.subject = <uint16_t> n
+    memcpy(at, text, n)
+    at += n
+    n = part(<object> PyTuple_GET_ITEM(message, 2), &text) - 1
+    r.reply = <uint16_t> n
+    memcpy(at, text, n)
+    at += n
+    n = part(<object> PyTuple_GET_ITEM(message, 3), &text) - 1
+    r.headers = <uint32_t> n
+    memcpy(at, text, n)
+    at += n
+    n = part(<object> PyTuple_GET_ITEM(message, 1), &text) - 1
+    memcpy(at, text, n)
+    return 0
+
+
+cdef uint64_t previous_of(SubjectTable table, dict earlier, bytes subject, uint64_t sequence,
+                          bint more) except? 0:
+    """The subject's message before this one: in this batch, or else in the log."""
+    cdef subject_t *entry
+    if more:
+        found = earlier.get(subject)
+        earlier[subject] = sequence
+        if found is not None:
+            return found
+    entry = table.find(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject))
+    return entry.last if entry != NULL else 0
+
+
+def encode(batch, uint64_t first, int64_t last_time, int64_t now, uint32_t salt, SubjectTable table,
+           bytes lead=b"", sealer=None, uint32_t overhead=0) -> bytes:
+    """A batch as it is written, `lead` (other records) before it; sequences go up from `first`.
+
+    A message is a tuple (subject, payload, reply, headers, time_ns, ttl_ns); a time of 0 is `now`, and none
+    is below the one before. `sealer(plain, header)` gives a body of `overhead` more bytes.
+    Raises: MessageTooLarge, TypeError for parts that are not bytes.
+    """
+    cdef size_t total = PyBytes_GET_SIZE(lead), n
+    cdef char *at
+    cdef hr_record_t r
+    cdef bint more = len(batch) > 1
+    cdef dict earlier = {}
+    cdef object message
+    cdef int64_t time
+    for message in batch:
+        if not PyTuple_Check(message) or PyTuple_GET_SIZE(message) != 6:
+            raise TypeError("a message is a tuple of six parts")
+        total += HEAD + body_size(message) + overhead
+    out = PyBytes_FromStringAndSize(NULL, total)
+    at = PyBytes_AS_STRING(out)
+    memcpy(at, PyBytes_AS_STRING(lead), PyBytes_GET_SIZE(lead))
+    at += PyBytes_GET_SIZE(lead)
+    for message in batch:
+        n = body_size(message)
+        time = <object> PyTuple_GET_ITEM(message, 4) or now
+        last_time = max(time, last_time)
+        memset(&r, 0, sizeof(r))
+        r.version = VERSION
+        r.kind = MESSAGE
+        r.sequence = first
+        r.time = last_time
+        r.previous = previous_of(table, earlier, <object> PyTuple_GET_ITEM(message, 0), first, more)
+        r.body = <uint32_t> n + overhead
+        if overhead == 0:
+            pack_body(at + HEAD, message, &r)
+        else:
+            plain = PyBytes_FromStringAndSize(NULL, n)
+            pack_body(PyBytes_AS_STRING(plain), message, &r)
+            r.flags |= SEALED
+            close_header(at, &r, salt)
+            sealed = sealer(plain, PyBytes_FromStringAndSize(at + 8, HEAD - 8))
+            if <size_t> len(sealed) != n + overhead:
+                raise ValueError("a sealed body has not the length that was announced")
+            memcpy(at + HEAD, PyBytes_AS_STRING(sealed), n + overhead)
+        r.body_crc = hr_crc(salt, at + HEAD, r.body)
+        close_header(at, &r, salt)
+        at += HEAD + r.body
+        first += 1
+    return out
+
+
+def encode_removal(ranges, uint64_t floor, uint64_t last, int64_t time, uint32_t salt) -> bytes:
+    """Records that say what was removed: everything below `floor` (0: nothing said) and each of `ranges`."""
+    cdef hr_record_t r
+    cdef size_t count, i, start
+    parts = []
+    if floor:
+        memset(&r, 0, sizeof(r))
+        r.version, r.kind, r.sequence, r.time, r.previous = VERSION, FLOOR, floor, time, last
+        r.body_crc = hr_crc(salt, NULL, 0)
+        out = PyBytes_FromStringAndSize(NULL, HEAD)
+        close_header(PyBytes_AS_STRING(out), &r, salt)
+        parts.append(out)
+    for start in range(0, len(ranges), RANGES_AT_ONCE):
+        some = ranges[start:start + RANGES_AT_ONCE]
+        count = len(some)
+        out = PyBytes_FromStringAndSize(NULL, HEAD + 16 * count)
+        for i in range(count):
+            hr_put64(PyBytes_AS_STRING(out) + HEAD + 16 * i, some[i][0])
+            hr_put64(PyBytes_AS_STRING(out) + HEAD + 16 * i + 8, some[i][1])
+        memset(&r, 0, sizeof(r))
+        r.version, r.kind, r.sequence, r.time, r.previous = VERSION, RANGES, some[0][0], time, last
+        r.body = <uint32_t> (16 * count)
+        r.body_crc = hr_crc(salt, PyBytes_AS_STRING(out) + HEAD, r.body)
+        close_header(PyBytes_AS_STRING(out), &r, salt)
+        parts.append(out)
+    return b"".join(parts)
+
+
+def erased(bytes record, uint32_t salt) -> bytes:
+    """What is written over a message's record: its length, sequence, time and link, zeros for a body."""
+    cdef hr_record_t r
+    cdef size_t n = PyBytes_GET_SIZE(record)
+    if look(PyBytes_AS_STRING(record), n, 0, salt, &r) != 1 or HEAD + <size_t> r.body != n:
+        raise ValueError("not one whole record")
+    out = PyBytes_FromStringAndSize(NULL, n)
+    memset(PyBytes_AS_STRING(out), 0, n)
+    r.kind, r.subject, r.reply, r.headers, r.flags = ERASED, 0, 0, 0, 0
+    r.body_crc = hr_crc(salt, PyBytes_AS_STRING(out) + HEAD, r.body)
+    close_header(PyBytes_AS_STRING(out), &r, salt)
+    return out
+
+
+# ---- reading ------------------------------------------------------------------------------------
+
+cdef int look(const char *data, size_t n, size_t at, uint32_t salt, hr_record_t *r) noexcept:
+    """Reads a header: 1 it is valid, 0 too few bytes, -1 it is none."""
+    cdef uint64_t parts
+    if n - at < HEAD:
+        return 0
+    if data[at + 8] != VERSION or <uint8_t> (data[at + 9] - 1) > 3:
+        return -1
+    memcpy(r, data + at, HEAD)
+    hr_record_order(r)
+    if r.header_crc != hr_crc(salt, data + at + 4, HEAD - 4):
+        return -1
+    parts = <uint64_t> r.subject + r.reply + r.headers + (8 if r.flags & HAS_TTL else 0)
+    if parts > r.body or r.body > <uint32_t> LARGEST_BODY or r.sequence > LAST_SEQUENCE or r.time < 0:
+        return -1
+    if r.kind == RANGES and r.body % 16:
+        return -1
+    return 1
+
+
+cdef class Scan:
+    """Reads a segment's records in order, one buffer after the other.
+
+    Each call takes the bytes from where the last one stopped and sets `at` to how many of them it used;
+    the next buffer begins there. `need` is how long it must be when one record is longer than this one.
+    `final`: the segment ends with this buffer.
+    """
+
+    cdef uint32_t _salt
+    cdef bint _lost            # a header was unreadable since the last valid record: sequences may be missing
+    cdef uint64_t _lost_bytes
+    cdef list _pending         # damage that counts once a valid record follows
+    cdef object _opener
+    cdef uint32_t _overhead
+    cdef object _plain         # what the opener gave for the record at hand: keeps its bytes alive
+    cdef const char *_body     # the record's plain body
+    cdef size_t _body_n
+    cdef readonly uint64_t expected
+    """The sequence that comes next if none is missing."""
+    cdef readonly uint64_t settled
+    """What `expected` was at the last valid record."""
+    cdef uint64_t _ceiling
+    cdef readonly size_t at
+    cdef readonly size_t need
+    cdef readonly object bad_from
+    """Offset of the first damage that no valid record follows; None: there is none."""
+    cdef readonly uint64_t base
+    """Where the buffer at hand begins, from the segment's first record; `origin` at the start."""
+    cdef public list damaged
+    """(first, last) of sequences found unreadable, in order."""
+    cdef readonly uint64_t messages
+    cdef readonly uint64_t message_bytes
+    cdef readonly uint64_t expiring
+    """Of `census`: live messages with a TTL."""
+    cdef readonly uint64_t floor
+    cdef readonly int64_t last_time
+    cdef readonly uint64_t last_message
+    cdef readonly int64_t expiry
+    """Of `census`: when the first message with a TTL expires among those before the first mark it gave."""
+
+    def __cinit__(self, uint32_t salt, uint64_t expected, uint64_t ceiling, uint64_t origin=0, opener=None,
+                  uint32_t overhead=0):
+        self._salt = salt
+        self.base = origin
+        self.expected = self.settled = expected
+        self._ceiling = min(ceiling, LAST_SEQUENCE)
+        self._opener = opener
+        self._overhead = overhead
+        self._pending = []
+        self.damaged = []
+        self.expiry = LONGEST
+
+    cdef int _begin(self) except -1:
+        self.base += self.at
+        self.at = 0
+        self.need = 0
+        return 0
+
+    cdef int _bad(self) except -1:
+        if self.bad_from is None:
+            self.bad_from = self.base + self.at
+        return 0
+
+    cdef int _missing(self, uint64_t last) except -1:
+        """Bytes were lost before a record that says the log had come to `last`."""
+        cdef uint64_t most = self._lost_bytes // HEAD
+        if last >= self.expected and most:
+            self._pending.append((self.expected, min(last, self.expected + most - 1)))
+        self._lost = False
+        self._lost_bytes = 0
+        return 0
+
+    cdef int _settle(self) except -1:
+        """A valid record: the damage before it is damage, not an end."""
+        if self._pending:
+            self.damaged += self._pending
+            self._pending = []
+        self.bad_from = None
+        self.settled = self.expected
+        return 0
+
+    def finish(self) -> None:
+        """Nothing follows and nothing is to be cut: whatever is unreadable up to the ceiling is damage."""
+        if self._lost:
+            self._missing(self._ceiling - 1)
+        self._settle()
+
+    cdef int _resync(self, const char *data, size_t n) except -1:
+        """Steps on to where a header could begin."""
+        cdef size_t start = self.at
+        cdef hr_record_t r
+        self._bad()
+        self._lost = True
+        self.at += 1
+        while self.at < n:
+            if look(data, n, self.at, self._salt, &r) >= 0:
+                break
+            self.at += 1
+        self._lost_bytes += self.at - start
+        return 0
+
+    cdef int _open(self, const char *body, hr_record_t *r) except -1:
+        """Checks a body and finds its plain form: 1, or 0 when damaged. Without an opener it stays sealed."""
+        cdef hr_record_t header
+        if hr_crc(self._salt, body, r.body) != r.body_crc:
+            return 0
+        self._body = body
+        self._body_n = r.body
+        if r.flags & SEALED and r.kind == MESSAGE:
+            if self._opener is None:
+                return 1
+            header = r[0]
+            close_header(<char *> &header, &header, self._salt)
+            self._plain = self._opener(PyBytes_FromStringAndSize(body, r.body),
+                                       PyBytes_FromStringAndSize(<char *> &header + 8, HEAD - 8))
+            if self._plain is None or <size_t> len(self._plain) + self._overhead != r.body:
+                return 0
+            self._body = PyBytes_AS_STRING(self._plain)
+            self._body_n = PyBytes_GET_SIZE(self._plain)
+            return (<uint64_t> r.subject + r.reply + r.headers + (8 if r.flags & HAS_TTL else 0)
+                    <= self._body_n)
+        return 1
+
+    cdef int _step(self, const char *data, size_t n, bint final, hr_record_t *r) except -1:
+        """The next valid record: 1, and `at` is behind it; 0 when there is none in this buffer."""
+        cdef int found
+        cdef size_t total
+        while self.at < n:
+            found = look(data, n, self.at, self._salt, r)
+            if found < 0:
+                self._resync(data, n)
+                continue
+            total = HEAD + <size_t> r.body if found else HEAD
+            if n - self.at < total:
+                if not final:
+                    self.need = total
+                    return 0
+                self._bad()
+                self._lost = True
+                self._lost_bytes += n - self.at
+                self.at = n
+                return 0
+            if self._accept(data + self.at + HEAD, r):
+                self.at += total
+                return 1
+            self.at += total
+        return 0
+
+    cdef int _accept(self, const char *body, hr_record_t *r) except -1:
+        """Judges a record whose bytes are all here: 1 valid, 0 to be stepped over."""
+        cdef bint whole = self._open(body, r)
+        if r.kind == MESSAGE or r.kind == ERASED:
+            if r.sequence < self.expected or r.sequence >= self._ceiling:
+                self._bad()  # twice, or out of place: not one of this log's messages
+                return 0
+            if self._lost:
+                self._missing(r.sequence - 1)
+            self.expected = r.sequence + 1
+            if not whole:
+                self._bad()
+                self._pending.append((r.sequence, r.sequence))
+                return 0
+        elif not whole:
+            self._bad()
+            return 0
+        else:
+            if self._lost:
+                self._missing(r.previous)
+            self.expected = max(self.expected, min(r.previous, LAST_SEQUENCE) + 1)
+        self._settle()
+        return 1
+
+    cdef void _stop(self, hr_record_t *r) noexcept:
+        """Leaves the record at hand for the next read; what was before it is dealt with."""
+        self.at -= HEAD + <size_t> r.body
+        self.expected = r.sequence
+
+    def messages_in(self, bytes data, bint final, make, uint64_t first, uint64_t last, object filters,
+                    SequenceSet removed, uint64_t floor, list out, Py_ssize_t most, int64_t room) -> int:
+        """Adds live messages from `first` to `last` that match to `out`: no more than `most` in it, and no
+        more than `room` bytes but for the first. Gives the room left, -1 when it or `most` stopped it.
+        """
+        cdef const char *p = PyBytes_AS_STRING(data)
+        cdef size_t n = PyBytes_GET_SIZE(data), size
+        cdef hr_record_t r
+        self._begin()
+        while True:
+            if not self._step(p, n, final, &r):
+                return room
+            if r.kind != MESSAGE or r.sequence < first:
+                continue
+            if r.sequence > last:
+                self._stop(&r)
+                return -1
+            if r.sequence < floor or removed.has(r.sequence) or not self._wanted(filters, &r):
+                continue
+            size = SIZE_BESIDES + self._body_n - (8 if r.flags & HAS_TTL else 0)
+            if len(out) >= most or (out and <int64_t> size > room):
+                self._stop(&r)
+                return -1
+            room -= <int64_t> size
+            out.append(self._message(make, &r))
+            room = max(room, 0)
+
+    cdef bint _wanted(self, object filters, hr_record_t *r) except -1:
+        """`filters`: a list of patterns, or one subject byte for byte, or None for everything."""
+        cdef const char *subject = self._body + (8 if r.flags & HAS_TTL else 0)
+        if filters is None:
+            return True
+        if PyBytes_Check(filters):
+            return PyBytes_GET_SIZE(filters) == r.subject and \
+                memcmp(PyBytes_AS_STRING(filters), subject, r.subject) == 0
+        for pattern in <list> filters:
+            if hr_subject_matches(PyBytes_AS_STRING(pattern), PyBytes_GET_SIZE(pattern), subject, r.subject):
+                return True
+        return False
+
+    cdef object _message(self, make, hr_record_t *r):
+        """A tuple of type `make`: (sequence, time, subject, reply, headers, payload)."""
+        cdef const char *at = self._body + (8 if r.flags & HAS_TTL else 0)
+        cdef size_t rest = self._body_n - (8 if r.flags & HAS_TTL else 0)
+        found = hr_new_tuple(<PyTypeObject *> make, 6)
+        put(found, 0, r.sequence)
+        put(found, 1, r.time)
+        put(found, 2, PyBytes_FromStringAndSize(at, r.subject))
+        put(found, 3, PyBytes_FromStringAndSize(at + r.subject, r.reply))
+        put(found, 4, PyBytes_FromStringAndSize(at + r.subject + r.reply, r.headers))
+        at += r.subject + r.reply + r.headers
+        put(found, 5, PyBytes_FromStringAndSize(at, rest - r.subject - r.reply - r.headers))
+        return found
+
+    def outline(self, bytes data, bint final, make, uint64_t first, uint64_t last, object filters,
+                SequenceSet removed, uint64_t floor, list out, Py_ssize_t most) -> bool:
+        """Adds outlines of live messages to `out`: tuples of type `make` (sequence, size, subject, time,
+        expiry or 0, previous, offset from the first record, length). True when `most` or `last` stopped it.
+        """
+        cdef const char *p = PyBytes_AS_STRING(data)
+        cdef size_t n = PyBytes_GET_SIZE(data), ttl
+        cdef hr_record_t r
+        self._begin()
+        while True:
+            if not self._step(p, n, final, &r):
+                return False
+            if r.kind != MESSAGE or r.sequence < first:
+                continue
+            if r.sequence > last or len(out) >= most:
+                self._stop(&r)
+                return True
+            if r.sequence < floor or removed.has(r.sequence) or not self._wanted(filters, &r):
+                continue
+            ttl = 8 if r.flags & HAS_TTL else 0
+            found = hr_new_tuple(<PyTypeObject *> make, 8)
+            put(found, 0, r.sequence)
+            put(found, 1, SIZE_BESIDES + self._body_n - ttl)
+            put(found, 2, PyBytes_FromStringAndSize(self._body + ttl, r.subject))
+            put(found, 3, r.time)
+            put(found, 4, expires(self._body, &r) if ttl else 0)
+            put(found, 5, r.previous)
+            put(found, 6, self.base + self.at - HEAD - r.body)
+            put(found, 7, HEAD + r.body)
+            out.append(found)
+
+    def removals(self, bytes data, bint final, SequenceSet removed, uint64_t widest) -> int:
+        """Adds what records of ranges say to `removed` and raises `floor`; gives how many such records there
+        were. A range of more than `widest` sequences is not believed: no log holds as many.
+        """
+        cdef const char *p = PyBytes_AS_STRING(data)
+        cdef size_t n = PyBytes_GET_SIZE(data), i
+        cdef uint64_t first, last
+        cdef hr_record_t r
+        cdef int found = 0
+        self._begin()
+        while self._step(p, n, final, &r):
+            self.last_time = max(self.last_time, r.time)
+            if r.kind == FLOOR:
+                self.floor = max(self.floor, r.sequence)
+                found += 1
+            elif r.kind == RANGES:
+                found += 1
+                for i in range(0, self._body_n, 16):
+                    first = hr_get64(self._body + i)
+                    last = hr_get64(self._body + i + 8)
+                    if first <= last and last - first < widest:
+                        removed.put(first, last)
+            else:
+                self.last_message = r.sequence
+        return found
+
+    def census(self, bytes data, bint final, SubjectTable table, SequenceSet removed, uint64_t floor,
+               uint64_t marked, uint64_t spacing) -> list:
+        """Counts the live messages, in `table` too, and gives marks for the sparse index.
+
+        A mark is [offset, sequence, time, first expiry before the next mark]; there is one for the first
+        message at least `spacing` bytes behind the last (`marked`: its offset).
+        """
+        cdef const char *p = PyBytes_AS_STRING(data)
+        cdef size_t n = PyBytes_GET_SIZE(data), ttl
+        cdef uint64_t offset
+        cdef int64_t expiry
+        cdef hr_record_t r
+        cdef list mark = None
+        marks = []
+        self._begin()
+        while self._step(p, n, final, &r):
+            self.last_time = max(self.last_time, r.time)
+            if r.kind != MESSAGE:
+                if r.kind == ERASED:
+                    self.last_message = r.sequence
+                continue
+            self.last_message = r.sequence
+            offset = self.base + self.at - HEAD - r.body
+            if offset >= marked + spacing:
+                marked = offset
+                mark = [offset, r.sequence, r.time, LONGEST]
+                marks.append(mark)
+            if r.sequence < floor or removed.has(r.sequence):
+                continue
+            ttl = 8 if r.flags & HAS_TTL else 0
+            if ttl:
+                self.expiring += 1
+                expiry = expires(self._body, &r)
+                if mark is None:
+                    self.expiry = min(self.expiry, expiry)
+                elif expiry < <int64_t> mark[3]:
+                    mark[3] = expiry
+            self.messages += 1
+            self.message_bytes += SIZE_BESIDES + self._body_n - ttl
+            table.count_in(self._body + ttl, r.subject, r.sequence)
+        return marks
+
+
+cdef int put(object found, Py_ssize_t place, object value) except -1:
+    """Sets an item of a new tuple, which takes a reference of its own."""
+    Py_INCREF(value)
+    PyTuple_SET_ITEM(found, place, value)
+    return 0
+
+
+cdef int64_t expires(const char *body, hr_record_t *r) noexcept:
+    """When a message with a TTL expires; never beyond the end of time."""
+    cdef uint64_t ttl = hr_get64(body)
+    if ttl > <uint64_t> (LONGEST - r.time):
+        return LONGEST
+    return r.time + <int64_t> ttl

@@ -1,0 +1,354 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""A service of this process as a link: what it subscribes to arrives in batches, what it publishes is queued.
+
+Its subscriptions hang in the same interest as everybody's. A message for it is appended to one growable buffer;
+at the end of the tick (`serve_due` in `link`) the whole batch goes to Python in one call, and what the service
+published meanwhile is routed. Nothing of it becomes a frame, knows a socket, or is refused for being slow.
+
+Back-pressure: a service works on the thread that reads the sockets, so while it works nobody is read, and a
+publisher that were stalled would wait for nothing. The bound is therefore kept by serving at once: past
+BATCH_MARK the batch is handed over before the next read, so it holds at most that and one read more. In the
+same way publications past PUBLISH_MARK are routed at once, into outboxes that have their own bounds.
+
+The session of a service link answers these calls:
+
+    deliver(batch)             a list of the tuples the link was made with, in order of arrival
+    failed(error)              `deliver` raised, or a publication could not be routed; both are logged there
+    wake()                     something was published outside of a tick: one must come
+    unpublishable(subject)     the subject or the reply has white space: it would break its receivers' wire
+"""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_INCREF
+from libc.stdint cimport uint32_t, uint64_t
+from libc.stdio cimport snprintf
+from libc.string cimport memcmp, memcpy, memset
+
+from headrace.engine.client cimport add_sid, arg_t, find_sid, is_valid_subject, new_sub
+from headrace.engine.delivery cimport remove_sub, route
+from headrace.engine.interest cimport insert, plan_for
+from headrace.engine.link cimport Link, mark_due
+from headrace.engine.memory cimport buf_append, buf_free, buf_reserve
+from headrace.engine.structs cimport (
+    HR_GUARD, LINK_CLOSING, LINK_DIRTY, LINK_SERVICE, buf_t, hr_hash, link_t, msg_t, plan_t, router_t, sub_t,
+)
+
+cdef extern from *:
+    """
+    /* An empty instance of a tuple's subclass, as tuple.__new__ makes it. */
+    static inline PyObject *hr_new_tuple(PyObject *type, Py_ssize_t n) {
+        return ((PyTypeObject *)type)->tp_alloc((PyTypeObject *)type, n);
+    }
+    """
+    object hr_new_tuple(PyObject *type, Py_ssize_t n)
+    void PyTuple_SET_ITEM(object tuple, Py_ssize_t at, object item)
+
+cdef enum:
+    BATCH_MARK = 1 << 20     # bytes of one batch past which it is handed over at once
+    PUBLISH_MARK = 65536     # bytes of publications past which they are routed at once
+    KEPT = 2 << 20           # an empty buffer larger than this gives its memory back
+    MOST_BYTES = 999999999   # of one message: what the digits of a frame can say
+    FIELDS = 5               # of a delivery
+
+cdef struct record_t:
+    # One message in either buffer, followed by subject and reply (a batch) or subject and tail (publications).
+    uint64_t sid
+    uint64_t tail_len
+    uint32_t subject_len
+    uint32_t reply_len
+    uint32_t header_len
+    uint32_t body_len
+
+
+cdef void reuse(buf_t *b) noexcept:
+    b.start = b.end = 0
+    if b.cap > KEPT:
+        buf_free(b)
+
+
+cdef bint is_word(bytes text) noexcept:
+    """Whether it can stand in a control line: no blank, no line end, no other control character."""
+    cdef const char *at = PyBytes_AS_STRING(text)
+    cdef Py_ssize_t i
+    for i in range(PyBytes_GET_SIZE(text)):
+        if <unsigned char> at[i] <= 32:
+            return False
+    return True
+
+
+cdef inline uint64_t number(const char *digits, uint32_t n) noexcept:
+    cdef uint64_t value = 0
+    cdef uint32_t i
+    for i in range(n):
+        value = 10 * value + (digits[i] - c'0')
+    return value
+
+
+# ---- to the service -----------------------------------------------------------------------------
+
+cdef int accept(sub_t *s, msg_t *m) except -1:
+    """Appends one message to the batch."""
+    cdef ServiceLink link = <ServiceLink> s.link.owner
+    cdef buf_t *b = &link._batch
+    cdef record_t record
+    record.sid = number(s.text, s.sid_len)
+    record.tail_len = 0
+    record.subject_len = m.subject_len
+    record.reply_len = m.reply_len
+    record.header_len = m.header_len
+    record.body_len = m.body_len
+    buf_reserve(b, sizeof(record_t) + m.subject_len + m.reply_len + m.body_len)
+    buf_append(b, <const char *> &record, sizeof(record_t))
+    buf_append(b, m.subject, m.subject_len)
+    buf_append(b, m.reply, m.reply_len)
+    buf_append(b, m.body, m.body_len)
+    link._count += 1
+    mark_due(s.link)
+    if b.end - b.start > BATCH_MARK:
+        s.link.router.is_urgent = True
+    return 0
+
+
+cdef object delivery(object kind, record_t *record, const char *at, bytes subject):
+    """The tuple of one message: sid, subject, reply, headers, payload."""
+    cdef object made = hr_new_tuple(<PyObject *> kind, FIELDS)
+    cdef object item
+    cdef uint32_t payload = record.body_len - record.header_len
+    item = record.sid
+    Py_INCREF(item)
+    PyTuple_SET_ITEM(made, 0, item)
+    Py_INCREF(subject)
+    PyTuple_SET_ITEM(made, 1, subject)
+    at += record.subject_len
+    item = PyBytes_FromStringAndSize(at, record.reply_len)
+    Py_INCREF(item)
+    PyTuple_SET_ITEM(made, 2, item)
+    at += record.reply_len
+    item = PyBytes_FromStringAndSize(at, record.header_len)
+    Py_INCREF(item)
+    PyTuple_SET_ITEM(made, 3, item)
+    item = PyBytes_FromStringAndSize(at + record.header_len, payload)
+    Py_INCREF(item)
+    PyTuple_SET_ITEM(made, 4, item)
+    return made
+
+
+cdef void serve(link_t *l) noexcept:
+    """The link's `flush`: the batch to the service, and what it has published to everyone."""
+    cdef ServiceLink link = <ServiceLink> l.owner
+    cdef object session = link.session  # the link may be detached when the service returns
+    link._is_served = True
+    try:
+        if link._count:
+            session.deliver(link._take_batch())
+    except Exception as error:
+        session.failed(error)
+    link._is_served = False
+    link._route_published(session)
+
+
+# ---- from the service ---------------------------------------------------------------------------
+
+cdef int route_one(link_t *l, record_t *record, const char *at) except -1:
+    """A publication as if a client had sent it: counted, mapped, delivered. No permission is asked for."""
+    cdef msg_t m
+    cdef plan_t *plan
+    m.source = l
+    m.subject = at
+    m.subject_len = record.subject_len
+    m.tail = m.reply = at + record.subject_len
+    m.reply_len = record.reply_len
+    m.tail_len = record.tail_len
+    m.plain_tail = NULL
+    m.header_len = record.header_len
+    m.body_len = record.body_len
+    m.body = m.tail + m.tail_len - m.body_len - 2
+    l.in_msgs += 1
+    l.in_bytes += m.body_len
+    l.router.in_msgs += 1
+    l.router.in_bytes += m.body_len
+    plan = plan_for(l.interest, m.subject, m.subject_len)
+    if l.interest.mapper != NULL:
+        m.subject = plan.head + 5
+        m.subject_len = plan.head_len - 6
+    route(plan, &m)
+    return 0
+
+
+cdef int queue_publication(buf_t *b, bytes subject, bytes payload, bytes reply, bytes headers) except -1:
+    """Composes the record of one publication, with the tail that its frames will end with."""
+    cdef record_t record
+    cdef size_t size = PyBytes_GET_SIZE(headers) + PyBytes_GET_SIZE(payload), begin, tail
+    if size > MOST_BYTES or PyBytes_GET_SIZE(subject) + PyBytes_GET_SIZE(reply) > MOST_BYTES:
+        raise ValueError(f"a message of {size} bytes is more than a frame can carry")
+    record.sid = 0
+    record.subject_len = <uint32_t> PyBytes_GET_SIZE(subject)
+    record.reply_len = <uint32_t> PyBytes_GET_SIZE(reply)
+    record.header_len = <uint32_t> PyBytes_GET_SIZE(headers)
+    record.body_len = <uint32_t> size
+    buf_reserve(b, sizeof(record_t) + record.subject_len + record.reply_len + size + 32)
+    begin = b.end
+    b.end += sizeof(record_t)
+    buf_append(b, PyBytes_AS_STRING(subject), record.subject_len)
+    tail = b.end
+    if record.reply_len:
+        buf_append(b, PyBytes_AS_STRING(reply), record.reply_len)
+        buf_append(b, b" ", 1)
+    if record.header_len:
+        b.end += snprintf(b.data + b.end, 16, b"%u ", record.header_len)
+    b.end += snprintf(b.data + b.end, 16, b"%u\r\n", record.body_len)
+    buf_append(b, PyBytes_AS_STRING(headers), record.header_len)
+    buf_append(b, PyBytes_AS_STRING(payload), PyBytes_GET_SIZE(payload))
+    buf_append(b, b"\r\n", 2)
+    record.tail_len = b.end - tail
+    memcpy(b.data + begin, &record, sizeof(record_t))
+    return 0
+
+
+cdef class ServiceLink(Link):
+    """A service's connection to the router, without a socket. Give it an interest before it subscribes.
+
+    `delivery` is the class of what is handed over: a tuple's subclass of the five fields sid, subject, reply,
+    headers (the block of the wire, b"" without) and payload, without attributes of its own.
+    """
+
+    cdef buf_t _batch
+    cdef buf_t _published
+    cdef size_t _count           # messages in the batch
+    cdef uint64_t _last_sid
+    cdef object _delivery
+    cdef bint _is_served         # its service is at work: what it publishes is routed afterwards
+
+    def __cinit__(self, _router, _session, type delivery not None):
+        if not issubclass(delivery, tuple) or delivery.__basicsize__ != tuple.__basicsize__:
+            raise TypeError("a delivery must be a subclass of tuple without attributes of its own")
+        memset(&self._batch, 0, sizeof(buf_t))
+        memset(&self._published, 0, sizeof(buf_t))
+        self._delivery = delivery
+        self.c.flags |= LINK_SERVICE
+        self.c.accept = accept
+        self.c.flush = serve
+
+    def __dealloc__(self):
+        buf_free(&self._batch)
+        buf_free(&self._published)
+
+    cdef _leave(self):
+        buf_free(&self._batch)
+        buf_free(&self._published)
+        self._count = 0
+        Link._leave(self)
+
+    def subscribe(self, bytes subject not None, bytes queue not None=b""):
+        """The sid of a new subscription. Raises: ValueError for a subject or queue group that is none."""
+        cdef arg_t words[3]
+        cdef bytes sid = b"%d" % (self._last_sid + 1)
+        cdef uint32_t hash
+        cdef sub_t *s
+        if self.c.interest == NULL or self.c.flags & LINK_CLOSING:
+            raise RuntimeError("a service link without an interest, or a detached one, cannot subscribe")
+        words[0].text = PyBytes_AS_STRING(subject)
+        words[0].len = <uint32_t> PyBytes_GET_SIZE(subject)
+        words[1].text = PyBytes_AS_STRING(queue)
+        words[1].len = <uint32_t> PyBytes_GET_SIZE(queue)
+        words[2].text = PyBytes_AS_STRING(sid)
+        words[2].len = <uint32_t> PyBytes_GET_SIZE(sid)
+        if not is_valid_subject(words[0].text, words[0].len, False) or not is_word(subject):
+            raise ValueError(f"not a subject: {subject!r}")
+        if not is_word(queue):
+            raise ValueError(f"not a queue group: {queue!r}")
+        hash = <uint32_t> hr_hash(words[2].text, words[2].len, self.c.interest.seed)
+        s = new_sub(&self.c, &words[0], &words[1] if words[1].len else NULL, &words[2], hash)
+        add_sid(&self.c, s)
+        insert(self.c.interest, s)
+        self._last_sid += 1
+        return self._last_sid
+
+    def unsubscribe(self, uint64_t sid):
+        """Ends a subscription; one that is not there is none. What came before may still be in the next batch."""
+        cdef bytes text = b"%d" % sid
+        cdef const char *at = PyBytes_AS_STRING(text)
+        cdef uint32_t n = <uint32_t> PyBytes_GET_SIZE(text)
+        cdef sub_t *s
+        if self.c.sids_count == 0:
+            return
+        s = find_sid(&self.c, at, n, <uint32_t> hr_hash(at, n, self.c.interest.seed))
+        if s != NULL:
+            remove_sub(s)
+
+    def publish(self, bytes subject not None, bytes payload not None, *, bytes reply not None=b"",
+                bytes headers not None=b""):
+        """Queues a message to everyone who is interested, this service included; callable at any time.
+
+        It is routed at the end of this tick, in order; more than PUBLISH_MARK of it already before. `headers` is
+        the block of the wire or b"". A detached link publishes nothing, nor is a subject (or reply) with white
+        space published: the session hears of that. Raises: ValueError for a message over 999,999,999 bytes.
+        """
+        if self.c.flags & LINK_CLOSING:
+            return
+        if not PyBytes_GET_SIZE(subject) or not is_word(subject) or not is_word(reply):
+            self.session.unpublishable(subject)
+            return
+        queue_publication(&self._published, subject, payload, reply, headers)
+        if not self._is_served and not self.c.flags & LINK_DIRTY:
+            mark_due(&self.c)
+            if not self.c.router.is_serving:
+                self.session.wake()
+        if self._published.end > PUBLISH_MARK and self.c.router.parsing == NULL:
+            self._route_published(self.session)
+
+    @property
+    def pending(self):
+        """Bytes of the batch that waits for the end of the tick."""
+        return self._batch.end - self._batch.start
+
+    cdef list _take_batch(self):
+        """The messages of the batch, which is empty then. A subject that repeats is one object."""
+        cdef list batch = []
+        cdef record_t record
+        cdef const char *at = self._batch.data + self._batch.start
+        cdef const char *end = self._batch.data + self._batch.end
+        cdef bytes subject = b""
+        while at < end:
+            memcpy(&record, at, sizeof(record_t))
+            at += sizeof(record_t)
+            if <size_t> PyBytes_GET_SIZE(subject) != record.subject_len \
+                    or memcmp(PyBytes_AS_STRING(subject), at, record.subject_len) != 0:
+                subject = PyBytes_FromStringAndSize(at, record.subject_len)
+            batch.append(delivery(self._delivery, &record, at, subject))
+            at += record.subject_len + record.reply_len + record.body_len
+        HR_GUARD(at == end)
+        reuse(&self._batch)
+        self._count = 0
+        return batch
+
+    cdef _route_published(self, object session):
+        """Routes what is queued. As while bytes are parsed, nothing that is in use may go meanwhile."""
+        cdef router_t *r = self.c.router
+        cdef buf_t taken = self._published
+        cdef record_t record
+        cdef const char *at = taken.data + taken.start
+        cdef const char *end = taken.data + taken.end
+        cdef list failures = []
+        if at == end or self.c.flags & LINK_CLOSING:
+            return
+        memset(&self._published, 0, sizeof(buf_t))  # a receiver's hook may publish more
+        HR_GUARD(r.parsing == NULL)
+        r.parsing = &self.c
+        while at < end:
+            memcpy(&record, at, sizeof(record_t))
+            at += sizeof(record_t)
+            try:
+                route_one(&self.c, &record, at)
+            except Exception as error:
+                failures.append(error)
+            at += record.subject_len + record.tail_len
+        r.parsing = NULL
+        if self._published.data == NULL and not self.c.flags & LINK_CLOSING:
+            reuse(&taken)
+            self._published = taken
+        else:
+            buf_free(&taken)
+        for error in failures:
+            session.failed(error)

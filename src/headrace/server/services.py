@@ -1,0 +1,145 @@
+"""Services inside the server: what each is given, when it starts, what becomes of its failures.
+
+A service is an in-process client (`core.service`). Its messages travel over a `ServiceLink`; here are its
+timers and its clock, and the rule that a mistake of a service is a traceback in the log, not the end of
+anything else. What a service does is its own business; when services start and stop is `server`'s.
+"""
+
+from __future__ import annotations
+
+from time import time_ns
+from typing import TYPE_CHECKING
+
+from headrace.core.service import Delivery
+from headrace.engine.service import ServiceLink
+
+if TYPE_CHECKING:
+    import asyncio
+    import logging
+    from collections.abc import Callable
+
+    from headrace.core.account import Account
+    from headrace.core.service import Service
+    from headrace.engine.link import Router
+
+
+class ServiceHost:
+    """One service's `core.service.Host`; also the session that its link calls.
+
+    `subscribe`, `unsubscribe` and `publish` are the link's own: they are called once per message.
+    """
+
+    def __init__(
+        self,
+        service: Service,
+        router: Router,
+        account: Account,
+        *,
+        loop: asyncio.AbstractEventLoop,
+        wake: Callable[[], None],
+        log: logging.Logger,
+    ) -> None:
+        self.service = service
+        self.account = account.name
+        self.link = ServiceLink(router, self, Delivery)
+        self.link.interest = account.interest
+        self.subscribe = self.link.subscribe
+        self.unsubscribe = self.link.unsubscribe
+        self.publish = self.link.publish
+        self.wake = wake
+        self._loop = loop
+        self._log = log
+        self._timers: set[_Timer] = set()
+        self._is_stopped = False
+
+    @property
+    def name(self) -> str:
+        """What log lines call the service."""
+        return type(self.service).__name__
+
+    # -- Host -------------------------------------------------------------------------------------
+
+    def call_later(self, seconds: float, function: Callable[[], object]) -> _Timer:
+        """Calls `function` once, not before `seconds` are over and never after the service was stopped."""
+        timer = _Timer(self, function)
+        if not self._is_stopped:
+            timer.handle = self._loop.call_later(seconds, timer.run)
+            self._timers.add(timer)
+        return timer
+
+    def now_ns(self) -> int:
+        return time_ns()
+
+    # -- life -------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Raises: StartError, as the service does; its link and its timers are gone then."""
+        try:
+            self.service.start(self)
+        except BaseException:
+            self.close()
+            raise
+
+    def stop(self) -> None:
+        """No delivery and no timer from here on; what the service publishes while it stops is still sent."""
+        self._end_timers()
+        try:
+            self.service.stop()
+        except Exception as error:  # noqa: BLE001 - whatever it is: it is logged, and the server stops all the same
+            self.failed(error)
+
+    def close(self) -> None:
+        """The link is gone: subscriptions end, and a late publication goes nowhere."""
+        self._end_timers()
+        self.link.detach()
+
+    def _end_timers(self) -> None:
+        self._is_stopped = True
+        for timer in list(self._timers):
+            timer.cancel()
+
+    def forget(self, timer: _Timer) -> None:
+        self._timers.discard(timer)
+
+    # -- called by the link -----------------------------------------------------------------------
+
+    def deliver(self, batch: list[Delivery]) -> None:
+        if not self._is_stopped:
+            self.service.deliver(batch)
+
+    def failed(self, error: Exception) -> None:
+        """A mistake of the service: it is served on, and so is everybody else."""
+        self._log.error("%s internal error", self.name, exc_info=error)
+
+    def unpublishable(self, subject: bytes) -> None:
+        """Peers name subjects to services; one with white space in it reaches nobody."""
+        self._log.debug("%s: nothing can be published to %r", self.name, subject)
+
+
+class _Timer:
+    """One call that is due later."""
+
+    __slots__ = ("_function", "_host", "handle")
+
+    def __init__(self, host: ServiceHost, function: Callable[[], object]) -> None:
+        self._host = host
+        self._function: Callable[[], object] | None = function
+        self.handle: asyncio.TimerHandle | None = None
+
+    def cancel(self) -> None:
+        """The call is not made. Safe to call more than once, and after the call."""
+        self._function = None
+        if self.handle is not None:
+            self.handle.cancel()
+            self.handle = None
+        self._host.forget(self)
+
+    def run(self) -> None:
+        function = self._function
+        self.cancel()
+        if function is None:
+            return
+        try:
+            function()
+        except Exception as error:  # noqa: BLE001 - a mistake of the service must not reach the loop
+            self._host.failed(error)
