@@ -3,16 +3,25 @@
 Two logs keep it, `FileLog` and `MemoryLog`, and one test class holds both to it
 (tests/unit/log/test_log_contract.py). Nothing here knows STAN, JetStream or Spark. A log belongs to one
 thread; only `sync` may be called on another. Times are ns since 1970 UTC and never go backwards within a log.
+Subjects match as `headrace.subjects.grammar.matches` says: one with an empty token is matched by no filter
+and there for reads without one. A message that is over its age is there until `expire` took it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+LARGEST_SEQUENCE: Final = (1 << 63) - 2
+"""An append that would go beyond is a ValueError."""
+LARGEST_TIME: Final = (1 << 63) - 1
+"""ns; a later time or a longer TTL is a ValueError."""
+LONGEST_SUBJECT: Final = 65_535
+"""Bytes of a subject, and of a reply subject; a message with a longer one is `MessageTooLarge`."""
 
 
 class Discard(Enum):
@@ -31,7 +40,10 @@ class SyncPolicy(Enum):
 
 
 class NewMessage(NamedTuple):
-    """What is appended. `time_ns` 0: the log's clock. `ttl_ns` 0: lives as long as the limits let it."""
+    """What is appended. `time_ns` 0: the log's clock. `ttl_ns` 0: lives as long as the limits let it.
+
+    A time before the last message's is stored as the last message's. A negative number is a ValueError.
+    """
 
     subject: bytes
     payload: bytes
@@ -71,7 +83,12 @@ class SubjectState(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """0 is no limit. `max_bytes` counts as `size_of` says. Count and bytes never take the newest message."""
+    """0 is no limit. `max_bytes` counts as `size_of` says. Count and bytes never take the newest message.
+
+    `max_message_size` counts headers and payload. With `Discard.NEW` a message is refused that would bring
+    the log over `max_messages` or `max_bytes`; the subject's limit makes room by taking that subject's
+    oldest first, unless `discard_new_per_subject` refuses there too.
+    """
 
     max_messages: int = 0
     max_bytes: int = 0
@@ -82,9 +99,16 @@ class Limits:
     discard_new_per_subject: bool = False
 
 
+NO_LIMITS: Final = Limits()
+
+
 @dataclass(frozen=True, slots=True)
 class LogState:
-    """What a log holds. An empty log keeps its last sequence; its first is then one more."""
+    """What a log holds. An empty log keeps its last sequence and time; its first is then one more.
+
+    `last_sequence` and `last_time_ns` are those of the last append, also when that message is gone.
+    `first_time_ns` is that of the first message that is there, 0 when there is none.
+    """
 
     messages: int
     bytes: int
@@ -109,12 +133,16 @@ class MessageLog(Protocol):
 
     @limits.setter
     def limits(self, limits: Limits) -> None:
-        """Takes effect at once: what is over the new limits is removed."""
+        """Takes effect at once, as opening with limits does: what is over them is removed, oldest first,
+        whatever `discard` says, and what is over its age by the log's clock.
+        """
 
     def append(self, batch: Sequence[NewMessage], first_sequence: int = 0) -> int:
         """All or nothing, in one write; returns the first sequence. Readable at once, durable after `sync`.
 
-        `first_sequence` above the next one leaves a gap (import, mirror); below it is a ValueError.
+        `first_sequence` above the next one leaves a gap (import, mirror); below it is a ValueError. An empty
+        batch changes nothing but that: with a `first_sequence` the last sequence becomes one below it.
+        `Discard.OLD` removes after the append: of a batch over the limit the last messages stay.
         """
 
     def read(self, sequence: int) -> StoredMessage | None:
@@ -133,16 +161,20 @@ class MessageLog(Protocol):
 
         At least one message when there is one, whatever its size. A page may be empty and yet not the end:
         a filter looks at a bounded number of messages per call. `next_sequence` above the last is the end.
+        `up_to` bounds as in `purge`: messages below it. `max_bytes` counts as `size_of` says. A page that
+        ends for want of messages goes on at one above the last one or at `up_to`, and never below `sequence`.
         """
 
     def sequence_at(self, time_ns: int) -> int:
-        """The first sequence whose time is `time_ns` or later; one above the last when there is none."""
+        """The first message that is there and whose time is `time_ns` or later; one above the last sequence
+        when there is none.
+        """
 
     def last(self, subject: bytes | None = None) -> StoredMessage | None:
         """The newest message, or the newest that matches a subject (wildcards allowed)."""
 
     def subjects(self, subject: bytes = b">") -> Iterator[tuple[bytes, SubjectState]]:
-        """Subjects that match and have messages."""
+        """Subjects that match and have messages, in no order. May be walked while the log changes."""
 
     def delete(self, sequence: int, *, erase: bool = False) -> bool:
         """Removes one message; erased: its bytes on disk are overwritten when this returns. False: absent."""
@@ -150,14 +182,20 @@ class MessageLog(Protocol):
     def purge(self, subject: bytes | None = None, *, up_to: int | None = None, keep: int = 0) -> int:
         """Removes what matches, below sequence `up_to`, but for the last `keep` of it; returns how many.
 
-        A full purge keeps the last sequence.
+        "It" is what matches and is below. A full purge keeps the last sequence.
         """
 
     def expire(self, now_ns: int) -> int:
-        """Removes what is over its age or TTL; returns how many."""
+        """Removes what is over its age or TTL, the newest message too; returns how many.
+
+        A message is over when `now_ns` is its time and its age, or later.
+        """
 
     def next_expiry(self) -> int | None:
-        """When `expire` next has work, in ns; may be early, is never late."""
+        """When `expire` next has work, in ns; may be early, is never late.
+
+        After `expire(now)` it is later than now. None: nothing that is there will expire.
+        """
 
     def state(self) -> LogState: ...
 
@@ -169,7 +207,7 @@ class MessageLog(Protocol):
         """Forces everything up to the `written` it read first to disk and returns that. Any thread."""
 
     def close(self) -> None:
-        """Syncs (but for `never`) and gives everything back. Safe to call twice."""
+        """Syncs (but for `never`) and gives everything back. Safe to call twice; other calls: LogClosed."""
 
 
 def size_of(message: StoredMessage | NewMessage) -> int:

@@ -1,0 +1,352 @@
+"""The segments of one log as files: appending, syncing, rolling to a new one, taking old ones away.
+
+Here live the open files and everything that may go wrong with them. What is in the bytes is for
+`headrace.engine.records`; which messages there are, for `ledger`. Never here: limits, subjects.
+
+Durability. `sync` runs on any thread while the owner appends; a lock keeps it and a roll apart. A segment is
+synced before the next one is begun, so only the last one can have a cut-off tail. After a write that failed
+the file is cut back to whole records; while that fails, appends are refused. After an fsync that failed the
+kernel may have dropped what was not on disk and still say yes the next time: what was unsynced is then read
+back, checked record by record and written once more, and until that and an fsync have succeeded appends are
+refused. An old segment is unlinked only after the record that gives its messages up is durable: else it could
+come back without that record.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import threading
+from bisect import bisect_right
+from typing import TYPE_CHECKING, Final
+
+from headrace.engine.holdings import SequenceSet
+from headrace.engine.records import Scan
+from headrace.errors import StorageError
+from headrace.log.filesystem import Mode, pwrite_all, replace_file, write_all
+from headrace.log.port import LARGEST_SEQUENCE, SyncPolicy
+from headrace.log.segment import HEADER_BYTES, SEALED, Header, Segment, segment_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from headrace.log.filesystem import FileSystem
+    from headrace.log.sealing import Cipher
+
+READ_HANDLES: Final = 4
+"""Sealed segments kept open for reading; the least recently used one is closed for another."""
+CEILING: Final = LARGEST_SEQUENCE + 1
+
+
+def new_salt() -> int:
+    return secrets.randbits(32)
+
+
+@contextlib.contextmanager
+def storage_errors(what: str) -> Iterator[None]:
+    """OSError becomes StorageError."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(f"{what}: {error.strerror or error}") from error
+
+
+class Chain:
+    """The segments, oldest first; the last one is written. `segment_bytes`: about how large one becomes."""
+
+    def __init__(
+        self,
+        directory: Path,
+        filesystem: FileSystem,
+        policy: SyncPolicy,
+        segment_bytes: int,
+        cipher: Cipher | None = None,
+    ) -> None:
+        self.directory: Final = directory
+        self.segments: list[Segment] = []
+        self._fs: Final = filesystem
+        self._policy: Final = policy
+        self._segment_bytes: Final = segment_bytes
+        self._cipher: Final = cipher
+        self._handle: int | None = None
+        self._readers: dict[Path, int] = {}
+        self._lock: Final = threading.Lock()
+        self.written = 0
+        self._synced = 0
+        self._synced_size = 0
+        """Bytes of the active segment that are durable."""
+        self._names_changed = False
+        self._uncut = False
+        """A failed write may have left bytes behind the last whole record."""
+        self._suspect = False
+        """An fsync failed: what it was for may be lost."""
+        self._abandoned: Path | None = None
+        """A segment that was begun and failed; it must go before anything is written elsewhere."""
+        self._doomed: list[tuple[Segment, int]] = []
+        """Segments given up, and the position that must be durable before they are unlinked."""
+
+    # ---- opening ----------------------------------------------------------------------------
+
+    def adopt(self, segments: list[Segment]) -> None:
+        """Takes over what recovery found; the last one is cut to its size and written from now on."""
+        self.segments = segments
+        active = segments[-1]
+        with storage_errors(f"cannot open {active.path.name}"):
+            self._handle = self._fs.open(active.path, Mode.APPEND)
+            if self._fs.size(self._handle) != active.size:
+                self._fs.truncate(self._handle, active.size)
+            if self._policy is not SyncPolicy.NEVER:
+                # What a process that was killed wrote is visible, but perhaps not yet on disk.
+                self._fs.fdatasync(self._handle)
+                self._fs.fsync_dir(self.directory)
+        self._synced_size = active.size
+
+    def begin(self, base: int, last_time: int, floor: int) -> None:
+        """Begins a segment. Raises StorageError; then nothing is different."""
+        path = segment_path(self.directory, base)
+        previous = self.segments[-1].base if self.segments else 0
+        salt = new_salt()
+        sealed = (SEALED, self._cipher.segment(salt, base).check) if self._cipher is not None else ()
+        header = Header(salt, base, last_time, floor, previous, *sealed)
+        handle: int | None = None
+        with storage_errors(f"cannot begin segment {path.name}"):
+            try:
+                handle = self._fs.open(path, Mode.APPEND)
+                self._fs.truncate(handle, 0)
+                write_all(self._fs, handle, header.pack())
+                if self._policy is not SyncPolicy.NEVER:
+                    self._fs.fdatasync(handle)
+            except OSError:
+                self._abandoned = path
+                if handle is not None:
+                    self._close_quietly(handle)
+                self._clear_abandoned()
+                raise
+        with self._lock:
+            old, self._handle = self._handle, handle
+            self.segments.append(Segment(path, header, HEADER_BYTES))
+            self._synced_size = HEADER_BYTES
+            self._names_changed = True
+        if old is not None:
+            self._close_quietly(old)
+
+    def _clear_abandoned(self) -> None:
+        if self._abandoned is None:
+            return
+        try:
+            self._fs.unlink(self._abandoned)
+        except FileNotFoundError:
+            pass  # it was not even created
+        except OSError:
+            return  # tried again before the next append, which is refused until it works
+        self._abandoned = None
+
+    def _close_quietly(self, handle: int) -> None:
+        """Everything that was promised about the file has been synced; closing adds nothing to it."""
+        with contextlib.suppress(OSError):
+            self._fs.close(handle)
+
+    # ---- writing ----------------------------------------------------------------------------
+
+    @property
+    def active(self) -> Segment:
+        return self.segments[-1]
+
+    def is_full(self, more: int, base: int) -> bool:
+        """Whether a segment from `base` is to be begun for `more` bytes. One without messages takes any."""
+        return self.active.base < base and self.active.size + more > self._segment_bytes
+
+    def roll(self, base: int, last_time: int, floor: int) -> None:
+        """Seals the active segment and begins the next. Raises StorageError; then nothing is different."""
+        if self._policy is not SyncPolicy.NEVER:
+            self.sync()
+        self.begin(base, last_time, floor)
+        if self._policy is not SyncPolicy.NEVER:  # else no fsync is wanted here, and none to trust it by
+            with contextlib.suppress(OSError):
+                self._write_index(self.segments[-2])
+
+    def check(self) -> None:
+        """Heals what failed before. Raises StorageError while that is not possible."""
+        if self._abandoned is not None:
+            self._clear_abandoned()
+            if self._abandoned is not None:
+                raise StorageError(f"cannot remove {self._abandoned.name}, which was begun and failed")
+        if self._uncut:
+            self._cut_back()
+        if self._suspect:
+            with self._lock:
+                self._rewrite()
+
+    def append(self, data: bytes) -> int:
+        """Adds records to the active segment in one write; gives their offset. Call `check` before.
+
+        Raises StorageError; then nothing of `data` is part of the log.
+        """
+        assert self._handle is not None
+        active = self.active
+        try:
+            write_all(self._fs, self._handle, data)
+        except OSError as error:
+            self._uncut = True
+            with contextlib.suppress(StorageError):
+                self._cut_back()  # if it fails, `check` tries again and refuses until it succeeds
+            raise StorageError(f"cannot write {active.path.name}: {error.strerror or error}") from error
+        offset = active.size - HEADER_BYTES
+        active.size += len(data)
+        self.written += len(data)
+        return offset
+
+    def _cut_back(self) -> None:
+        assert self._handle is not None
+        with storage_errors(f"cannot cut {self.active.path.name} back to its last whole record"):
+            self._fs.truncate(self._handle, self.active.size)
+        self._uncut = False
+
+    def overwrite(self, segment: Segment, offset: int, data: bytes) -> None:
+        """Puts other bytes in the place of a record; durable on return. Raises StorageError."""
+        with storage_errors(f"cannot overwrite a message in {segment.path.name}"):
+            handle = self._fs.open(segment.path, Mode.UPDATE)
+            try:
+                pwrite_all(self._fs, handle, data, HEADER_BYTES + offset)
+                self._fs.fdatasync(handle)
+            finally:
+                self._close_quietly(handle)
+
+    # ---- durability -------------------------------------------------------------------------
+
+    def sync(self) -> int:
+        """Makes what is written durable; gives the position reached. Any thread. Raises StorageError."""
+        with self._lock:
+            position = self.written
+            size = self.active.size
+            if self._suspect:
+                self._rewrite()
+            elif position != self._synced or self._names_changed:
+                self._fsync(size)
+            self._synced = max(self._synced, position)
+            self._bury()
+            return position
+
+    def _fsync(self, size: int) -> None:
+        assert self._handle is not None
+        try:
+            if size != self._synced_size:
+                self._fs.fdatasync(self._handle)
+                self._synced_size = size
+            if self._names_changed:
+                self._fs.fsync_dir(self.directory)
+                self._names_changed = False
+        except OSError as error:
+            self._suspect = True
+            raise StorageError(f"cannot sync {self.active.path.name}: {error.strerror or error}") from error
+
+    def _rewrite(self) -> None:
+        """Writes what a failed fsync may have lost once more, if it can still be read, and syncs it."""
+        active = self.active
+        with storage_errors(f"{active.path.name} could not be synced"):
+            handle = self._fs.open(active.path, Mode.UPDATE)
+            try:
+                start, end = self._synced_size, active.size
+                data = self._fs.pread(handle, end - start, start)
+                scan = Scan(active.salt, 0, CEILING)
+                scan.removals(data, True, SequenceSet(), 0)
+                if len(data) != end - start or scan.bad_from is not None or scan.damaged:
+                    raise StorageError(
+                        f"{active.path.name}: an fsync failed and {end - start} bytes since the one before "
+                        "are lost; open the log again"
+                    )
+                pwrite_all(self._fs, handle, data, start)
+                self._fs.fsync(handle)
+            finally:
+                self._close_quietly(handle)
+            self._fs.fsync_dir(self.directory)
+        self._synced_size = end
+        self._names_changed = False
+        self._suspect = False
+
+    @property
+    def is_suspect(self) -> bool:
+        return self._suspect
+
+    # ---- old segments -----------------------------------------------------------------------
+
+    def give_up(self, floor: int) -> int:
+        """Takes segments out of which every sequence is below the floor; they are unlinked when the record
+        that says so, which must be written by now, is durable. Gives how many.
+        """
+        count = self.count_below(floor)
+        if not count:
+            return 0
+        with self._lock:
+            self._doomed += [(segment, self.written) for segment in self.segments[:count]]
+            del self.segments[:count]
+            if self._policy is SyncPolicy.NEVER:
+                self._synced = self.written  # nothing is promised, so there is nothing to wait for
+            self._bury()
+        return count
+
+    def count_below(self, floor: int) -> int:
+        """How many segments lie below a sequence; never the last one."""
+        count = 0
+        while count + 1 < len(self.segments) and self.segments[count + 1].base <= floor:
+            count += 1
+        return count
+
+    def _bury(self) -> None:
+        while self._doomed and self._doomed[0][1] <= self._synced:
+            segment = self._doomed[0][0]
+            reader = self._readers.pop(segment.path, None)
+            if reader is not None:
+                self._close_quietly(reader)
+            try:
+                for path in (segment.index_path, segment.path):
+                    with contextlib.suppress(FileNotFoundError):
+                        self._fs.unlink(path)
+            except OSError:
+                return  # tried again at the next sync; until then it only takes room
+            del self._doomed[0]
+
+    def write_indexes(self) -> None:
+        """Keeps the indexes that no file keeps yet. Raises OSError: the next start takes longer."""
+        for segment in self.segments:
+            if not segment.is_indexed:
+                self._write_index(segment)
+        self.active.is_indexed = False  # it grows
+
+    def _write_index(self, segment: Segment) -> None:
+        data = segment.index.dump(segment.salt, segment.base, segment.size)
+        replace_file(self._fs, segment.index_path, data)
+        segment.is_indexed = True
+
+    # ---- reading ----------------------------------------------------------------------------
+
+    def at(self, sequence: int) -> int:
+        """The place of the segment that may hold a sequence."""
+        return max(bisect_right(self.segments, sequence, key=lambda segment: segment.base) - 1, 0)
+
+    def pread(self, segment: Segment, size: int, offset: int) -> bytes:
+        """Bytes of whole or cut records, `offset` from the first. Raises StorageError."""
+        size = min(size, segment.size - HEADER_BYTES - offset)
+        with storage_errors(f"cannot read {segment.path.name}"):
+            return self._fs.pread(self._reader(segment), size, HEADER_BYTES + offset) if size > 0 else b""
+
+    def _reader(self, segment: Segment) -> int:
+        if segment is self.segments[-1]:
+            assert self._handle is not None
+            return self._handle
+        handle = self._readers.pop(segment.path, None)
+        if handle is None:
+            if len(self._readers) >= READ_HANDLES:
+                self._close_quietly(self._readers.pop(next(iter(self._readers))))
+            handle = self._fs.open(segment.path, Mode.READ)
+        self._readers[segment.path] = handle
+        return handle
+
+    def close(self) -> None:
+        with self._lock:
+            handles = [*self._readers.values(), *([] if self._handle is None else [self._handle])]
+            self._readers.clear()
+            self._handle = None
+        for handle in handles:
+            self._close_quietly(handle)

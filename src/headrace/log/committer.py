@@ -1,0 +1,197 @@
+"""When what was appended is on disk, and who is told.
+
+Here live the committers: they sync logs and then call those who wait, on the owner's thread. They never look
+into a log, and know no message. A publisher is acknowledged from such a call and from nowhere else.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+
+from headrace.errors import LogClosed, LogError, StorageError
+from headrace.log.port import SyncPolicy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from headrace.log.port import MessageLog
+
+Done: TypeAlias = "Callable[[StorageError | None], None]"
+
+DEFAULT_INTERVAL_S: Final = 60.0
+"""Between two syncs under `SyncPolicy.INTERVAL`: what a power loss may take."""
+
+
+class Committer(Protocol):
+    def request(self, log: MessageLog, done: Done) -> None:
+        """Calls `done` on the owner's thread when all that was appended to `log` before is durable.
+
+        Under INTERVAL and NEVER: soon, without waiting for a disk. With an error nothing may be acknowledged.
+        """
+
+    def stop(self) -> None:
+        """Returns when all that was requested is synced and everybody was told. Safe to call twice."""
+
+
+class InlineCommitter:
+    """Syncs and tells before `request` returns: for logs in memory, tools and tests."""
+
+    def request(self, log: MessageLog, done: Done) -> None:
+        done(_sync(log))
+
+    def stop(self) -> None:
+        """Nothing waits here."""
+
+
+class ThreadCommitter:
+    """Syncs on one worker thread, so that the loop never waits for a disk.
+
+    Under GROUP each sync covers all that was requested for its log before it began; what comes while it runs
+    waits for the next. Logs take turns. The slower the disk, the larger the groups, without any timer.
+
+    Under INTERVAL whoever asks is told at once; logs are synced `interval_s` after their first change. When
+    that fails, those who ask for this log next get the error, until a sync succeeds. Under NEVER nothing is
+    synced.
+
+    `call_soon_threadsafe`: the owner's loop's. All methods are the owner's to call. `report` is called on the
+    owner's thread for each sync that failed with nobody waiting for it.
+    """
+
+    def __init__(
+        self,
+        call_soon_threadsafe: Callable[[Callable[[], None]], object],
+        policy: SyncPolicy = SyncPolicy.GROUP,
+        interval_s: float = DEFAULT_INTERVAL_S,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        report: Callable[[StorageError], object] | None = None,
+    ) -> None:
+        self._call_soon = call_soon_threadsafe
+        self._policy = policy
+        self._interval = interval_s
+        self._clock = clock
+        self._report = report
+        self._changed = threading.Condition()
+        """Guards all below."""
+        self._waiting: dict[MessageLog, list[Done]] = {}
+        """Logs to sync in the order they were asked for, with whom to tell."""
+        self._due: dict[MessageLog, float] = {}
+        """Under INTERVAL: when each log is to be synced."""
+        self._failed: dict[MessageLog, StorageError] = {}
+        self._finished: deque[Callable[[], object]] = deque()
+        self._telling = False
+        self._stopping = False
+        self._worker: threading.Thread | None = None
+
+    def request(self, log: MessageLog, done: Done) -> None:
+        """Raises: LogClosed after `stop`."""
+        with self._changed:
+            if self._stopping:
+                raise LogClosed("the committer is stopped")
+            if self._policy is SyncPolicy.GROUP:
+                self._waiting.setdefault(log, []).append(done)
+            else:
+                self._finished.append(partial(done, self._failed.get(log)))
+                self._tell_soon()
+                if self._policy is SyncPolicy.NEVER:
+                    return
+                self._due.setdefault(log, self._clock() + self._interval)
+            self._changed.notify()
+            if self._worker is None:
+                self._worker = threading.Thread(target=self._work, name="headrace-committer", daemon=True)
+                self._worker.start()
+
+    def stop(self) -> None:
+        with self._changed:
+            self._stopping = True
+            self._changed.notify()
+        if self._worker is not None:
+            self._worker.join()
+        self._tell()
+
+    def _work(self) -> None:
+        while (job := self._next()) is not None:
+            log, waiting = job
+            error = _sync(log)
+            with self._changed:
+                self._finished.extend(partial(done, error) for done in waiting)
+                if not waiting:
+                    self._note(log, error)
+                if self._finished:
+                    self._tell_soon()
+
+    def _next(self) -> tuple[MessageLog, list[Done]] | None:
+        """Waits for the next log to sync; None when stopping and all is done."""
+        with self._changed:
+            while True:
+                if self._waiting:
+                    log = next(iter(self._waiting))
+                    return log, self._waiting.pop(log)
+                log_due = min(self._due, key=self._due.__getitem__, default=None)
+                if log_due is None and self._stopping:
+                    return None
+                if log_due is None:
+                    self._changed.wait()
+                elif self._stopping or (rest := self._due[log_due] - self._clock()) <= 0:
+                    del self._due[log_due]
+                    return log_due, []
+                else:
+                    self._changed.wait(rest)
+
+    def _note(self, log: MessageLog, error: StorageError | None) -> None:
+        """Under INTERVAL, after a sync: a log that failed is tried again, unless it is closed or all ends."""
+        self._failed.pop(log, None)
+        if error is None or isinstance(error.__cause__, LogClosed):
+            return
+        if self._report is not None:
+            self._finished.append(partial(self._report, error))
+        self._failed[log] = error
+        if not self._stopping:
+            self._due.setdefault(log, self._clock() + self._interval)
+
+    def _tell_soon(self) -> None:
+        if self._telling:
+            return
+        try:
+            self._call_soon(self._tell)
+        except RuntimeError:  # the loop is closed: `stop` tells
+            return
+        self._telling = True
+
+    def _tell(self) -> None:
+        """On the owner's thread."""
+        with self._changed:
+            self._telling = False
+            finished, self._finished = self._finished, deque()
+        while finished:
+            tell = finished.popleft()
+            try:
+                tell()
+            except BaseException:  # the loop reports it; the others are told all the same
+                with self._changed:
+                    self._finished.extendleft(reversed(finished))
+                    self._tell_soon()
+                raise
+
+
+def _sync(log: MessageLog) -> StorageError | None:
+    """What those who wait for this log are told."""
+    try:
+        log.sync()
+    except StorageError as error:
+        return error
+    except LogError as error:
+        return _caused(f"not synced: {error}", error)
+    except Exception as error:  # noqa: BLE001 - a mistake in a log must not leave publishers waiting for ever
+        return _caused(f"sync failed: {error!r}", error)
+    return None
+
+
+def _caused(text: str, cause: Exception) -> StorageError:
+    error = StorageError(text)
+    error.__cause__ = cause
+    return error

@@ -1,0 +1,620 @@
+"""The log on disk: all of the contract over segments of records.
+
+Here lives `FileLog`, which puts the parts together: `chain` (files), `ledger` (what is known), `reader`,
+`retention` (limits), `recovery` (opening). Never here: bytes of a format, system calls.
+
+On the heap, whatever the number of messages: some 100 bytes and the text per subject (1 million subjects of
+30 bytes: about 100 MB), 32 bytes per 64 KB of records (100 million messages of 150 bytes: 8 MB), one bit per
+sequence around removed ones (at most 12.5 MB per 100 million), and at most 30 MB of remembered outlines where
+a subject has a limit. While a log is opened without a checkpoint, one segment is in memory.
+
+What changes a log is written first and counted then; an error on the way leaves both as they were.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from headrace.engine.records import HEADER_BYTES as RECORD_HEADER_BYTES
+from headrace.engine.records import LARGEST_BODY, Scan, encode, encode_removal, erased
+from headrace.errors import LogClosed, MessageTooLarge, StorageError
+from headrace.log.chain import CEILING, Chain, storage_errors
+from headrace.log.filesystem import RealFileSystem, make_directory
+from headrace.log.filters import SubjectFilter
+from headrace.log.index import SPACING
+from headrace.log.ledger import add_to_ranges
+from headrace.log.port import (
+    LARGEST_TIME,
+    NO_LIMITS,
+    Discard,
+    Limits,
+    LogState,
+    Page,
+    StoredMessage,
+    SubjectState,
+    SyncPolicy,
+)
+from headrace.log.reader import LARGE_WINDOW, WINDOW, Reader
+from headrace.log.recovery import DAMAGED_BODY, Recovery, save_checkpoint
+from headrace.log.retention import Retention
+from headrace.log.sealing import OVERHEAD
+from headrace.subjects import grammar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from headrace.log.filesystem import FileSystem
+    from headrace.log.outline import Outline
+    from headrace.log.port import NewMessage
+    from headrace.log.recovery import Found
+    from headrace.log.sealing import Cipher
+
+SEGMENT_BYTES: Final = 64 << 20
+LONGEST_SUBJECT: Final = 65_535
+"""Bytes of a subject, and of a reply subject; a longer one is `MessageTooLarge`."""
+READ_PER_CALL: Final = 8 << 20
+"""Bytes of records that one filtered read looks at; then its page ends, empty or not."""
+REPORTED: Final = 1000
+"""Unreadable sequences named one by one, in the state and to `report`."""
+SUBJECTS_AT_ONCE: Final = 1000
+PURGED_AT_ONCE: Final = 10_000
+"""Messages that one write of a purge removes; one of more is not all or nothing."""
+
+
+class FileLog:
+    """A `MessageLog` in a directory of its own, which is created when it is missing.
+
+    `clock`: wall clock in ns since 1970 UTC. `segment_bytes`: about how large one file becomes. `report`:
+    called with each sequence that turns out to be unreadable, and why. `cipher`: seals bodies and
+    checkpoints; a log that holds plain segments goes on with sealed ones.
+    Raises: StorageError when the directory cannot be read or written.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        limits: Limits = NO_LIMITS,
+        clock: Callable[[], int] = time.time_ns,
+        filesystem: FileSystem | None = None,
+        segment_bytes: int = SEGMENT_BYTES,
+        sync: SyncPolicy = SyncPolicy.GROUP,
+        cipher: Cipher | None = None,
+        report: Callable[[int, str], None] | None = None,
+    ) -> None:
+        self._cipher: Final = cipher
+        self._fs: Final[FileSystem] = filesystem if filesystem is not None else RealFileSystem()
+        self._directory: Final = directory
+        self._limits = limits
+        self._clock = clock
+        self._policy: Final = sync
+        self._report = report
+        self._closed = False
+        self._damaged: list[int] = []
+        self._changes = 0
+        self._checkpointed = 0
+        with storage_errors(f"cannot make the directory {directory.name}"):
+            make_directory(self._fs, directory)
+        found = Recovery(directory, self._fs, cipher).run()
+        self._ledger: Final = found.ledger
+        self._chain: Final = Chain(directory, self._fs, sync, segment_bytes, cipher)
+        self._reader: Final = Reader(self._chain, self._ledger, self._found_damage, cipher)
+        self._retention: Final = Retention(self._chain, self._ledger, self._reader)
+        self.cut_bytes: Final = found.cut_bytes
+        """Bytes of a write that was cut off, found behind the last whole record and cut away."""
+        self.opened_from_checkpoint: Final = found.from_checkpoint
+        try:
+            self._adopt(found)
+        except BaseException:
+            self._chain.close()
+            raise
+
+    def _adopt(self, found: Found) -> None:
+        with storage_errors("cannot remove a segment whose messages are gone"):
+            for path in found.obsolete:
+                self._fs.unlink(path)
+        if found.segments:
+            self._chain.adopt(found.segments)
+            if self._cipher is not None and not self._chain.active.is_sealed:
+                self._go_on_sealed()
+        else:
+            ledger = self._ledger
+            self._chain.begin(ledger.last_sequence + 1, ledger.last_time, ledger.floor)
+        self._note_damage(found.damaged)
+        self._fit_all()
+
+    # ---- properties -------------------------------------------------------------------------
+
+    @property
+    def limits(self) -> Limits:
+        return self._limits
+
+    @limits.setter
+    def limits(self, limits: Limits) -> None:
+        self._check_open()
+        self._limits = limits
+        self._fit_all()
+
+    @property
+    def written(self) -> int:
+        return self._chain.written + self._changes
+
+    @property
+    def sync_policy(self) -> SyncPolicy:
+        return self._policy
+
+    # ---- append -----------------------------------------------------------------------------
+
+    def append(self, batch: Sequence[NewMessage], first_sequence: int = 0) -> int:
+        self._check_open()
+        first, size = self._admit(batch, first_sequence)
+        if not batch:
+            if first_sequence:
+                self._leave_gap(first)
+            return first
+        ledger, chain = self._ledger, self._chain
+        chain.check()
+        self._make_room(size, first)
+        salt = chain.active.salt
+        lead = ledger.removal_records(salt)
+        data = encode(
+            batch, first, ledger.last_time, self._clock(), salt, ledger.table, lead, *self._sealer()
+        )
+        offset = chain.append(data)
+        ledger.noted()
+        self._take_in(data, offset, first)
+        limits = self._limits
+        if limits.max_messages or limits.max_bytes or limits.max_messages_per_subject:
+            with suppress(StorageError):  # the batch is in the log; what is over is removed with the next one
+                self._retention.make_fit(limits, {message.subject for message in batch})
+            self._clean_up()
+        return first
+
+    def _admit(self, batch: Sequence[NewMessage], first_sequence: int) -> tuple[int, int]:
+        """The first sequence of a batch that may be appended, and about the bytes of its records."""
+        last = self._ledger.last_sequence
+        if first_sequence and first_sequence <= last:
+            raise ValueError(f"sequence {first_sequence} is not above the last one, {last}")
+        first = first_sequence or last + 1
+        if first < 0 or first + len(batch) > CEILING:
+            raise ValueError(f"no sequences for {len(batch)} messages from {first}")
+        limit = self._limits.max_message_size
+        besides = RECORD_HEADER_BYTES + (OVERHEAD if self._cipher is not None else 0)
+        total = 0
+        for subject, payload, reply, headers, time_ns, ttl_ns in batch:
+            if not 0 <= time_ns <= LARGEST_TIME or not 0 <= ttl_ns <= LARGEST_TIME:
+                raise ValueError("a message's time and TTL cannot be negative, nor 292 years and more")
+            size = len(headers) + len(payload)
+            if limit and size > limit:
+                raise MessageTooLarge(f"{size} bytes of headers and payload, {limit} are allowed")
+            if size > LARGEST_BODY - 3 * LONGEST_SUBJECT or max(len(subject), len(reply)) > LONGEST_SUBJECT:
+                raise MessageTooLarge(
+                    f"{size} bytes, subject {len(subject)}, reply {len(reply)}: too long for a record"
+                )
+            total += size + len(subject) + len(reply) + (8 if ttl_ns else 0) + besides
+        if self._limits.discard is Discard.NEW:
+            self._retention.check_room(self._limits, batch)
+        return first, total
+
+    def _sealer(self) -> tuple[Callable[[bytes, bytes], bytes], int] | tuple[()]:
+        active = self._chain.active
+        if self._cipher is None:
+            return ()
+        return self._cipher.segment(active.salt, active.base).seal, OVERHEAD
+
+    def _take_in(self, data: bytes, offset: int, first: int) -> None:
+        """Counts records that were written."""
+        ledger, active = self._ledger, self._chain.active
+        scan = active.scan(first, CEILING, offset, self._cipher)
+        index = active.index
+        marks = scan.census(data, True, ledger.table, ledger.removed, ledger.floor, index.marked, SPACING)
+        index.add(marks, scan.expiry)
+        if ledger.messages == 0 and not ledger.unreadable:
+            ledger.raise_floor(first)
+        ledger.count(scan)
+        ledger.last_sequence = scan.last_message
+        ledger.last_time = scan.last_time
+        self._reader.remember(first, active, offset)
+
+    def _leave_gap(self, first: int) -> None:
+        """The last sequence becomes one below `first`, with no message."""
+        ledger, chain = self._ledger, self._chain
+        chain.check()
+        self._make_room(RECORD_HEADER_BYTES, first)
+        ranges: list[tuple[int, int]] = []
+        data = encode_removal(ranges, ledger.floor, first - 1, ledger.last_time, chain.active.salt)
+        chain.append(data)
+        ledger.last_sequence = first - 1
+        self._settle()
+
+    def _make_room(self, size: int, base: int) -> None:
+        """Begins a new segment when the active one has no room. Raises StorageError."""
+        if not self._chain.is_full(size, base):
+            return
+        self._write_news()
+        ledger = self._ledger
+        self._chain.roll(base, ledger.last_time, ledger.floor)
+        self._save_checkpoint()
+
+    def _go_on_sealed(self) -> None:
+        """Nothing is added to a plain segment once there is a key."""
+        ledger = self._ledger
+        if self._chain.active.base > ledger.last_sequence:
+            self._leave_gap(
+                ledger.last_sequence + 2
+            )  # a segment is named by its base: the next needs another
+        self._chain.roll(ledger.last_sequence + 1, ledger.last_time, ledger.floor)
+
+    # ---- read -------------------------------------------------------------------------------
+
+    def read(self, sequence: int) -> StoredMessage | None:
+        self._check_open()
+        return self._reader.message(sequence)
+
+    def read_from(
+        self,
+        sequence: int,
+        *,
+        filters: Sequence[bytes] = (),
+        max_messages: int = 256,
+        max_bytes: int = 1 << 20,
+        up_to: int | None = None,
+    ) -> Page:
+        self._check_open()
+        ledger = self._ledger
+        end = ledger.last_sequence + 1 if up_to is None else min(up_to, ledger.last_sequence + 1)
+        start, stop, wanted = self._span_of(filters, max(sequence, ledger.floor), end)
+        out: list[StoredMessage] = []
+        if start >= stop:
+            return Page(out, max(sequence, end), self._damaged_between(sequence, end))
+        room = max_bytes
+
+        def step(scan: Scan, data: bytes, final: bool) -> bool:
+            nonlocal room
+            left = scan.messages_in(
+                *(data, final, StoredMessage, start, stop - 1, wanted, ledger.removed, ledger.floor),
+                *(out, max(max_messages, 1), room),
+            )
+            room = max(left, 0)
+            return left < 0
+
+        small = max_messages * 256 < LARGE_WINDOW
+        following, _ = self._reader.walk(start, WINDOW if small else LARGE_WINDOW, step, READ_PER_CALL)
+        following = end if following >= stop else following
+        following = max(following, sequence)
+        return Page(out, following, self._damaged_between(sequence, following))
+
+    def _span_of(
+        self, filters: Sequence[bytes], start: int, stop: int
+    ) -> tuple[int, int, list[bytes] | None]:
+        """Where messages that match can be, as far as the subject table knows, and what to match."""
+        if not filters:
+            return start, stop, None
+        chosen = SubjectFilter(filters)
+        wanted = [*chosen.literals, *chosen.patterns]
+        if chosen.patterns:
+            return start, stop, wanted
+        known = [state for subject in wanted if (state := self._ledger.table.get(subject)) is not None]
+        if not known:
+            return stop, stop, wanted
+        return max(start, min(k[1] for k in known)), min(stop, max(k[2] for k in known) + 1), wanted
+
+    def _damaged_between(self, first: int, end: int) -> list[int]:
+        if not self._ledger.unreadable:
+            return []
+        return [
+            sequence for a, b in self._ledger.unreadable for sequence in range(max(a, first), min(b + 1, end))
+        ]
+
+    def sequence_at(self, time_ns: int) -> int:
+        self._check_open()
+        ledger = self._ledger
+        start = ledger.floor
+        for segment in reversed(self._chain.segments):
+            if segment.header.last_time < time_ns:
+                start = max(start, segment.base, segment.index.before_time(time_ns))
+                break
+        for outline in self._reader.outlines(start, ledger.last_sequence, most=64):
+            if outline.time_ns >= time_ns:
+                return outline.sequence
+        return ledger.last_sequence + 1
+
+    def last(self, subject: bytes | None = None) -> StoredMessage | None:
+        self._check_open()
+        ledger = self._ledger
+        if ledger.messages == 0:
+            return None
+        if subject is not None:
+            newest = max((self._retention.newest(s) for s in self._matching(subject)), default=0)
+            return self._reader.message(newest) if newest else None
+        sequence = ledger.last_sequence
+        for _ in range(64):  # mostly the very last one
+            if ledger.is_live(sequence) and (message := self._reader.message(sequence)):
+                return message
+            sequence -= 1
+        return self._last_live()
+
+    def _last_live(self) -> StoredMessage | None:
+        """Looks from the last mark of the index backwards."""
+        end = self._ledger.last_sequence
+        for segment in reversed(self._chain.segments):
+            for start in [*reversed(segment.index.sequences), segment.base]:
+                found: Outline | None = None
+                for found in self._reader.outlines(start, end):  # noqa: B007
+                    pass
+                if found is not None:
+                    return self._reader.message(found.sequence)
+                end = start - 1
+        return None
+
+    def _matching(self, pattern: bytes) -> Iterator[bytes]:
+        """Subjects that match; the table may change in between."""
+        table = self._ledger.table
+        if not grammar.has_wildcard(pattern):
+            if grammar.is_valid_literal(pattern) and table.get(pattern) is not None:
+                yield pattern
+            return
+        place = 0
+        while True:
+            found, place = table.matching(pattern, place, SUBJECTS_AT_ONCE)
+            yield from found
+            if not place:
+                return
+
+    def subjects(self, subject: bytes = b">") -> Iterator[tuple[bytes, SubjectState]]:
+        self._check_open()
+        return self._subject_states(subject)
+
+    def _subject_states(self, pattern: bytes) -> Iterator[tuple[bytes, SubjectState]]:
+        for subject in self._matching(pattern):
+            known = self._ledger.table.get(subject)
+            if known is None:
+                continue
+            first, last = known[1], known[2]
+            if not known[3]:
+                oldest = self._retention.oldest(subject)
+                first = oldest.sequence if oldest else first
+            if not known[4]:
+                last = self._retention.newest(subject) or last
+            yield subject, SubjectState(known[0], first, last)
+
+    # ---- removal ----------------------------------------------------------------------------
+
+    def delete(self, sequence: int, *, erase: bool = False) -> bool:
+        self._check_open()
+        ledger = self._ledger
+        if not ledger.floor <= sequence <= ledger.last_sequence or sequence in ledger.removed:
+            if erase:  # an earlier call may have removed it and failed to overwrite it
+                self._erase(sequence)
+            return False
+        unreadable = ledger.is_unreadable(sequence)
+        outline = None if unreadable else self._reader.record(sequence)
+        if outline is None and not ledger.is_unreadable(sequence):
+            return False
+        self._write_removal([(sequence, sequence)])
+        if outline is None:
+            ledger.drop_unreadable(sequence)
+        else:
+            ledger.forget(outline, is_first=False)
+        ledger.noted()
+        self._settle()
+        if erase:
+            self._erase(sequence)
+        self._clean_up()
+        return True
+
+    def _erase(self, sequence: int) -> None:
+        """Overwrites what is left of a removed message, unless its record is damaged already."""
+        outline = self._reader.record(sequence)
+        if outline is None:
+            return
+        self.sync()  # once the bytes are gone, the record that says so must not be lost
+        segment = self._chain.segments[self._chain.at(sequence)]
+        record = self._chain.pread(segment, outline.length, outline.offset)
+        self._chain.overwrite(segment, outline.offset, erased(record, segment.salt))
+
+    def purge(self, subject: bytes | None = None, *, up_to: int | None = None, keep: int = 0) -> int:
+        self._check_open()
+        ledger = self._ledger
+        if subject is None and up_to is None and keep <= 0:
+            return self._purge_all()
+        end = ledger.last_sequence + 1 if up_to is None else min(up_to, ledger.last_sequence + 1)
+        chosen = SubjectFilter([] if subject is None else [subject])
+        filters = None if chosen.everything else [*chosen.literals, *chosen.patterns]
+        excess = self._count_in(filters, end) - max(keep, 0)
+        if excess <= 0:
+            return 0
+        removed = 0
+        while removed < excess:
+            some = self._some(filters, end, min(excess - removed, PURGED_AT_ONCE))
+            if not some:
+                break  # the rest cannot be read
+            floor = (
+                some[-1].sequence + 1 if filters is None else 0
+            )  # what is damaged in between goes with them
+            ranges: list[tuple[int, int]] = []
+            if not floor:
+                for outline in some:
+                    add_to_ranges(ranges, outline.sequence, outline.sequence)
+            self._write_removal(ranges, floor)
+            for outline in some:
+                ledger.forget(outline, is_first=False)
+            ledger.raise_floor(floor)
+            ledger.noted()
+            removed += len(some)
+            self._settle()
+        self._retention.forget_front()
+        self._clean_up()
+        return removed
+
+    def _count_in(self, filters: list[bytes] | None, end: int) -> int:
+        """Live messages below `end` that match."""
+        ledger = self._ledger
+        if end > ledger.last_sequence:
+            if filters is None:
+                return ledger.messages
+            return sum(ledger.table.span(pattern)[0] for pattern in filters)
+        return sum(1 for _ in self._reader.outlines(ledger.floor, end - 1, filters))
+
+    def _some(self, filters: list[bytes] | None, end: int, most: int) -> list[Outline]:
+        """The first `most` live messages below `end` that match."""
+        return list(islice(self._reader.outlines(self._ledger.floor, end - 1, filters), most))
+
+    def _purge_all(self) -> int:
+        ledger = self._ledger
+        removed = ledger.messages
+        if not removed and not ledger.unreadable:
+            return 0
+        chain = self._chain
+        chain.check()
+        chain.append(
+            encode_removal(
+                [], ledger.last_sequence + 1, ledger.last_sequence, ledger.last_time, chain.active.salt
+            )
+        )
+        ledger.forget_all()
+        ledger.noted()
+        self._retention.forget_front()
+        self._clean_up()
+        return removed
+
+    def expire(self, now_ns: int) -> int:
+        self._check_open()
+        removed = self._retention.expire(self._limits, now_ns)
+        self._changes += bool(removed)
+        self._settle()
+        self._clean_up()
+        return removed
+
+    def next_expiry(self) -> int | None:
+        self._check_open()
+        return self._retention.next_expiry(self._limits)
+
+    def _fit_all(self) -> None:
+        """Applies the limits to everything."""
+        limits = self._limits
+        removed = 0
+        if limits.max_messages_per_subject:
+            place, table = 0, self._ledger.table
+            while True:
+                found, place = table.matching(None, place, SUBJECTS_AT_ONCE)
+                removed += self._retention.make_fit(limits, found)
+                if not place:
+                    break
+        removed += self._retention.make_fit(limits, ())
+        if limits.max_age_ns or any(s.index.next_expiry <= self._clock() for s in self._chain.segments):
+            removed += self._retention.expire(limits, self._clock())
+        self._changes += bool(removed)
+        self._settle()
+        self._clean_up()
+
+    def _write_removal(self, ranges: list[tuple[int, int]], floor: int = 0) -> None:
+        """Writes a removal, and those by limits that wait. Raises StorageError; then nothing has changed."""
+        ledger, chain = self._ledger, self._chain
+        chain.check()
+        salt = chain.active.salt
+        news = ledger.removal_records(salt)
+        chain.append(news + encode_removal(ranges, floor, ledger.last_sequence, ledger.last_time, salt))
+        ledger.noted()
+
+    def _write_news(self) -> None:
+        """Writes the removals that wait. Raises StorageError."""
+        if self._ledger.has_news:
+            self._chain.check()
+            self._chain.append(self._ledger.removal_records(self._chain.active.salt))
+            self._ledger.noted()
+
+    def _settle(self) -> None:
+        """Raises the floor to what is left. When that cannot be read it stays, which is true too."""
+        with suppress(StorageError):
+            self._retention.first()
+
+    def _clean_up(self) -> None:
+        """Writes what the limits removed, and gives up segments in which nothing is left."""
+        ledger, chain = self._ledger, self._chain
+        count = chain.count_below(ledger.floor)
+        if not count and not ledger.is_behind:
+            return
+        try:
+            self._write_news()
+        except StorageError:
+            return  # removed all the same; the next append writes it in front, or tells its caller why not
+        if count:
+            chain.give_up(ledger.floor)
+            self._reader.forget_cursors()
+
+    # ---- damage -----------------------------------------------------------------------------
+
+    def _found_damage(self, ranges: list[tuple[int, int]]) -> None:
+        """Of messages that were counted when the log was opened and cannot be read now."""
+        new = self._ledger.add_unreadable(ranges)
+        self._ledger.messages = max(self._ledger.messages - sum(b - a + 1 for a, b in new), 0)
+        self._note_damage(new)
+
+    def _note_damage(self, ranges: list[tuple[int, int]]) -> None:
+        for first, last in ranges:
+            for sequence in range(first, min(last + 1, first + REPORTED)):
+                if len(self._damaged) >= REPORTED:
+                    return
+                self._damaged.append(sequence)
+                if self._report is not None:
+                    self._report(sequence, DAMAGED_BODY)
+
+    # ---- state, durability ------------------------------------------------------------------
+
+    def state(self) -> LogState:
+        self._check_open()
+        ledger = self._ledger
+        first = self._retention.first()
+        unreadable = ledger.unreadable_count()
+        return LogState(
+            messages=ledger.messages,
+            bytes=ledger.bytes,
+            first_sequence=ledger.floor,
+            first_time_ns=first.time_ns if first else 0,
+            last_sequence=ledger.last_sequence,
+            last_time_ns=ledger.last_time,
+            deleted=ledger.last_sequence - ledger.floor + 1 - ledger.messages - unreadable,
+            subjects=len(ledger.table),
+            damaged=tuple(self._damaged),
+        )
+
+    def sync(self) -> int:
+        self._check_open()
+        changes = self._changes
+        return self._chain.sync() + changes
+
+    def _save_checkpoint(self) -> None:
+        """Now and then, so that it costs a sixteenth of what is written at most."""
+        size = 64 * len(self._ledger.table) + len(self._ledger.removed) // 8 + 1024
+        if self._policy is SyncPolicy.NEVER or self._chain.written - self._checkpointed < 16 * size:
+            return
+        self._checkpoint()
+
+    def _checkpoint(self) -> None:
+        try:
+            self._chain.write_indexes()
+            save_checkpoint(self._fs, self._directory, self._ledger, self._chain.segments, self._cipher)
+        except OSError:
+            return  # only the next start takes longer
+        self._checkpointed = self._chain.written
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            self._write_news()
+            if self._policy is not SyncPolicy.NEVER:
+                self._chain.sync()
+            self._checkpoint()
+        finally:
+            self._chain.close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise LogClosed("the log is closed")

@@ -1,0 +1,213 @@
+"""What a file log knows about its messages without reading them, and the checkpoint that keeps it.
+
+Here live counts, the subject table, the removed sequences, the floor, and what is still to be written about
+removals. Never here: files, limits. On the heap: some 100 bytes and the text per subject, one bit per
+sequence near removed ones, 16 bytes per run of unreadable ones; nothing per message.
+
+The floor: every sequence below it is gone. Removals at the front raise it; others are kept in `removed`.
+Removals by limits are counted first and written then: should that fail, they go in front of the next append.
+
+A checkpoint (file `checkpoint`) is the ledger at a position of the segments, for a start that need not read
+them all. It is disposable. Version 1, little-endian:
+
+     0  8 bytes "HRCHECK\\n"    8  u32 version      12  u32 salt of the last segment then
+    16  u64 base of it          24  u64 offset in it
+    32  u64 last sequence       40  i64 last time    48  u64 floor
+    56  u64 messages            64  u64 bytes        72  u64 messages with a TTL
+    80  four u64: lengths of the parts, which follow: subject table, removed sequences,
+        unreadable runs (pairs of u64), segments (u64 base, u64 size)
+    end u32 CRC32C of everything before
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Final
+
+from headrace.engine.holdings import SequenceSet, SubjectTable
+from headrace.engine.records import crc32c, encode_removal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from headrace.engine.records import Scan
+    from headrace.log.outline import Outline
+
+_MAGIC: Final = b"HRCHECK\n"
+_HEAD: Final = struct.Struct("<8sIIQQQqQQQQQQQQ")
+_PAIR: Final = struct.Struct("<QQ")
+
+
+class Ledger:
+    """The counts of one log."""
+
+    def __init__(self) -> None:
+        self.table = SubjectTable()
+        self.removed = SequenceSet()
+        self.unreadable: list[tuple[int, int]] = []
+        """Runs of sequences whose records recovery could not read, ascending; not among `messages`."""
+        self.messages = 0
+        self.bytes = 0
+        self.expiring = 0
+        """Messages with a TTL."""
+        self.floor = 1
+        self.last_sequence = 0
+        self.last_time = 0
+        self._floor_written = 1
+        self._ranges: list[tuple[int, int]] = []
+        """Removals that are to be written."""
+        self.is_behind = False
+        """Whether messages were taken out and no record says so yet."""
+
+    def is_live(self, sequence: int) -> bool:
+        """Of a sequence that has a record."""
+        return sequence >= self.floor and sequence not in self.removed
+
+    def count(self, scan: Scan) -> None:
+        """Takes over what a census found."""
+        self.messages += scan.messages
+        self.bytes += scan.message_bytes
+        self.expiring += scan.expiring
+
+    # ---- removals ---------------------------------------------------------------------------
+
+    def forget(self, outline: Outline, *, is_first: bool) -> None:
+        """Takes a live message out; the first one raises the floor."""
+        sequence = outline.sequence
+        self.messages -= 1
+        self.bytes -= outline.size
+        self.expiring -= outline.expiry != 0
+        self.is_behind = True
+        self.table.remove(outline.subject, sequence, outline.previous)
+        if is_first:
+            self.raise_floor(sequence + 1)
+        else:
+            self.removed.add(sequence, sequence)
+            add_to_ranges(self._ranges, sequence, sequence)
+
+    def raise_floor(self, floor: int) -> None:
+        """Gives up every sequence below; their messages must be out of the counts by now."""
+        if floor <= self.floor:
+            return
+        if floor >> 12 != self.floor >> 12:
+            self.removed.drop_below(floor)
+        self.floor = floor
+        if self.unreadable and self.unreadable[0][0] < floor:
+            self.unreadable = [(max(a, floor), b) for a, b in self.unreadable if b >= floor]
+
+    def forget_all(self) -> None:
+        """After a full purge: only the last sequence and time are left."""
+        self.table.clear()
+        self.removed = SequenceSet()
+        self.unreadable = []
+        self._ranges = []
+        self.messages = self.bytes = self.expiring = 0
+        self.floor = self.last_sequence + 1
+
+    @property
+    def has_news(self) -> bool:
+        """Whether there are removals that no record says yet."""
+        return self.floor != self._floor_written or bool(self._ranges)
+
+    def removal_records(self, salt: int) -> bytes:
+        """The records of what is not written yet; `noted` says that they were."""
+        if not self.has_news:
+            return b""
+        ranges = [(max(a, self.floor), b) for a, b in self._ranges if b >= self.floor]
+        return encode_removal(ranges, self.floor, self.last_sequence, self.last_time, salt)
+
+    def noted(self) -> None:
+        self._ranges = []
+        self._floor_written = self.floor
+        self.is_behind = False
+
+    # ---- unreadable sequences ---------------------------------------------------------------
+
+    def is_unreadable(self, sequence: int) -> bool:
+        return any(first <= sequence <= last for first, last in self.unreadable)
+
+    def unreadable_from(self, sequence: int) -> int | None:
+        """The first unreadable sequence at or after one; None: there is none."""
+        return next((max(a, sequence) for a, b in self.unreadable if b >= sequence), None)
+
+    def unreadable_count(self) -> int:
+        return sum(b - a + 1 for a, b in self.unreadable)
+
+    def add_unreadable(self, ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+        """Adds what is neither removed nor known as unreadable; gives that."""
+        new = list(self._news_of(ranges))
+        self.unreadable = sorted(self.unreadable + new)
+        return new
+
+    def _news_of(self, ranges: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+        for first, last in ranges:
+            run: list[tuple[int, int]] = []
+            for sequence in range(max(first, self.floor), last + 1):
+                if sequence not in self.removed and not self.is_unreadable(sequence):
+                    add_to_ranges(run, sequence, sequence)
+            yield from run
+
+    def drop_unreadable(self, sequence: int) -> None:
+        """It is removed now."""
+        parts = []
+        for a, b in self.unreadable:
+            if a <= sequence <= b:
+                parts += [(x, y) for x, y in ((a, sequence - 1), (sequence + 1, b)) if x <= y]
+            else:
+                parts.append((a, b))
+        self.unreadable = parts
+        self.removed.add(sequence, sequence)
+        add_to_ranges(self._ranges, sequence, sequence)
+
+    # ---- checkpoint -------------------------------------------------------------------------
+
+    def dump(self, salt: int, base: int, offset: int, segments: Iterable[tuple[int, int]]) -> bytes:
+        """The checkpoint's file, as of `offset` in the segment `base`; removals must be written by now."""
+        parts = [
+            self.table.dump(),
+            self.removed.dump(),
+            b"".join(_PAIR.pack(*run) for run in self.unreadable),
+            b"".join(_PAIR.pack(*segment) for segment in segments),
+        ]
+        head = _HEAD.pack(
+            *(_MAGIC, 1, salt, base, offset, self.last_sequence, self.last_time, self.floor),
+            *(self.messages, self.bytes, self.expiring, *map(len, parts)),
+        )
+        data = b"".join([head, *parts])
+        return data + struct.pack("<I", crc32c(data))
+
+
+class Checkpoint:
+    """A checkpoint that was read back. Raises ValueError for anything that is not one."""
+
+    def __init__(self, data: bytes) -> None:
+        if len(data) < _HEAD.size + 4 or struct.unpack("<I", data[-4:])[0] != crc32c(data[:-4]):
+            raise ValueError("not a checkpoint, or damaged")
+        magic, version, self.salt, self.base, self.offset, *counts = _HEAD.unpack_from(data)
+        sizes = counts[6:]
+        if magic != _MAGIC or version != 1 or _HEAD.size + sum(sizes) + 4 != len(data):
+            raise ValueError("not a checkpoint of this version")
+        parts = []
+        at = _HEAD.size
+        for size in sizes:
+            parts.append(data[at : at + size])
+            at += size
+        if any(len(part) % _PAIR.size for part in parts[2:]):
+            raise ValueError("a checkpoint's list is not well formed")
+        ledger = Ledger()
+        ledger.table.load(parts[0])
+        ledger.removed.load(parts[1])
+        ledger.unreadable = [(a, b) for a, b in _PAIR.iter_unpack(parts[2])]
+        ledger.last_sequence, ledger.last_time, ledger.floor = counts[:3]
+        ledger.messages, ledger.bytes, ledger.expiring = counts[3:6]
+        ledger.noted()
+        self.ledger = ledger
+        self.segments: dict[int, int] = dict(_PAIR.iter_unpack(parts[3]))
+
+
+def add_to_ranges(ranges: list[tuple[int, int]], first: int, last: int) -> None:
+    """Adds a run to a list of them; one that goes on where the last ends becomes part of it."""
+    if ranges and ranges[-1][1] + 1 == first:
+        ranges[-1] = (ranges[-1][0], last)
+    else:
+        ranges.append((first, last))

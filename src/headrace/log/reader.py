@@ -1,0 +1,178 @@
+"""Reading a file log: finding a sequence, walking on from it, message by message or by outline.
+
+Here live windows over the segments and where to begin in them. Never here: anything that changes the log.
+A point read looks at about 64 KB of records; a walk goes on where the last one stopped.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from headrace.engine.holdings import SequenceSet
+from headrace.errors import MessageDamaged
+from headrace.log.chain import CEILING
+from headrace.log.index import SPACING
+from headrace.log.outline import Outline
+from headrace.log.port import StoredMessage
+from headrace.log.recovery import DAMAGED_BODY
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from headrace.engine.records import Scan
+    from headrace.log.chain import Chain
+    from headrace.log.ledger import Ledger
+    from headrace.log.outline import Filters
+    from headrace.log.sealing import Cipher
+    from headrace.log.segment import Segment
+
+WINDOW: Final = SPACING + (8 << 10)
+"""Bytes read at once for a point read: a block between two marks and a record of common size."""
+LARGE_WINDOW: Final = 256 << 10
+OUTLINES: Final = 1024
+"""Messages outlined at once."""
+CURSORS: Final = 64
+"""Places where reads stopped that are remembered, so that the next read begins there."""
+_NOTHING_REMOVED: Final = SequenceSet()
+
+
+class Reader:
+    """Reads what the chain holds and the ledger says is live. `found_damage`: called with new damage."""
+
+    def __init__(
+        self,
+        chain: Chain,
+        ledger: Ledger,
+        found_damage: Callable[[list[tuple[int, int]]], None],
+        cipher: Cipher | None = None,
+    ) -> None:
+        self._chain = chain
+        self._ledger = ledger
+        self._found_damage = found_damage
+        self._cipher = cipher
+        self._cursors: dict[int, tuple[Segment, int]] = {}
+
+    def remember(self, sequence: int, segment: Segment, offset: int) -> None:
+        """Says where the record of a sequence is, or the first one behind it."""
+        self._cursors.pop(sequence, None)
+        if len(self._cursors) >= CURSORS:
+            del self._cursors[next(iter(self._cursors))]
+        self._cursors[sequence] = (segment, offset)
+
+    def forget_cursors(self) -> None:
+        self._cursors.clear()
+
+    def walk(
+        self, sequence: int, window: int, step: Callable[[Scan, bytes, bool], bool], most_bytes: int = 1 << 62
+    ) -> tuple[int, list[tuple[int, int]]]:
+        """Hands buffers to `step` from a sequence on, until it says True or `most_bytes` are read.
+
+        Gives the sequence to go on from and the ranges that were unreadable on the way.
+        """
+        segments = self._chain.segments
+        damaged: list[tuple[int, int]] = []
+        place, offset, expected = self._start(sequence)
+        seen = 0
+        while True:
+            segment = segments[place]
+            ceiling = segments[place + 1].base if place + 1 < len(segments) else CEILING
+            scan = segment.scan(expected, ceiling, offset, self._cipher)
+            stopped = False
+            end = offset + 1
+            while not stopped and offset < end:
+                data = self._chain.pread(segment, max(window, scan.need), offset)
+                end = segment.size - 64
+                final = offset + len(data) >= end
+                stopped = step(scan, data, final)
+                seen += scan.at
+                offset = scan.base + scan.at
+                if final or seen >= most_bytes:
+                    break
+            if not stopped and offset >= end:
+                scan.finish()
+            damaged += scan.damaged
+            if stopped or (place + 1 == len(segments)) or seen >= most_bytes:
+                break
+            place, offset, expected = place + 1, 0, segments[place + 1].base
+        following = max(scan.expected, sequence)
+        if stopped or seen >= most_bytes:
+            self.remember(following, segment, offset)
+        else:
+            following = max(self._ledger.last_sequence + 1, sequence)
+        if damaged:
+            self._found_damage(damaged)
+        return following, damaged
+
+    def _start(self, sequence: int) -> tuple[int, int, int]:
+        """(place of the segment, offset in it, sequence expected there)."""
+        chain = self._chain
+        known = self._cursors.get(sequence)
+        if known is not None and known[0] in chain.segments:
+            return chain.segments.index(known[0]), known[1], sequence
+        place = chain.at(sequence)
+        segment = chain.segments[place]
+        offset, expected = segment.index.before_sequence(sequence)
+        return place, offset, max(expected, segment.base)
+
+    # ---- one message ------------------------------------------------------------------------
+
+    def message(self, sequence: int) -> StoredMessage | None:
+        """None when it is not there. Raises: MessageDamaged, StorageError."""
+        ledger = self._ledger
+        if not ledger.floor <= sequence <= ledger.last_sequence or sequence in ledger.removed:
+            return None
+        if ledger.unreadable and ledger.is_unreadable(sequence):
+            raise MessageDamaged(sequence, DAMAGED_BODY)
+        out: list[StoredMessage] = []
+
+        def step(scan: Scan, data: bytes, final: bool) -> bool:
+            scan.messages_in(
+                data, final, StoredMessage, sequence, sequence, None, _NOTHING_REMOVED, 0, out, 1, 1
+            )
+            return bool(out) or scan.expected > sequence
+
+        _, damaged = self.walk(sequence, WINDOW, step)
+        if not out and any(a <= sequence <= b for a, b in damaged):
+            raise MessageDamaged(sequence, DAMAGED_BODY)
+        return out[0] if out else None
+
+    def record(self, sequence: int) -> Outline | None:
+        """The outline of the record of a sequence, live or not, if it can be read."""
+        out: list[Outline] = []
+
+        def step(scan: Scan, data: bytes, final: bool) -> bool:
+            scan.outline(data, final, Outline, sequence, sequence, None, _NOTHING_REMOVED, 0, out, 1)
+            return bool(out) or scan.expected > sequence
+
+        if self._chain.segments[0].base <= sequence <= self._ledger.last_sequence:
+            self.walk(sequence, WINDOW, step)
+        return out[0] if out else None
+
+    def live(self, sequence: int) -> Outline | None:
+        return self.record(sequence) if self._ledger.is_live(sequence) else None
+
+    # ---- many -------------------------------------------------------------------------------
+
+    def outlines(
+        self, first: int, last: int, filters: Filters = None, most: int = OUTLINES
+    ) -> Iterator[Outline]:
+        """Live messages from `first` to `last`, read `most` at a time; some may be removed by then."""
+        ledger = self._ledger
+        while first <= last:
+            out: list[Outline] = []
+            window = WINDOW if most < OUTLINES else LARGE_WINDOW
+            stopped = False
+
+            def step(
+                scan: Scan, data: bytes, final: bool, start: int = first, out: list[Outline] = out
+            ) -> bool:
+                nonlocal stopped
+                stopped = scan.outline(
+                    data, final, Outline, start, last, filters, ledger.removed, ledger.floor, out, most
+                )
+                return stopped
+
+            first, _ = self.walk(max(first, ledger.floor), window, step)
+            yield from out
+            if not stopped:
+                return

@@ -1,0 +1,282 @@
+"""Opening a log: what is in its directory, what of it can be read, and what is left.
+
+Here live the reading of a whole log and the choice between that and a checkpoint. Never here: appending,
+limits. A start is refused only when the directory itself cannot be read or a key is missing.
+
+Segments are read from the newest to the oldest: a record of removals is always behind what it removes, so
+when a segment is counted, everything that was removed from it is known. Each is read twice, in memory: first
+for removals, then for the census. Behind the last valid record of the last segment is a write that was cut
+off: it is cut away. What is unreadable anywhere else is damage, reported by sequence.
+
+What a checkpoint says was synced when it was written, so a last segment that ends before it lost
+acknowledged messages: they are reported too, and their sequences never given again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+from headrace.engine.holdings import SequenceSet
+from headrace.engine.records import HEADER_BYTES as RECORD_HEADER_BYTES
+from headrace.errors import StorageError
+from headrace.log.chain import CEILING, storage_errors
+from headrace.log.filesystem import Mode, read_file, replace_file
+from headrace.log.index import SPACING, SparseIndex
+from headrace.log.ledger import Checkpoint, Ledger
+from headrace.log.segment import HEADER_BYTES, SEALED, Header, Segment, base_of, segment_path
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from headrace.engine.records import Scan
+    from headrace.log.filesystem import FileSystem
+    from headrace.log.sealing import Cipher
+
+CHECKPOINT: Final = "checkpoint"
+DAMAGED_BODY: Final = "its record on disk is damaged"
+
+
+@dataclass(slots=True)
+class Found:
+    """A log as it was found."""
+
+    ledger: Ledger
+    segments: list[Segment] = field(default_factory=list)
+    damaged: list[tuple[int, int]] = field(default_factory=list)
+    obsolete: list[Path] = field(default_factory=list)
+    """Files whose every message is gone."""
+    cut_bytes: int = 0
+    """What was cut away behind the last valid record."""
+    from_checkpoint: bool = False
+
+
+class Recovery:
+    """Reads a directory once."""
+
+    def __init__(self, directory: Path, filesystem: FileSystem, cipher: Cipher | None = None) -> None:
+        self._directory = directory
+        self._fs = filesystem
+        self._cipher = cipher
+
+    def run(self) -> Found:
+        """Raises StorageError when the directory cannot be read, or the log is sealed and there is no key."""
+        with storage_errors(f"cannot read the log in {self._directory.name}"):
+            found = self._list()
+            saved = self._checkpoint()
+            if saved is not None and self._fits(saved, found):
+                found = self._after_checkpoint(saved, found)
+            if not found.from_checkpoint:
+                found = self._list()
+                self._count_all(found, saved)
+            return found
+
+    # ---- what is there ----------------------------------------------------------------------
+
+    def _list(self) -> Found:
+        """The segments by their headers; one whose header is unreadable is damage as a whole."""
+        found = Found(Ledger())
+        names = set(self._fs.listdir(self._directory))
+        bases = sorted(base for name in names if (base := base_of(name)) is not None)
+        headless: list[tuple[int, int]] = []
+        for base in bases:
+            path = segment_path(self._directory, base)
+            size, header = self._head(path)
+            if header is not None and header.base == base:
+                self._check_key(path, header)
+                found.segments.append(Segment(path, header, size))
+            elif size <= HEADER_BYTES and base == bases[-1]:
+                found.obsolete.append(path)  # it was begun and nothing was written to it
+            else:
+                headless.append((base, base + max(size - HEADER_BYTES, 0) // RECORD_HEADER_BYTES))
+        self._judge_headless(headless, found)
+        return found
+
+    def _check_key(self, path: Path, header: Header) -> None:
+        if not header.flags & SEALED:
+            return
+        if self._cipher is None:
+            raise StorageError(f"{path.name} is encrypted, and no key was given")
+        if self._cipher.segment(header.salt, header.base).check != header.check:
+            raise StorageError(f"{path.name} is encrypted with another key or algorithm")
+
+    def _head(self, path: Path) -> tuple[int, Header | None]:
+        handle = self._fs.open(path, Mode.READ)
+        try:
+            return self._fs.size(handle), Header.unpack(self._fs.pread(handle, HEADER_BYTES, 0))
+        finally:
+            self._fs.close(handle)
+
+    def _judge_headless(self, headless: list[tuple[int, int]], found: Found) -> None:
+        """Sequences in a segment without a header, or in one that is not there, are lost."""
+        bases = [segment.base for segment in found.segments]
+        for base, most in headless:
+            following = next((b for b in bases if b > base), most + 1)
+            found.damaged.append((base, min(most, following - 1)))
+            if following == most + 1:
+                found.ledger.last_sequence = max(found.ledger.last_sequence, most)
+
+    def _checkpoint(self) -> Checkpoint | None:
+        try:
+            data: bytes | None = read_file(self._fs, self._directory / CHECKPOINT)
+            if self._cipher is not None and data is not None:
+                data = self._cipher.checkpoint().open(data, b"")
+            return Checkpoint(data or b"")
+        except (FileNotFoundError, ValueError):
+            return None
+
+    def _read(self, segment: Segment, offset: int = 0) -> bytes:
+        handle = self._fs.open(segment.path, Mode.READ)
+        try:
+            return self._fs.pread(handle, segment.size - HEADER_BYTES - offset, HEADER_BYTES + offset)
+        finally:
+            self._fs.close(handle)
+
+    def _scan(self, segment: Segment, ceiling: int, expected: int = 0, origin: int = 0) -> Scan:
+        first = max(expected, segment.base)
+        return segment.scan(first, ceiling, origin, self._cipher)
+
+    # ---- everything -------------------------------------------------------------------------
+
+    def _count_all(self, found: Found, saved: Checkpoint | None) -> None:
+        ledger = found.ledger
+        widest = sum(segment.size for segment in found.segments) // RECORD_HEADER_BYTES + 1
+        for segment in found.segments:
+            ledger.raise_floor(segment.header.floor)
+        ceiling = CEILING
+        newest = True
+        for segment in reversed(found.segments):
+            if ceiling <= ledger.floor and not newest:
+                found.obsolete.append(segment.path)
+            else:
+                self._count(segment, ceiling, newest, widest, found)
+            ceiling = segment.base
+            newest = False
+        found.segments = [s for s in found.segments if s.path not in found.obsolete]
+        self._note_lost(found, saved)
+        found.damaged = ledger.add_unreadable(found.damaged)
+        ledger.noted()
+
+    def _count(self, segment: Segment, ceiling: int, newest: bool, widest: int, found: Found) -> None:
+        ledger = found.ledger
+        data = self._read(segment)
+        scan = self._scan(segment, ceiling)
+        scan.removals(data, True, ledger.removed, widest)
+        if newest and scan.bad_from is not None:
+            found.cut_bytes = len(data) - scan.bad_from
+            data = data[: scan.bad_from]
+            segment.size = HEADER_BYTES + len(data)
+        if newest:
+            ledger.last_sequence = max(ledger.last_sequence, scan.settled - 1)
+        else:
+            scan.finish()
+        ledger.last_time = max(ledger.last_time, scan.last_time, segment.header.last_time)
+        ledger.raise_floor(scan.floor)
+        found.damaged += scan.damaged
+        scan = self._scan(segment, ceiling)
+        marks = scan.census(
+            data, True, ledger.table, ledger.removed, ledger.floor, segment.index.marked, SPACING
+        )
+        segment.index.add(marks, scan.expiry)
+        ledger.count(scan)
+
+    def _note_lost(self, found: Found, saved: Checkpoint | None) -> None:
+        """Sequences that a segment or a checkpoint tells of and no record."""
+        ledger = found.ledger
+        for before, after in pairwise(found.segments):
+            if after.header.previous > before.base:
+                found.damaged.append((after.header.previous, after.base - 1))
+        if saved is None or not any(s.salt == saved.salt and s.base == saved.base for s in found.segments):
+            return
+        if saved.ledger.last_sequence > ledger.last_sequence:
+            found.damaged.append((ledger.last_sequence + 1, saved.ledger.last_sequence))
+            ledger.last_sequence = saved.ledger.last_sequence
+            ledger.last_time = max(ledger.last_time, saved.ledger.last_time)
+
+    # ---- from a checkpoint ------------------------------------------------------------------
+
+    def _fits(self, saved: Checkpoint, found: Found) -> bool:
+        """Whether a checkpoint is of these segments, none shorter than it says."""
+        here = {segment.base: segment for segment in found.segments}
+        last = here.get(saved.base)
+        if found.damaged or last is None or last.salt != saved.salt:
+            return False
+        if last.size < HEADER_BYTES + saved.offset:
+            return False
+        return all(
+            base in here and here[base].size >= size
+            for base, size in saved.segments.items()
+            if base >= min(here)
+        )
+
+    def _after_checkpoint(self, saved: Checkpoint, found: Found) -> Found:
+        """Replays what came after a checkpoint; `from_checkpoint` stays False when that needs all records."""
+        ledger = saved.ledger
+        found.ledger = ledger
+        for place, segment in enumerate(found.segments):
+            newest = place == len(found.segments) - 1
+            ceiling = CEILING if newest else found.segments[place + 1].base
+            if segment.base < saved.base:
+                if not newest and ceiling <= ledger.floor:
+                    found.obsolete.append(segment.path)
+                elif not self._load_index(segment):
+                    return found
+                continue
+            if segment.base == saved.base and not self._load_index(segment, saved.offset):
+                return found
+            start = saved.offset if segment.base == saved.base else 0
+            if not self._replay(segment, start, ceiling, newest, found):
+                return found
+        found.segments = [s for s in found.segments if s.path not in found.obsolete]
+        found.damaged = ledger.add_unreadable(found.damaged)
+        found.from_checkpoint = True
+        return found
+
+    def _load_index(self, segment: Segment, offset: int | None = None) -> bool:
+        size = segment.size if offset is None else HEADER_BYTES + offset
+        try:
+            data = read_file(self._fs, segment.index_path)
+        except FileNotFoundError:
+            return False
+        index = SparseIndex.load(data, segment.salt, segment.base, size)
+        if index is not None:
+            segment.index = index
+            segment.is_indexed = offset is None
+        return index is not None
+
+    def _replay(self, segment: Segment, start: int, ceiling: int, newest: bool, found: Found) -> bool:
+        """Adds the messages of a segment's tail; False when it removes any: their subjects are not known."""
+        ledger = found.ledger
+        data = self._read(segment, start)
+        scan = self._scan(segment, ceiling, ledger.last_sequence + 1, start)
+        if scan.removals(data, True, SequenceSet(), 0):
+            return False
+        if newest and scan.bad_from is not None:
+            found.cut_bytes = start + len(data) - scan.bad_from
+            data = data[: scan.bad_from - start]
+            segment.size = HEADER_BYTES + start + len(data)
+        elif not newest:
+            scan.finish()
+        found.damaged += scan.damaged
+        scan = self._scan(segment, ceiling, ledger.last_sequence + 1, start)
+        marks = scan.census(
+            data, True, ledger.table, ledger.removed, ledger.floor, segment.index.marked, SPACING
+        )
+        segment.index.add(marks, scan.expiry)
+        ledger.count(scan)
+        ledger.last_sequence = max(ledger.last_sequence, scan.settled - 1)
+        ledger.last_time = max(ledger.last_time, scan.last_time)
+        return True
+
+
+def save_checkpoint(
+    filesystem: FileSystem, directory: Path, ledger: Ledger, segments: list[Segment], cipher: Cipher | None
+) -> None:
+    """Writes the checkpoint of a log whose bytes are all durable. Raises OSError; the log needs none."""
+    active = segments[-1]
+    sizes = [(segment.base, segment.size) for segment in segments]
+    data = ledger.dump(active.salt, active.base, active.size - HEADER_BYTES, sizes)
+    if cipher is not None:
+        data = cipher.checkpoint().seal(data, b"")
+    replace_file(filesystem, directory / CHECKPOINT, data)

@@ -1,0 +1,251 @@
+"""What a file log removes by itself: over its limits, over its age, for want of a reader of old messages.
+
+Here live the front of the log, the oldest messages of a subject, and the limits' work on both. Never here:
+writing: what is removed is noted in the ledger, and the log writes that down.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from headrace.errors import LogFull
+from headrace.log.index import NEVER
+from headrace.log.port import Limits, size_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from headrace.log.chain import Chain
+    from headrace.log.ledger import Ledger
+    from headrace.log.outline import Outline
+    from headrace.log.port import NewMessage
+    from headrace.log.reader import Reader
+
+CHAIN_LENGTH: Final = 1024
+"""Messages of a subject that are found by going back from its last one; of more, the first are looked for
+from the front."""
+REMEMBERED: Final = 100_000
+"""Outlines of subjects' oldest messages kept, in all (about 300 bytes each)."""
+
+
+class Retention:
+    """Removes from the ledger what the limits say, oldest first."""
+
+    def __init__(self, chain: Chain, ledger: Ledger, reader: Reader) -> None:
+        self._chain = chain
+        self._ledger = ledger
+        self._reader = reader
+        self._front: deque[Outline] = deque()
+        self._oldest: dict[bytes, deque[Outline]] = {}
+        self._remembered = 0
+
+    # ---- the front --------------------------------------------------------------------------
+
+    def first(self) -> Outline | None:
+        """The first live message; the floor is raised to it, but not over what is unreadable."""
+        ledger, front = self._ledger, self._front
+        while front and not ledger.is_live(front[0].sequence):
+            front.popleft()
+        if not front and ledger.messages:
+            for outline in self._reader.outlines(ledger.floor, ledger.last_sequence):
+                front.append(outline)
+                if len(front) == 256:
+                    break
+        found = front[0] if front else None
+        following = found.sequence if found else ledger.last_sequence + 1
+        unreadable = ledger.unreadable_from(ledger.floor)
+        ledger.raise_floor(following if unreadable is None else min(following, unreadable))
+        return found
+
+    def forget_front(self) -> None:
+        """What was remembered of the front may not hold any more."""
+        self._front.clear()
+        self._oldest.clear()
+        self._remembered = 0
+
+    # ---- limits -----------------------------------------------------------------------------
+
+    def make_fit(self, limits: Limits, subjects: Iterable[bytes]) -> int:
+        """Removes what is over the limits, of these subjects first, never the newest message; how many."""
+        ledger = self._ledger
+        removed = 0
+        if limits.max_messages_per_subject:
+            for subject in subjects:
+                removed += self._trim(subject, limits.max_messages_per_subject)
+        while ledger.messages > 1 and (
+            (limits.max_messages and ledger.messages > limits.max_messages)
+            or (limits.max_bytes and ledger.bytes > limits.max_bytes)
+        ):
+            first = self.first()
+            if first is None:
+                break  # the rest cannot be read
+            ledger.forget(first, is_first=True)
+            removed += 1
+        return removed
+
+    def _trim(self, subject: bytes, most: int) -> int:
+        removed = 0
+        while (known := self._ledger.table.get(subject)) is not None and known[0] > most:
+            oldest = self.oldest(subject)
+            if oldest is None:
+                break
+            self._ledger.forget(oldest, is_first=oldest.sequence == self._ledger.floor)
+            removed += 1
+        return removed
+
+    def oldest(self, subject: bytes) -> Outline | None:
+        """The first live message of a subject; None when it has none that can be read."""
+        held = self._oldest.get(subject)
+        while held and not self._ledger.is_live(held[0].sequence):
+            held.popleft()
+            self._remembered -= 1
+        if not held:
+            self._oldest.pop(subject, None)
+            held = self._find_oldest(subject)
+            if not held:
+                return None
+            if self._remembered + len(held) > REMEMBERED:
+                self._oldest.clear()
+                self._remembered = 0
+            self._oldest[subject] = held
+            self._remembered += len(held)
+        self._ledger.table.settle_first(subject, held[0].sequence)
+        return held[0]
+
+    def _find_oldest(self, subject: bytes) -> deque[Outline]:
+        known = self._ledger.table.get(subject)
+        if known is None:
+            return deque()
+        count, first, last, is_exact, _ = known
+        if is_exact:
+            outline = self._reader.live(first)
+            if outline is not None and outline.subject == subject:
+                return deque([outline])
+        if count <= CHAIN_LENGTH:
+            found = self._back_from(subject, last, count)
+            if len(found) == count:
+                return found
+        found = deque()
+        for outline in self._reader.outlines(first, last, subject):
+            found.append(outline)
+            if len(found) == CHAIN_LENGTH:
+                break
+        return found
+
+    def _back_from(self, subject: bytes, sequence: int, count: int) -> deque[Outline]:
+        """The last `count` live messages of a subject, by each record's link to the one before."""
+        found: deque[Outline] = deque()
+        steps = 0
+        while sequence and len(found) < count and steps < 2 * CHAIN_LENGTH:
+            outline = self._reader.record(sequence)
+            if outline is None or outline.subject != subject:
+                break
+            if self._ledger.is_live(sequence):
+                found.appendleft(outline)
+            sequence = outline.previous
+            steps += 1
+        return found
+
+    def newest(self, subject: bytes) -> int:
+        """The sequence of a subject's last live message; 0 when it has none that can be read."""
+        table = self._ledger.table
+        known = table.get(subject)
+        if known is None:
+            return 0
+        if known[4]:
+            return known[2]
+        found = self._back_from(subject, known[2], 1)
+        if not found:
+            found = deque(self._reader.outlines(known[1], known[2], subject), 1)
+        if not found:
+            return 0
+        table.settle_last(subject, found[-1].sequence)
+        return found[-1].sequence
+
+    def check_room(self, limits: Limits, batch: Sequence[NewMessage]) -> None:
+        """Plays a batch through under `Discard.NEW`. Raises: LogFull."""
+        count, total = self._ledger.messages, self._ledger.bytes
+        per_subject = limits.max_messages_per_subject
+        wanted = Counter(message.subject for message in batch) if per_subject else Counter()
+        sizes: dict[bytes, deque[int]] = {}
+        held: Counter[bytes] = Counter()
+        for index, message in enumerate(batch):
+            size, subject = size_of(message), message.subject
+            if per_subject:
+                if subject not in sizes:
+                    held[subject] = (self._ledger.table.get(subject) or (0,))[0]
+                    evictable = (
+                        not limits.discard_new_per_subject and held[subject] + wanted[subject] > per_subject
+                    )
+                    sizes[subject] = deque(self._sizes(subject, wanted[subject]) if evictable else ())
+                if held[subject] >= per_subject:
+                    if limits.discard_new_per_subject:
+                        raise LogFull("maximum messages per subject exceeded", index)
+                    held[subject] -= 1
+                    count -= 1
+                    total -= sizes[subject].popleft() if sizes[subject] else 0
+                held[subject] += 1
+                sizes[subject].append(size)
+            count += 1
+            total += size
+            if limits.max_messages and count > limits.max_messages:
+                raise LogFull("maximum messages exceeded", index)
+            if limits.max_bytes and total > limits.max_bytes:
+                raise LogFull("maximum bytes exceeded", index)
+
+    def _sizes(self, subject: bytes, most: int) -> list[int]:
+        """What the oldest messages of a subject count for: all of them, or `most`."""
+        known = self._ledger.table.get(subject)
+        if known is None:
+            return []
+        if most == 1:
+            oldest = self.oldest(subject)
+            return [oldest.size] if oldest else []
+        return [o.size for o in islice(self._reader.outlines(known[1], known[2], subject), most)]
+
+    # ---- age --------------------------------------------------------------------------------
+
+    def expire(self, limits: Limits, now_ns: int) -> int:
+        """Removes what is over its age or TTL; how many."""
+        removed = 0
+        if limits.max_age_ns:
+            while (first := self.first()) and first.time_ns + limits.max_age_ns <= now_ns:
+                self._ledger.forget(first, is_first=True)
+                removed += 1
+        for segment in self._chain.segments:
+            for place, first_sequence, following in list(segment.index.due(now_ns)):
+                last = following - 1 if following else self._last_in(segment.base)
+                removed += self._expire_block(first_sequence, last, now_ns)
+                expiry = self._next_in(first_sequence, last)
+                segment.index.set_expiry(place, expiry)
+        return removed
+
+    def _last_in(self, base: int) -> int:
+        """The last sequence of a segment."""
+        place = self._chain.at(base) + 1
+        segments = self._chain.segments
+        return segments[place].base - 1 if place < len(segments) else self._ledger.last_sequence
+
+    def _expire_block(self, first: int, last: int, now_ns: int) -> int:
+        removed = 0
+        for outline in self._reader.outlines(first, last):
+            if 0 < outline.expiry <= now_ns:
+                self._ledger.forget(outline, is_first=outline.sequence == self._ledger.floor)
+                removed += 1
+        return removed
+
+    def _next_in(self, first: int, last: int) -> int:
+        return min((o.expiry for o in self._reader.outlines(first, last) if o.expiry), default=NEVER)
+
+    def next_expiry(self, limits: Limits) -> int | None:
+        """May be early, is never late."""
+        ends = [NEVER]
+        if self._ledger.expiring:
+            ends += [segment.index.next_expiry for segment in self._chain.segments]
+        first = self.first() if limits.max_age_ns else None
+        if first is not None:
+            ends.append(first.time_ns + limits.max_age_ns)
+        least = min(ends)
+        return None if least == NEVER else least

@@ -1,0 +1,315 @@
+"""Many logs by name: in memory, or each in a directory of its own.
+
+Here live the two stores, the lock that keeps a second process out, and how a name becomes a directory's.
+Never here: what a log's files hold, or what a name means to a service.
+
+    <directory>/lock              held by the process that has the store open
+    <directory>/logs/<entry>/     one log; its name percent-encoded
+    <directory>/logs/<entry>.name the whole name, when it is too long for a file system
+    <directory>/logs/.removed.*   logs being removed; swept when the store is opened
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Final, Protocol
+from urllib.parse import quote_from_bytes, unquote_to_bytes
+
+from headrace.errors import LogClosed, StorageError, StoreLocked
+from headrace.log.file import SEGMENT_BYTES, FileLog
+from headrace.log.filesystem import RealFileSystem, make_directory, read_file, replace_file
+from headrace.log.memory import MemoryLog
+from headrace.log.port import NO_LIMITS, Limits, SyncPolicy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from headrace.log.filesystem import FileSystem
+    from headrace.log.port import MessageLog
+    from headrace.log.sealing import Cipher
+
+LONGEST_ENTRY: Final = 200
+"""A name whose encoding is longer is cut and told apart by its SHA-256; file systems take 255 bytes."""
+_CUT: Final = 100
+_REMOVED: Final = ".removed."
+_NAME: Final = ".name"
+
+
+class LogStore(Protocol):
+    """Raises errors of `headrace.errors.LogError`; every method LogClosed after `close`. One thread."""
+
+    def open(self, name: bytes, limits: Limits = NO_LIMITS) -> MessageLog:
+        """The log of that name under these limits, created when missing. A log that is open is given again.
+
+        Raises: ValueError for an empty name, StorageError.
+        """
+
+    def names(self) -> list[bytes]:
+        """Of all logs that are there, open or not, sorted."""
+
+    def remove(self, name: bytes) -> bool:
+        """Closes a log and deletes all of it; it does not come back after a crash. False: there is none."""
+
+    def close(self) -> None:
+        """Closes every log. Safe to call twice. Raises: StorageError of the first that failed to sync."""
+
+
+class MemoryStore:
+    """Logs that are there until they are closed or removed. `clock`: wall clock in ns since 1970 UTC."""
+
+    def __init__(self, clock: Callable[[], int] = time.time_ns) -> None:
+        self._clock = clock
+        self._logs: dict[bytes, MemoryLog] = {}
+        self._closed = False
+
+    def open(self, name: bytes, limits: Limits = NO_LIMITS) -> MessageLog:
+        self._check_open()
+        _check_name(name)
+        log = self._logs.get(name)
+        if log is not None and _is_open(log):
+            log.limits = limits
+            return log
+        log = self._logs[name] = MemoryLog(limits, self._clock)
+        return log
+
+    def names(self) -> list[bytes]:
+        self._check_open()
+        return sorted(name for name, log in self._logs.items() if _is_open(log))
+
+    def remove(self, name: bytes) -> bool:
+        self._check_open()
+        log = self._logs.pop(name, None)
+        if log is None or not _is_open(log):
+            return False
+        log.close()
+        return True
+
+    def close(self) -> None:
+        self._closed = True
+        for log in self._logs.values():
+            log.close()
+        self._logs.clear()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise LogClosed("the store is closed")
+
+
+class FileStore:
+    """Logs in files below one directory, which is made when missing.
+
+    `report` is told of damaged messages: the log's name, the sequence, the reason.
+    Raises: StoreLocked when another process has the store open, StorageError.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        clock: Callable[[], int] = time.time_ns,
+        sync: SyncPolicy = SyncPolicy.GROUP,
+        segment_bytes: int = SEGMENT_BYTES,
+        cipher: Cipher | None = None,
+        filesystem: FileSystem | None = None,
+        report: Callable[[bytes, int, str], object] | None = None,
+    ) -> None:
+        self._directory = directory
+        self._clock = clock
+        self._sync = sync
+        self._segment_bytes = segment_bytes
+        self._cipher = cipher
+        self._files: FileSystem = filesystem or RealFileSystem()
+        self._report = report
+        self._logs: dict[bytes, MessageLog] = {}
+        self._entries: dict[bytes, str] = {}
+        """Every log's directory, relative to `logs`."""
+        self._closed = False
+        with self._storage():
+            make_directory(self._files, directory)
+            self._lock = self._take_lock()
+        try:
+            with self._storage():
+                make_directory(self._files, self._home)
+                self._sweep()
+                self._entries = self._find()
+        except BaseException:
+            self._files.close(self._lock)
+            raise
+
+    def open(self, name: bytes, limits: Limits = NO_LIMITS) -> MessageLog:
+        self._check_open()
+        _check_name(name)
+        log = self._logs.get(name)
+        if log is not None and _is_open(log):
+            log.limits = limits
+            return log
+        with self._storage():
+            entry = self._entries.get(name) or self._create(name)
+        log = self._logs[name] = self._open_log(name, entry, limits)
+        return log
+
+    def names(self) -> list[bytes]:
+        self._check_open()
+        return sorted(self._entries)
+
+    def remove(self, name: bytes) -> bool:
+        self._check_open()
+        entry = self._entries.get(name)
+        if entry is None:
+            return False
+        if (log := self._logs.pop(name, None)) is not None:
+            self._close_unsynced(log)
+        with self._storage():
+            # Renamed first: a crash on the way must not leave half of a log under its name. If the rename was
+            # done and not synced, the removal has failed, and this is the second attempt.
+            if self._files.is_directory(self._home / entry):
+                self._files.rename(self._home / entry, self._home / self._free_name())
+            self._files.fsync_dir(self._home)
+            del self._entries[name]
+        self._sweep()
+        return True
+
+    def _close_unsynced(self, log: MessageLog) -> None:
+        try:
+            log.close()
+        except StorageError:
+            return  # what could not be synced is about to be deleted, perhaps since the disk is full
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        failed: StorageError | None = None
+        for log in self._logs.values():
+            try:
+                log.close()
+            except StorageError as error:
+                failed = failed or error
+        self._logs.clear()
+        self._files.close(self._lock)
+        if failed is not None:
+            raise failed
+
+    @property
+    def _home(self) -> Path:
+        return self._directory / "logs"
+
+    def _open_log(self, name: bytes, entry: str, limits: Limits) -> MessageLog:
+        return FileLog(
+            self._home / entry,
+            limits=limits,
+            clock=self._clock,
+            filesystem=self._files,
+            segment_bytes=self._segment_bytes,
+            sync=self._sync,
+            cipher=self._cipher,
+            report=partial(self._damaged, name),
+        )
+
+    def _damaged(self, name: bytes, sequence: int, reason: str) -> None:
+        if self._report is not None:
+            self._report(name, sequence, reason)
+
+    def _take_lock(self) -> int:
+        try:
+            return self._files.lock(self._directory / "lock")
+        except BlockingIOError as error:
+            raise StoreLocked(f"another process has {self._directory} open") from error
+
+    def _create(self, name: bytes) -> str:
+        entry = _entry(name)
+        path = self._home / entry
+        if self._files.is_directory(path) and entry not in self._files.listdir(self._home):
+            raise StorageError(f"{self._home} does not tell upper case from lower: {entry} is there already")
+        if _is_cut(entry):
+            replace_file(self._files, self._home / (entry + _NAME), name)
+        make_directory(self._files, path)
+        self._entries[name] = entry
+        return entry
+
+    def _find(self) -> dict[bytes, str]:
+        """Logs on disk. What is not named as a log's directory is not ours and left alone."""
+        found = {}
+        for entry in self._files.listdir(self._home):
+            if not self._files.is_directory(self._home / entry):
+                continue
+            try:
+                name = self._name(entry)
+            except FileNotFoundError:
+                continue
+            if name and _entry(name) == entry:
+                found[name] = entry
+        return found
+
+    def _name(self, entry: str) -> bytes:
+        if _is_cut(entry):
+            return read_file(self._files, self._home / (entry + _NAME))
+        return unquote_to_bytes(entry)
+
+    def _free_name(self) -> str:
+        taken = set(self._files.listdir(self._home))
+        return next(name for n in range(len(taken) + 1) if (name := f"{_REMOVED}{n}") not in taken)
+
+    def _sweep(self) -> None:
+        """Deletes what removed logs left behind."""
+        try:
+            entries = self._files.listdir(self._home)
+            for entry in entries:
+                if entry.startswith(_REMOVED):
+                    self._delete(self._home / entry)
+                elif _is_cut(entry) and entry.endswith(_NAME) and entry.removesuffix(_NAME) not in entries:
+                    self._files.unlink(self._home / entry)
+        except OSError:
+            # It holds space and nothing else: the next removal or start tries again.
+            return
+
+    def _delete(self, directory: Path) -> None:
+        for entry in self._files.listdir(directory):
+            if self._files.is_directory(directory / entry):
+                self._delete(directory / entry)
+            else:
+                self._files.unlink(directory / entry)
+        self._files.rmdir(directory)
+
+    @contextmanager
+    def _storage(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise StorageError(f"{self._directory}: {error}") from error
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise LogClosed("the store is closed")
+
+
+def _check_name(name: bytes) -> None:
+    if not name:
+        raise ValueError("a log needs a name")
+
+
+def _is_open(log: MessageLog) -> bool:
+    """Logs may be closed by who uses them; the port has no other way to ask."""
+    try:
+        log.next_expiry()
+    except LogClosed:
+        return False
+    return True
+
+
+def _entry(name: bytes) -> str:
+    """The directory of a log: letters, digits, `-`, `_` and `.` are themselves, but for a dot in front."""
+    entry = quote_from_bytes(name, safe="").replace("~", "%7E")
+    if entry.startswith("."):
+        entry = "%2E" + entry[1:]
+    if len(entry) > LONGEST_ENTRY:
+        entry = f"{entry[:_CUT]}~{hashlib.sha256(name).hexdigest()}"
+    return entry
+
+
+def _is_cut(entry: str) -> bool:
+    return "~" in entry
