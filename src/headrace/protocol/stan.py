@@ -1,0 +1,294 @@
+"""NATS Streaming's messages: protobuf bodies of NATS messages, one dataclass each.
+
+Shapes only; what a server answers is decided in `streaming`, what a client does in `client.stan`. Strings
+are bytes as they came, names are those of the .proto files in snake_case, constructors take fields in the
+order of their numbers. `encode` and `decode` stand for all of proto3's rules (`protobuf`).
+Source: NATS Streaming specification, section 1, cross-checked by tests/conformance/streaming_bytes.json.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Self
+
+from headrace.protocol.protobuf import (
+    blob,
+    boolean,
+    chunk,
+    int32,
+    int64,
+    layout,
+    read,
+    text,
+    uint32,
+    uint64,
+    varint,
+    write,
+)
+
+
+class StartPosition(IntEnum):
+    """Where a new subscription starts. The wire's field is any int32: checking it is the server's."""
+
+    NEW_ONLY = 0
+    LAST_RECEIVED = 1
+    TIME_DELTA_START = 2
+    SEQUENCE_START = 3
+    FIRST = 4
+
+
+class CtrlType(IntEnum):
+    """What a `CtrlMsg` is about."""
+
+    FT_HEARTBEAT = 3
+    PARTITIONING = 4
+
+
+class _Message:
+    """What every message can do."""
+
+    __slots__ = ()
+
+    def encode(self) -> bytes:
+        """The message's bytes. Raises: ValueError for a number that its field's type cannot hold."""
+        return write(self, layout(type(self)))
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
+        """The message in `data`. Raises: ProtocolError when it is none."""
+        return cls(*read(data, layout(cls)))
+
+
+# -- publish, deliver, acknowledge ----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PubMsg(_Message):
+    """A message for a channel; `conn_id`, when there, decides who sent it."""
+
+    client_id: bytes = text(1)
+    guid: bytes = text(2)
+    subject: bytes = text(3)
+    reply: bytes = text(4)
+    data: bytes = blob(5)
+    conn_id: bytes = blob(6)
+    sha256: bytes = blob(10)
+
+
+@dataclass(frozen=True, slots=True)
+class PubAck(_Message):
+    """The message with this guid is stored, or `error` says why not."""
+
+    guid: bytes = text(1)
+    error: bytes = text(2)
+
+
+@dataclass(frozen=True, slots=True)
+class MsgProto(_Message):
+    """A stored message on its way to a subscription; `timestamp` in ns since 1970 UTC."""
+
+    sequence: int = uint64(1)
+    subject: bytes = text(2)
+    reply: bytes = text(3)
+    data: bytes = blob(4)
+    timestamp: int = int64(5)
+    redelivered: bool = boolean(6)
+    redelivery_count: int = uint32(7)
+    crc32: int = uint32(10)
+
+    def encode(self) -> bytes:
+        """As of any message; written out for what the server sends most: a stored message, first delivery."""
+        if self.redelivery_count or self.crc32 or self.sequence <= 0 or not 0 < self.timestamp < 1 << 63:
+            return write(self, layout(MsgProto))
+        return b"\x08%b%b%b%b\x28%b%b" % (
+            varint(self.sequence),
+            chunk(0x12, self.subject),
+            chunk(0x1A, self.reply),
+            chunk(0x22, self.data),
+            varint(self.timestamp),
+            b"\x30\x01" if self.redelivered else b"",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Ack(_Message):
+    """One message of a channel was processed."""
+
+    subject: bytes = text(1)
+    sequence: int = uint64(2)
+
+
+# -- connections ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectRequest(_Message):
+    """A client announces itself; `ping_interval` in seconds, protocol 1 has `conn_id` and pings."""
+
+    client_id: bytes = text(1)
+    heartbeat_inbox: bytes = text(2)
+    protocol: int = int32(3)
+    conn_id: bytes = blob(4)
+    ping_interval: int = int32(5)
+    ping_max_out: int = int32(6)
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectResponse(_Message):
+    """The subjects of a server; those for pings only from protocol 1 on."""
+
+    pub_prefix: bytes = text(1)
+    sub_requests: bytes = text(2)
+    unsub_requests: bytes = text(3)
+    close_requests: bytes = text(4)
+    error: bytes = text(5)
+    sub_close_requests: bytes = text(6)
+    ping_requests: bytes = text(7)
+    ping_interval: int = int32(8)
+    ping_max_out: int = int32(9)
+    protocol: int = int32(10)
+    public_key: bytes = text(100)
+
+
+@dataclass(frozen=True, slots=True)
+class Ping(_Message):
+    """Is this connection still the one the server knows?"""
+
+    conn_id: bytes = blob(1)
+
+
+@dataclass(frozen=True, slots=True)
+class PingResponse(_Message):
+    """Yes, unless there is an error."""
+
+    error: bytes = text(1)
+
+
+@dataclass(frozen=True, slots=True)
+class CloseRequest(_Message):
+    """A client leaves."""
+
+    client_id: bytes = text(1)
+
+
+@dataclass(frozen=True, slots=True)
+class CloseResponse(_Message):
+    """A client has left, unless there is an error."""
+
+    error: bytes = text(1)
+
+
+# -- subscriptions --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionRequest(_Message):
+    """A subscription to a channel; `start_time_delta` in ns before now."""
+
+    client_id: bytes = text(1)
+    subject: bytes = text(2)
+    q_group: bytes = text(3)
+    inbox: bytes = text(4)
+    max_in_flight: int = int32(5)
+    ack_wait_in_secs: int = int32(6)
+    durable_name: bytes = text(7)
+    start_position: int = int32(10)
+    start_sequence: int = uint64(11)
+    start_time_delta: int = int64(12)
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionResponse(_Message):
+    """Where a subscription's acknowledgements go; also the answer to unsubscribing, then without."""
+
+    ack_inbox: bytes = text(2)
+    error: bytes = text(3)
+
+
+@dataclass(frozen=True, slots=True)
+class UnsubscribeRequest(_Message):
+    """Ends or closes a subscription; `inbox` is the ack inbox of its response."""
+
+    client_id: bytes = text(1)
+    subject: bytes = text(2)
+    inbox: bytes = text(3)
+    durable_name: bytes = text(4)
+
+
+# -- between servers, and in their stores ---------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SubState(_Message):
+    """A subscription as a store keeps it."""
+
+    id: int = uint64(1)
+    client_id: bytes = text(2)
+    q_group: bytes = text(3)
+    inbox: bytes = text(4)
+    ack_inbox: bytes = text(5)
+    max_in_flight: int = int32(6)
+    ack_wait_in_secs: int = int32(7)
+    durable_name: bytes = text(8)
+    last_sent: int = uint64(9)
+    is_durable: bool = boolean(10)
+    is_closed: bool = boolean(11)
+
+
+@dataclass(frozen=True, slots=True)
+class SubStateDelete(_Message):
+    """A subscription is gone."""
+
+    id: int = uint64(1)
+
+
+@dataclass(frozen=True, slots=True)
+class SubStateUpdate(_Message):
+    """A message was sent to a subscription, or acknowledged by it."""
+
+    id: int = uint64(1)
+    seqno: int = uint64(2)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerInfo(_Message):
+    """A server's cluster ID and subjects, kept from its first start on."""
+
+    cluster_id: bytes = text(1)
+    discovery: bytes = text(2)
+    publish: bytes = text(3)
+    subscribe: bytes = text(4)
+    unsubscribe: bytes = text(5)
+    close: bytes = text(6)
+    sub_close: bytes = text(7)
+    acks_subs: bytes = text(8)
+    node_id: bytes = text(9)
+
+
+@dataclass(frozen=True, slots=True)
+class ClientInfo(_Message):
+    """A registered client as a store keeps it; `ping_interval` in seconds."""
+
+    id: bytes = text(1)
+    hb_inbox: bytes = text(2)
+    conn_id: bytes = blob(3)
+    protocol: int = int32(4)
+    ping_interval: int = int32(5)
+    ping_max_out: int = int32(6)
+
+
+@dataclass(frozen=True, slots=True)
+class ClientDelete(_Message):
+    """A client is gone."""
+
+    id: bytes = text(1)
+
+
+@dataclass(frozen=True, slots=True)
+class CtrlMsg(_Message):
+    """What servers tell each other; `msg_type` is a `CtrlType`, or unknown."""
+
+    msg_type: int = int32(1)
+    server_id: bytes = text(2)
+    data: bytes = blob(3)
