@@ -1,0 +1,256 @@
+"""Channels: names, creation and its rules, the messages of each, expiry, and the end of unused ones.
+
+A channel is a log of the store under the channel's own name; its records' subject is the channel. Who
+publishes and who subscribes is elsewhere. Source: streaming specification, 4, 7, 14.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from headrace.errors import LogError, MessageDamaged
+from headrace.protocol.stan import MsgProto
+from headrace.streaming import wording
+from headrace.streaming.context import NS
+from headrace.streaming.limits import limits_for, log_limits
+from headrace.streaming.naming import is_channel_name, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from headrace.core.service import Timer
+    from headrace.log.port import MessageLog, StoredMessage
+    from headrace.log.store import LogStore
+    from headrace.protocol.stan import PubMsg
+    from headrace.streaming.context import Context
+    from headrace.streaming.subscription import DurableKey, GroupKey, QueueGroup, Subscription
+
+    Encoded = tuple[int, bytes]
+
+PAGE: Final = 256
+"""Messages of one read; a subscription that has room for more goes on in the next tick."""
+PAGE_BYTES: Final = 1 << 20
+_REMEMBERED_DAMAGE: Final = 1000
+"""Damaged sequences that are not reported a second time, per channel."""
+
+
+class ChannelRefused(Exception):
+    """A channel that cannot be had; `text` is what the client reads."""
+
+    def __init__(self, text: bytes) -> None:
+        super().__init__(text.decode("utf-8", "backslashreplace"))
+        self.text = text
+
+
+class Fresh:
+    """The publications of one commit, encoded once for all subscriptions, when the first one asks."""
+
+    __slots__ = ("_encoded", "_messages", "first", "last", "time_ns")
+
+    def __init__(self, first: int, time_ns: int, messages: list[PubMsg]) -> None:
+        self.first = first
+        self.last = first + len(messages) - 1
+        self.time_ns = time_ns
+        self._messages = messages
+        self._encoded: list[Encoded] = []
+
+    def page(self, channel: bytes, sequence: int, count: int) -> list[Encoded]:
+        if not self._encoded:
+            time_ns = self.time_ns
+            self._encoded = [
+                (number, MsgProto(number, channel, message.reply, message.data, time_ns).encode())
+                for number, message in enumerate(self._messages, self.first)
+            ]
+        start = sequence - self.first
+        return self._encoded[start : start + count]
+
+
+class Channel:
+    """One channel: its log, what of it may be delivered, and its subscriptions."""
+
+    def __init__(self, name: bytes, log: MessageLog, context: Context) -> None:
+        self.name: Final = name
+        self.log: Final = log
+        self.limits: Final = limits_for(name, context.options.limits)
+        self._context = context
+        state = log.state()
+        self.visible = state.last_sequence
+        """The newest sequence that is as durable as the policy promises; nothing newer is delivered."""
+        self.last_time_ns = state.last_time_ns
+        self.fresh: Fresh | None = None
+        """What was just committed: whoever is up to date needs not read it back."""
+        self.plain: dict[int, Subscription] = {}
+        self.groups: dict[GroupKey, QueueGroup] = {}
+        self.durables: dict[DurableKey, Subscription] = {}
+        self.by_ack_inbox: dict[bytes, Subscription] = {}
+        self.by_inbox: dict[bytes, list[Subscription]] = {}
+        self.subscriptions = 0
+        """Offline durables and shadows included."""
+        self.activity_ns = context.now_ns()
+        self.waiting = 0
+        """Publications whose commit is under way."""
+        self._damaged: set[int] = set()
+
+    def everyone(self) -> Iterator[Subscription]:
+        """Every subscription, offline durables and shadows included."""
+        yield from self.plain.values()
+        for group in self.groups.values():
+            yield from group.members
+            if group.shadow is not None:
+                yield group.shadow
+
+    def page(self, sequence: int, count: int) -> tuple[list[Encoded], int]:
+        """Up to `count` visible messages at or after `sequence`, and where to go on. Raises: StorageError."""
+        if self.fresh is not None and self.fresh.first <= sequence <= self.fresh.last:
+            found = self.fresh.page(self.name, sequence, count)
+            return found, found[-1][0] + 1
+        end = self.visible + 1
+        page = self.log.read_from(sequence, max_messages=min(count, PAGE), max_bytes=PAGE_BYTES, up_to=end)
+        for damaged in page.damaged:
+            self.report_damage(damaged, "unreadable")
+        return [(message[0], encode(self.name, message)) for message in page.messages], min(
+            page.next_sequence, end
+        )
+
+    def stored(self, sequence: int) -> StoredMessage | None:
+        """One message for redelivery; None when it is gone or damaged (which is reported).
+
+        Raises: StorageError.
+        """
+        try:
+            return self.log.read(sequence)
+        except MessageDamaged as error:
+            self.report_damage(sequence, str(error))
+            return None
+
+    def report_damage(self, sequence: int, reason: str) -> None:
+        if sequence not in self._damaged:
+            if len(self._damaged) < _REMEMBERED_DAMAGE:
+                self._damaged.add(sequence)
+            self._context.note.error("channel %s: message %d skipped: %s", shown(self.name), sequence, reason)
+
+
+def encode(channel: bytes, message: StoredMessage, redeliveries: int = 0) -> bytes:
+    """A stored message as a subscriber gets it; `redeliveries` 0: the first delivery."""
+    sequence, time_ns, _subject, reply, _headers, payload = message
+    return MsgProto(sequence, channel, reply, payload, time_ns, redeliveries > 0, redeliveries).encode()
+
+
+class Channels:
+    """All channels of a service."""
+
+    def __init__(self, context: Context, store: LogStore) -> None:
+        self._context = context
+        self._store = store
+        self._by_name: dict[bytes, Channel] = {}
+        self._by_lower_case: dict[bytes, bytes] = {}
+        self._expiry: dict[bytes, Timer] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def get(self, name: bytes) -> Channel | None:
+        return self._by_name.get(name)
+
+    def all(self) -> list[Channel]:
+        return list(self._by_name.values())
+
+    def get_or_create(self, name: bytes) -> Channel:
+        """The caller has checked the name. Raises: ChannelRefused."""
+        known = self._by_name.get(name)
+        if known is not None:
+            return known
+        existing = self._by_lower_case.get(name.lower())
+        if existing is not None:
+            raise ChannelRefused(wording.different_case(name, existing))
+        most = self._context.options.limits.max_channels
+        if 0 < most <= len(self._by_name):
+            raise ChannelRefused(wording.TOO_MANY_CHANNELS)
+        try:
+            channel = self._open(name)
+        except LogError as error:
+            raise ChannelRefused(str(error).encode()) from error
+        self._context.note.info('Channel "%s" has been created', shown(name))
+        return channel
+
+    def recover(self) -> None:
+        """Opens every channel that the store has. Raises: LogError."""
+        for name in self._store.names():
+            if is_channel_name(name):
+                self._open(name)
+
+    def _open(self, name: bytes) -> Channel:
+        limits = log_limits(limits_for(name, self._context.options.limits))
+        log = self._store.open(name, limits)
+        log.expire(self._context.now_ns())
+        channel = Channel(name, log, self._context)
+        self._by_name[name] = channel
+        self._by_lower_case[name.lower()] = name
+        self.watch_expiry(channel)
+        self.watch_inactivity(channel)
+        return channel
+
+    def delete(self, channel: Channel) -> None:
+        """Removes a channel and its messages; the caller has removed its subscriptions. Raises: LogError."""
+        self._store.remove(channel.name)
+        del self._by_name[channel.name]
+        del self._by_lower_case[channel.name.lower()]
+        expiry = self._expiry.pop(channel.name, None)
+        if expiry is not None:
+            expiry.cancel()
+        self._context.note.info('Channel "%s" has been deleted', shown(channel.name))
+
+    def is_open(self, channel: Channel) -> bool:
+        return self._by_name.get(channel.name) is channel
+
+    # -- age ----------------------------------------------------------------------------------------
+
+    def watch_expiry(self, channel: Channel) -> None:
+        """Sees to it that messages go when they are over their age. Cheap when nothing has an age."""
+        if channel.limits.max_age <= 0 or channel.name in self._expiry:
+            return
+        due = channel.log.next_expiry()
+        if due is not None:
+            seconds = max((due - self._context.now_ns()) / NS, 0.001)
+            self._expiry[channel.name] = self._context.later(seconds, lambda: self._expire(channel))
+
+    def _expire(self, channel: Channel) -> None:
+        self._expiry.pop(channel.name, None)
+        if not self.is_open(channel):
+            return
+        try:
+            channel.log.expire(self._context.now_ns())
+        except LogError as error:
+            self._context.note.error(
+                "channel %s: messages could not be expired: %s", shown(channel.name), error
+            )
+            return  # the next publication sets the timer again
+        self.watch_expiry(channel)
+
+    # -- inactivity -----------------------------------------------------------------------------------
+
+    def touch(self, channel: Channel) -> None:
+        """Something was published, or the last subscription left."""
+        channel.activity_ns = self._context.now_ns()
+
+    def watch_inactivity(self, channel: Channel) -> None:
+        if channel.limits.max_inactivity > 0:
+            idle = (self._context.now_ns() - channel.activity_ns) / NS
+            seconds = max(channel.limits.max_inactivity - idle, 0.001)
+            self._context.later(seconds, lambda: self._check_inactivity(channel))
+
+    def _check_inactivity(self, channel: Channel) -> None:
+        if not self.is_open(channel):
+            return
+        if channel.subscriptions or channel.waiting:
+            self.touch(channel)
+        idle = (self._context.now_ns() - channel.activity_ns) / NS
+        if idle < channel.limits.max_inactivity:
+            self.watch_inactivity(channel)
+            return
+        try:
+            self.delete(channel)
+        except LogError as error:
+            self._context.note.error('Channel "%s" could not be deleted: %s', shown(channel.name), error)
+            self.touch(channel)
+            self.watch_inactivity(channel)

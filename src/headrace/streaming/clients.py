@@ -1,0 +1,253 @@
+"""Clients: connect with the probe of a twin, heartbeats, pings, close.
+
+What becomes of a closed client's subscriptions is `subscribing`'s. Source: streaming specification, 3.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.errors import ProtocolError
+from headrace.protocol.stan import (
+    ClientInfo,
+    CloseRequest,
+    CloseResponse,
+    ConnectRequest,
+    ConnectResponse,
+    Ping,
+    PingResponse,
+)
+from headrace.streaming import wording
+from headrace.streaming.naming import is_client_id, is_publishable, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from headrace.core.service import Delivery, Timer
+    from headrace.errors import LogError
+    from headrace.protocol.stan import ServerInfo
+    from headrace.streaming.context import Context
+    from headrace.streaming.journal import Journal
+    from headrace.streaming.requests import Requests
+    from headrace.streaming.subscription import Subscription
+
+_PROTOCOL = 1
+
+
+class Client:
+    __slots__ = ("beating", "closed", "failed", "info", "subscriptions", "timer")
+
+    def __init__(self, info: ClientInfo) -> None:
+        self.info = info
+        self.subscriptions: dict[int, Subscription] = {}
+        self.failed = 0
+        """Heartbeats that failed one after another."""
+        self.closed = False
+        self.beating = False
+        """Whether a heartbeat is under way."""
+        self.timer: Timer | None = None
+
+    @property
+    def id(self) -> bytes:
+        return self.info.id
+
+
+class Clients:
+    def __init__(self, context: Context, journal: Journal, requests: Requests, server: ServerInfo) -> None:
+        self._context = context
+        self._journal = journal
+        self._requests = requests
+        self._server = server
+        self._by_id: dict[bytes, Client] = {}
+        self._by_connection: dict[bytes, Client] = {}
+        self._probing: set[bytes] = set()
+        self._release: Callable[[Client], None] = lambda _client: None
+        self._recovered: Callable[[Client], None] = lambda _client: None
+
+    def connect_to(self, release: Callable[[Client], None], recovered: Callable[[Client], None]) -> None:
+        """`release` ends a leaving client's subscriptions, `recovered` serves those of one that is back."""
+        self._release, self._recovered = release, recovered
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def all(self) -> list[Client]:
+        return list(self._by_id.values())
+
+    def get(self, client_id: bytes) -> Client | None:
+        return self._by_id.get(client_id)
+
+    def may_publish(self, client_id: bytes, connection_id: bytes) -> bool:
+        """A connection ID alone decides; only without one is the client ID looked up."""
+        return connection_id in self._by_connection if connection_id else client_id in self._by_id
+
+    # -- connect and close -----------------------------------------------------------------------------
+
+    def connect(self, delivery: Delivery) -> None:
+        if self._requests.owns(delivery.reply):
+            return  # this service's own look for another server
+        try:
+            request = ConnectRequest.decode(delivery.payload)
+        except ProtocolError:
+            self._refuse(delivery.reply, wording.INVALID_CONNECT)
+            return
+        if not is_publishable(request.heartbeat_inbox):
+            self._refuse(delivery.reply, wording.INVALID_CONNECT)
+        elif not is_client_id(request.client_id):
+            self._refuse(delivery.reply, wording.INVALID_CLIENT_ID)
+        elif request.client_id in self._probing:
+            self._already_connected(request, delivery.reply)
+        elif (old := self._by_id.get(request.client_id)) is not None:
+            self._probing.add(request.client_id)
+            self._requests.ask(
+                old.info.hb_inbox,
+                self._context.options.dup_cid_timeout,
+                lambda alive: self._probed(request, delivery.reply, alive),
+            )
+        else:
+            self._register(request, delivery.reply, "Connected")
+
+    def _probed(self, request: ConnectRequest, reply: bytes, alive: bool) -> None:
+        self._probing.discard(request.client_id)
+        old = self._by_id.get(request.client_id)
+        if alive and old is not None:
+            self._already_connected(request, reply)
+            return
+        if old is not None:
+            self.close(old)
+        self._register(request, reply, "Replaced old client")
+
+    def _already_connected(self, request: ConnectRequest, reply: bytes) -> None:
+        self._context.note.debug("[Client:%s] Connect failed; already connected", shown(request.client_id))
+        self._refuse(reply, wording.CLIENT_REGISTERED)
+
+    def _register(self, request: ConnectRequest, reply: bytes, verb: str) -> None:
+        info = ClientInfo(
+            id=request.client_id,
+            hb_inbox=request.heartbeat_inbox,
+            conn_id=request.conn_id,
+            protocol=request.protocol,
+            ping_interval=request.ping_interval,
+            ping_max_out=request.ping_max_out,
+        )
+        client = self.add(info)
+        self._journal.client(info)
+        self._context.note.debug("[Client:%s] %s (Inbox=%s)", shown(info.id), verb, shown(info.hb_inbox))
+        self._journal.after_commit(lambda error: self._registered(client, reply, error))
+
+    def _registered(self, client: Client, reply: bytes, error: LogError | None) -> None:
+        info = client.info
+        if error is not None:
+            if not client.closed:
+                self.close(client)
+            self._refuse(reply, str(error).encode())
+            return
+        server = self._server
+        pings = info.protocol >= _PROTOCOL
+        response = ConnectResponse(
+            pub_prefix=server.publish,
+            sub_requests=server.subscribe,
+            unsub_requests=server.unsubscribe,
+            close_requests=server.close,
+            sub_close_requests=server.sub_close,
+            ping_requests=server.discovery + b".pings" if pings else b"",
+            ping_interval=info.ping_interval if pings else 0,
+            ping_max_out=info.ping_max_out if pings else 0,
+            protocol=_PROTOCOL,
+        )
+        self._answer(reply, response.encode())
+
+    def add(self, info: ClientInfo) -> Client:
+        """A client that is known from now on, and heartbeated."""
+        client = Client(info)
+        self._by_id[info.id] = client
+        if info.conn_id:
+            self._by_connection[info.conn_id] = client
+        self._next_beat(client)
+        return client
+
+    def close(self, client: Client) -> None:
+        """As a CloseRequest does: non-durable subscriptions go, durables go offline."""
+        client.closed = True
+        if client.timer is not None:
+            client.timer.cancel()
+        self._release(client)
+        del self._by_id[client.id]
+        if self._by_connection.get(client.info.conn_id) is client:
+            del self._by_connection[client.info.conn_id]
+        self._journal.client_gone(client.id)
+        self._context.note.debug(
+            "[Client:%s] Closed (Inbox=%s)", shown(client.id), shown(client.info.hb_inbox)
+        )
+
+    def close_request(self, delivery: Delivery) -> None:
+        try:
+            client_id = CloseRequest.decode(delivery.payload).client_id
+        except ProtocolError:
+            self._answer(delivery.reply, CloseResponse(wording.INVALID_CLOSE).encode())
+            return
+        client = self._by_id.get(client_id)
+        if client is None:
+            self._context.note.error("[Client:%s] Unknown client in close request", shown(client_id))
+            self._answer(delivery.reply, CloseResponse(wording.UNKNOWN_CLIENT).encode())
+            return
+        self.close(client)
+        self._journal.after_commit(lambda error: self._closed(delivery.reply, error))
+
+    def _closed(self, reply: bytes, error: LogError | None) -> None:
+        self._answer(reply, CloseResponse(str(error).encode() if error is not None else b"").encode())
+
+    def _refuse(self, reply: bytes, text: bytes) -> None:
+        self._answer(reply, ConnectResponse(error=text).encode())
+
+    def _answer(self, reply: bytes, payload: bytes) -> None:
+        if reply:
+            self._context.host.publish(reply, payload)
+
+    # -- liveness --------------------------------------------------------------------------------------
+
+    def ping(self, delivery: Delivery) -> None:
+        """Tells a client whether it is still the registered one; a failing one is heartbeated at once."""
+        if not delivery.payload:
+            return
+        try:
+            connection_id = Ping.decode(delivery.payload).conn_id
+        except ProtocolError as error:
+            self._context.note.error("Invalid ping request: %s", error)
+            return
+        client = self._by_connection.get(connection_id)
+        if client is None:
+            self._answer(delivery.reply, PingResponse(wording.CLIENT_REPLACED).encode())
+            return
+        if client.failed and not client.beating:
+            self._beat(client)
+        self._answer(delivery.reply, PingResponse().encode())
+
+    def _next_beat(self, client: Client) -> None:
+        client.timer = self._context.later(self._context.options.hb_interval, lambda: self._beat(client))
+
+    def _beat(self, client: Client) -> None:
+        if client.closed or client.beating:
+            return
+        if client.timer is not None:
+            client.timer.cancel()
+            client.timer = None
+        client.beating = True
+        timeout = self._context.options.hb_timeout
+        self._requests.ask(client.info.hb_inbox, timeout, lambda alive: self._beaten(client, alive))
+
+    def _beaten(self, client: Client, alive: bool) -> None:
+        client.beating = False
+        if client.closed:
+            return
+        if alive:
+            had_failed, client.failed = client.failed > 0, 0
+            if had_failed:
+                self._recovered(client)
+        else:
+            client.failed += 1
+            if client.failed > self._context.options.hb_fail_count:
+                self._context.note.debug("[Client:%s] Timed out on heartbeats", shown(client.id))
+                self.close(client)
+                return
+        self._next_beat(client)

@@ -1,0 +1,171 @@
+"""Sends new messages to whoever has room, a page at a time, and takes acknowledgements.
+
+Redelivery is `redelivery`; who subscribes is `subscribing`. A subscription is served as far as its room goes
+once a turn; with more to come it goes on in the next tick, so that no replay holds up the others.
+Source: streaming specification, 6, 14.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from headrace.errors import LogError, ProtocolError
+from headrace.protocol.stan import Ack
+from headrace.streaming.naming import shown
+from headrace.streaming.subscription import QueueGroup, Subscription
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from headrace.core.service import Delivery
+    from headrace.streaming.channels import Channel
+    from headrace.streaming.context import Context
+    from headrace.streaming.counters import Counters
+    from headrace.streaming.redelivery import Redelivery
+
+    Runner = Subscription | QueueGroup
+
+_RETRY_S: Final = 1.0
+"""Until a channel that could not be read is tried again."""
+
+
+class Deliverer:
+    def __init__(self, context: Context, counters: Counters) -> None:
+        self._context = context
+        self._counters = counters
+        self._redelivery: Redelivery | None = None
+        self._runnable: dict[Runner, None] = {}
+        self._next_tick: dict[Runner, None] = {}
+
+    def connect(self, redelivery: Redelivery) -> None:
+        self._redelivery = redelivery
+
+    # -- who is to be served ---------------------------------------------------------------------------
+
+    def wake(self, subscription: Subscription) -> None:
+        """It may have room: serve it, or its group, at the end of this turn."""
+        self._runnable[subscription.group or subscription] = None
+
+    def wake_group(self, group: QueueGroup) -> None:
+        self._runnable[group] = None
+
+    def serve_channel(self, channel: Channel) -> None:
+        """There is something new in the channel: plain subscriptions first, then groups."""
+        for subscription in list(channel.plain.values()):
+            self._serve(subscription)
+        for group in list(channel.groups.values()):
+            self._serve(group)
+
+    def run(self) -> bool:
+        """Serves everyone who was woken, once; False when there was nobody."""
+        if not self._runnable:
+            return False
+        runnable, self._runnable = self._runnable, {}
+        for runner in runnable:
+            self._serve(runner)
+        return True
+
+    # -- new messages ----------------------------------------------------------------------------------
+
+    def _serve(self, runner: Runner) -> None:
+        channel = runner.channel
+        room = runner.room
+        if not room or runner.last_sent >= channel.visible:
+            return
+        try:
+            messages, following = channel.page(runner.last_sent + 1, room)
+        except LogError as error:
+            self._unreadable(runner, error)
+            return
+        if not messages:
+            runner.last_sent = max(following - 1, runner.last_sent + 1)  # a gap: removed, or damaged
+        elif isinstance(runner, QueueGroup):
+            self._send_to_group(runner, messages)
+        else:
+            self._send(runner, messages)
+        if runner.last_sent < channel.visible and runner.room:
+            self._continue(runner)
+
+    def _send(self, subscription: Subscription, messages: Sequence[tuple[int, bytes]]) -> None:
+        publish, inbox = self._context.host.publish, subscription.inbox
+        size = 0
+        sequences = []
+        for sequence, body in messages:
+            publish(inbox, body)
+            size += len(body)
+            sequences.append(sequence)
+        self._counters.sent(len(sequences), size)
+        if self._context.note.tracing:
+            self._trace(subscription, sequences)
+        expiry = self._context.now_ns() + subscription.ack_wait_ns
+        subscription.sent(sequences, expiry)
+        if subscription.timer is None:
+            self._arm(subscription, expiry)
+
+    def _send_to_group(self, group: QueueGroup, messages: Sequence[tuple[int, bytes]]) -> None:
+        now = self._context.now_ns()
+        publish = self._context.host.publish
+        for sequence, body in messages:
+            member = group.best()
+            if member is None:
+                return
+            publish(member.inbox, body)
+            self._counters.sent(1, len(body))
+            if self._context.note.tracing:
+                self._trace(member, [sequence])
+            expiry = now + member.ack_wait_ns
+            member.sent([sequence], expiry)
+            group.last_sent = sequence
+            if member.timer is None:
+                self._arm(member, expiry)
+
+    def _arm(self, subscription: Subscription, due_ns: int) -> None:
+        if self._redelivery is not None:
+            self._redelivery.arm(subscription, due_ns)
+
+    def _trace(self, subscription: Subscription, sequences: Sequence[int]) -> None:
+        for sequence in sequences:
+            self._context.note.trace(
+                "[Client:%s] Delivering msg to subid=%d, subject=%s, seq=%d",
+                shown(subscription.client_id), subscription.id, shown(subscription.channel.name), sequence,
+            )  # fmt: skip
+
+    def _continue(self, runner: Runner) -> None:
+        if not self._next_tick:
+            self._context.later(0, self._resume)
+        self._next_tick[runner] = None
+
+    def _resume(self) -> None:
+        self._runnable.update(self._next_tick)
+        self._next_tick = {}
+
+    def _unreadable(self, runner: Runner, error: LogError) -> None:
+        self._context.note.error("channel %s could not be read: %s", shown(runner.channel.name), error)
+        self._context.later(_RETRY_S, lambda: self._runnable.update({runner: None}))
+
+    # -- acknowledgements ------------------------------------------------------------------------------
+
+    def acknowledged(self, subscription: Subscription, delivery: Delivery) -> None:
+        """An ack for a message that is not pending is ignored, as is what is no ack."""
+        try:
+            sequence = Ack.decode(delivery.payload).sequence
+        except ProtocolError as error:
+            self._context.note.error(
+                "[Client:%s] Invalid ack for subid=%d: %s",
+                shown(subscription.client_id),
+                subscription.id,
+                error,
+            )
+            return
+        if self._context.note.tracing:
+            self._context.note.trace(
+                "[Client:%s] Received ack for subid=%d, subject=%s, seq=%d",
+                shown(subscription.client_id), subscription.id, shown(subscription.channel.name), sequence,
+            )  # fmt: skip
+        if not subscription.forget(sequence):
+            group = subscription.group
+            holder = group.holder(sequence) if group is not None else None
+            if holder is None:
+                return
+            holder.forget(sequence)
+        self.wake(subscription)

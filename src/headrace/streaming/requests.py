@@ -1,0 +1,54 @@
+"""Questions the service asks over NATS: is anybody there? One wildcard inbox receives all answers.
+
+Who is asked and what silence means is the caller's.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+from headrace.streaming.naming import new_inbox
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from headrace.core.service import Delivery, Timer
+    from headrace.streaming.context import Context
+
+    Answered = Callable[[bool], None]
+
+
+class Requests:
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._prefix = new_inbox() + b"."
+        self._numbers = itertools.count(1)
+        self._open: dict[bytes, tuple[Timer, Answered]] = {}
+
+    @property
+    def subject(self) -> bytes:
+        """What the service subscribes to for the answers."""
+        return self._prefix + b"*"
+
+    def ask(self, subject: bytes, timeout: float, done: Answered, payload: bytes = b"") -> bytes:
+        """Sends a request; `done(True)` on the first answer, `done(False)` after `timeout` s without one."""
+        inbox = self._prefix + str(next(self._numbers)).encode()
+        timer = self._context.later(timeout, lambda: self._timed_out(inbox))
+        self._open[inbox] = timer, done
+        self._context.host.publish(subject, payload, reply=inbox)
+        return inbox
+
+    def owns(self, inbox: bytes) -> bool:
+        return inbox.startswith(self._prefix)
+
+    def answered(self, delivery: Delivery) -> None:
+        waiting = self._open.pop(delivery.subject, None)
+        if waiting is not None:
+            waiting[0].cancel()
+            waiting[1](True)
+
+    def _timed_out(self, inbox: bytes) -> None:
+        waiting = self._open.pop(inbox, None)
+        if waiting is not None:
+            waiting[1](False)

@@ -1,0 +1,305 @@
+"""The NATS Streaming service: composes the parts, dispatches deliveries, starts and stops.
+
+Sans-I/O: what comes in are batches of deliveries, timers and commits; what goes out are publications through
+the host and appends to the store. Every rule lives in a part (`clients`, `publishing`, `subscribing`,
+`delivery`, `redelivery`, `channels`); durable state is `state` and `journal`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.errors import LogError, StartError
+from headrace.protocol.stan import ConnectRequest
+from headrace.streaming import wording
+from headrace.streaming.channels import Channels
+from headrace.streaming.clients import Clients
+from headrace.streaming.context import Context, Notes
+from headrace.streaming.counters import Counters
+from headrace.streaming.delivery import Deliverer
+from headrace.streaming.journal import Journal
+from headrace.streaming.limits import limit_lines
+from headrace.streaming.naming import is_client_id, is_publishable, new_inbox, shown, unique_name
+from headrace.streaming.options import StoreType
+from headrace.streaming.publishing import Publisher
+from headrace.streaming.recovery import Recovery, server_info
+from headrace.streaming.redelivery import Redelivery
+from headrace.streaming.requests import Requests
+from headrace.streaming.snapshot import (
+    ChannelSnapshot,
+    ClientSnapshot,
+    ServerSnapshot,
+    StoreSnapshot,
+    channel_snapshot,
+    client_snapshot,
+)
+from headrace.streaming.state import STATE_LOG, Replay, ServiceState
+from headrace.streaming.subscribing import Subscriptions
+
+if TYPE_CHECKING:
+    import logging
+    from collections.abc import Callable, Sequence
+
+    from headrace.core.service import Delivery, Host
+    from headrace.log.committer import Committer
+    from headrace.log.store import LogStore
+    from headrace.streaming.options import StreamingOptions
+
+_PROBE_S = 0.25
+"""How long another server with the same cluster ID has to answer."""
+
+
+class StreamingService:
+    """Implements `core.service.Service`. The store stays its owner's to close.
+
+    `on_conflict` is called with a text when another streaming server answers for the cluster ID after the
+    start; the service has failed by then and serves no more.
+    """
+
+    def __init__(
+        self,
+        options: StreamingOptions,
+        store: LogStore,
+        committer: Committer,
+        log: logging.Logger,
+        *,
+        on_conflict: Callable[[str], object] = lambda _text: None,
+    ) -> None:
+        self.options = options
+        self.server_id = unique_name()
+        self._store = store
+        self._committer = committer
+        self._note = Notes(log, options)
+        self._on_conflict = on_conflict
+        self._counters = Counters()
+        self._routes: dict[int, Callable[[Delivery], None]] = {}
+        self._state = "SHUTDOWN"
+        self._start_ns = 0
+
+    # -- life ------------------------------------------------------------------------------------------
+
+    def start(self, host: Host) -> None:
+        """Recovers, subscribes, and says so. Raises: StartError."""
+        if not is_client_id(self.options.cluster_id.encode()):
+            raise StartError(
+                f"invalid cluster ID {self.options.cluster_id!r}: only letters, digits, `-` and `_`"
+            )
+        if not is_publishable(self.options.discover_prefix.encode()):
+            raise StartError(f"invalid discover prefix {self.options.discover_prefix!r}")
+        self._note.info("Starting nats-streaming-server[%s]", self.options.cluster_id)
+        self._note.info("ServerID: %s", self.server_id)
+        self._context = Context(self.options, host, self._committer, self._note)
+        self._start_ns = self._context.now_ns()
+        try:
+            self._note.info("Recovering the state...")
+            state = self._load()
+            self._compose(state)
+            self._note_recovered(state)
+            self._listen()
+            self._recovery.run(state)
+        except LogError as error:
+            raise StartError(f"streaming store: {error}") from error
+        self._state = "STANDALONE"
+        self._context.on_settle(self._round)
+        self._context.settle()
+        self._note_store()
+        self._look_for_others()
+        self._note.info("Streaming Server is ready")
+
+    def stop(self) -> None:
+        """Makes durable what was received and answers who waits for it; clients stay registered."""
+        if self._state != "STANDALONE":
+            return
+        self._context.settle()
+        self._context.finish_commits()
+        self._context.stop()
+        self._state = "SHUTDOWN"
+        for sid in self._routes:
+            self._context.host.unsubscribe(sid)
+        self._routes.clear()
+        self._note.info("Shutting down.")
+
+    def deliver(self, batch: Sequence[Delivery]) -> None:
+        """All messages of one tick, in order; publications are appended together at its end."""
+        routes = self._routes
+        for delivery in batch:
+            route = routes.get(delivery.sid)
+            if route is not None:  # else the subscription ended while this was under way
+                route(delivery)
+        self._context.settle()
+
+    def _round(self) -> bool:
+        published = self._publisher.flush()
+        served = self._deliverer.run()
+        written = not self._journal.idle
+        self._journal.flush()
+        return published or served or written
+
+    # -- start, in parts -------------------------------------------------------------------------------
+
+    def _load(self) -> ServiceState:
+        self._log = self._store.open(STATE_LOG)
+        replay = Replay(self._log, self._report_state)
+        state = replay.run()
+        self._snapshot_due = replay.damaged
+        return state
+
+    def _report_state(self, sequence: int, reason: str) -> None:
+        self._note.error("state record %d skipped: %s", sequence, reason)
+
+    def _compose(self, state: ServiceState) -> None:
+        context = self._context
+        info = server_info(self.options, state.server)
+        self._info = info
+        self._journal = Journal(self._log, context, self._gather)
+        self._journal.snapshot_due = self._snapshot_due
+        if state.server is None:
+            self._journal.server(info)
+        self._requests = Requests(context)
+        self._channels = Channels(context, self._store)
+        self._channels.recover()
+        self._clients = Clients(context, self._journal, self._requests, info)
+        self._deliverer = Deliverer(context, self._counters)
+        redelivery = Redelivery(context, self._counters, self._deliverer)
+        self._deliverer.connect(redelivery)
+        self._publisher = Publisher(context, self._channels, self._clients, self._deliverer, self._counters)
+        self._subscriptions = Subscriptions(
+            context,
+            channels=self._channels,
+            clients=self._clients,
+            journal=self._journal,
+            deliverer=self._deliverer,
+            redelivery=redelivery,
+            routes=self._routes,
+        )
+        self._clients.connect_to(self._subscriptions.release, self._subscriptions.recovered)
+        self._recovery = Recovery(
+            context,
+            channels=self._channels,
+            clients=self._clients,
+            journal=self._journal,
+            subscriptions=self._subscriptions,
+            redelivery=redelivery,
+        )
+
+    def _listen(self) -> None:
+        info, subscriptions = self._info, self._subscriptions
+        routes: dict[bytes, Callable[[Delivery], None]] = {
+            self._requests.subject: self._requests.answered,
+            info.discovery: self._clients.connect,
+            info.discovery + b".pings": self._clients.ping,
+            info.publish + b".>": self._publisher.receive,
+            info.subscribe: self._subscribe,
+            info.unsubscribe: subscriptions.unsubscribe,
+            info.sub_close: subscriptions.close,
+            info.close: self._clients.close_request,
+        }
+        for subject, route in routes.items():
+            self._routes[self._context.host.subscribe(subject)] = route
+
+    def _subscribe(self, delivery: Delivery) -> None:
+        self._publisher.flush()  # what came before is stored before: it decides where a start position is
+        self._subscriptions.subscribe(delivery)
+
+    def _gather(self) -> ServiceState:
+        state = ServiceState(server=self._info)
+        for client in self._clients.all():
+            state.clients[client.id] = client.info
+        for channel in self._channels.all():
+            for subscription in channel.everyone():
+                state.subscriptions[subscription.id] = subscription.record()
+        return state
+
+    def _look_for_others(self) -> None:
+        request = ConnectRequest(client_id=self._info.cluster_id, heartbeat_inbox=new_inbox())
+        self._requests.ask(self._info.discovery, _PROBE_S, self._other_answered, request.encode())
+
+    def _other_answered(self, answered: bool) -> None:
+        if not answered:
+            return
+        text = wording.other_server(self.options.cluster_id)
+        self._note.error("%s", text)
+        self.stop()
+        self._state = "FAILED"
+        self._on_conflict(text)
+
+    def _note_recovered(self, state: ServiceState) -> None:
+        if not len(self._channels) and not state.clients:
+            self._note.info("No recovered state")
+            return
+        self._note.info("Recovered %d channel(s)", len(self._channels))
+        self._note.info("Recovered %d client(s)", len(state.clients))
+
+    def _note_store(self) -> None:
+        self._note.info("Message store is %s", self.options.store_type.value)
+        if self.options.store_type is StoreType.FILE:
+            self._note.info("Store location: %s", self.options.directory)
+        for line in limit_lines(self.options.limits):
+            self._note.info("%s", line)
+
+    # -- monitoring ------------------------------------------------------------------------------------
+
+    def snapshot_server(self) -> ServerSnapshot:
+        messages, size, damaged = self._totals()
+        counters = self._counters
+        return ServerSnapshot(
+            cluster_id=self.options.cluster_id,
+            server_id=self.server_id,
+            state=self._state,
+            role="",
+            node_id="",
+            now_ns=self._context.now_ns(),
+            start_time_ns=self._start_ns,
+            clients=len(self._clients),
+            subscriptions=sum(channel.subscriptions for channel in self._channels.all()),
+            channels=len(self._channels),
+            total_msgs=messages,
+            total_bytes=size,
+            in_msgs=counters.in_msgs,
+            in_bytes=counters.in_bytes,
+            out_msgs=counters.out_msgs,
+            out_bytes=counters.out_bytes,
+            sync=self.options.sync.value,
+            damaged=damaged,
+        )
+
+    def snapshot_store(self) -> StoreSnapshot:
+        messages, size, _ = self._totals()
+        return StoreSnapshot(
+            cluster_id=self.options.cluster_id,
+            server_id=self.server_id,
+            now_ns=self._context.now_ns(),
+            type=self.options.store_type.value,
+            limits=self.options.limits,
+            total_msgs=messages,
+            total_bytes=size,
+        )
+
+    def snapshot_clients(self, *, subscriptions: bool = False) -> list[ClientSnapshot]:
+        """All clients, by ID."""
+        clients = sorted(self._clients.all(), key=lambda client: client.id)
+        return [client_snapshot(client, subscriptions=subscriptions) for client in clients]
+
+    def snapshot_client(self, client_id: str, *, subscriptions: bool = False) -> ClientSnapshot | None:
+        client = self._clients.get(client_id.encode())
+        return client_snapshot(client, subscriptions=subscriptions) if client is not None else None
+
+    def channel_names(self) -> list[str]:
+        return sorted(shown(channel.name) for channel in self._channels.all())
+
+    def snapshot_channels(self, *, subscriptions: bool = False) -> list[ChannelSnapshot]:
+        """All channels, by name."""
+        channels = sorted(self._channels.all(), key=lambda channel: channel.name)
+        return [channel_snapshot(channel, subscriptions=subscriptions) for channel in channels]
+
+    def snapshot_channel(self, name: str, *, subscriptions: bool = False) -> ChannelSnapshot | None:
+        channel = self._channels.get(name.encode())
+        return channel_snapshot(channel, subscriptions=subscriptions) if channel is not None else None
+
+    def _totals(self) -> tuple[int, int, int]:
+        states = [channel.log.state() for channel in self._channels.all()]
+        return (
+            sum(state.messages for state in states),
+            sum(state.bytes for state in states),
+            sum(len(state.damaged) for state in states),
+        )

@@ -1,0 +1,315 @@
+"""What the streaming service must remember across a crash, besides messages: server, clients, subscriptions.
+
+It is a log of changes in the same store as the channels, under a name that no channel can have. One tick's
+changes are one record, so a crash sees all of them or none; acknowledgements and deliveries are coalesced
+per subscription and tick and are appended without waiting for a sync, while whoever must wait (a connect, a
+subscribe) is answered after one. When the changes outweigh the state itself, the whole state is written anew
+between two marks, synced, and only then everything before it is purged; a snapshot whose second mark is
+missing is as if it had not been begun. Compared with one record per subscription and tick this costs what
+changed and not what is pending, and it asks nothing of the log's index.
+
+A record's payload is entries, each kind (1 byte), length (u32 little-endian), body:
+
+    S server     ServerInfo                          C client      ClientInfo
+    c gone       client id                           N subscribed  u16 length, channel, SubState
+    n gone       u64 subscription                    L last sent   u64 subscription, u64 sequence
+    R sent       u64 subscription, first, last       T sent        u64 subscription, sequences (u64 each)
+    r acked      u64 subscription, first, last       a acked       u64 subscription, sequences
+    ( snapshot begins                                ) snapshot ends
+
+A peer's request never comes here; what the entries mean to live objects is `recovery.py`'s.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from headrace.errors import ProtocolError
+from headrace.log.port import NewMessage
+from headrace.protocol.stan import ClientInfo, ServerInfo, SubState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from headrace.log.port import MessageLog, StoredMessage
+    from headrace.log.store import LogStore
+
+STATE_LOG: Final = b"$STAN/state"
+"""The log's name; `/` cannot stand in a channel name."""
+_SUBJECT: Final = b"$STAN.state"
+_RECORD_BYTES: Final = 256 << 10
+"""A snapshot is cut into records of about this size."""
+_MAX_RANGE: Final = 1 << 24
+"""Sequences in one range entry; more is a damaged entry (or maxInFlight would be above 16 million)."""
+_ENTRY: Final = struct.Struct("<cI")
+_ID: Final = struct.Struct("<Q")
+_PAIR: Final = struct.Struct("<QQ")
+_SPAN: Final = struct.Struct("<QQQ")
+_CHANNEL: Final = struct.Struct("<H")
+
+
+@dataclass(slots=True)
+class SubscriptionRecord:
+    """A subscription as it is stored. `state.q_group` of a durable queue is `durable:group`."""
+
+    channel: bytes
+    state: SubState
+    pending: set[int] = field(default_factory=set)
+    """Sequences sent and not acknowledged."""
+    last_sent: int = 0
+    """The newest sequence sent; what counts is the higher of this and the state's own."""
+    is_certain: bool = True
+    """False for a subscription that was made after a record was lost: in a group, what it says was sent by
+    others may not have been."""
+
+    def __post_init__(self) -> None:
+        self.last_sent = max(self.last_sent, self.state.last_sent)
+
+
+@dataclass(slots=True)
+class ServiceState:
+    server: ServerInfo | None = None
+    clients: dict[bytes, ClientInfo] = field(default_factory=dict)
+    subscriptions: dict[int, SubscriptionRecord] = field(default_factory=dict)
+    """By id, which is unique in the service and not only in the channel."""
+
+
+def _entry(kind: bytes, body: bytes = b"") -> bytes:
+    return _ENTRY.pack(kind, len(body)) + body
+
+
+def sent(identity: int, sequences: Sequence[int]) -> bytes:
+    return _sequences(b"T", b"R", identity, sequences)
+
+
+def acked(identity: int, sequences: Sequence[int]) -> bytes:
+    return _sequences(b"a", b"r", identity, sequences)
+
+
+def last_sent(identity: int, sequence: int) -> bytes:
+    return _entry(b"L", _PAIR.pack(identity, sequence))
+
+
+def server(info: ServerInfo) -> bytes:
+    return _entry(b"S", info.encode())
+
+
+def client(info: ClientInfo) -> bytes:
+    return _entry(b"C", info.encode())
+
+
+def client_gone(client_id: bytes) -> bytes:
+    return _entry(b"c", client_id)
+
+
+def unsubscribed(identity: int) -> bytes:
+    return _entry(b"n", _ID.pack(identity))
+
+
+def subscribed(record: SubscriptionRecord) -> bytes:
+    """What is pending does not go with it: it is what `sent` and `acked` said of this id."""
+    state = replace(record.state, last_sent=record.last_sent)
+    return _entry(b"N", _CHANNEL.pack(len(record.channel)) + record.channel + state.encode())
+
+
+def _sequences(kind: bytes, range_kind: bytes, identity: int, sequences: Sequence[int]) -> bytes:
+    first, last = sequences[0], sequences[-1]
+    count = len(sequences)
+    if last - first == count - 1 < _MAX_RANGE and (
+        count < 3 or list(sequences) == list(range(first, last + 1))
+    ):
+        return _entry(range_kind, _SPAN.pack(identity, first, last))
+    return _entry(kind, _ID.pack(identity) + struct.pack(f"<{count}Q", *sequences))
+
+
+def _snapshot_entries(state: ServiceState) -> Iterator[bytes]:
+    yield _entry(b"(")
+    if state.server is not None:
+        yield server(state.server)
+    yield from map(client, state.clients.values())
+    for identity, record in state.subscriptions.items():
+        yield subscribed(record)
+        if record.pending:
+            yield sent(identity, sorted(record.pending))
+    yield _entry(b")")
+
+
+def record(entries: Sequence[bytes]) -> NewMessage:
+    """One record of the state log: entries that a crash keeps or loses together."""
+    return NewMessage(_SUBJECT, b"".join(entries))
+
+
+def snapshot(state: ServiceState) -> list[NewMessage]:
+    batch: list[NewMessage] = []
+    entries: list[bytes] = []
+    size = 0
+    for entry in _snapshot_entries(state):
+        entries.append(entry)
+        size += len(entry)
+        if size >= _RECORD_BYTES:
+            batch.append(record(entries))
+            entries, size = [], 0
+    if entries:
+        batch.append(record(entries))
+    return batch
+
+
+def write_state(log: MessageLog, state: ServiceState) -> None:
+    """Replaces what `log` says by `state`, durably (an import, a repair). Raises: LogError."""
+    first = log.append(snapshot(state))
+    log.sync()
+    log.purge(up_to=first)
+
+
+def write_imported(store: LogStore, state: ServiceState) -> None:
+    """Makes `state` the streaming state of a store that no service has open. Raises: LogError."""
+    log = store.open(STATE_LOG)
+    write_state(log, state)
+
+
+def load_state(store: LogStore) -> ServiceState:
+    """The streaming state of a store, empty when there is none. Raises: LogError."""
+    if STATE_LOG not in store.names():
+        return ServiceState()
+    return Replay(store.open(STATE_LOG)).run()
+
+
+class Replay:
+    """Reads a log of changes from its beginning; what cannot be read is reported, and believed to be a loss.
+
+    A lost record may be the one that said what was delivered. So a subscription that was there before it is
+    frozen: later deliveries do not move it on, and what may never have been processed is delivered again.
+    Likewise a snapshot with a hole in it is not believed while the state before it is still there.
+    """
+
+    def __init__(self, log: MessageLog, report: Callable[[int, str], None] | None = None) -> None:
+        self._log = log
+        self._report = report or (lambda _sequence, _reason: None)
+        self._state = ServiceState()
+        self._before: ServiceState | None = None  # what the snapshot that is being read will replace
+        self._frozen: set[int] = set()
+        self.damaged = False
+        """Whether anything was lost: the next thing to be written must then be a snapshot."""
+
+    def run(self) -> ServiceState:
+        """Raises: StorageError."""
+        last = self._log.state().last_sequence
+        sequence = 1
+        expected = 0
+        while sequence <= last:
+            page = self._log.read_from(sequence)
+            for damaged in page.damaged:
+                self._report(damaged, "unreadable")
+                self.damaged = True
+            for message in page.messages:
+                if message.sequence != (expected or message.sequence):
+                    self._lost()
+                self._read(message)
+                expected = message.sequence + 1
+            sequence = max(page.next_sequence, sequence + 1)
+        if self._before is not None:
+            self._lost()
+        return self._state
+
+    def _read(self, message: StoredMessage) -> None:
+        try:
+            self._apply_record(message.payload)
+        except (ProtocolError, struct.error, ValueError) as error:
+            self._report(message.sequence, str(error))
+            self._lost()
+
+    def _lost(self) -> None:
+        """A record is missing at this place."""
+        self.damaged = True
+        if self._before is not None and (self._before.clients or self._before.subscriptions):
+            self._state, self._before = self._before, None
+        self._frozen.update(self._state.subscriptions)
+
+    def _apply_record(self, payload: bytes) -> None:
+        position = 0
+        while position < len(payload):
+            kind, length = _ENTRY.unpack_from(payload, position)
+            position += _ENTRY.size
+            body = payload[position : position + length]
+            if len(body) != length:
+                raise ValueError("an entry is cut off")
+            position += length
+            self._apply(kind, body)
+
+    def _apply(self, kind: bytes, body: bytes) -> None:
+        if kind in b"RTra":
+            identity, sequences = _read_sequences(kind in b"Rr", body)
+            record = self._state.subscriptions.get(identity)
+            if record is None or not sequences:
+                return
+            if kind in b"ra":
+                record.pending.difference_update(sequences)
+                return
+            if identity in self._frozen:
+                record.pending.update(one for one in sequences if one <= record.last_sent)
+                return
+            record.pending.update(sequences)
+            newest = max(sequences)
+            record.last_sent = max(record.last_sent, newest)
+        elif kind == b"L":
+            identity, sequence = _PAIR.unpack(body)
+            record = self._state.subscriptions.get(identity)
+            if record is not None and identity not in self._frozen:
+                record.last_sent = max(record.last_sent, sequence)
+        else:
+            self._apply_rare(kind, body)
+
+    def _apply_rare(self, kind: bytes, body: bytes) -> None:
+        state = self._state
+        match kind:
+            case b"N":
+                self._subscribe(body)
+            case b"n":
+                state.subscriptions.pop(_ID.unpack(body)[0], None)
+            case b"C":
+                client = ClientInfo.decode(body)
+                state.clients[client.id] = client
+            case b"c":
+                state.clients.pop(body, None)
+            case b"S":
+                state.server = ServerInfo.decode(body)
+            case b"(":
+                self._before = self._before or state
+                self._state = ServiceState()
+            case b")" if self._before is not None:
+                self._before = None
+                self._frozen.clear()
+            case b")":  # of a snapshot that is not believed
+                return
+            case _:
+                raise ValueError(f"an entry of unknown kind {kind!r}")
+
+    def _subscribe(self, body: bytes) -> None:
+        (length,) = _CHANNEL.unpack_from(body)
+        start = _CHANNEL.size + length
+        if start > len(body):
+            raise ValueError("a channel name is cut off")
+        found = SubState.decode(body[start:])
+        known = self._state.subscriptions.get(found.id)
+        record = SubscriptionRecord(body[_CHANNEL.size : start], found)
+        if known is not None:
+            record.pending = known.pending
+            record.is_certain = known.is_certain
+            if found.id in self._frozen:
+                record.state = replace(found, last_sent=known.last_sent)
+                record.last_sent = known.last_sent
+        elif self._frozen and self._before is None:
+            record.is_certain = False
+        self._state.subscriptions[found.id] = record
+
+
+def _read_sequences(is_range: bool, body: bytes) -> tuple[int, Sequence[int]]:
+    if is_range:
+        identity, first, last = _SPAN.unpack(body)
+        if not 0 <= last - first < _MAX_RANGE:
+            raise ValueError("a range that cannot be")
+        return identity, range(first, last + 1)
+    identity, *sequences = struct.unpack(f"<{len(body) // 8}Q", body)
+    return identity, sequences
