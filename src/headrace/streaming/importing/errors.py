@@ -1,0 +1,21 @@
+"""What can end an import; damage in a store does not, it is a `Finding`."""
+
+from __future__ import annotations
+
+from headrace.errors import HeadraceError
+
+
+class ImportFailed(HeadraceError):
+    """Root of the errors that end an import; the text is one line."""
+
+
+class SourceUnusable(ImportFailed):
+    """Not a file store of NATS Streaming, or the disk below it fails."""
+
+
+class SourceInUse(ImportFailed):
+    """A server holds the store, or wrote to it while it was read."""
+
+
+class TargetDiverged(ImportFailed):
+    """What the target holds is not a beginning of what would be imported; nothing was changed."""
