@@ -1,30 +1,36 @@
 """The composition root: options in, a running server process out.
 
-Here signals meet the server and the process gets its exit code. A server inside another program is
-`headrace.Server`; one inside a test is `headrace.testing.Server`.
+Here services get their stores, signals meet the server and the process gets its exit code. A server inside
+another program is `headrace.Server`; one inside a test is `headrace.testing.Server`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import gc
+import hashlib
 import logging
 import resource
 import signal
+from contextlib import contextmanager
 from dataclasses import fields, replace
+from pathlib import Path
 from time import time_ns
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from headrace.errors import ConfigError, StartError
+from headrace.errors import ConfigError, LogError, StartError
 from headrace.server import files, logs
 from headrace.server.loop import run_in_poller
 from headrace.server.server import Server
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
-    from pathlib import Path
+    from collections.abc import Callable, Coroutine, Iterator
 
-    from headrace.conf.options import Options
+    from headrace.conf.options import Options, StreamingOptions
+    from headrace.core.service import Service
+    from headrace.log.sealing import Cipher
+    from headrace.log.store import LogStore
+    from headrace.streaming import options as streaming_options
 
 RELOADABLE: Final = frozenset(["config_digest", "debug", "trace", "warnings"])
 """Options that take effect on SIGHUP; a change of any other needs a restart and is refused as a whole."""
@@ -40,12 +46,128 @@ def run(options: Options) -> int:
     handler = logs.install(options)
     _raise_descriptor_limit()
     try:
-        return run_in_poller(Process(options, handler).serve())
+        return run_in_poller(_serve(options, handler))
     except StartError as error:
         logging.getLogger(logs.LOGGER_NAME).critical("%s", error)
         return EXIT_FAILURE
     finally:
         logs.uninstall(handler)
+
+
+async def _serve(options: Options, handler: logging.Handler) -> int:
+    process = Process(options, handler)
+    if options.streaming is None:
+        return await process.serve()
+    with streaming_service(options.streaming, process.fail) as service:
+        return await process.serve(service)
+
+
+@contextmanager
+def streaming_service(options: StreamingOptions, on_conflict: Callable[[str], object]) -> Iterator[Service]:
+    """The streaming service over its store, for the running loop; the store is closed after it.
+
+    Raises: StartError when the store cannot be opened.
+    """
+    # Who runs no streaming does not pay for loading it.
+    from headrace.log.committer import InlineCommitter, ThreadCommitter
+    from headrace.log.port import SyncPolicy
+    from headrace.streaming.options import StoreType
+    from headrace.streaming.service import StreamingService
+
+    log = logging.getLogger(f"{logs.LOGGER_NAME}.streaming")
+    # Streaming's own flags decide what it says, whatever the server's say.
+    level = logs.TRACE if options.stan_trace else logging.DEBUG if options.stan_debug else logging.INFO
+    log.setLevel(level)
+    resolved = service_options(options)
+    store = _open_store(options, log)
+    committer: InlineCommitter | ThreadCommitter = InlineCommitter()
+    if resolved.store_type is StoreType.FILE:
+        loop = asyncio.get_running_loop()
+        committer = ThreadCommitter(
+            loop.call_soon_threadsafe,
+            SyncPolicy(options.sync),
+            options.sync_interval,
+            report=lambda error: log.error("STREAM: could not sync: %s", error),
+        )
+    try:
+        yield StreamingService(resolved, store, committer, log, on_conflict=on_conflict)
+    finally:
+        committer.stop()
+        try:
+            store.close()
+        except LogError as error:
+            log.error("STREAM: could not close the store: %s", error)
+
+
+def service_options(options: StreamingOptions) -> streaming_options.StreamingOptions:
+    """What was configured, as the service takes it: its names are the same."""
+    from headrace.log.port import SyncPolicy
+    from headrace.streaming import options as streaming_options
+
+    limits = streaming_options.StoreLimits(
+        **{
+            **_fields_of(options.limits),
+            "channels": {
+                name: streaming_options.ChannelLimits(**_fields_of(entry))
+                for name, entry in options.limits.channels.items()
+            },
+        }
+    )
+    return streaming_options.StreamingOptions(
+        cluster_id=options.cluster_id,
+        discover_prefix=options.discover_prefix,
+        store_type=streaming_options.StoreType(options.store_type),
+        directory=Path(options.directory) if options.directory else None,
+        sync=SyncPolicy(options.sync),
+        sync_interval=options.sync_interval,
+        limits=limits,
+        hb_interval=options.hb_interval,
+        hb_timeout=options.hb_timeout,
+        hb_fail_count=options.hb_fail_count,
+        replace_durable=options.replace_durable,
+        stan_debug=options.stan_debug,
+        stan_trace=options.stan_trace,
+    )
+
+
+def _fields_of(values: Any) -> dict[str, Any]:
+    return {field.name: getattr(values, field.name) for field in fields(values)}
+
+
+def _open_store(options: StreamingOptions, log: logging.Logger) -> LogStore:
+    """Raises: StartError."""
+    from headrace.log.port import SyncPolicy
+    from headrace.log.store import FileStore, MemoryStore
+
+    if options.store_type == "MEMORY" or options.directory is None:
+        return MemoryStore()
+
+    def report(name: bytes, sequence: int, reason: str) -> None:
+        channel = name.decode("utf-8", "backslashreplace")
+        log.error("STREAM: channel %s: message %d is damaged: %s", channel, sequence, reason)
+
+    try:
+        return FileStore(
+            Path(options.directory),
+            sync=SyncPolicy(options.sync),
+            segment_bytes=options.segment_bytes,
+            cipher=_cipher(options),
+            report=report,
+        )
+    except LogError as error:
+        raise StartError(f"STREAM: Failed to start: {error}") from error
+
+
+def _cipher(options: StreamingOptions) -> Cipher | None:
+    """The configured key may be any text; scrypt makes the store's key of it."""
+    if options.encryption_key is None:
+        return None
+    from headrace.log.sealing import KEY_BYTES, Cipher
+
+    key = hashlib.scrypt(
+        options.encryption_key.encode(), salt=b"headrace store", n=1 << 14, r=8, p=1, dklen=KEY_BYTES
+    )
+    return Cipher(key, "chacha20-poly1305" if options.encryption_cipher == "CHACHA" else "aes-gcm")
 
 
 def _raise_descriptor_limit() -> None:
@@ -62,21 +184,23 @@ class Process:
     """One server as an operating-system process: files, signals, exit code."""
 
     def __init__(self, options: Options, handler: logging.Handler) -> None:
-        self._server = Server(options)
+        self._options = options
         self._handler = handler
         self._ports_file: Path | None = None
-        self._started = asyncio.Event()
+        self.started = asyncio.Event()
+        """Set once clients can connect."""
         self._work: set[asyncio.Task[None]] = set()
+        self._exit_code = EXIT_OK
 
-    async def serve(self) -> int:
+    async def serve(self, *services: Service) -> int:
         """Raises: StartError."""
-        server = self._server
+        server = self._server = Server(self._options, services=services)
         if server.options.pid_file:
             files.write_pid_file(server.options.pid_file)
         self._install_signals()  # before the ready line: whoever reads it may signal at once
         try:
             await server.start()
-            self._started.set()
+            self.started.set()
             self._write_ports_file()
             # What start-up allocated lives as long as the process: keep the collector from walking it.
             gc.collect()
@@ -87,7 +211,13 @@ class Process:
             if self._ports_file is not None:
                 self._ports_file.unlink(missing_ok=True)
         server.log.info("Server Exiting..")
-        return EXIT_OK
+        return self._exit_code
+
+    def fail(self, reason: str) -> None:
+        """A service cannot go on: the process ends, and says why."""
+        self._server.log.critical("STREAM: Failed to start: %s", reason)
+        self._exit_code = EXIT_FAILURE
+        self._run(self._server.stop)
 
     def _write_ports_file(self) -> None:
         directory = self._server.options.ports_file_dir
@@ -110,7 +240,7 @@ class Process:
         """Begins the end of the server, once it has started."""
 
         async def work() -> None:
-            await self._started.wait()
+            await self.started.wait()
             await end()
 
         task = asyncio.get_running_loop().create_task(work())

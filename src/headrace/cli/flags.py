@@ -1,7 +1,7 @@
-"""The flags of `headrace serve`: those of the Go server, and what each of them sets.
+"""The flags of a server: those of the Go server, and what each of them sets.
 
 Here lives the table, grouped as `--help` shows it. Never lives here: the syntax of arguments
-(`arguments`), what options mean (`headrace.conf`).
+(`arguments`), what options mean (`headrace.conf`), streaming's flags (`streaming_flags`).
 
 To add a flag: a row in `GROUPS`; its target is the name of an option, or of a field of `Invocation`.
 """
@@ -18,10 +18,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from headrace.cli.arguments import Given
+    from headrace.conf.streaming_rules import Setting
+
+    Groups = Sequence[tuple[str, tuple[Flag, ...]]]
 
 _TEXT, _INTEGER, _SWITCH = Kind.TEXT, Kind.INTEGER, Kind.SWITCH
 
 _UNSUPPORTED: Final = "unsupported"
+_STREAMING: Final = "streaming."
 _DEBUG_AND_TRACE: Final = "debug+trace"
 
 GROUPS: Final[tuple[tuple[str, tuple[Flag, ...]], ...]] = (
@@ -79,6 +83,17 @@ GROUPS: Final[tuple[tuple[str, tuple[Flag, ...]], ...]] = (
         ),
     ),
     (
+        "Streaming",
+        (
+            Flag(
+                ("streaming",),
+                "streaming",
+                _SWITCH,
+                "Run NATS Streaming as well; then its flags are taken too (headrace streaming --help)",
+            ),
+        ),
+    ),
+    (
         "JetStream",
         (
             Flag(("js", "jetstream"), _UNSUPPORTED, _SWITCH, "Enable JetStream"),
@@ -132,6 +147,11 @@ class Invocation:
 
     overrides: dict[str, object] = field(default_factory=dict)
     tls: dict[str, object] = field(default_factory=dict)
+    streaming: bool | None = None
+    """Whether to run streaming; None leaves it to the configuration."""
+    streaming_settings: dict[str, Setting] = field(default_factory=dict)
+    streaming_config_file: str = ""
+    is_streaming_command: bool = False
     config_file: str = ""
     signal: str = ""
     test_config: bool = False
@@ -142,18 +162,40 @@ class Invocation:
     """The first flag that asks for something this version lacks, with its dashes."""
 
 
-_MODES: Final = frozenset(("config_file", "signal", "test_config", "help", "version", "help_tls"))
+_MODES: Final = frozenset(
+    ("config_file", "signal", "test_config", "help", "version", "help_tls", "streaming")
+)
 
 
-def read_invocation(arguments: Sequence[str]) -> Invocation:
-    """What the arguments of `headrace serve` ask for; of a flag given twice the last one counts.
+def groups(*, streaming: bool) -> Groups:
+    """The flags of a server, or of one that is for streaming in the first place."""
+    if not streaming:
+        return GROUPS
+    from headrace.cli import streaming_flags
+
+    return (*streaming_flags.GROUPS, *(group for group in GROUPS if group[0] != "Streaming"))
+
+
+def read_invocation(arguments: Sequence[str], *, streaming: bool = False) -> Invocation:
+    """What the arguments of `headrace serve` or `headrace streaming` ask for; of a flag given twice the last
+    one counts.
 
     Raises: UsageError for an unknown flag, a bad value or an argument too many.
     """
-    given, rest = read_arguments(arguments, [flag for _, flags in GROUPS for flag in flags])
-    invocation = Invocation()
+    known = groups(streaming=streaming)
+    if not streaming and any(argument.lstrip("-").startswith("streaming") for argument in arguments):
+        # Streaming's table is loaded only where it is asked for: every start pays for what it loads.
+        from headrace.cli import streaming_flags
+
+        known = (*GROUPS, *streaming_flags.GROUPS)
+    given, rest = read_arguments(arguments, [flag for _, flags in known for flag in flags])
+    invocation = Invocation(streaming=True if streaming else None, is_streaming_command=streaming)
     for one in given:
         _take(invocation, one)
+    if invocation.streaming is not True and (
+        invocation.streaming_settings or invocation.streaming_config_file
+    ):
+        raise UsageError("flags of streaming need --streaming")
     if invocation.version or invocation.help or invocation.help_tls or not rest:
         return invocation
     word = rest[0].lower()
@@ -163,14 +205,14 @@ def read_invocation(arguments: Sequence[str]) -> Invocation:
     return invocation
 
 
-def help_text(usage: str) -> str:
+def help_text(usage: str, *, streaming: bool = False) -> str:
     """The text of `--help`."""
     lines = [
         f"Usage: {usage} [options]",
         "",
         "A flag takes one dash or two, and its value after a space or '='.",
     ]
-    for title, flags in GROUPS:
+    for title, flags in groups(streaming=streaming):
         lines += ["", f"{title}:"]
         lines += [_help_line(flag) for flag in flags]
     return "\n".join(lines)
@@ -181,9 +223,11 @@ def _take(invocation: Invocation, given: Given) -> None:
     if target == _UNSUPPORTED:
         # A switch that is off, no port, no address: nothing is asked for.
         if value and invocation.unsupported is None:
-            invocation.unsupported = f"{'-' if len(given.name) <= 2 else '--'}{given.name}"
+            invocation.unsupported = f"{'-' if _is_short(given.name) else '--'}{given.name}"
     elif target in _MODES:
         setattr(invocation, target, value)
+    elif target.startswith(_STREAMING):
+        _take_streaming(invocation, given)
     elif target.startswith("tls"):
         invocation.tls[target] = value
     elif target == _DEBUG_AND_TRACE:
@@ -192,10 +236,30 @@ def _take(invocation: Invocation, given: Given) -> None:
         invocation.overrides[target] = value
 
 
+def _take_streaming(invocation: Invocation, given: Given) -> None:
+    from headrace.cli import streaming_flags
+
+    if given.flag.target == streaming_flags.CONFIG_FILE:
+        invocation.streaming_config_file = str(given.value)
+    else:
+        invocation.streaming_settings.update(streaming_flags.settings_of(given))
+
+
 def _help_line(flag: Flag) -> str:
-    short = [f"-{name}" for name in flag.names if len(name) <= 2 or name.isupper()]
+    short = [f"-{name}" for name in flag.names if _is_short(name)]
     long = [f"--{name}" for name in flag.names if f"-{name}" not in short]
     names = ", ".join([*short, *long]) if short else f"    {', '.join(long)}"
     left = f"  {names} <{flag.placeholder}>" if flag.placeholder else f"  {names}"
-    missing = " (not in this version yet)" if flag.target == _UNSUPPORTED else ""
-    return f"{left:<40} {flag.help}{missing}"
+    return f"{left:<40} {flag.help}{_note(flag)}"
+
+
+def _is_short(name: str) -> bool:
+    return len(name) <= 2 or name.isupper() or name in ("cid", "msu", "hbi", "hbt", "hbf")
+
+
+def _note(flag: Flag) -> str:
+    if flag.target.startswith(_STREAMING):
+        from headrace.cli import streaming_flags
+
+        return streaming_flags.note_on(flag)
+    return " (not in this version yet)" if flag.target == _UNSUPPORTED else ""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
-from headrace.cli.names import DROP_IN, PROGRAM, program_name, version_line
+from headrace.cli.names import DROP_IN, PROGRAM, STREAMING_DROP_IN, program_name, version_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,8 +33,13 @@ class Command:
         return code
 
 
+_DROP_INS: Final = {DROP_IN: "serve", STREAMING_DROP_IN: "streaming"}
+
 COMMANDS: Final[dict[str, Command]] = {
     "serve": Command("headrace.cli.serve", "Run the server; takes the flags of nats-server"),
+    "streaming": Command(
+        "headrace.cli.streaming", "Run the server with NATS Streaming; look after its channels"
+    ),
     "demo": Command("headrace.cli.demo", "Real flights through the server into a Spark table"),
 }
 
@@ -43,10 +48,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the program; gives the exit code. `argv` includes the program's name, as `sys.argv` does."""
     argv0, *arguments = sys.argv if argv is None else argv
     program = program_name(argv0)
-    if program == DROP_IN:
-        # Whoever calls us so means the server; only a command named in full is something else.
-        is_serve = arguments[:1] == ["serve"]
-        return COMMANDS["serve"].run(arguments[1:] if is_serve else arguments, program)
+    if program in _DROP_INS:
+        # Whoever calls us so means that server, even if the command is named as well.
+        meant = _DROP_INS[program]
+        is_named = arguments[:1] == [meant]
+        return COMMANDS[meant].run(arguments[1:] if is_named else arguments, program)
     if not arguments:
         print(_help(), file=sys.stderr)
         return _WRONG_USE

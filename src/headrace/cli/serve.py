@@ -1,4 +1,4 @@
-"""`headrace serve`: from the command line to a running server.
+"""`headrace serve` and `headrace streaming`: from the command line to a running server.
 
 Here lives what happens with flags before a server exists: help, version, signals, the check of a
 configuration, options. Never lives here: running (`headrace.app`).
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from headrace.cli import flags
 from headrace.cli.arguments import UsageError
-from headrace.cli.names import DROP_IN, PROGRAM, version_line
+from headrace.cli.names import PROGRAM, version_line
 from headrace.errors import ConfigError, HeadraceError
 
 if TYPE_CHECKING:
@@ -38,17 +38,22 @@ TLS is configured in a block of the configuration file:
 or by the flags --tls --tlscert --tlskey --tlsverify --tlscacert."""
 
 
-def run(arguments: Sequence[str], program: str = PROGRAM) -> int:
+def run(
+    arguments: Sequence[str], program: str = PROGRAM, *, streaming: bool = False, more_help: str = ""
+) -> int:
     """Do what the arguments say; gives the exit code, after the server has stopped if one was started.
 
-    `program` is the name shown in messages.
+    `program` is the name shown in messages. `streaming`: take the flags of nats-streaming-server as well and
+    run it; `more_help` ends the text of --help.
     """
     try:
-        invocation = flags.read_invocation(arguments)
+        invocation = flags.read_invocation(arguments, streaming=streaming)
         if invocation.version:
             print(version_line(program))
         elif invocation.help:
-            print(flags.help_text(program if program == DROP_IN else f"{program} serve"))
+            command = "streaming" if streaming else "serve"
+            usage = f"{program} {command}" if program == PROGRAM else program
+            print(flags.help_text(usage, streaming=streaming), *filter(None, [more_help]), sep="\n")
         elif invocation.help_tls:
             print(_TLS_HELP)
         elif invocation.signal:
@@ -97,7 +102,23 @@ def _options(invocation: Invocation) -> Options:
     overrides = dict(invocation.overrides)
     if invocation.tls:
         overrides["tls_flags"] = _tls_flags(invocation.tls)
-    return load_options(invocation.config_file or None, overrides=overrides)
+    path = invocation.config_file
+    if invocation.streaming is not None:
+        path = path or invocation.streaming_config_file
+        overrides["streaming_flags"] = _streaming_flags(invocation, path)
+    return load_options(path or None, overrides=overrides)
+
+
+def _streaming_flags(invocation: Invocation, path: str) -> object:
+    from headrace.conf.streaming_rules import StreamingFlags
+
+    own_file = invocation.streaming_config_file
+    return StreamingFlags(
+        enabled=invocation.streaming,
+        config_file=own_file if own_file != path else None,
+        flat=invocation.is_streaming_command or bool(own_file),
+        settings=invocation.streaming_settings,
+    )
 
 
 def _tls_flags(given: dict[str, object]) -> object:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from headrace.conf.draft import Draft, check_names
 from headrace.conf.problems import Problems
@@ -19,8 +19,10 @@ from headrace.conf.problems import Problems
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from headrace.conf.fields import Bound
+    from headrace.conf.fields import Binder, Bound
     from headrace.conf.options import Options
+    from headrace.conf.streaming_rules import Settings, StreamingFlags
+    from headrace.conf.tree import MapNode
 
 
 def load_options(
@@ -33,8 +35,9 @@ def load_options(
     """The options that a configuration file or text and overrides add up to.
 
     `overrides` names fields of `Options`, which win over the file; besides `user`, `password` and `token`
-    replace simple credentials of the file and `tls_flags` (`tls.TLSFlags`) its certificates. Relative paths
-    in the result are relative to the working directory. `max_connections` is -1 where there is no limit.
+    replace simple credentials of the file, `tls_flags` (`tls.TLSFlags`) its certificates, and
+    `streaming_flags` (`streaming_rules.StreamingFlags`) what its section says. Relative paths in the result
+    are relative to the working directory. `max_connections` is -1 where there is no limit.
     Raises: ConfigError with everything that is wrong; ValueError for both a path and a text; TypeError for
     an override that does not exist.
     """
@@ -42,10 +45,11 @@ def load_options(
         raise ValueError("give a path or a text, not both")
     check_names(overrides or {})
     problems = Problems()
-    draft = Draft(problems)
+    draft = Draft(problems, environ)
     digest = None
+    flags = cast("StreamingFlags | None", (overrides or {}).get("streaming_flags"))
     if path is not None or text is not None:
-        bound, digest = _read(path, text or "", environ, problems)
+        bound, digest = _read(path, text or "", environ, problems, flags)
         draft.take(bound)
     draft.override(overrides or {})
     draft.check()
@@ -53,7 +57,11 @@ def load_options(
 
 
 def _read(
-    path: str | None, text: str | bytes, environ: Mapping[str, str], problems: Problems
+    path: str | None,
+    text: str | bytes,
+    environ: Mapping[str, str],
+    problems: Problems,
+    flags: StreamingFlags | None,
 ) -> tuple[Bound, str | None]:
     """What a configuration says, and its digest if nothing is wrong with it so far.
 
@@ -72,5 +80,35 @@ def _read(
         problems.raise_any()
     if not root.entries and not len(problems):
         problems.warn(f"{source.name}: config has no values or is empty", None)
-    bound = Binder(problems).bind(root, TOP_LEVEL)
+    binder = Binder(problems)
+    rest, settings = (root, None) if flags is None else _read_streaming(root, flags, binder, environ)
+    found_before = len(problems)
+    bound = binder.bind(rest, TOP_LEVEL)
+    if settings is not None:
+        bound.values["streaming"] = settings
+        if found_before:
+            bound.failed.add("streaming")
     return bound, None if len(problems) else config_digest(root)
+
+
+def _read_streaming(
+    root: MapNode, flags: StreamingFlags, binder: Binder, environ: Mapping[str, str]
+) -> tuple[MapNode, Settings | None]:
+    """What of a file is the server's, and what streaming is told elsewhere than in the file's own section."""
+    from headrace.conf import language, streaming
+    from headrace.conf.toplevel import TOP_LEVEL
+
+    section = next((key for key in root.entries if key.lower() == "streaming"), None)
+    if flags.config_file:
+        if section is not None:
+            message = f"the streaming section is not used: {flags.config_file} takes its place"
+            binder.problems.warn(message, root.entries[section].position)
+            rest = {key: entry for key, entry in root.entries.items() if key != section}
+            root = replace(root, entries=rest)
+        source = language.read_file(flags.config_file)
+        other = language.read_tree(source, flags.config_file, environ, binder.problems)
+        return root, streaming.read_root(other, binder)
+    if flags.flat and section is None:
+        root, own = streaming.split_root(root, TOP_LEVEL)
+        return root, streaming.read_root(own, binder)
+    return root, None

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from headrace.conf.fields import Bound
     from headrace.conf.options import TLSOptions
     from headrace.conf.problems import Problems
+    from headrace.conf.streaming_rules import Setting, StreamingFlags
     from headrace.conf.tls import TLSFlags
     from headrace.errors import Position
 
@@ -50,12 +51,13 @@ _EMPTY_IS_DEFAULT: Final = frozenset(
 
 _DERIVED: Final = frozenset(("config_file", "config_digest", "warnings", "overrides"))
 _CREDENTIALS: Final = frozenset(("user", "password", "token"))
+_FLAG_GROUPS: Final = frozenset(("tls_flags", "streaming_flags"))
 _DEFAULTS: Final = Options()
 
 
 def check_names(overrides: Mapping[str, object]) -> None:
     """Raises: TypeError if an override names nothing that can be set."""
-    known = {entry.name for entry in fields(Options)} - _DERIVED | _CREDENTIALS | {"tls_flags"}
+    known = {entry.name for entry in fields(Options)} - _DERIVED | _CREDENTIALS | _FLAG_GROUPS
     unknown = sorted(set(overrides) - known)
     if unknown:
         raise TypeError(f"unknown option: {', '.join(unknown)}")
@@ -64,14 +66,16 @@ def check_names(overrides: Mapping[str, object]) -> None:
 class Draft:
     """Options in the making: values by name, and where in the file each comes from."""
 
-    __slots__ = ("_block", "_failed", "_positions", "_problems", "_values")
+    __slots__ = ("_block", "_environ", "_failed", "_positions", "_problems", "_streaming", "_values")
 
-    def __init__(self, problems: Problems) -> None:
+    def __init__(self, problems: Problems, environ: Mapping[str, str]) -> None:
         self._problems = problems
+        self._environ = environ
         self._values: dict[str, object] = {}
         self._positions: dict[str, Position] = {}
         self._failed: set[str] = set()
         self._block = AuthorizationBlock()
+        self._streaming: Mapping[str, Setting] | None = None
 
     def take(self, bound: Bound) -> None:
         """Start from what a file says."""
@@ -80,6 +84,8 @@ class Draft:
         for option, value in bound.values.items():
             if isinstance(value, AuthorizationBlock):
                 self._block = value
+            elif option == "streaming":
+                self._streaming = cast("Mapping[str, Setting]", value)
             else:
                 self._set(option, value)
 
@@ -88,6 +94,7 @@ class Draft:
         given = {name: value for name, value in overrides.items() if value is not None}
         credentials = {name: cast("str", given.pop(name)) for name in _CREDENTIALS & set(given)}
         flags = given.pop("tls_flags", None)
+        streaming = given.pop("streaming_flags", None)
         for option, value in given.items():
             self._positions.pop(option, None)
             self._failed.discard(option)
@@ -96,6 +103,8 @@ class Draft:
             self._override_credentials(credentials)
         if flags is not None:
             self._override_tls(cast("TLSFlags", flags))
+        if streaming is not None:
+            self._override_streaming(cast("StreamingFlags", streaming))
 
     def check(self) -> None:
         """Apply the rules between options.
@@ -115,6 +124,10 @@ class Draft:
         if isinstance(name, str) and " " in name:
             self._report("server name cannot contain spaces", "server_name")
         self._check_no_auth_user()
+        if self._streaming is not None and "streaming" not in self._failed:
+            from headrace.conf.streaming_rules import streaming_options
+
+            self._values["streaming"] = streaming_options(self._streaming, self._problems, self._environ)
         self._problems.raise_any()
 
     def options(self) -> Options:
@@ -162,6 +175,12 @@ class Draft:
             options = tls.with_flags(cast("TLSOptions | None", self._values.get("tls")), flags)
             tls.check_files(options, self._problems)
             self._values["tls"] = options
+
+    def _override_streaming(self, flags: StreamingFlags) -> None:
+        if flags.enabled is False:
+            self._streaming = None
+        elif flags.enabled or self._streaming is not None:
+            self._streaming = {**(self._streaming or {}), **flags.settings}
 
     def _check_sizes(self) -> None:
         if self._failed & {"max_payload", "max_pending"}:

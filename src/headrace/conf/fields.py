@@ -82,6 +82,10 @@ class Table:
     def find(self, key: str) -> Field | None:
         return self._fields.get(key.lower())
 
+    def knows(self, key: str) -> bool:
+        """Whether the key has a meaning here, supported or not."""
+        return key.lower() in self._fields or key.lower() in self._unsupported
+
     def is_off(self, key: str, node: Node) -> bool | None:
         """Whether this value turns an unsupported feature off; None if the key is none of those."""
         off = self._unsupported.get(key.lower())

@@ -86,6 +86,56 @@ class SubjectMapping:
 
 
 @dataclass(frozen=True, slots=True)
+class ChannelLimits:
+    """Limits of one channel or pattern of channels: 0 inherits the wider entry's, -1 is no limit."""
+
+    max_subscriptions: int = 0
+    max_msgs: int = 0
+    max_bytes: int = 0
+    max_age: float = 0.0
+    max_inactivity: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class StoreLimits:
+    """Limits of every streaming channel, 0 for none, and the exceptions by channel name or pattern."""
+
+    max_channels: int = 100
+    max_subscriptions: int = 1000
+    max_msgs: int = 1_000_000
+    max_bytes: int = 1_024_000_000
+    max_age: float = 0.0
+    max_inactivity: float = 0.0
+    channels: Mapping[str, ChannelLimits] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamingOptions:
+    """NATS Streaming inside the server; defaults are nats-streaming-server's.
+
+    `store_type`: "MEMORY" or "FILE", which has a `directory`. `sync`: "group", "interval" (every
+    `sync_interval`) or "never". `encryption_cipher`: "AES" or "CHACHA", None for no encryption.
+    """
+
+    cluster_id: str = "test-cluster"
+    discover_prefix: str = "_STAN.discover"
+    store_type: str = "MEMORY"
+    directory: str | None = None
+    sync: str = "group"
+    sync_interval: float = 60.0
+    segment_bytes: int = 64 << 20
+    encryption_cipher: str | None = None
+    encryption_key: str | None = field(default=None, repr=False)
+    limits: StoreLimits = field(default_factory=StoreLimits)
+    hb_interval: float = 30.0
+    hb_timeout: float = 10.0
+    hb_fail_count: int = 10
+    replace_durable: bool = False
+    stan_debug: bool = False
+    stan_trace: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Options:
     """Everything `headrace serve` can be told. `port` -1 means: let the system choose."""
 
@@ -116,6 +166,7 @@ class Options:
     mappings: tuple[SubjectMapping, ...] = ()
     tls: TLSOptions | None = None
     allow_non_tls: bool = False
+    streaming: StreamingOptions | None = None
     lame_duck_duration: float = limits.LAME_DUCK_DURATION
     lame_duck_grace_period: float = limits.LAME_DUCK_GRACE_PERIOD
     ports_file_dir: str | None = None

@@ -1,7 +1,7 @@
 """The top-level keys of a configuration: names, types, and the option each sets.
 
 Here lives the table. Never lives here: rules between options (`draft`), blocks with a table of their own
-(`authorization`, `permissions`, `tls`, `mappings`), keys not supported yet (`unsupported`).
+(`authorization`, `permissions`, `tls`, `mappings`, `streaming`), keys not supported yet (`unsupported`).
 """
 
 from __future__ import annotations
@@ -38,6 +38,12 @@ def _tls(binder: Binder, entry: Entry) -> TLSOptions | UnsetType:
     from headrace.conf.tls import tls
 
     return tls(binder, entry)
+
+
+def _streaming(binder: Binder, entry: Entry) -> object:
+    from headrace.conf.streaming import streaming
+
+    return streaming(binder, entry)
 
 
 def _trace_verbose(binder: Binder, entry: Entry) -> bool | UnsetType:
@@ -92,6 +98,7 @@ TOP_LEVEL: Final = Table(
         Field(("mappings", "maps"), mappings),
         Field(("tls",), _tls),
         Field(("allow_non_tls",), flag),
+        Field(("streaming",), _streaming),
         Field(("lame_duck_duration",), _lame_duck_duration),
         Field(("lame_duck_grace_period",), duration),
         Field(("ports_file_dir",), text),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -18,12 +19,15 @@ from headrace.server.server import Server as _Server
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from headrace.core.service import Service
+
 
 class Server:
     """An embedded server; keyword arguments are fields of `headrace.Options`.
 
         with Server(max_payload=1024) as server: ...
         async with Server(monitoring=True) as server: ...
+        with Server(streaming=StreamingOptions()) as server: ...  # of headrace.conf.options; in memory
 
     `monitoring` serves HTTP monitoring on a free port, `monitor_url`. One instance is used once.
     Raises: StartError on entry when a port or certificate cannot be used.
@@ -47,6 +51,8 @@ class Server:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._leaving = asyncio.Event()
         self._failure: BaseException | None = None
+        self._services = ExitStack()
+        self._stopping: asyncio.Future[None] | None = None
 
     # -- facts ------------------------------------------------------------------------------------
 
@@ -91,15 +97,34 @@ class Server:
     # -- async with -------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
-        server = _Server(self.options, transport=self._transport)
-        await server.start()
+        try:
+            server = _Server(self.options, transport=self._transport, services=self._open_services())
+            await server.start()
+        except BaseException:
+            self._services.close()
+            raise
         self._server = server
         return self
+
+    def _open_services(self) -> list[Service]:
+        options = self.options.streaming
+        if options is None:
+            return []
+        from headrace.app import streaming_service  # who tests no streaming does not pay for loading it
+
+        return [self._services.enter_context(streaming_service(options, self._on_conflict))]
+
+    def _on_conflict(self, reason: str) -> None:
+        self.server.log.critical("STREAM: Failed to start: %s", reason)
+        self._stopping = asyncio.ensure_future(self.server.stop())
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.server.stop()
+        try:
+            await self.server.stop()
+        finally:
+            self._services.close()
         self._server = None
 
     # -- with -------------------------------------------------------------------------------------

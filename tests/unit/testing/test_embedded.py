@@ -14,7 +14,9 @@ from contextlib import ExitStack
 import pytest
 
 import headrace
+from headrace.client import stan
 from headrace.client.blocking import connect
+from headrace.conf.options import Options, StreamingOptions
 from headrace.engine.memory import live_objects
 from headrace.errors import StartError
 from headrace.testing import Server
@@ -223,3 +225,28 @@ def test_many_servers_one_after_the_other_leave_nothing() -> None:
     gc.collect()
     assert open_descriptors() == descriptors
     assert live_objects() == objects
+
+
+def test_streaming_is_served_where_it_is_asked_for() -> None:
+    async def publish_and_read(url: str) -> bytes:
+        client = await stan.connect("embedded", "tester", servers=url)
+        await client.publish("orders", b"42")
+        subscription = await client.subscribe("orders", start_at=stan.StartPosition.FIRST)
+        async for message in subscription:
+            data = message.data
+            break
+        await client.close()
+        return data
+
+    with Server(streaming=StreamingOptions(cluster_id="embedded")) as server:
+        assert asyncio.run(publish_and_read(server.url)) == b"42"
+
+
+async def start_without_the_service() -> None:
+    async with headrace.Server(Options(host="127.0.0.1", port=-1, streaming=StreamingOptions())):
+        pass
+
+
+def test_configured_streaming_without_its_service_is_an_error() -> None:
+    with pytest.raises(StartError, match="no service was given"):
+        asyncio.run(start_without_the_service())

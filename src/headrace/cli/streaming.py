@@ -1,0 +1,59 @@
+"""`headrace streaming`: the server with NATS Streaming, or a command about its channels.
+
+Here lives the choice between the two and the registry of those commands. Never lives here: flags
+(`streaming_flags`), what a command does; its module is loaded only when it is called.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from headrace.cli.names import PROGRAM
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command: its module has `function(arguments, program) -> int`, which gives the exit code."""
+
+    module: str
+    function: str
+    summary: str
+
+    def run(self, arguments: Sequence[str], program: str) -> int:
+        from importlib import import_module
+
+        code: int = getattr(import_module(self.module), self.function)(arguments, program)
+        return code
+
+
+_STORE: Final = "headrace.cli.streaming_store"
+
+COMMANDS: Final[dict[str, Command]] = {
+    "channels": Command(_STORE, "channels", "List the channels of a store or a running server"),
+    "report": Command(_STORE, "report", "Show channels with their subscriptions"),
+    "purge": Command(_STORE, "purge", "Remove messages of a channel"),
+    "rm": Command(_STORE, "remove", "Remove channels"),
+    "import": Command("headrace.cli.streaming_import", "run", "Take over a store of nats-streaming-server"),
+}
+
+
+def run(arguments: Sequence[str], program: str = PROGRAM) -> int:
+    """Do what the arguments say; gives the exit code, after the server has stopped if one was started.
+
+    Under the name of nats-streaming-server there are no commands: it has none.
+    """
+    if program == PROGRAM and arguments and arguments[0] in COMMANDS:
+        return COMMANDS[arguments[0]].run(arguments[1:], program)
+    from headrace.cli import serve
+
+    commands = _commands_help() if program == PROGRAM else ""
+    return serve.run(arguments, program, streaming=True, more_help=commands)
+
+
+def _commands_help() -> str:
+    lines = [f"  {name:<9} {command.summary}" for name, command in COMMANDS.items()]
+    return "\n".join(["", f"Commands ({PROGRAM} streaming <command> --help):", *lines])

@@ -1,0 +1,202 @@
+"""What the commands about streaming channels know of them: from a store's directory, or from a server.
+
+Here lives the gathering. Never lives here: arguments, tables (`streaming_store`), what the records of a store
+mean (`headrace.streaming.state`).
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from headrace.errors import HeadraceError, LogError, StoreLocked
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from headrace.log.store import LogStore
+    from headrace.streaming.state import SubscriptionRecord
+
+_PAGE: Final = 1024
+"""Channels asked for at once; the server's default."""
+_TIMEOUT: Final = 10.0  # seconds, for one answer of a server
+
+
+class SourceError(HeadraceError):
+    """A store or server that could not be asked; the text is one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionReport:
+    """One subscription, under the field names of /streaming/channelsz."""
+
+    client_id: str
+    durable_name: str
+    queue_name: str
+    is_offline: bool
+    last_sent: int
+    pending_count: int
+
+
+@dataclass(slots=True)
+class ChannelReport:
+    """One channel, under the field names of /streaming/channelsz. Times are ns, None where not known."""
+
+    name: str
+    msgs: int
+    bytes: int
+    first_seq: int
+    last_seq: int
+    last_time: int | None = None
+    subscriptions: list[SubscriptionReport] = field(default_factory=list)
+    damaged: list[int] | None = None
+    """Sequences that cannot be read; None when nobody looked."""
+
+
+@contextmanager
+def opened(directory: Path) -> Iterator[LogStore]:
+    """The store in a directory, locked as long as it is used.
+
+    Raises: SourceError when there is none, or a server has it.
+    """
+    from headrace.log.store import FileStore
+
+    if not directory.is_dir():
+        raise SourceError(f"{directory}: no such directory")
+    if not (directory / "logs").is_dir():
+        raise SourceError(f"{directory} is not the directory of a store")
+    try:
+        store = FileStore(directory)
+    except StoreLocked as error:
+        raise SourceError(f"{error}: stop the server first, or ask it with --url") from None
+    try:
+        yield store
+    except LogError as error:
+        raise SourceError(f"{directory}: {error}") from error
+    finally:
+        store.close()
+
+
+def channel_names(store: LogStore) -> list[bytes]:
+    """The channels of a store, in order; streaming's own state is none."""
+    from headrace.streaming.state import STATE_LOG
+
+    return sorted(name for name in store.names() if name != STATE_LOG)
+
+
+def from_store(store: LogStore, *, check: bool = False) -> list[ChannelReport]:
+    """All channels. With `check` every message is read, to find those that cannot be.
+
+    Raises: LogError.
+    """
+    from headrace.streaming.state import load_state
+
+    by_channel: dict[bytes, list[SubscriptionReport]] = {}
+    for record in load_state(store).subscriptions.values():
+        by_channel.setdefault(record.channel, []).append(_subscription(record))
+    reports = []
+    for name in channel_names(store):
+        log = store.open(name)
+        state = log.state()
+        report = ChannelReport(
+            name=shown(name),
+            msgs=state.messages,
+            bytes=state.bytes,
+            first_seq=state.first_sequence if state.messages else 0,
+            last_seq=state.last_sequence,
+            last_time=state.last_time_ns if state.last_sequence else None,
+            subscriptions=by_channel.get(name, []),
+        )
+        if check:
+            report.damaged = _damaged(log, state.last_sequence)
+        reports.append(report)
+    return reports
+
+
+def from_server(url: str) -> list[ChannelReport]:
+    """All channels of a running server, from its monitoring at `http://host:port`.
+
+    Raises: SourceError.
+    """
+    reports: list[ChannelReport] = []
+    while True:
+        answer = _get(f"{url.rstrip('/')}/streaming/channelsz?subs=1&limit={_PAGE}&offset={len(reports)}")
+        try:
+            page = [_channel(channel) for channel in answer.get("channels") or ()]
+            total = int(answer.get("total", 0))
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise SourceError(f"{url}: not the answer of a streaming server: {error!r}") from error
+        reports += page
+        if not page or len(reports) >= total:
+            return sorted(reports, key=lambda report: report.name)
+
+
+def _get(url: str) -> Any:
+    from urllib.error import HTTPError
+    from urllib.request import urlopen
+
+    if not url.startswith(("http://", "https://")):
+        raise SourceError(f"{url}: the address of a server's monitoring begins with http://")
+    try:
+        with urlopen(url, timeout=_TIMEOUT) as answer:
+            return json.load(answer)
+    except HTTPError as error:
+        what = "streaming is not there" if error.code == 404 else f"status {error.code}"
+        raise SourceError(f"{url}: {what}") from error
+    except (OSError, ValueError) as error:
+        raise SourceError(f"{url}: {getattr(error, 'reason', None) or error}") from error
+
+
+def _channel(channel: dict[str, Any]) -> ChannelReport:
+    subscriptions = [
+        SubscriptionReport(
+            client_id=shown(one["client_id"]),
+            durable_name=shown(one.get("durable_name", "")),
+            queue_name=shown(one.get("queue_name", "")),
+            is_offline=one["is_offline"],
+            last_sent=one["last_sent"],
+            pending_count=one["pending_count"],
+        )
+        for one in channel.get("subscriptions") or ()
+    ]
+    return ChannelReport(
+        name=shown(channel["name"]),
+        msgs=channel["msgs"],
+        bytes=channel["bytes"],
+        first_seq=channel["first_seq"],
+        last_seq=channel["last_seq"],
+        subscriptions=subscriptions,
+    )
+
+
+def _subscription(record: SubscriptionRecord) -> SubscriptionReport:
+    state = record.state
+    return SubscriptionReport(
+        client_id=shown(state.client_id),
+        durable_name=shown(state.durable_name),
+        queue_name=shown(state.q_group),
+        is_offline=state.is_closed,
+        last_sent=record.last_sent,
+        pending_count=len(record.pending),
+    )
+
+
+def _damaged(log: Any, last: int) -> list[int]:
+    found: list[int] = []
+    sequence = 1
+    while sequence <= last:
+        page = log.read_from(sequence, max_messages=4096, max_bytes=8 << 20)
+        found += page.damaged
+        sequence = max(page.next_sequence, sequence + 1)
+    return found
+
+
+def shown(name: bytes | str) -> str:
+    """A name of a peer as text that cannot start a line of its own or move a cursor."""
+    text = name if isinstance(name, str) else name.decode("utf-8", "backslashreplace")
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)

@@ -1,0 +1,312 @@
+"""NATS Streaming's options in the making: what section and flags say, and the rules between them.
+
+Here lives the merging of settings, their bounds, and what becomes of options that have no meaning for this
+server: one that would give less than its operator asked for (clusters, SQL stores, archive scripts) ends the
+start; a tuning knob of the reference's file format that has no counterpart is named in one warning.
+Never lives here: reading of the section (`streaming`) and of arguments (`headrace.cli`).
+Source: streaming specification, sections 7, 8 and 10.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+from headrace.conf.names import is_valid_subject
+from headrace.conf.options import StoreLimits, StreamingOptions
+from headrace.conf.problems import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from headrace.conf.problems import Problems
+    from headrace.errors import Position
+
+ENCRYPTION_KEY_VARIABLE: Final = "NATS_STREAMING_ENCRYPTION_KEY"
+"""Environment variable with the key; it wins over file and flag."""
+
+_CLUSTER_ID: Final = re.compile(r"[a-zA-Z0-9_-]+")
+SYNC_POLICIES: Final = ("group", "interval", "never")
+STORES: Final = ("MEMORY", "FILE")
+CIPHERS: Final = {"AES": "AES", "CHACHA": "CHACHA", "CHACHA20": "CHACHA"}
+
+_INT64_MAX: Final = (1 << 63) - 1
+MIN_SEGMENT_BYTES: Final = 64 << 10
+MAX_SEGMENT_BYTES: Final = 1 << 30
+"""Bounds of a segment of the log; what lies outside is brought inside, with a warning."""
+
+
+class Setting(NamedTuple):
+    """A value, under which name it was given, and where."""
+
+    value: object
+    name: str
+    position: Position | None = None
+
+
+Settings = dict[str, Setting]
+"""By option: a field of `StreamingOptions`, or a key of `UNSUPPORTED`, `NO_EFFECT` or `_RAW`."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamingFlags:
+    """What a command line says about streaming.
+
+    `enabled`: True runs it even without a section, False does not even with one, None leaves it to the file.
+    `config_file`: read the section from this file instead of the server's. `flat`: in a file without a
+    section, keys of streaming may stand at the top level, as for nats-streaming-server.
+    """
+
+    enabled: bool | None = None
+    config_file: str | None = None
+    flat: bool = False
+    settings: Mapping[str, Setting] = field(default_factory=dict)
+
+
+_OFF: Final[frozenset[object]] = frozenset((False,))
+_EMPTY: Final[frozenset[object]] = frozenset(("",))
+_ZERO: Final[frozenset[object]] = frozenset((0,))
+_NEVER: Final[frozenset[object]] = frozenset()
+
+UNSUPPORTED: Final[dict[str, frozenset[object]]] = {
+    "nats_server_url": _EMPTY,
+    "ft_group": _EMPTY,
+    "partitioning": _OFF,
+    "clustered": _OFF,
+    "cluster": _NEVER,
+    "cluster_node_id": _EMPTY,
+    "cluster_bootstrap": _OFF,
+    "cluster_peers": _EMPTY,
+    "cluster_log_path": _EMPTY,
+    "cluster_log_cache_size": frozenset((512,)),
+    "cluster_log_snapshots": frozenset((2,)),
+    "cluster_trailing_logs": _NEVER,
+    "cluster_sync": _OFF,
+    "cluster_raft_logging": _OFF,
+    "cluster_allow_add_remove_node": _OFF,
+    "sql_options": _NEVER,
+    "sql_driver": _EMPTY,
+    "sql_source": _EMPTY,
+    "sql_no_caching": _OFF,
+    "sql_max_open_conns": _ZERO,
+    "sql_bulk_insert_limit": _ZERO,
+    "slice_archive_script": _EMPTY,
+}
+"""What this version lacks, with the values that ask for nothing; any other ends the start."""
+
+_REASONS: Final = {
+    "nats_server_url": "streaming runs inside the server; it cannot use another one yet",
+    "slice_archive_script": "messages would be removed without having been archived",
+}
+
+_IN_PROCESS: Final = "streaming runs inside the server and needs no connection to it"
+_COMPACTION: Final = "the log gives space back by segment and is never rewritten"
+_BUFFERS: Final = "the log chooses its buffers itself"
+
+NO_EFFECT: Final[dict[str, tuple[frozenset[object], str]]] = {
+    "compact": (_NEVER, _COMPACTION),
+    "compact_frag": (_NEVER, _COMPACTION),
+    "compact_interval": (_NEVER, _COMPACTION),
+    "compact_min_size": (_NEVER, _COMPACTION),
+    "buffer_size": (_NEVER, _BUFFERS),
+    "read_buffer_size": (_NEVER, _BUFFERS),
+    "crc": (frozenset((True,)), "every record has a checksum"),
+    "crc_poly": (_NEVER, "the log has its own checksum"),
+    "slice_max_msgs": (_ZERO, "segments end by size, see slice_max_bytes"),
+    "slice_max_age": (frozenset((0.0,)), "segments end by size, see slice_max_bytes"),
+    "fds_limit": (frozenset((0, -1)), "the log opens few files"),
+    "parallel_recovery": (frozenset((1,)), "channels are recovered one after another"),
+    "truncate_bad_eof": (frozenset((True,)), "a torn end of the log is always cut off, and reported"),
+    "io_batch_size": (_NEVER, "messages that arrive together are stored together"),
+    "io_sleep_time": (_ZERO, "messages that arrive together are stored together"),
+    "secure": (_OFF, _IN_PROCESS),
+    "client_cert": (_EMPTY, _IN_PROCESS),
+    "client_key": (_EMPTY, _IN_PROCESS),
+    "client_ca": (_EMPTY, _IN_PROCESS),
+    "server_name": (_EMPTY, _IN_PROCESS),
+    "skip_verify": (_OFF, _IN_PROCESS),
+    "credentials": (_EMPTY, _IN_PROCESS),
+    "nkey_seed_file": (_EMPTY, _IN_PROCESS),
+    "username": (_EMPTY, _IN_PROCESS),
+    "password": (_EMPTY, _IN_PROCESS),
+    "token": (_EMPTY, _IN_PROCESS),
+    "syslog_name": (_EMPTY, "there is no Windows event log"),
+}
+"""What has no counterpart, with the values that agree with what happens anyway, and why."""
+
+_RAW: Final = frozenset(("sync", "sync_interval", "encrypt", "encryption_cipher", "encryption_key"))
+_LIMITS: Final = ("max_channels", "max_subscriptions", "max_msgs", "max_bytes", "max_age", "max_inactivity")
+
+
+def streaming_options(
+    settings: Mapping[str, Setting], problems: Problems, environ: Mapping[str, str]
+) -> StreamingOptions:
+    """The finished options; everything wrong with them goes to `problems`."""
+    _report_what_is_missing(settings, problems)
+    plain = {
+        name: setting.value
+        for name, setting in settings.items()
+        if name not in UNSUPPORTED and name not in NO_EFFECT and name not in _RAW
+    }
+    if "segment_bytes" in settings:
+        plain["segment_bytes"] = _segment_bytes(settings["segment_bytes"], problems)
+    limits = {name: plain.pop(name) for name in (*_LIMITS, "channels") if name in plain}
+    plain["limits"] = StoreLimits(**cast("dict[str, Any]", limits))
+    plain |= _sync(settings, problems)
+    plain |= _encryption(settings, problems, environ)
+    options = StreamingOptions(**cast("dict[str, Any]", plain))
+    _check(options, _Report(settings, problems))
+    return options
+
+
+def _report_what_is_missing(settings: Mapping[str, Setting], problems: Problems) -> None:
+    for option, setting in settings.items():
+        if option in UNSUPPORTED and not _is_among(setting.value, UNSUPPORTED[option]):
+            reason = f": {_REASONS[option]}" if option in _REASONS else ""
+            problems.add(f"{setting.name} is not supported by this version{reason}", setting.position)
+        elif option in NO_EFFECT:
+            agreeing, why = NO_EFFECT[option]
+            if not _is_among(setting.value, agreeing):
+                problems.warn(f"{setting.name} has no effect: {why}", setting.position)
+
+
+def _is_among(value: object, values: frozenset[object]) -> bool:
+    # 0 == False in Python, so types are compared as well.
+    return any(type(value) is type(known) and value == known for known in values)
+
+
+def _sync(settings: Mapping[str, Setting], problems: Problems) -> dict[str, object]:
+    """The policy. The reference's switch means: before an acknowledgement, or by `auto_sync` in between."""
+    options: dict[str, object] = {}
+    interval = settings.get("sync_interval")
+    if interval is not None:
+        options["sync_interval"] = interval.value
+    given = settings.get("sync")
+    automatic = cast("float", interval.value) if interval is not None else StreamingOptions().sync_interval
+    if given is None or given.value is True:
+        policy = "group"
+    elif given.value is False:
+        policy = "interval" if automatic > 0 else "never"
+    else:
+        policy = str(given.value).lower()
+        if policy not in SYNC_POLICIES:
+            message = (
+                f"{given.name} cannot be {shown(str(given.value))}: {', '.join(SYNC_POLICIES)} are known"
+            )
+            problems.add(message, given.position)
+    if policy == "interval" and automatic <= 0:
+        where = interval or given
+        problems.add("sync: interval needs an auto_sync above 0", where.position if where else None)
+    return {**options, "sync": policy}
+
+
+def _segment_bytes(setting: Setting, problems: Problems) -> int:
+    """The reference takes any size of a slice, and 0 for "not by size"; our segments have bounds."""
+    given = cast("int", setting.value)
+    size = min(max(given, MIN_SEGMENT_BYTES), MAX_SEGMENT_BYTES) if given > 0 else MAX_SEGMENT_BYTES
+    if size != given:
+        problems.warn(
+            f"{setting.name} of {given} is outside of what segments may have: {size} is used",
+            setting.position,
+        )
+    return size
+
+
+def _encryption(
+    settings: Mapping[str, Setting], problems: Problems, environ: Mapping[str, str]
+) -> dict[str, object]:
+    """Cipher and key, where encryption is asked for by its switch or, without the switch, by a key."""
+    encrypt, cipher, key = (settings.get(f"encrypt{end}") for end in ("", "ion_cipher", "ion_key"))
+    secret = environ.get(ENCRYPTION_KEY_VARIABLE) or ""
+    if not (encrypt.value if encrypt else key is not None and key.value):
+        if secret or cipher is not None:
+            what = cipher.name if cipher is not None else ENCRYPTION_KEY_VARIABLE
+            problems.warn(f"{what} has no effect: encryption is not on", cipher.position if cipher else None)
+        return {}
+    name = str(cipher.value).upper() if cipher is not None and cipher.value else "AES"
+    if cipher is not None and name not in CIPHERS:
+        message = f"{cipher.name} cannot be {shown(str(cipher.value))}: AES and CHACHA are known"
+        problems.add(message, cipher.position)
+    secret = secret or (str(key.value) if key is not None else "")
+    if not secret:
+        message = f"encryption needs a key: set {ENCRYPTION_KEY_VARIABLE}"
+        problems.add(message, encrypt.position if encrypt is not None else None)
+    return {"encryption_cipher": CIPHERS.get(name), "encryption_key": secret}
+
+
+class _Report:
+    """Problems under the names that the settings were given by."""
+
+    def __init__(self, settings: Mapping[str, Setting], problems: Problems) -> None:
+        self._settings = settings
+        self._problems = problems
+
+    def name(self, option: str) -> str:
+        return self._settings[option].name if option in self._settings else option
+
+    def __call__(self, message: str, option: str, *, warns: bool = False) -> None:
+        setting = self._settings.get(option)
+        add = self._problems.warn if warns else self._problems.add
+        add(message, setting.position if setting is not None else None)
+
+
+def _check(options: StreamingOptions, report: _Report) -> None:
+    if not _CLUSTER_ID.fullmatch(options.cluster_id):
+        allowed = "only alphanumeric and `-` or `_` are allowed"
+        message = f"invalid {report.name('cluster_id')} {shown(options.cluster_id)}: {allowed}"
+        report(message, "cluster_id")
+    prefix = options.discover_prefix
+    if not is_valid_subject(prefix) or _has_wildcard(prefix):
+        report(f"{report.name('discover_prefix')} {shown(prefix)} cannot begin a subject", "discover_prefix")
+    for option in ("hb_interval", "hb_timeout"):
+        if getattr(options, option) <= 0:
+            report(f"{report.name(option)} must be more than 0", option)
+    if options.hb_fail_count < 0:
+        report(f"{report.name('hb_fail_count')} cannot be negative", "hb_fail_count")
+    _check_store(options, report)
+    _check_limits(options.limits, report)
+
+
+def _check_store(options: StreamingOptions, report: _Report) -> None:
+    if options.store_type not in STORES:
+        what = "is not supported by this version" if options.store_type == "SQL" else "is unknown"
+        report(f"store type {shown(options.store_type)} {what}: MEMORY and FILE are there", "store_type")
+    elif options.store_type == "FILE" and not options.directory:
+        report("for FILE stores, root directory must be specified (--dir, or dir in the file)", "store_type")
+    elif options.store_type == "MEMORY" and options.directory:
+        message = f"{report.name('directory')} has no effect: the store type is MEMORY"
+        report(message, "directory", warns=True)
+    if options.encryption_key is not None and options.store_type != "FILE":
+        report("only a FILE store can be encrypted", "encryption_key")
+
+
+def _check_limits(limits: StoreLimits, report: _Report) -> None:
+    for option in _LIMITS:
+        value = getattr(limits, option)
+        if value < 0:
+            report(f"{report.name(option)} cannot be negative", option)
+        elif value > _INT64_MAX:
+            report(f"{report.name(option)} does not fit into 64 bits", option)
+    literal = sum(not _has_wildcard(channel) for channel in limits.channels)
+    if 0 < limits.max_channels < literal:
+        most = limits.max_channels
+        report(f"too many channels defined ({literal}): the max channels limit is set to {most}", "channels")
+
+
+def is_channel_pattern(name: str) -> bool:
+    """Whether this names a channel, or with wildcards a set of them."""
+    return (
+        is_valid_subject(name)
+        and "/" not in name
+        and not any(len(token) > 1 and ("*" in token or ">" in token) for token in name.split("."))
+    )
+
+
+def _has_wildcard(subject: str) -> bool:
+    return not {"*", ">"}.isdisjoint(subject.split("."))
+
+
+def channel_limit(value: Any) -> Any:
+    """A limit in a channel's entry as it is kept: zero and less both lift the limit there."""
+    return value if value > 0 else type(value)(-1)

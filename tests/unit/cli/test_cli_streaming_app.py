@@ -1,0 +1,151 @@
+"""How options become a streaming service in the server's process (`headrace.app`)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from headrace import Options, Server, app
+from headrace.client import stan
+from headrace.conf import options as conf
+from headrace.errors import StartError
+from headrace.log.port import SyncPolicy
+from headrace.log.store import FileStore
+from headrace.streaming import options as streaming
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+NOT_CONFIGURED = {"dup_cid_timeout"}
+"""Of the service's options: the reference has none for it either."""
+THE_STORES = {"segment_bytes", "encryption_cipher", "encryption_key"}
+"""Of the configured options: what the log needs and the service does not."""
+
+
+@pytest.fixture
+def options() -> conf.StreamingOptions:
+    """Every option differs from its default."""
+    return conf.StreamingOptions(
+        cluster_id="c",
+        discover_prefix="p",
+        store_type="FILE",
+        directory="d",
+        sync="interval",
+        sync_interval=2.0,
+        limits=conf.StoreLimits(1, 2, 3, 4, 5.0, 6.0, {"a.*": conf.ChannelLimits(7, 8, 9, 10.0, -1.0)}),
+        hb_interval=11.0,
+        hb_timeout=12.0,
+        hb_fail_count=13,
+        replace_durable=True,
+        stan_debug=True,
+        stan_trace=True,
+    )
+
+
+@pytest.fixture
+def handler() -> Iterator[logging.Handler]:
+    handler = logging.NullHandler()
+    yield handler
+    handler.close()
+
+
+def names(kind: type) -> set[str]:
+    return {field.name for field in fields(kind)}
+
+
+def test_names_of_configured_options_are_those_of_the_service() -> None:
+    assert names(conf.StreamingOptions) - THE_STORES == names(streaming.StreamingOptions) - NOT_CONFIGURED
+    assert names(conf.StoreLimits) == names(streaming.StoreLimits)
+    assert names(conf.ChannelLimits) == names(streaming.ChannelLimits)
+
+
+def test_defaults_are_the_same() -> None:
+    assert app.service_options(conf.StreamingOptions()) == streaming.StreamingOptions()
+
+
+def test_every_option_reaches_the_service(options: conf.StreamingOptions) -> None:
+    given = app.service_options(options)
+
+    for name in names(streaming.StreamingOptions) - NOT_CONFIGURED - {"limits"}:
+        assert getattr(given, name) != getattr(streaming.StreamingOptions(), name), name
+    assert given.directory == Path("d")
+    assert given.sync is SyncPolicy.INTERVAL
+    assert given.limits == streaming.StoreLimits(
+        1, 2, 3, 4, 5.0, 6.0, {"a.*": streaming.ChannelLimits(7, 8, 9, 10.0, -1.0)}
+    )
+
+
+def test_store_is_given_back_after_the_service(tmp_path: Path) -> None:
+    options = conf.StreamingOptions(store_type="FILE", directory=str(tmp_path / "store"))
+
+    async def use() -> None:
+        with (
+            app.streaming_service(options, pytest.fail),
+            pytest.raises(StartError, match=r"STREAM: Failed to start: another process has .* open"),
+            app.streaming_service(options, pytest.fail),
+        ):
+            pytest.fail("the store is open twice")
+
+    asyncio.run(use())
+
+    FileStore(tmp_path / "store").close()
+
+
+@pytest.mark.parametrize("cipher", ["AES", "CHACHA"])
+def test_store_is_encrypted_with_the_key_and_opens_with_no_other(tmp_path: Path, cipher: str) -> None:
+    options = conf.StreamingOptions(
+        store_type="FILE", directory=str(tmp_path / "store"), encryption_cipher=cipher, encryption_key="k"
+    )
+
+    async def publish(*changes: tuple[str, str | None]) -> None:
+        streaming_options = replace(options, **dict(changes))
+        with app.streaming_service(streaming_options, pytest.fail) as service:
+            async with Server(Options(host="127.0.0.1", port=-1), services=[service]) as server:
+                client = await stan.connect("test-cluster", "me", servers=server.url)
+                await client.publish("secrets.kept", b"nobody reads this on the disk")
+                await client.close()
+
+    asyncio.run(publish())
+    stored = b"".join(path.read_bytes() for path in (tmp_path / "store").rglob("*") if path.is_file())
+    assert b"nobody reads" not in stored
+    asyncio.run(publish())
+    for other in ("another", None):
+        with pytest.raises(StartError, match="key"):
+            asyncio.run(publish(("encryption_key", other)))
+
+
+def test_service_that_cannot_go_on_ends_the_process_with_a_failure(
+    handler: logging.Handler, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def run() -> int:
+        process = app.Process(conf.Options(host="127.0.0.1", port=-1), handler)
+        serving = asyncio.create_task(process.serve())
+        await process.started.wait()
+        process.fail('discovered another streaming server with cluster ID "c"')
+        return await serving
+
+    with caplog.at_level(logging.CRITICAL, "headrace.server"):
+        assert asyncio.run(run()) == app.EXIT_FAILURE
+
+    assert caplog.messages == [
+        'STREAM: Failed to start: discovered another streaming server with cluster ID "c"'
+    ]
+
+
+def test_plain_start_loads_no_streaming() -> None:
+    import subprocess
+    import sys
+
+    code = (
+        "import sys, headrace.app; from headrace.cli import serve;"
+        "print([name for name in sys.modules if name.startswith(('headrace.streaming', 'headrace.log'))])"
+    )
+    shown = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True
+    )
+    assert shown.stdout == "[]\n"
