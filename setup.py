@@ -19,6 +19,7 @@ COMPILED = [
     "engine.client",
     "engine.service",
     "engine.holdings",
+    "engine.messages",
     "engine.records",
 ]
 if sys.platform == "linux":

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from headrace.engine.holdings import SequenceSet, SubjectTable
+from headrace.engine.messages import NewMessages, StoredMessages
 from headrace.engine.records import Scan, encode
 from headrace.log.port import NewMessage, StoredMessage
 
@@ -60,23 +61,25 @@ class Rows:
         self.nothing = SequenceSet()
 
     def encode(self, batch: list[NewMessage], first: int) -> bytes:
-        return encode(batch, first, 0, 1_700_000_000_000_000_000, SALT, self.table)
+        return encode(NewMessages(NewMessage, batch), first, 0, 1_700_000_000_000_000_000, SALT, self.table)
 
     def replay(self, data: bytes, first: int, out: list[StoredMessage]) -> int:
         scan = Scan(SALT, first, END)
-        scan.messages_in(data, False, StoredMessage, 1, END, None, self.nothing, 0, out, 1 << 40, 1 << 60)
+        found = StoredMessages(StoredMessage)
+        scan.messages_in(data, False, 1, END, None, self.nothing, 0, found, 1 << 40, 1 << 60)
+        out += found
         return scan.at
 
     def point(self, data: bytes, first: int, sequence: int) -> bool:
-        out: list[StoredMessage] = []
+        out = StoredMessages(StoredMessage)
         scan = Scan(SALT, first, END)
-        scan.messages_in(data, False, StoredMessage, sequence, sequence, None, self.nothing, 0, out, 1, 1)
+        scan.messages_in(data, False, sequence, sequence, None, self.nothing, 0, out, 1, 1)
         return bool(out)
 
     def survivors(self, data: bytes) -> int:
-        out: list[StoredMessage] = []
+        out = StoredMessages(StoredMessage)
         scan = Scan(SALT, 1, END)
-        scan.messages_in(data, True, StoredMessage, 1, END, None, self.nothing, 0, out, 1 << 40, 1 << 60)
+        scan.messages_in(data, True, 1, END, None, self.nothing, 0, out, 1 << 40, 1 << 60)
         return len(out)
 
 

@@ -17,6 +17,7 @@ COMPILED: Final = [
     "headrace.engine.interest",
     "headrace.engine.link",
     "headrace.engine.memory",
+    "headrace.engine.messages",
     "headrace.engine.records",
     "headrace.engine.service",
     "headrace.engine.verdicts",

@@ -1,19 +1,19 @@
 from collections.abc import Callable, Sequence
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from headrace.engine.holdings import SequenceSet, SubjectTable
+from headrace.engine.messages import NewMessages, StoredMessages
 
 HEADER_BYTES: int
 LARGEST_BODY: int
 HAS_SSE42: bool
 
 _M = TypeVar("_M")
-_NewParts: TypeAlias = tuple[bytes, bytes, bytes, bytes, int, int]
 _Filters: TypeAlias = list[bytes] | bytes | None
 
 def crc32c(data: bytes, start: int = 0, portable: bool = False) -> int: ...
 def encode(
-    batch: Sequence[_NewParts],
+    batch: NewMessages[Any],
     first: int,
     last_time: int,
     now: int,
@@ -70,13 +70,12 @@ class Scan:
         self,
         data: bytes,
         final: bool,
-        make: type[_M],
         first: int,
         last: int,
         filters: _Filters,
         removed: SequenceSet,
         floor: int,
-        out: list[_M],
+        out: StoredMessages[Any],
         most: int,
         room: int,
     ) -> int: ...

@@ -28,14 +28,13 @@ with no valid record behind it is left to the caller (`bad_from`): it may be a w
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_Check, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from cpython.object cimport PyObject, PyTypeObject
-from cpython.ref cimport Py_INCREF
-from cpython.tuple cimport PyTuple_Check, PyTuple_GET_ITEM, PyTuple_GET_SIZE, PyTuple_SET_ITEM
+from cpython.object cimport PyTypeObject
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
 from headrace.engine.checksum cimport hr_crc, hr_crc_by_table, hr_crc_prepare
 from headrace.engine.holdings cimport SequenceSet, SubjectTable, hr_subject_matches, subject_t
+from headrace.engine.messages cimport NewMessages, StoredMessages, hr_new_tuple, message_t, put
 from headrace.errors import MessageTooLarge
 
 cdef extern from *:
@@ -81,9 +80,6 @@ cdef extern from *:
         for (int i = 0; i < 8; i++) v |= (uint64_t)(uint8_t)p[i] << (8 * i);
         return v;
     }
-
-    /* A new tuple of a subclass of tuple that adds nothing to it; its items are set by the caller. */
-    #define hr_new_tuple(type, n) ((type)->tp_alloc((type), (n)))
     """
     ctypedef struct hr_record_t:
         uint32_t header_crc
@@ -102,7 +98,6 @@ cdef extern from *:
     void hr_put32(char *p, uint32_t v) noexcept nogil
     void hr_put64(char *p, uint64_t v) noexcept nogil
     uint64_t hr_get64(const char *p) noexcept nogil
-    object hr_new_tuple(PyTypeObject *type, Py_ssize_t n)
 
 cdef enum:
     VERSION = 1
@@ -142,110 +137,93 @@ cdef void close_header(char *at, hr_record_t *r, uint32_t salt) noexcept:
     hr_put32(at, hr_crc(salt, at + 4, HEAD - 4))
 
 
-cdef size_t part(object value, const char **text) except? 0:
-    """A part of a message: its bytes and, plus one, their number."""
-    if not PyBytes_Check(value):
-        raise TypeError(f"a message is made of bytes, not of {type(value).__name__}")
-    text[0] = PyBytes_AS_STRING(value)
-    return <size_t> PyBytes_GET_SIZE(value) + 1
-
-
-cdef inline bint has_ttl(object message) except -1:
-    return <object> PyTuple_GET_ITEM(message, 5) != 0
-
-
-cdef size_t body_size(object message) except? 0:
+cdef size_t body_size(message_t *m) except? 0:
     """Bytes of the plain body. Raises MessageTooLarge where a length does not fit its field."""
-    cdef const char *text
-    cdef size_t subject = part(<object> PyTuple_GET_ITEM(message, 0), &text) - 1
-    cdef size_t payload = part(<object> PyTuple_GET_ITEM(message, 1), &text) - 1
-    cdef size_t reply = part(<object> PyTuple_GET_ITEM(message, 2), &text) - 1
-    cdef size_t headers = part(<object> PyTuple_GET_ITEM(message, 3), &text) - 1
-    cdef size_t body = subject + payload + reply + headers + (8 if has_ttl(message) else 0)
-    if subject > 0xFFFF or reply > 0xFFFF:
+    cdef size_t body = <size_t> m.subject_len + m.payload_len + m.reply_len + m.headers_len + (8 if m.ttl else 0)
+    if m.subject_len > 0xFFFF or m.reply_len > 0xFFFF:
         raise MessageTooLarge("a subject or reply is longer than 65,535 bytes")
     if body + 64 > <size_t> LARGEST_BODY:
         raise MessageTooLarge(f"a message of {body} bytes does not fit a record")
     return body
 
 
-cdef int pack_body(char *at, object message, hr_record_t *r) except -1:
+cdef void pack_body(char *at, message_t *m, hr_record_t *r) noexcept:
     """Fills in a plain body and the lengths of its parts."""
-    cdef const char *text
-    cdef size_t n
-    if has_ttl(message):
+    if m.ttl:
         r.flags |= HAS_TTL
-        hr_put64(at, <uint64_t> <int64_t> <object> PyTuple_GET_ITEM(message, 5))
+        hr_put64(at, <uint64_t> m.ttl)
         at += 8
-    n = part(<object> PyTuple_GET_ITEM(message, 0), &text) - 1
-    r.subject = <uint16_t> n
-    memcpy(at, text, n)
-    at += n
-    n = part(<object> PyTuple_GET_ITEM(message, 2), &text) - 1
-    r.reply = <uint16_t> n
-    memcpy(at, text, n)
-    at += n
-    n = part(<object> PyTuple_GET_ITEM(message, 3), &text) - 1
-    r.headers = <uint32_t> n
-    memcpy(at, text, n)
-    at += n
-    n = part(<object> PyTuple_GET_ITEM(message, 1), &text) - 1
-    memcpy(at, text, n)
-    return 0
+    r.subject = <uint16_t> m.subject_len
+    memcpy(at, m.subject, m.subject_len)
+    at += m.subject_len
+    r.reply = <uint16_t> m.reply_len
+    memcpy(at, m.reply, m.reply_len)
+    at += m.reply_len
+    r.headers = m.headers_len
+    memcpy(at, m.headers, m.headers_len)
+    at += m.headers_len
+    memcpy(at, m.payload, m.payload_len)
 
 
-cdef uint64_t previous_of(SubjectTable table, dict earlier, bytes subject, uint64_t sequence,
-                          bint more) except? 0:
+cdef uint64_t previous_of(SubjectTable table, dict earlier, message_t *m, uint64_t sequence) except? 0:
     """The subject's message before this one: in this batch, or else in the log."""
     cdef subject_t *entry
-    if more:
+    cdef bytes subject
+    if earlier is not None:
+        subject = m.subject[:m.subject_len]
         found = earlier.get(subject)
         earlier[subject] = sequence
         if found is not None:
             return found
-    entry = table.find(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject))
+    entry = table.find(m.subject, m.subject_len)
     return entry.last if entry != NULL else 0
 
 
-def encode(batch, uint64_t first, int64_t last_time, int64_t now, uint32_t salt, SubjectTable table,
-           bytes lead=b"", sealer=None, uint32_t overhead=0) -> bytes:
+cdef bint has_one_subject(NewMessages batch) noexcept:
+    cdef Py_ssize_t i
+    cdef message_t *m = batch.items
+    for i in range(1, batch.count):
+        if m[i].subject_len != m[0].subject_len or memcmp(m[i].subject, m[0].subject, m[0].subject_len) != 0:
+            return False
+    return True
+
+
+def encode(NewMessages batch not None, uint64_t first, int64_t last_time, int64_t now, uint32_t salt,
+           SubjectTable table, bytes lead=b"", sealer=None, uint32_t overhead=0) -> bytes:
     """A batch as it is written, `lead` (other records) before it; sequences go up from `first`.
 
-    A message is a tuple (subject, payload, reply, headers, time_ns, ttl_ns); a time of 0 is `now`, and none
-    is below the one before. `sealer(plain, header)` gives a body of `overhead` more bytes.
-    Raises: MessageTooLarge, TypeError for parts that are not bytes.
+    A message's time of 0 is `now`, and none is below the one before. `sealer(plain, header)` gives a body of
+    `overhead` more bytes. Raises: MessageTooLarge.
     """
     cdef size_t total = PyBytes_GET_SIZE(lead), n
     cdef char *at
     cdef hr_record_t r
-    cdef bint more = len(batch) > 1
-    cdef dict earlier = {}
-    cdef object message
-    cdef int64_t time
-    for message in batch:
-        if not PyTuple_Check(message) or PyTuple_GET_SIZE(message) != 6:
-            raise TypeError("a message is a tuple of six parts")
-        total += HEAD + body_size(message) + overhead
+    cdef message_t *m
+    cdef Py_ssize_t i
+    cdef bint is_single = has_one_subject(batch)  # then each one's message before it is plain to see
+    cdef dict earlier = None if is_single else {}
+    for i in range(batch.count):
+        total += HEAD + body_size(&batch.items[i]) + overhead
     out = PyBytes_FromStringAndSize(NULL, total)
     at = PyBytes_AS_STRING(out)
     memcpy(at, PyBytes_AS_STRING(lead), PyBytes_GET_SIZE(lead))
     at += PyBytes_GET_SIZE(lead)
-    for message in batch:
-        n = body_size(message)
-        time = <object> PyTuple_GET_ITEM(message, 4) or now
-        last_time = max(time, last_time)
+    for i in range(batch.count):
+        m = &batch.items[i]
+        n = body_size(m)
+        last_time = max(m.time or now, last_time)
         memset(&r, 0, sizeof(r))
         r.version = VERSION
         r.kind = MESSAGE
         r.sequence = first
         r.time = last_time
-        r.previous = previous_of(table, earlier, <object> PyTuple_GET_ITEM(message, 0), first, more)
+        r.previous = first - 1 if is_single and i else previous_of(table, earlier, m, first)
         r.body = <uint32_t> n + overhead
         if overhead == 0:
-            pack_body(at + HEAD, message, &r)
+            pack_body(at + HEAD, m, &r)
         else:
             plain = PyBytes_FromStringAndSize(NULL, n)
-            pack_body(PyBytes_AS_STRING(plain), message, &r)
+            pack_body(PyBytes_AS_STRING(plain), m, &r)
             r.flags |= SEALED
             close_header(at, &r, salt)
             sealed = sealer(plain, PyBytes_FromStringAndSize(at + 8, HEAD - 8))
@@ -499,8 +477,8 @@ cdef class Scan:
         self.at -= HEAD + <size_t> r.body
         self.expected = r.sequence
 
-    def messages_in(self, bytes data, bint final, make, uint64_t first, uint64_t last, object filters,
-                    SequenceSet removed, uint64_t floor, list out, Py_ssize_t most, int64_t room) -> int:
+    def messages_in(self, bytes data, bint final, uint64_t first, uint64_t last, object filters,
+                    SequenceSet removed, uint64_t floor, StoredMessages out, Py_ssize_t most, int64_t room) -> int:
         """Adds live messages from `first` to `last` that match to `out`: no more than `most` in it, and no
         more than `room` bytes but for the first. Gives the room left, -1 when it or `most` stopped it.
         """
@@ -519,12 +497,11 @@ cdef class Scan:
             if r.sequence < floor or removed.has(r.sequence) or not self._wanted(filters, &r):
                 continue
             size = SIZE_BESIDES + self._body_n - (8 if r.flags & HAS_TTL else 0)
-            if len(out) >= most or (out and <int64_t> size > room):
+            if out.count >= most or (out.count and <int64_t> size > room):
                 self._stop(&r)
                 return -1
-            room -= <int64_t> size
-            out.append(self._message(make, &r))
-            room = max(room, 0)
+            room = max(room - <int64_t> size, 0)
+            self._take(out, data, &r)
 
     cdef bint _wanted(self, object filters, hr_record_t *r) except -1:
         """`filters`: a list of patterns, or one subject byte for byte, or None for everything."""
@@ -539,19 +516,22 @@ cdef class Scan:
                 return True
         return False
 
-    cdef object _message(self, make, hr_record_t *r):
-        """A tuple of type `make`: (sequence, time, subject, reply, headers, payload)."""
+    cdef int _take(self, StoredMessages out, bytes data, hr_record_t *r) except -1:
+        """Adds the message at hand; its parts stay where they are, in the buffer or in what was unsealed."""
+        cdef message_t *m = out.add()
         cdef const char *at = self._body + (8 if r.flags & HAS_TTL else 0)
-        cdef size_t rest = self._body_n - (8 if r.flags & HAS_TTL else 0)
-        found = hr_new_tuple(<PyTypeObject *> make, 6)
-        put(found, 0, r.sequence)
-        put(found, 1, r.time)
-        put(found, 2, PyBytes_FromStringAndSize(at, r.subject))
-        put(found, 3, PyBytes_FromStringAndSize(at + r.subject, r.reply))
-        put(found, 4, PyBytes_FromStringAndSize(at + r.subject + r.reply, r.headers))
-        at += r.subject + r.reply + r.headers
-        put(found, 5, PyBytes_FromStringAndSize(at, rest - r.subject - r.reply - r.headers))
-        return found
+        out.keep(self._plain if r.flags & SEALED and self._opener is not None else data)
+        m.sequence = r.sequence
+        m.time = r.time
+        m.subject = at
+        m.subject_len = r.subject
+        m.reply = at + r.subject
+        m.reply_len = r.reply
+        m.headers = m.reply + r.reply
+        m.headers_len = r.headers
+        m.payload = m.headers + r.headers
+        m.payload_len = <uint32_t> (self._body_n - (m.payload - self._body))
+        return 0
 
     def outline(self, bytes data, bint final, make, uint64_t first, uint64_t last, object filters,
                 SequenceSet removed, uint64_t floor, list out, Py_ssize_t most) -> bool:
@@ -651,13 +631,6 @@ cdef class Scan:
             self.message_bytes += SIZE_BESIDES + self._body_n - ttl
             table.count_in(self._body + ttl, r.subject, r.sequence)
         return marks
-
-
-cdef int put(object found, Py_ssize_t place, object value) except -1:
-    """Sets an item of a new tuple, which takes a reference of its own."""
-    Py_INCREF(value)
-    PyTuple_SET_ITEM(found, place, value)
-    return 0
 
 
 cdef int64_t expires(const char *body, hr_record_t *r) noexcept:

@@ -18,20 +18,22 @@ from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from headrace.engine.messages import NewMessages, StoredMessages
 from headrace.engine.records import HEADER_BYTES as RECORD_HEADER_BYTES
 from headrace.engine.records import LARGEST_BODY, Scan, encode, encode_removal, erased
-from headrace.errors import LogClosed, MessageTooLarge, StorageError
+from headrace.errors import LogClosed, StorageError
 from headrace.log.chain import CEILING, Chain, storage_errors
 from headrace.log.filesystem import RealFileSystem, make_directory
 from headrace.log.filters import SubjectFilter
 from headrace.log.index import SPACING
 from headrace.log.ledger import add_to_ranges
 from headrace.log.port import (
-    LARGEST_TIME,
+    LONGEST_SUBJECT,
     NO_LIMITS,
     Discard,
     Limits,
     LogState,
+    NewMessage,
     Page,
     StoredMessage,
     SubjectState,
@@ -49,13 +51,10 @@ if TYPE_CHECKING:
 
     from headrace.log.filesystem import FileSystem
     from headrace.log.outline import Outline
-    from headrace.log.port import NewMessage
     from headrace.log.recovery import Found
     from headrace.log.sealing import Cipher
 
 SEGMENT_BYTES: Final = 64 << 20
-LONGEST_SUBJECT: Final = 65_535
-"""Bytes of a subject, and of a reply subject; a longer one is `MessageTooLarge`."""
 READ_PER_CALL: Final = 8 << 20
 """Bytes of records that one filtered read looks at; then its page ends, empty or not."""
 REPORTED: Final = 1000
@@ -151,8 +150,9 @@ class FileLog:
 
     def append(self, batch: Sequence[NewMessage], first_sequence: int = 0) -> int:
         self._check_open()
-        first, size = self._admit(batch, first_sequence)
-        if not batch:
+        messages = batch if isinstance(batch, NewMessages) else NewMessages(NewMessage, batch)
+        first, size = self._admit(messages, first_sequence)
+        if not size:
             if first_sequence:
                 self._leave_gap(first)
             return first
@@ -162,7 +162,7 @@ class FileLog:
         salt = chain.active.salt
         lead = ledger.removal_records(salt)
         data = encode(
-            batch, first, ledger.last_time, self._clock(), salt, ledger.table, lead, *self._sealer()
+            messages, first, ledger.last_time, self._clock(), salt, ledger.table, lead, *self._sealer()
         )
         offset = chain.append(data)
         ledger.noted()
@@ -170,11 +170,11 @@ class FileLog:
         limits = self._limits
         if limits.max_messages or limits.max_bytes or limits.max_messages_per_subject:
             with suppress(StorageError):  # the batch is in the log; what is over is removed with the next one
-                self._retention.make_fit(limits, {message.subject for message in batch})
+                self._retention.make_fit(limits, messages.subjects())
             self._clean_up()
         return first
 
-    def _admit(self, batch: Sequence[NewMessage], first_sequence: int) -> tuple[int, int]:
+    def _admit(self, batch: NewMessages[NewMessage], first_sequence: int) -> tuple[int, int]:
         """The first sequence of a batch that may be appended, and about the bytes of its records."""
         last = self._ledger.last_sequence
         if first_sequence and first_sequence <= last:
@@ -182,23 +182,12 @@ class FileLog:
         first = first_sequence or last + 1
         if first < 0 or first + len(batch) > CEILING:
             raise ValueError(f"no sequences for {len(batch)} messages from {first}")
-        limit = self._limits.max_message_size
+        limits = self._limits
+        size = batch.measure(limits.max_message_size, LONGEST_SUBJECT, LARGEST_BODY - LONGEST_SUBJECT)
+        if limits.discard is Discard.NEW:
+            self._retention.check_room(limits, batch)
         besides = RECORD_HEADER_BYTES + (OVERHEAD if self._cipher is not None else 0)
-        total = 0
-        for subject, payload, reply, headers, time_ns, ttl_ns in batch:
-            if not 0 <= time_ns <= LARGEST_TIME or not 0 <= ttl_ns <= LARGEST_TIME:
-                raise ValueError("a message's time and TTL cannot be negative, nor 292 years and more")
-            size = len(headers) + len(payload)
-            if limit and size > limit:
-                raise MessageTooLarge(f"{size} bytes of headers and payload, {limit} are allowed")
-            if size > LARGEST_BODY - 3 * LONGEST_SUBJECT or max(len(subject), len(reply)) > LONGEST_SUBJECT:
-                raise MessageTooLarge(
-                    f"{size} bytes, subject {len(subject)}, reply {len(reply)}: too long for a record"
-                )
-            total += size + len(subject) + len(reply) + (8 if ttl_ns else 0) + besides
-        if self._limits.discard is Discard.NEW:
-            self._retention.check_room(self._limits, batch)
-        return first, total
+        return first, size + besides * len(batch)
 
     def _sealer(self) -> tuple[Callable[[bytes, bytes], bytes], int] | tuple[()]:
         active = self._chain.active
@@ -268,7 +257,7 @@ class FileLog:
         ledger = self._ledger
         end = ledger.last_sequence + 1 if up_to is None else min(up_to, ledger.last_sequence + 1)
         start, stop, wanted = self._span_of(filters, max(sequence, ledger.floor), end)
-        out: list[StoredMessage] = []
+        out = StoredMessages(StoredMessage)
         if start >= stop:
             return Page(out, max(sequence, end), self._damaged_between(sequence, end))
         room = max_bytes
@@ -276,7 +265,7 @@ class FileLog:
         def step(scan: Scan, data: bytes, final: bool) -> bool:
             nonlocal room
             left = scan.messages_in(
-                *(data, final, StoredMessage, start, stop - 1, wanted, ledger.removed, ledger.floor),
+                *(data, final, start, stop - 1, wanted, ledger.removed, ledger.floor),
                 *(out, max(max_messages, 1), room),
             )
             room = max(left, 0)

@@ -12,6 +12,7 @@ from collections import Counter
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from headrace.engine.messages import StoredMessages
 from headrace.errors import LogClosed, LogFull, MessageTooLarge
 from headrace.log.filters import SubjectFilter
 from headrace.log.memory_index import SLACK, MessageTable, SubjectTable
@@ -76,6 +77,7 @@ class MemoryLog:
 
     def append(self, batch: Sequence[NewMessage], first_sequence: int = 0) -> int:
         self._check_open()
+        batch = list(batch)  # of compiled messages every look would make new tuples
         first = self._admit(batch, first_sequence)
         self._last_sequence = first - 1
         now = 0
@@ -196,7 +198,7 @@ class MemoryLog:
         self._check_open()
         end = self._last_sequence + 1 if up_to is None else min(up_to, self._last_sequence + 1)
         wanted = SubjectFilter(filters)
-        page: list[StoredMessage] = []
+        page = StoredMessages(StoredMessage)
         for looked_at, message in enumerate(self._candidates(wanted, sequence)):
             if message.sequence >= end:
                 break

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from headrace.engine.messages import StoredMessages
+
 LARGEST_SEQUENCE: Final = (1 << 63) - 2
 """An append that would go beyond is a ValueError."""
 LARGEST_TIME: Final = (1 << 63) - 1
@@ -70,7 +72,7 @@ class Page(NamedTuple):
     `damaged`: sequences in the span that was read which are on disk but unreadable.
     """
 
-    messages: list[StoredMessage]
+    messages: StoredMessages[StoredMessage]
     next_sequence: int
     damaged: list[int]
 

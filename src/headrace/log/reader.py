@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from headrace.engine.holdings import SequenceSet
+from headrace.engine.messages import StoredMessages
 from headrace.errors import MessageDamaged
 from headrace.log.chain import CEILING
 from headrace.log.index import SPACING
@@ -123,12 +124,10 @@ class Reader:
             return None
         if ledger.unreadable and ledger.is_unreadable(sequence):
             raise MessageDamaged(sequence, DAMAGED_BODY)
-        out: list[StoredMessage] = []
+        out = StoredMessages(StoredMessage)
 
         def step(scan: Scan, data: bytes, final: bool) -> bool:
-            scan.messages_in(
-                data, final, StoredMessage, sequence, sequence, None, _NOTHING_REMOVED, 0, out, 1, 1
-            )
+            scan.messages_in(data, final, sequence, sequence, None, _NOTHING_REMOVED, 0, out, 1, 1)
             return bool(out) or scan.expected > sequence
 
         _, damaged = self.walk(sequence, WINDOW, step)

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 import pytest
 
 from headrace.engine.holdings import SequenceSet, SubjectTable
+from headrace.engine.messages import NewMessages, StoredMessages
 from headrace.engine.records import (
     HEADER_BYTES,
     Scan,
@@ -44,23 +45,21 @@ def new(subject: bytes = b"a", payload: bytes = b"p", **rest: int | bytes) -> Ne
 
 
 def pack(*batch: New, first: int = 1, salt: int = SALT) -> bytes:
-    return encode(list(batch), first, 0, NOW, salt, SubjectTable())
+    return encode(NewMessages(tuple, batch), first, 0, NOW, salt, SubjectTable())
 
 
 def read(
     data: bytes, *, final: bool = True, filters: list[bytes] | bytes | None = None, window: int = 0
-) -> tuple[list[Message], Scan]:
+) -> tuple[StoredMessages[Message], Scan]:
     """Everything in a segment's records, in one buffer or in windows of a size."""
     scan = Scan(SALT, 1, END)
-    out: list[Message] = []
+    out = StoredMessages(Message)
     offset = 0
     while True:
         size = max(window, scan.need) if window else len(data)
         part = data[offset : offset + size]
         last = offset + len(part) == len(data)
-        scan.messages_in(
-            part, final and last, Message, 1, END, filters, SequenceSet(), 0, out, 1 << 30, 1 << 40
-        )
+        scan.messages_in(part, final and last, 1, END, filters, SequenceSet(), 0, out, 1 << 30, 1 << 40)
         offset = scan.base + scan.at
         if last:
             return out, scan
@@ -113,7 +112,8 @@ class TestBytes:
     def test_links_to_the_message_before_of_the_subject(self) -> None:
         table = SubjectTable()
         table.add(b"a", 4)
-        data = encode([new(b"a"), new(b"b"), new(b"a"), new(b"b")], 10, 0, NOW, SALT, table)
+        batch = NewMessages(tuple, [new(b"a"), new(b"b"), new(b"a"), new(b"b")])
+        data = encode(batch, 10, 0, NOW, SALT, table)
 
         out: list[Outline] = []
         Scan(SALT, 1, END).outline(data, True, Outline, 1, END, None, SequenceSet(), 0, out, 100)
@@ -121,7 +121,8 @@ class TestBytes:
         assert [(o.sequence, o.previous) for o in out] == [(10, 4), (11, 0), (12, 10), (13, 11)]
 
     def test_times_never_go_back(self) -> None:
-        data = encode([new(time=5), new(), new(time=1_500), new()], 1, 900, NOW, SALT, SubjectTable())
+        batch = NewMessages(tuple, [new(time=5), new(), new(time=1_500), new()])
+        data = encode(batch, 1, 900, NOW, SALT, SubjectTable())
 
         assert [m.time_ns for m in read(data)[0]] == [900, 1_000, 1_500, 1_500]
 
@@ -176,17 +177,17 @@ class TestReading:
     def test_bounds(self) -> None:
         data = pack(*[new(payload=b"x" * 10) for _ in range(10)])
         for most, room, expected in [(3, 1 << 30, 3), (100, 3 * 43, 3), (100, 3 * 43 - 1, 2), (1, 0, 1)]:
-            out: list[Message] = []
+            out = StoredMessages(Message)
             scan = Scan(SALT, 1, END)
-            left = scan.messages_in(data, True, Message, 1, END, None, SequenceSet(), 0, out, most, room)
+            left = scan.messages_in(data, True, 1, END, None, SequenceSet(), 0, out, most, room)
             assert (len(out), left, scan.expected) == (expected, -1, expected + 1)
 
     def test_removed_and_below_the_floor(self) -> None:
         removed = SequenceSet()
         removed.add(4, 5)
-        out: list[Message] = []
+        out = StoredMessages(Message)
         data = pack(*[new()] * 8)
-        Scan(SALT, 1, END).messages_in(data, True, Message, 2, 7, None, removed, 3, out, 100, 1 << 30)
+        Scan(SALT, 1, END).messages_in(data, True, 2, 7, None, removed, 3, out, 100, 1 << 30)
         assert [m.sequence for m in out] == [3, 6, 7]
 
 
