@@ -20,7 +20,9 @@ COMPILED = [
     "engine.service",
     "engine.holdings",
     "engine.messages",
+    "engine.batches",
     "engine.records",
+    "engine.stan",
 ]
 if sys.platform == "linux":
     COMPILED.append("server.epoll")

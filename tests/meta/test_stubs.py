@@ -12,6 +12,7 @@ import pytest
 ROOT: Final = Path(__file__).parents[2]
 
 COMPILED: Final = [
+    "headrace.engine.batches",
     "headrace.engine.client",
     "headrace.engine.holdings",
     "headrace.engine.interest",
@@ -20,6 +21,7 @@ COMPILED: Final = [
     "headrace.engine.messages",
     "headrace.engine.records",
     "headrace.engine.service",
+    "headrace.engine.stan",
     "headrace.engine.verdicts",
 ]
 if sys.platform == "linux":
@@ -29,7 +31,7 @@ ALLOWED: Final = r"""
 # Cython's own: classes carry pickling hooks and method tables, modules a table of doctests.
 headrace\..*\.__(pyx_capi|test|reduce_cython|setstate_cython|pyx_vtable)__
 # Constructors are __cinit__ in Cython: the signature of __init__ is not to be seen.
-headrace\.engine\.(client\.ClientLink|link\.(Link|Router)|records\.Scan|service\.ServiceLink|verdicts\.Verdicts|interest\.Interest)\.__(init|new)__
+headrace\.engine\.(batches\.(Block|Gathered|Outgoing)|client\.ClientLink|link\.(Link|Router)|records\.Scan|service\.ServiceLink|verdicts\.Verdicts|interest\.Interest)\.__(init|new)__
 headrace\.server\.epoll\.Poller\.__(init|new)__
 """
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from headrace.engine.batches import Gathered, Outgoing
+
 
 class Delivery(NamedTuple):
     """One message that a subscription of the service received; `headers` is the block of the wire."""
@@ -29,13 +31,23 @@ class Timer(Protocol):
 class Host(Protocol):
     """What the server does for a service, all on one thread."""
 
-    def subscribe(self, subject: bytes, queue: bytes = b"") -> int:
-        """The subscription's sid. Raises: ValueError for a subject that is none."""
+    @property
+    def outgoing(self) -> Outgoing:
+        """What is to be published: written to by compiled code, which then calls `announce`."""
+
+    def subscribe(self, subject: bytes, queue: bytes = b"", *, gathered: bool = False) -> int:
+        """The subscription's sid. Raises: ValueError for a subject that is none.
+
+        `gathered`: messages that follow one another are delivered as one `Gathered`, also when it is one.
+        """
 
     def unsubscribe(self, sid: int) -> None: ...
 
     def publish(self, subject: bytes, payload: bytes, *, reply: bytes = b"", headers: bytes = b"") -> None:
-        """Queued; delivered with everything else of this tick."""
+        """Queued in `outgoing`; delivered with everything else of this tick."""
+
+    def announce(self) -> None:
+        """Something was added to `outgoing`."""
 
     def call_later(self, seconds: float, function: Callable[[], object]) -> Timer: ...
 
@@ -47,7 +59,7 @@ class Service(Protocol):
     def start(self, host: Host) -> None:
         """Subscribes. Raises: StartError."""
 
-    def deliver(self, batch: Sequence[Delivery]) -> None:
+    def deliver(self, batch: Sequence[Delivery | Gathered[Delivery]]) -> None:
         """All messages of one tick for this service, in order. Must not raise for anything a peer sent."""
 
     def stop(self) -> None:

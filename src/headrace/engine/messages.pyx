@@ -55,6 +55,7 @@ cdef class Messages:
             self.items = <message_t *> resize(self.items, self._room * sizeof(message_t))
         m = &self.items[self.count]
         memset(m, 0, sizeof(message_t))
+        m.subject = m.reply = m.headers = m.payload = b""
         self.count += 1
         return m
 

@@ -12,69 +12,38 @@ same way publications past PUBLISH_MARK are routed at once, into outboxes that h
 
 The session of a service link answers these calls:
 
-    deliver(batch)             a list of the tuples the link was made with, in order of arrival
+    deliver(batch)             a list of what came, in order: tuples of the class the link was made with, and a
+                               `Gathered` for each run of messages of a subscription that asked for that
     failed(error)              `deliver` raised, or a publication could not be routed; both are logged there
     wake()                     something was published outside of a tick: one must come
     unpublishable(subject)     the subject or the reply has white space: it would break its receivers' wire
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from cpython.object cimport PyObject
-from cpython.ref cimport Py_INCREF
 from libc.stdint cimport uint32_t, uint64_t
-from libc.stdio cimport snprintf
 from libc.string cimport memcmp, memcpy, memset
 
+from headrace.engine.batches cimport Block, Gathered, Outgoing, delivery, is_word, record_t
 from headrace.engine.client cimport add_sid, arg_t, find_sid, is_valid_subject, new_sub
 from headrace.engine.delivery cimport remove_sub, route
 from headrace.engine.interest cimport insert, plan_for
 from headrace.engine.link cimport Link, mark_due
-from headrace.engine.memory cimport buf_append, buf_free, buf_reserve
+from headrace.engine.memory cimport buf_append, buf_free, buf_grow, buf_reserve
 from headrace.engine.structs cimport (
-    HR_GUARD, LINK_CLOSING, LINK_DIRTY, LINK_SERVICE, buf_t, hr_hash, link_t, msg_t, plan_t, router_t, sub_t,
+    HR_GUARD, LINK_CLOSING, LINK_DIRTY, LINK_SERVICE, SUB_GATHERED, buf_t, hr_hash, link_t, msg_t, plan_t, router_t,
+    sub_t,
 )
-
-cdef extern from *:
-    """
-    /* An empty instance of a tuple's subclass, as tuple.__new__ makes it. */
-    static inline PyObject *hr_new_tuple(PyObject *type, Py_ssize_t n) {
-        return ((PyTypeObject *)type)->tp_alloc((PyTypeObject *)type, n);
-    }
-    """
-    object hr_new_tuple(PyObject *type, Py_ssize_t n)
-    void PyTuple_SET_ITEM(object tuple, Py_ssize_t at, object item)
 
 cdef enum:
     BATCH_MARK = 1 << 20     # bytes of one batch past which it is handed over at once
     PUBLISH_MARK = 65536     # bytes of publications past which they are routed at once
     KEPT = 2 << 20           # an empty buffer larger than this gives its memory back
-    MOST_BYTES = 999999999   # of one message: what the digits of a frame can say
-    FIELDS = 5               # of a delivery
-
-cdef struct record_t:
-    # One message in either buffer, followed by subject and reply (a batch) or subject and tail (publications).
-    uint64_t sid
-    uint64_t tail_len
-    uint32_t subject_len
-    uint32_t reply_len
-    uint32_t header_len
-    uint32_t body_len
 
 
 cdef void reuse(buf_t *b) noexcept:
     b.start = b.end = 0
     if b.cap > KEPT:
         buf_free(b)
-
-
-cdef bint is_word(bytes text) noexcept:
-    """Whether it can stand in a control line: no blank, no line end, no other control character."""
-    cdef const char *at = PyBytes_AS_STRING(text)
-    cdef Py_ssize_t i
-    for i in range(PyBytes_GET_SIZE(text)):
-        if <unsigned char> at[i] <= 32:
-            return False
-    return True
 
 
 cdef inline uint64_t number(const char *digits, uint32_t n) noexcept:
@@ -92,7 +61,12 @@ cdef int accept(sub_t *s, msg_t *m) except -1:
     cdef ServiceLink link = <ServiceLink> s.link.owner
     cdef buf_t *b = &link._batch
     cdef record_t record
+    if b.cap == 0 and link._usual:
+        buf_grow(b, link._usual)
     record.sid = number(s.text, s.sid_len)
+    record.is_gathered = s.flags & SUB_GATHERED
+    if record.is_gathered:
+        link._has_runs = True
     record.tail_len = 0
     record.subject_len = m.subject_len
     record.reply_len = m.reply_len
@@ -108,30 +82,6 @@ cdef int accept(sub_t *s, msg_t *m) except -1:
     if b.end - b.start > BATCH_MARK:
         s.link.router.is_urgent = True
     return 0
-
-
-cdef object delivery(object kind, record_t *record, const char *at, bytes subject):
-    """The tuple of one message: sid, subject, reply, headers, payload."""
-    cdef object made = hr_new_tuple(<PyObject *> kind, FIELDS)
-    cdef object item
-    cdef uint32_t payload = record.body_len - record.header_len
-    item = record.sid
-    Py_INCREF(item)
-    PyTuple_SET_ITEM(made, 0, item)
-    Py_INCREF(subject)
-    PyTuple_SET_ITEM(made, 1, subject)
-    at += record.subject_len
-    item = PyBytes_FromStringAndSize(at, record.reply_len)
-    Py_INCREF(item)
-    PyTuple_SET_ITEM(made, 2, item)
-    at += record.reply_len
-    item = PyBytes_FromStringAndSize(at, record.header_len)
-    Py_INCREF(item)
-    PyTuple_SET_ITEM(made, 3, item)
-    item = PyBytes_FromStringAndSize(at + record.header_len, payload)
-    Py_INCREF(item)
-    PyTuple_SET_ITEM(made, 4, item)
-    return made
 
 
 cdef void serve(link_t *l) noexcept:
@@ -176,36 +126,6 @@ cdef int route_one(link_t *l, record_t *record, const char *at) except -1:
     return 0
 
 
-cdef int queue_publication(buf_t *b, bytes subject, bytes payload, bytes reply, bytes headers) except -1:
-    """Composes the record of one publication, with the tail that its frames will end with."""
-    cdef record_t record
-    cdef size_t size = PyBytes_GET_SIZE(headers) + PyBytes_GET_SIZE(payload), begin, tail
-    if size > MOST_BYTES or PyBytes_GET_SIZE(subject) + PyBytes_GET_SIZE(reply) > MOST_BYTES:
-        raise ValueError(f"a message of {size} bytes is more than a frame can carry")
-    record.sid = 0
-    record.subject_len = <uint32_t> PyBytes_GET_SIZE(subject)
-    record.reply_len = <uint32_t> PyBytes_GET_SIZE(reply)
-    record.header_len = <uint32_t> PyBytes_GET_SIZE(headers)
-    record.body_len = <uint32_t> size
-    buf_reserve(b, sizeof(record_t) + record.subject_len + record.reply_len + size + 32)
-    begin = b.end
-    b.end += sizeof(record_t)
-    buf_append(b, PyBytes_AS_STRING(subject), record.subject_len)
-    tail = b.end
-    if record.reply_len:
-        buf_append(b, PyBytes_AS_STRING(reply), record.reply_len)
-        buf_append(b, b" ", 1)
-    if record.header_len:
-        b.end += snprintf(b.data + b.end, 16, b"%u ", record.header_len)
-    b.end += snprintf(b.data + b.end, 16, b"%u\r\n", record.body_len)
-    buf_append(b, PyBytes_AS_STRING(headers), record.header_len)
-    buf_append(b, PyBytes_AS_STRING(payload), PyBytes_GET_SIZE(payload))
-    buf_append(b, b"\r\n", 2)
-    record.tail_len = b.end - tail
-    memcpy(b.data + begin, &record, sizeof(record_t))
-    return 0
-
-
 cdef class ServiceLink(Link):
     """A service's connection to the router, without a socket. Give it an interest before it subscribes.
 
@@ -214,17 +134,19 @@ cdef class ServiceLink(Link):
     """
 
     cdef buf_t _batch
-    cdef buf_t _published
+    cdef readonly Outgoing outgoing
     cdef size_t _count           # messages in the batch
     cdef uint64_t _last_sid
     cdef object _delivery
+    cdef bint _has_runs          # the batch has messages that are gathered
+    cdef size_t _usual           # bytes to begin a batch with, after one was given away
     cdef bint _is_served         # its service is at work: what it publishes is routed afterwards
 
     def __cinit__(self, _router, _session, type delivery not None):
         if not issubclass(delivery, tuple) or delivery.__basicsize__ != tuple.__basicsize__:
             raise TypeError("a delivery must be a subclass of tuple without attributes of its own")
         memset(&self._batch, 0, sizeof(buf_t))
-        memset(&self._published, 0, sizeof(buf_t))
+        self.outgoing = Outgoing()
         self._delivery = delivery
         self.c.flags |= LINK_SERVICE
         self.c.accept = accept
@@ -232,16 +154,18 @@ cdef class ServiceLink(Link):
 
     def __dealloc__(self):
         buf_free(&self._batch)
-        buf_free(&self._published)
 
     cdef _leave(self):
         buf_free(&self._batch)
-        buf_free(&self._published)
+        buf_free(&self.outgoing.buffer)
         self._count = 0
         Link._leave(self)
 
-    def subscribe(self, bytes subject not None, bytes queue not None=b""):
-        """The sid of a new subscription. Raises: ValueError for a subject or queue group that is none."""
+    def subscribe(self, bytes subject not None, bytes queue not None=b"", *, bint gathered=False):
+        """The sid of a new subscription. Raises: ValueError for a subject or queue group that is none.
+
+        `gathered`: its messages come in runs of those that follow one another, each a `Gathered`.
+        """
         cdef arg_t words[3]
         cdef bytes sid = b"%d" % (self._last_sid + 1)
         cdef uint32_t hash
@@ -254,15 +178,17 @@ cdef class ServiceLink(Link):
         words[1].len = <uint32_t> PyBytes_GET_SIZE(queue)
         words[2].text = PyBytes_AS_STRING(sid)
         words[2].len = <uint32_t> PyBytes_GET_SIZE(sid)
-        if not is_valid_subject(words[0].text, words[0].len, False) or not is_word(subject):
+        if not is_valid_subject(words[0].text, words[0].len, False) or not is_word(words[0].text, words[0].len):
             raise ValueError(f"not a subject: {subject!r}")
-        if not is_word(queue):
+        if not is_word(words[1].text, words[1].len):
             raise ValueError(f"not a queue group: {queue!r}")
         hash = <uint32_t> hr_hash(words[2].text, words[2].len, self.c.interest.seed)
         s = new_sub(&self.c, &words[0], &words[1] if words[1].len else NULL, &words[2], hash)
         add_sid(&self.c, s)
         insert(self.c.interest, s)
         self._last_sid += 1
+        if gathered:
+            s.flags |= SUB_GATHERED
         return self._last_sid
 
     def unsubscribe(self, uint64_t sid):
@@ -287,15 +213,21 @@ cdef class ServiceLink(Link):
         """
         if self.c.flags & LINK_CLOSING:
             return
-        if not PyBytes_GET_SIZE(subject) or not is_word(subject) or not is_word(reply):
+        if self.outgoing.add(subject, payload, reply=reply, headers=headers):
+            self.announce()
+        else:
             self.session.unpublishable(subject)
+
+    def announce(self):
+        """Something was added to `outgoing`: it is routed as `publish` says."""
+        if self.c.flags & LINK_CLOSING:
+            buf_free(&self.outgoing.buffer)
             return
-        queue_publication(&self._published, subject, payload, reply, headers)
         if not self._is_served and not self.c.flags & LINK_DIRTY:
             mark_due(&self.c)
             if not self.c.router.is_serving:
                 self.session.wake()
-        if self._published.end > PUBLISH_MARK and self.c.router.parsing == NULL:
+        if self.outgoing.buffer.end > PUBLISH_MARK and self.c.router.parsing == NULL:
             self._route_published(self.session)
 
     @property
@@ -310,8 +242,12 @@ cdef class ServiceLink(Link):
         cdef const char *at = self._batch.data + self._batch.start
         cdef const char *end = self._batch.data + self._batch.end
         cdef bytes subject = b""
+        cdef Block block = self._give_block()
         while at < end:
             memcpy(&record, at, sizeof(record_t))
+            if record.is_gathered:
+                at = self._take_run(batch, block, at, end)
+                continue
             at += sizeof(record_t)
             if <size_t> PyBytes_GET_SIZE(subject) != record.subject_len \
                     or memcmp(PyBytes_AS_STRING(subject), at, record.subject_len) != 0:
@@ -323,17 +259,47 @@ cdef class ServiceLink(Link):
         self._count = 0
         return batch
 
+    cdef Block _give_block(self):
+        """The batch's buffer as something that runs can point into; None when there are none."""
+        cdef Block block
+        if not self._has_runs:
+            return None
+        block = Block()
+        block.buffer = self._batch
+        self._usual = 2 * (self._batch.end - self._batch.start)
+        memset(&self._batch, 0, sizeof(buf_t))
+        self._has_runs = False
+        return block
+
+    cdef const char *_take_run(self, list batch, Block block, const char *at, const char *end) except NULL:
+        """Adds the run that begins at `at`; gives where it ends."""
+        cdef Gathered run
+        cdef record_t record
+        memcpy(&record, at, sizeof(record_t))
+        run = Gathered(self._delivery, record.sid)
+        run.block = block
+        run.begin = at
+        while at < end:
+            memcpy(&record, at, sizeof(record_t))
+            if record.sid != run.sid:
+                break
+            at += sizeof(record_t) + record.subject_len + record.reply_len + record.body_len
+            run.count += 1
+        run.end = at
+        batch.append(run)
+        return at
+
     cdef _route_published(self, object session):
         """Routes what is queued. As while bytes are parsed, nothing that is in use may go meanwhile."""
         cdef router_t *r = self.c.router
-        cdef buf_t taken = self._published
+        cdef buf_t taken = self.outgoing.buffer
         cdef record_t record
         cdef const char *at = taken.data + taken.start
         cdef const char *end = taken.data + taken.end
         cdef list failures = []
         if at == end or self.c.flags & LINK_CLOSING:
             return
-        memset(&self._published, 0, sizeof(buf_t))  # a receiver's hook may publish more
+        memset(&self.outgoing.buffer, 0, sizeof(buf_t))  # a receiver's hook may publish more
         HR_GUARD(r.parsing == NULL)
         r.parsing = &self.c
         while at < end:
@@ -345,9 +311,9 @@ cdef class ServiceLink(Link):
                 failures.append(error)
             at += record.subject_len + record.tail_len
         r.parsing = NULL
-        if self._published.data == NULL and not self.c.flags & LINK_CLOSING:
+        if self.outgoing.buffer.data == NULL and not self.c.flags & LINK_CLOSING:
             reuse(&taken)
-            self._published = taken
+            self.outgoing.buffer = taken
         else:
             buf_free(&taken)
         for error in failures:

@@ -120,6 +120,7 @@ cdef enum sub_flag:
     SUB_REMOVED = 1 << 24
     SUB_FILTERED = 1 << 25       # wider than a deny rule: each delivery is checked
     SUB_LIMITED = 1 << 26        # auto-unsubscribe is set
+    SUB_GATHERED = 1 << 27       # of a service: its messages are handed over in runs
 
 cdef enum:
     DELIVERY_CHECKS = (LINK_CLOSING | LINK_CONGESTED | LINK_TRACKS_REPLIES | LINK_NO_ECHO | LINK_TRACED

@@ -15,7 +15,6 @@ from typing import Self
 from headrace.protocol.protobuf import (
     blob,
     boolean,
-    chunk,
     int32,
     int64,
     layout,
@@ -23,7 +22,6 @@ from headrace.protocol.protobuf import (
     text,
     uint32,
     uint64,
-    varint,
     write,
 )
 
@@ -96,19 +94,6 @@ class MsgProto(_Message):
     redelivered: bool = boolean(6)
     redelivery_count: int = uint32(7)
     crc32: int = uint32(10)
-
-    def encode(self) -> bytes:
-        """As of any message; written out for what the server sends most: a stored message, first delivery."""
-        if self.redelivery_count or self.crc32 or self.sequence <= 0 or not 0 < self.timestamp < 1 << 63:
-            return write(self, layout(MsgProto))
-        return b"\x08%b%b%b%b\x28%b%b" % (
-            varint(self.sequence),
-            chunk(0x12, self.subject),
-            chunk(0x1A, self.reply),
-            chunk(0x22, self.data),
-            varint(self.timestamp),
-            b"\x30\x01" if self.redelivered else b"",
-        )
 
 
 @dataclass(frozen=True, slots=True)

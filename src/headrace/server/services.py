@@ -20,13 +20,14 @@ if TYPE_CHECKING:
 
     from headrace.core.account import Account
     from headrace.core.service import Service
+    from headrace.engine.batches import Gathered
     from headrace.engine.link import Router
 
 
 class ServiceHost:
     """One service's `core.service.Host`; also the session that its link calls.
 
-    `subscribe`, `unsubscribe` and `publish` are the link's own: they are called once per message.
+    `subscribe`, `unsubscribe`, `publish` and `announce` are the link's own, without a call between.
     """
 
     def __init__(
@@ -46,6 +47,8 @@ class ServiceHost:
         self.subscribe = self.link.subscribe
         self.unsubscribe = self.link.unsubscribe
         self.publish = self.link.publish
+        self.outgoing = self.link.outgoing
+        self.announce = self.link.announce
         self.wake = wake
         self._loop = loop
         self._log = log
@@ -103,7 +106,7 @@ class ServiceHost:
 
     # -- called by the link -----------------------------------------------------------------------
 
-    def deliver(self, batch: list[Delivery]) -> None:
+    def deliver(self, batch: list[Delivery | Gathered[Delivery]]) -> None:
         if not self._is_stopped:
             self.service.deliver(batch)
 

@@ -6,7 +6,7 @@ publishes and who subscribes is elsewhere. Source: streaming specification, 4, 7
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from headrace.errors import LogError, MessageDamaged
 from headrace.protocol.stan import MsgProto
@@ -16,16 +16,15 @@ from headrace.streaming.limits import limits_for, log_limits
 from headrace.streaming.naming import is_channel_name, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from headrace.core.service import Timer
+    from headrace.engine.messages import Messages
+    from headrace.engine.stan import Publications
     from headrace.log.port import MessageLog, StoredMessage
     from headrace.log.store import LogStore
-    from headrace.protocol.stan import PubMsg
     from headrace.streaming.context import Context
     from headrace.streaming.subscription import DurableKey, GroupKey, QueueGroup, Subscription
-
-    Encoded = tuple[int, bytes]
 
 PAGE: Final = 256
 """Messages of one read; a subscription that has room for more goes on in the next tick."""
@@ -42,27 +41,13 @@ class ChannelRefused(Exception):
         self.text = text
 
 
-class Fresh:
-    """The publications of one commit, encoded once for all subscriptions, when the first one asks."""
+class ChannelPage(NamedTuple):
+    """Messages to deliver, those of `batch` from `start` on that have these sequences, and where to go on."""
 
-    __slots__ = ("_encoded", "_messages", "first", "last", "time_ns")
-
-    def __init__(self, first: int, time_ns: int, messages: list[PubMsg]) -> None:
-        self.first = first
-        self.last = first + len(messages) - 1
-        self.time_ns = time_ns
-        self._messages = messages
-        self._encoded: list[Encoded] = []
-
-    def page(self, channel: bytes, sequence: int, count: int) -> list[Encoded]:
-        if not self._encoded:
-            time_ns = self.time_ns
-            self._encoded = [
-                (number, MsgProto(number, channel, message.reply, message.data, time_ns).encode())
-                for number, message in enumerate(self._messages, self.first)
-            ]
-        start = sequence - self.first
-        return self._encoded[start : start + count]
+    batch: Messages[Any]
+    start: int
+    sequences: Sequence[int]
+    following: int
 
 
 class Channel:
@@ -77,8 +62,8 @@ class Channel:
         self.visible = state.last_sequence
         """The newest sequence that is as durable as the policy promises; nothing newer is delivered."""
         self.last_time_ns = state.last_time_ns
-        self.fresh: Fresh | None = None
-        """What was just committed: whoever is up to date needs not read it back."""
+        self.fresh: tuple[int, Publications] | None = None
+        """What was just committed, and its first sequence: whoever is up to date needs not read it back."""
         self.plain: dict[int, Subscription] = {}
         self.groups: dict[GroupKey, QueueGroup] = {}
         self.durables: dict[DurableKey, Subscription] = {}
@@ -99,18 +84,20 @@ class Channel:
             if group.shadow is not None:
                 yield group.shadow
 
-    def page(self, sequence: int, count: int) -> tuple[list[Encoded], int]:
+    def page(self, sequence: int, count: int) -> ChannelPage:
         """Up to `count` visible messages at or after `sequence`, and where to go on. Raises: StorageError."""
-        if self.fresh is not None and self.fresh.first <= sequence <= self.fresh.last:
-            found = self.fresh.page(self.name, sequence, count)
-            return found, found[-1][0] + 1
+        if self.fresh is not None:
+            first, batch = self.fresh
+            start = sequence - first
+            if 0 <= start < len(batch):
+                count = min(count, len(batch) - start)
+                return ChannelPage(batch, start, range(sequence, sequence + count), sequence + count)
         end = self.visible + 1
         page = self.log.read_from(sequence, max_messages=min(count, PAGE), max_bytes=PAGE_BYTES, up_to=end)
         for damaged in page.damaged:
             self.report_damage(damaged, "unreadable")
-        return [(message[0], encode(self.name, message)) for message in page.messages], min(
-            page.next_sequence, end
-        )
+        following = min(page.next_sequence, end)
+        return ChannelPage(page.messages, 0, page.messages.sequences(), following)
 
     def stored(self, sequence: int) -> StoredMessage | None:
         """One message for redelivery; None when it is gone or damaged (which is reported).
@@ -130,10 +117,10 @@ class Channel:
             self._context.note.error("channel %s: message %d skipped: %s", shown(self.name), sequence, reason)
 
 
-def encode(channel: bytes, message: StoredMessage, redeliveries: int = 0) -> bytes:
-    """A stored message as a subscriber gets it; `redeliveries` 0: the first delivery."""
+def redelivered(channel: bytes, message: StoredMessage, count: int) -> bytes:
+    """A stored message as a subscriber gets it for the second time or later: its `count`-th redelivery."""
     sequence, time_ns, _subject, reply, _headers, payload = message
-    return MsgProto(sequence, channel, reply, payload, time_ns, redeliveries > 0, redeliveries).encode()
+    return MsgProto(sequence, channel, reply, payload, time_ns, True, count).encode()
 
 
 class Channels:

@@ -8,7 +8,7 @@ for it. Here is no rule of STAN's.
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from headrace.errors import StorageError
 
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from headrace.log.committer import Committer
     from headrace.log.port import MessageLog
     from headrace.streaming.options import StreamingOptions
+
+    Routes = dict[int, Callable[[Any], None]]
+    """What each subscription's messages are handed to: a `Delivery`, or a `Gathered` run of them."""
 
 _TRACE: Final = 5  # the server's level below DEBUG
 NS: Final = 1_000_000_000

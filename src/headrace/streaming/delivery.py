@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from headrace.errors import LogError, ProtocolError
-from headrace.protocol.stan import Ack
+from headrace.engine.stan import acknowledged, send
+from headrace.errors import LogError
 from headrace.streaming.naming import shown
 from headrace.streaming.subscription import QueueGroup, Subscription
 
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from headrace.core.service import Delivery
-    from headrace.streaming.channels import Channel
+    from headrace.engine.batches import Gathered
+    from headrace.streaming.channels import Channel, ChannelPage
     from headrace.streaming.context import Context
     from headrace.streaming.counters import Counters
     from headrace.streaming.redelivery import Redelivery
@@ -73,27 +74,24 @@ class Deliverer:
         if not room or runner.last_sent >= channel.visible:
             return
         try:
-            messages, following = channel.page(runner.last_sent + 1, room)
+            page = channel.page(runner.last_sent + 1, room)
         except LogError as error:
             self._unreadable(runner, error)
             return
-        if not messages:
-            runner.last_sent = max(following - 1, runner.last_sent + 1)  # a gap: removed, or damaged
+        if not page.sequences:
+            runner.last_sent = max(page.following - 1, runner.last_sent + 1)  # a gap: removed, or damaged
         elif isinstance(runner, QueueGroup):
-            self._send_to_group(runner, messages)
+            self._send_to_group(runner, page)
         else:
-            self._send(runner, messages)
+            self._send(runner, page)
         if runner.last_sent < channel.visible and runner.room:
             self._continue(runner)
 
-    def _send(self, subscription: Subscription, messages: Sequence[tuple[int, bytes]]) -> None:
-        publish, inbox = self._context.host.publish, subscription.inbox
-        size = 0
-        sequences = []
-        for sequence, body in messages:
-            publish(inbox, body)
-            size += len(body)
-            sequences.append(sequence)
+    def _send(self, subscription: Subscription, page: ChannelPage) -> None:
+        host, sequences = self._context.host, page.sequences
+        name = subscription.channel.name
+        size = send(host.outgoing, subscription.inbox, name, page.batch, page.start, len(sequences))
+        host.announce()
         self._counters.sent(len(sequences), size)
         if self._context.note.tracing:
             self._trace(subscription, sequences)
@@ -102,15 +100,15 @@ class Deliverer:
         if subscription.timer is None:
             self._arm(subscription, expiry)
 
-    def _send_to_group(self, group: QueueGroup, messages: Sequence[tuple[int, bytes]]) -> None:
+    def _send_to_group(self, group: QueueGroup, page: ChannelPage) -> None:
         now = self._context.now_ns()
-        publish = self._context.host.publish
-        for sequence, body in messages:
+        host, name = self._context.host, group.channel.name
+        for place, sequence in enumerate(page.sequences, page.start):
             member = group.best()
             if member is None:
-                return
-            publish(member.inbox, body)
-            self._counters.sent(1, len(body))
+                break
+            size = send(host.outgoing, member.inbox, name, page.batch, place, 1)
+            self._counters.sent(1, size)
             if self._context.note.tracing:
                 self._trace(member, [sequence])
             expiry = now + member.ack_wait_ns
@@ -118,6 +116,7 @@ class Deliverer:
             group.last_sent = sequence
             if member.timer is None:
                 self._arm(member, expiry)
+        host.announce()
 
     def _arm(self, subscription: Subscription, due_ns: int) -> None:
         if self._redelivery is not None:
@@ -145,27 +144,22 @@ class Deliverer:
 
     # -- acknowledgements ------------------------------------------------------------------------------
 
-    def acknowledged(self, subscription: Subscription, delivery: Delivery) -> None:
+    def acknowledged(self, subscription: Subscription, run: Gathered[Delivery]) -> None:
         """An ack for a message that is not pending is ignored, as is what is no ack."""
-        try:
-            sequence = Ack.decode(delivery.payload).sequence
-        except ProtocolError as error:
-            self._context.note.error(
-                "[Client:%s] Invalid ack for subid=%d: %s",
-                shown(subscription.client_id),
-                subscription.id,
-                error,
-            )
-            return
-        if self._context.note.tracing:
-            self._context.note.trace(
-                "[Client:%s] Received ack for subid=%d, subject=%s, seq=%d",
-                shown(subscription.client_id), subscription.id, shown(subscription.channel.name), sequence,
-            )  # fmt: skip
-        if not subscription.forget(sequence):
-            group = subscription.group
-            holder = group.holder(sequence) if group is not None else None
-            if holder is None:
-                return
-            holder.forget(sequence)
+        for sequence in acknowledged(run):
+            if sequence is None:
+                self._context.note.error(
+                    "[Client:%s] Invalid ack for subid=%d", shown(subscription.client_id), subscription.id
+                )
+                continue
+            if self._context.note.tracing:
+                self._context.note.trace(
+                    "[Client:%s] Received ack for subid=%d, subject=%s, seq=%d",
+                    shown(subscription.client_id), subscription.id,
+                    shown(subscription.channel.name), sequence,
+                )  # fmt: skip
+            if not subscription.forget(sequence) and subscription.group is not None:
+                holder = subscription.group.holder(sequence)
+                if holder is not None:
+                    holder.forget(sequence)
         self.wake(subscription)

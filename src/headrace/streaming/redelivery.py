@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from headrace.errors import LogError
-from headrace.streaming.channels import PAGE, encode
+from headrace.streaming.channels import PAGE, redelivered
 from headrace.streaming.context import NS
 from headrace.streaming.naming import shown
 
@@ -165,7 +165,7 @@ class Redelivery:
             if expiry > unless_after:
                 subscription.pending[sequence] = expiry
                 return b""
-        return encode(channel.name, stored, count)
+        return redelivered(channel.name, stored, count)
 
     def _send(self, subscription: Subscription, sequence: int, body: bytes, expiry_ns: int) -> None:
         self._context.host.publish(subscription.inbox, body)

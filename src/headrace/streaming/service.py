@@ -41,8 +41,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from headrace.core.service import Delivery, Host
+    from headrace.engine.batches import Gathered
     from headrace.log.committer import Committer
     from headrace.log.store import LogStore
+    from headrace.streaming.context import Routes
     from headrace.streaming.options import StreamingOptions
 
 _PROBE_S = 0.25
@@ -72,7 +74,7 @@ class StreamingService:
         self._note = Notes(log, options)
         self._on_conflict = on_conflict
         self._counters = Counters()
-        self._routes: dict[int, Callable[[Delivery], None]] = {}
+        self._routes: Routes = {}
         self._state = "SHUTDOWN"
         self._start_ns = 0
 
@@ -119,13 +121,13 @@ class StreamingService:
         self._routes.clear()
         self._note.info("Shutting down.")
 
-    def deliver(self, batch: Sequence[Delivery]) -> None:
+    def deliver(self, batch: Sequence[Delivery | Gathered[Delivery]]) -> None:
         """All messages of one tick, in order; publications are appended together at its end."""
         routes = self._routes
-        for delivery in batch:
-            route = routes.get(delivery.sid)
+        for received in batch:
+            route = routes.get(received.sid)
             if route is not None:  # else the subscription ended while this was under way
-                route(delivery)
+                route(received)
         self._context.settle()
 
     def _round(self) -> bool:
@@ -188,14 +190,15 @@ class StreamingService:
             self._requests.subject: self._requests.answered,
             info.discovery: self._clients.connect,
             info.discovery + b".pings": self._clients.ping,
-            info.publish + b".>": self._publisher.receive,
             info.subscribe: self._subscribe,
             info.unsubscribe: subscriptions.unsubscribe,
             info.sub_close: subscriptions.close,
             info.close: self._clients.close_request,
         }
+        host = self._context.host
         for subject, route in routes.items():
-            self._routes[self._context.host.subscribe(subject)] = route
+            self._routes[host.subscribe(subject)] = route
+        self._routes[host.subscribe(info.publish + b".>", gathered=True)] = self._publisher.receive
 
     def _subscribe(self, delivery: Delivery) -> None:
         self._publisher.flush()  # what came before is stored before: it decides where a start position is

@@ -22,19 +22,16 @@ from headrace.streaming.naming import is_channel_name, is_publishable, new_inbox
 from headrace.streaming.subscription import QueueGroup, Subscription
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from headrace.core.service import Delivery
     from headrace.errors import LogError
     from headrace.streaming.channels import Channel, Channels
     from headrace.streaming.clients import Client, Clients
-    from headrace.streaming.context import Context
+    from headrace.streaming.context import Context, Routes
     from headrace.streaming.delivery import Deliverer
     from headrace.streaming.journal import Journal
     from headrace.streaming.redelivery import Redelivery
     from headrace.streaming.subscription import GroupKey
 
-    Route = Callable[[Delivery], None]
 
 _LAST_TIME = (1 << 63) - 1
 
@@ -57,7 +54,7 @@ class Subscriptions:
         journal: Journal,
         deliverer: Deliverer,
         redelivery: Redelivery,
-        routes: dict[int, Route],
+        routes: Routes,
     ) -> None:
         self._context = context
         self._channels = channels
@@ -182,7 +179,7 @@ class Subscriptions:
         channel, group = subscription.channel, subscription.group
         subscription.client = client
         subscription.ack_inbox = ack_inbox
-        subscription.ack_sid = self._context.host.subscribe(ack_inbox)
+        subscription.ack_sid = self._context.host.subscribe(ack_inbox, gathered=True)
         self._routes[subscription.ack_sid] = partial(self._deliverer.acknowledged, subscription)
         client.subscriptions[subscription.id] = subscription
         channel.by_ack_inbox[ack_inbox] = subscription

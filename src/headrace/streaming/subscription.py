@@ -12,7 +12,7 @@ from headrace.protocol.stan import SubState
 from headrace.streaming.state import SubscriptionRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from headrace.core.service import Timer
     from headrace.streaming.channels import Channel
@@ -91,7 +91,7 @@ class Subscription:
     def ack_wait_ns(self) -> int:
         return self.ack_wait * _NS
 
-    def sent(self, sequences: list[int], expiry_ns: int) -> None:
+    def sent(self, sequences: Sequence[int], expiry_ns: int) -> None:
         """New messages went out: they are pending now."""
         self.pending.update(dict.fromkeys(sequences, expiry_ns))
         self.last_sent = sequences[-1]

@@ -10,9 +10,11 @@ import heapq
 import itertools
 import logging
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import TYPE_CHECKING, TypeVar
 
 from headrace.core.service import Delivery
+from headrace.engine.batches import Gathered, Outgoing
 from headrace.log.committer import InlineCommitter
 from headrace.log.store import MemoryStore
 from headrace.protocol.stan import (
@@ -66,32 +68,50 @@ class ManualHost:
     def __init__(self, now_ns: int = START_NS) -> None:
         self.now = now_ns
         self.subscriptions: dict[int, bytes] = {}
+        self.gathered: set[int] = set()
+        self.outgoing = Outgoing()
         self.published: list[tuple[bytes, bytes, bytes]] = []
-        self.incoming: list[Delivery] = []
+        self._incoming: list[Delivery] = []
         self._timers: list[tuple[int, int, ManualTimer]] = []
         self._numbers = itertools.count(1)
 
-    def subscribe(self, subject: bytes, queue: bytes = b"") -> int:
+    def subscribe(self, subject: bytes, queue: bytes = b"", *, gathered: bool = False) -> int:
         if not is_valid_subject(subject) or queue:
             raise ValueError(subject)
         sid = next(self._numbers)
         self.subscriptions[sid] = subject
+        if gathered:
+            self.gathered.add(sid)
         return sid
 
     def unsubscribe(self, sid: int) -> None:
         del self.subscriptions[sid]
 
     def publish(self, subject: bytes, payload: bytes, *, reply: bytes = b"", headers: bytes = b"") -> None:
-        assert is_valid_subject(subject)
-        assert not headers
-        self.published.append((subject, reply, payload))
-        self.receive(subject, payload, reply)
+        assert self.outgoing.add(subject, payload, reply=reply, headers=headers)
+        self.announce()
+
+    def announce(self) -> None:
+        for subject, reply, headers, payload in self.outgoing.take():
+            assert is_valid_subject(subject)
+            assert not headers
+            self.published.append((subject, reply, payload))
+            self.receive(subject, payload, reply)
 
     def receive(self, subject: bytes, payload: bytes, reply: bytes = b"") -> bool:
         """A message on the wire, for the service's next tick if it wants it."""
         wanted = [sid for sid, pattern in self.subscriptions.items() if matches(pattern, subject)]
-        self.incoming += [Delivery(sid, subject, reply, b"", payload) for sid in wanted]
+        self._incoming += [Delivery(sid, subject, reply, b"", payload) for sid in wanted]
         return bool(wanted)
+
+    def take_incoming(self) -> list[Delivery | Gathered[Delivery]]:
+        """The next tick's batch."""
+        batch: list[Delivery | Gathered[Delivery]] = []
+        for sid, run in itertools.groupby(self._incoming, key=attrgetter("sid")):
+            messages = list(run)
+            batch += [Gathered(Delivery, sid, messages)] if sid in self.gathered else messages
+        self._incoming = []
+        return batch
 
     def call_later(self, seconds: float, function: Callable[[], object]) -> ManualTimer:
         timer = ManualTimer(function)
@@ -199,7 +219,7 @@ class World:
         """Ticks until nothing is under way."""
         while True:
             self._carry()
-            batch, self.host.incoming = self.host.incoming, []
+            batch = self.host.take_incoming()
             if not batch:
                 return
             self.service.deliver(batch)

@@ -7,9 +7,10 @@ import logging
 import pytest
 from stan_harness import SECOND, World
 
+from headrace.engine.messages import StoredMessages
 from headrace.errors import MessageDamaged, StorageError
 from headrace.log.memory import MemoryLog
-from headrace.log.port import Page
+from headrace.log.port import Page, StoredMessage
 from headrace.protocol.stan import StartPosition
 from headrace.streaming.options import StreamingOptions
 
@@ -193,7 +194,10 @@ def test_a_damaged_message_is_logged_with_its_sequence_and_skipped(
     def damaged(log: MemoryLog, sequence: int, **wishes: int) -> Page:
         page = read_from(log, sequence, **wishes)
         bad = [message.sequence for message in page.messages if message.sequence == 3]
-        return page._replace(messages=[one for one in page.messages if one.sequence != 3], damaged=bad)
+        return page._replace(
+            messages=StoredMessages(StoredMessage, [one for one in page.messages if one.sequence != 3]),
+            damaged=bad,
+        )
 
     monkeypatch.setattr(MemoryLog, "read_from", damaged)
     sub = world.subscribe(b"foo", start=StartPosition.FIRST)
@@ -208,7 +212,7 @@ def test_a_damaged_message_at_the_end_does_not_stop_what_comes_after(
 ) -> None:
     world.publish(b"foo", b"1", b"2")
     with monkeypatch.context() as patch:
-        patch.setattr(MemoryLog, "read_from", lambda *_, **__: Page([], 3, [1, 2]))
+        patch.setattr(MemoryLog, "read_from", lambda *_, **__: Page(StoredMessages(StoredMessage), 3, [1, 2]))
         sub = world.subscribe(b"foo", start=StartPosition.FIRST)
     world.publish(b"foo", b"3")
     assert world.sequences(sub) == [3]

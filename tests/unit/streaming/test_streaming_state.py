@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 from stan_harness import World
 
+from headrace.engine.messages import StoredMessages
 from headrace.log.memory import MemoryLog
-from headrace.log.port import Limits, NewMessage, Page
+from headrace.log.port import Limits, NewMessage, Page, StoredMessage
 from headrace.log.store import MemoryStore
 from headrace.protocol.stan import ClientInfo, MsgProto, ServerInfo, SubState
 from headrace.streaming import journal, state
@@ -123,7 +124,10 @@ def test_a_damaged_record_is_reported_with_its_sequence(monkeypatch: pytest.Monk
 
     def damaged(self: MemoryLog, sequence: int, **wishes: int) -> Page:
         page = read_from(self, sequence, **wishes)
-        return page._replace(messages=[one for one in page.messages if one.sequence != 2], damaged=[2])
+        return page._replace(
+            messages=StoredMessages(StoredMessage, [one for one in page.messages if one.sequence != 2]),
+            damaged=[2],
+        )
 
     monkeypatch.setattr(MemoryLog, "read_from", damaged)
     reports: list[tuple[int, str]] = []

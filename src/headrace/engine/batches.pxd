@@ -1,0 +1,38 @@
+"""Messages between the router and a service, many at a time. See batches.pyx."""
+
+from cpython.object cimport PyObject, PyTypeObject
+from libc.stdint cimport uint32_t, uint64_t
+
+from headrace.engine.structs cimport buf_t
+
+cdef struct record_t:
+    # One message, followed by its parts: subject, reply, body (to a service), or subject, tail (from one).
+    uint64_t sid
+    uint64_t tail_len
+    uint64_t is_gathered     # its subscription's messages are handed over in runs
+    uint32_t subject_len
+    uint32_t reply_len
+    uint32_t header_len
+    uint32_t body_len        # headers and payload
+
+cdef struct part_t:
+    const char *text
+    uint32_t len
+
+cdef object delivery(object kind, record_t *record, const char *at, bytes subject)
+cdef bint is_word(const char *text, size_t n) noexcept
+
+cdef class Block:
+    cdef buf_t buffer
+
+cdef class Gathered:
+    cdef Block block
+    cdef const char *begin   # the first record
+    cdef const char *end
+    cdef readonly uint64_t sid
+    cdef Py_ssize_t count
+    cdef object _delivery
+
+cdef class Outgoing:
+    cdef buf_t buffer
+    cdef char *open(self, part_t subject, part_t reply, uint32_t header_len, size_t body_len) except NULL

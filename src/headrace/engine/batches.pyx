@@ -1,0 +1,206 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""Messages between the router and a service, many at a time: in as `Gathered` runs, out through an `Outgoing`.
+
+Compiled code of a service (`stan`) reads the one and writes the other without an object per message; everybody
+else sees tuples. Which messages go where is the business of `service` and the router.
+"""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.object cimport PyTypeObject
+from libc.stdint cimport uint32_t, uint64_t
+from libc.string cimport memcpy, memset
+
+from headrace.engine.memory cimport buf_append, buf_free, buf_reserve
+from headrace.engine.messages cimport hr_new_tuple, put
+from headrace.engine.structs cimport HR_GUARD, buf_t
+
+cdef enum:
+    FIELDS = 5               # of a delivery
+    NUMBER = 12              # bytes for a size and what follows it
+    MOST_BYTES = 999999999   # of one message: what the digits of a frame can say
+
+
+cdef bint is_word(const char *text, size_t n) noexcept:
+    """Whether it can stand in a control line: no blank, no line end, no other control character."""
+    cdef size_t i
+    for i in range(n):
+        if <unsigned char> text[i] <= 32:
+            return False
+    return True
+
+
+cdef object delivery(object kind, record_t *record, const char *at, bytes subject):
+    """The tuple of one message: sid, subject, reply, headers, payload."""
+    cdef object made = hr_new_tuple(<PyTypeObject *> kind, FIELDS)
+    put(made, 0, record.sid)
+    put(made, 1, subject)
+    at += record.subject_len
+    put(made, 2, PyBytes_FromStringAndSize(at, record.reply_len))
+    at += record.reply_len
+    put(made, 3, PyBytes_FromStringAndSize(at, record.header_len))
+    put(made, 4, PyBytes_FromStringAndSize(at + record.header_len, record.body_len - record.header_len))
+    return made
+
+
+cdef class Block:
+    """A buffer that a link gave away, for as long as anything points into it."""
+
+    def __dealloc__(self):
+        buf_free(&self.buffer)
+
+
+cdef class Gathered:
+    """Messages of one subscription that came one after another. Iterates as tuples of class `kind`.
+
+    Made here of such tuples by hosts that have no link; their sids are not looked at.
+    """
+
+    def __cinit__(self, type kind not None, uint64_t sid, messages=()):
+        cdef record_t record
+        cdef buf_t *b
+        self._delivery = kind
+        self.sid = sid
+        if not messages:
+            return
+        self.block = Block()
+        b = &self.block.buffer
+        for _, subject, reply, headers, payload in messages:
+            record.sid = sid
+            record.tail_len = 0
+            record.is_gathered = True
+            record.subject_len = <uint32_t> len(subject)
+            record.reply_len = <uint32_t> len(reply)
+            record.header_len = <uint32_t> len(headers)
+            record.body_len = <uint32_t> (len(headers) + len(payload))
+            buf_append(b, <const char *> &record, sizeof(record_t))
+            for part in (subject, reply, headers, payload):
+                buf_append(b, PyBytes_AS_STRING(part), PyBytes_GET_SIZE(part))
+            self.count += 1
+        self.begin = b.data + b.start
+        self.end = b.data + b.end
+
+    def __len__(self):
+        return self.count
+
+    def __iter__(self):
+        cdef record_t record
+        cdef const char *at = self.begin
+        while at < self.end:
+            memcpy(&record, at, sizeof(record_t))
+            at += sizeof(record_t)
+            yield delivery(self._delivery, &record, at, PyBytes_FromStringAndSize(at, record.subject_len))
+            at += record.subject_len + record.reply_len + record.body_len
+
+
+cdef inline char *put_number(char *at, uint32_t value) noexcept:
+    cdef char digits[10]
+    cdef int n = 0
+    while True:
+        digits[n] = <char> (c'0' + value % 10)
+        n += 1
+        value //= 10
+        if value == 0:
+            break
+    while n:
+        n -= 1
+        at[0] = digits[n]
+        at += 1
+    return at
+
+
+cdef class Outgoing:
+    """Messages that a service publishes, in order, each with the tail that its frames will end with."""
+
+    def __dealloc__(self):
+        buf_free(&self.buffer)
+
+    cdef char *open(self, part_t subject, part_t reply, uint32_t header_len, size_t body_len) except NULL:
+        """One more message; gives where its `body_len` bytes of headers and payload are to be written at once.
+
+        The caller has made sure that subject and reply can stand in a control line. Raises: ValueError.
+        """
+        cdef buf_t *b = &self.buffer
+        cdef record_t record
+        cdef char *tail
+        cdef char *at
+        if body_len > MOST_BYTES or subject.len > MOST_BYTES - reply.len:
+            raise ValueError(f"a message of {body_len} bytes is more than a frame can carry")
+        buf_reserve(b, sizeof(record_t) + <size_t> subject.len + reply.len + body_len + 3 * NUMBER)
+        at = b.data + b.end + sizeof(record_t)
+        memcpy(at, subject.text, subject.len)
+        tail = at = at + subject.len
+        if reply.len:
+            memcpy(at, reply.text, reply.len)
+            at[reply.len] = c' '
+            at += reply.len + 1
+        if header_len:
+            at = put_number(at, header_len)
+            at[0] = c' '
+            at += 1
+        at = put_number(at, <uint32_t> body_len)
+        at[0] = c'\r'
+        at[1] = c'\n'
+        at += 2
+        at[body_len] = c'\r'
+        at[body_len + 1] = c'\n'
+        record.sid = record.is_gathered = 0
+        record.subject_len = subject.len
+        record.reply_len = reply.len
+        record.header_len = header_len
+        record.body_len = <uint32_t> body_len
+        record.tail_len = at + body_len + 2 - tail
+        memcpy(b.data + b.end, &record, sizeof(record_t))
+        b.end = (tail - b.data) + record.tail_len
+        HR_GUARD(b.end <= b.cap)
+        return at
+
+    def add(self, bytes subject not None, bytes payload not None, *, bytes reply not None=b"",
+            bytes headers not None=b"") -> bool:
+        """Adds a message; False when its subject or reply has white space and so cannot be sent.
+
+        Raises: ValueError for a message over 999,999,999 bytes.
+        """
+        cdef part_t to, back
+        cdef char *at
+        to.text = PyBytes_AS_STRING(subject)
+        back.text = PyBytes_AS_STRING(reply)
+        if PyBytes_GET_SIZE(subject) == 0 or PyBytes_GET_SIZE(subject) > MOST_BYTES \
+                or PyBytes_GET_SIZE(reply) > MOST_BYTES or not is_word(to.text, PyBytes_GET_SIZE(subject)) \
+                or not is_word(back.text, PyBytes_GET_SIZE(reply)):
+            return False
+        to.len = <uint32_t> PyBytes_GET_SIZE(subject)
+        back.len = <uint32_t> PyBytes_GET_SIZE(reply)
+        if PyBytes_GET_SIZE(headers) > MOST_BYTES:
+            raise ValueError("headers are more than a frame can carry")
+        at = self.open(to, back, <uint32_t> PyBytes_GET_SIZE(headers),
+                       PyBytes_GET_SIZE(headers) + PyBytes_GET_SIZE(payload))
+        memcpy(at, PyBytes_AS_STRING(headers), PyBytes_GET_SIZE(headers))
+        memcpy(at + PyBytes_GET_SIZE(headers), PyBytes_AS_STRING(payload), PyBytes_GET_SIZE(payload))
+        return True
+
+    @property
+    def size(self) -> int:
+        """Bytes that wait."""
+        return self.buffer.end - self.buffer.start
+
+    def take(self) -> list[tuple[bytes, bytes, bytes, bytes]]:
+        """Everything that waits, as (subject, reply, headers, payload); for hosts that have no link."""
+        cdef record_t record
+        cdef const char *at = self.buffer.data + self.buffer.start
+        cdef const char *end = self.buffer.data + self.buffer.end
+        cdef const char *body
+        found = []
+        while at < end:
+            memcpy(&record, at, sizeof(record_t))
+            at += sizeof(record_t)
+            body = at + record.subject_len + record.tail_len - 2 - record.body_len
+            found.append((
+                PyBytes_FromStringAndSize(at, record.subject_len),
+                PyBytes_FromStringAndSize(at + record.subject_len, record.reply_len),
+                PyBytes_FromStringAndSize(body, record.header_len),
+                PyBytes_FromStringAndSize(body + record.header_len, record.body_len - record.header_len),
+            ))
+            at += record.subject_len + record.tail_len
+        buf_free(&self.buffer)
+        memset(&self.buffer, 0, sizeof(buf_t))
+        return found
