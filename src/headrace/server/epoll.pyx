@@ -62,7 +62,7 @@ cdef extern from *:
     #define HR_RELAX() ((void) 0)
     #endif
     """
-    void relax "HR_RELAX"() noexcept
+    void relax "HR_RELAX"() noexcept nogil
 
 cdef enum:
     RELAXES = 16             # between two looks: the other thread of this core may be the peer we wait for
@@ -80,7 +80,7 @@ cdef struct socket_t:
     uint32_t events
 
 
-cdef int64_t monotonic() noexcept:
+cdef int64_t monotonic() noexcept nogil:
     cdef timespec t
     clock_gettime(CLOCK_MONOTONIC, &t)
     return <int64_t> t.tv_sec * 1_000_000_000 + t.tv_nsec
@@ -390,10 +390,11 @@ cdef class Poller:
         if monotonic() - since >= self._spin_ns:
             return 0
         self.looks += 1
-        while n == 0 and monotonic() - since < self._spin_ns:
-            for i in range(RELAXES):
-                relax()
-            n = epoll_wait(self._epfd, events, EVENTS, 0)
+        with nogil:  # a thread that has finished a sync, say, is to be heard at once
+            while n == 0 and monotonic() - since < self._spin_ns:
+                for i in range(RELAXES):
+                    relax()
+                n = epoll_wait(self._epfd, events, EVENTS, 0)
         self._looks_skipped = 0
         self._misses = 0 if n else min(self._misses + 1, MOST_MISSES)
         return n
