@@ -104,7 +104,10 @@ class Context:
         self._committer.request(log, turn)
 
     def finish_commits(self) -> None:
-        """Does what the committer has not done yet, at once: whoever waits is answered. For the end only."""
+        """Does what the committer has not done yet, at once: whoever waits is answered.
+
+        For the end, and for when too much waits: everything else stands still meanwhile.
+        """
         while self._commits:
             number = next(iter(self._commits))
             log, done = self._commits.pop(number)

@@ -6,7 +6,7 @@ The bytes of publications and answers are `engine.stan`'s; a channel is created 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from headrace.engine.stan import Publications, sort_publications
 from headrace.errors import LogError, LogFull, MessageTooLarge
@@ -27,6 +27,13 @@ if TYPE_CHECKING:
     from headrace.streaming.delivery import Deliverer
 
 
+MOST_UNANSWERED: Final = 128 << 20
+"""Bytes of publications that may wait for a disk. Beyond, the service waits for it too, and with it everybody who
+publishes: what is in memory stays bounded however slow a disk becomes."""
+_BESIDES: Final = 256
+"""Bytes that a publication takes besides its payload, about."""
+
+
 class Publisher:
     def __init__(
         self, context: Context, channels: Channels, clients: Clients, deliverer: Deliverer, counters: Counters
@@ -38,6 +45,7 @@ class Publisher:
         self._counters = counters
         self._batches: dict[bytes, Publications] = {}
         """Publications of this turn, by channel."""
+        self._unanswered = 0
 
     def receive(self, run: Gathered[Delivery]) -> None:
         """Checks publications; what is good waits for `flush`, the rest is refused at once."""
@@ -92,6 +100,8 @@ class Publisher:
                 self._answer(batch, wording.UNKNOWN_CHANNEL)
             else:
                 self._store(channel, batch)
+        if self._unanswered > MOST_UNANSWERED:
+            self._context.finish_commits()
         return True
 
     def _store(self, channel: Channel, batch: Publications) -> None:
@@ -115,6 +125,7 @@ class Publisher:
         batch.stored(first)
         channel.last_time_ns = time_ns
         channel.waiting += 1
+        self._unanswered += batch.size + _BESIDES * len(batch)
         self._counters.received(len(batch), batch.size)
         self._channels.touch(channel)
         self._channels.watch_expiry(channel)
@@ -124,6 +135,7 @@ class Publisher:
         self, channel: Channel, first: int, batch: Publications, error: StorageError | None
     ) -> None:
         channel.waiting -= 1
+        self._unanswered -= batch.size + _BESIDES * len(batch)
         if error is not None:
             self._context.note.error("channel %s could not be synced: %s", shown(channel.name), error)
             self._answer(batch, str(error).encode())

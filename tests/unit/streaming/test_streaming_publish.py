@@ -21,6 +21,7 @@ from headrace.protocol.stan import (
     StartPosition,
     SubscriptionRequest,
 )
+from headrace.streaming import publishing
 from headrace.streaming.options import StoreLimits, StreamingOptions
 from headrace.streaming.state import STATE_LOG
 
@@ -281,3 +282,27 @@ def test_who_starts_while_a_commit_is_under_way_gets_nothing_that_is_not_committ
     assert [MsgProto.decode(one).sequence for one in world.take(b"inbox")] == [1]
     committer.commit()
     assert [MsgProto.decode(one).sequence for one in world.take(b"inbox")] == [2]
+
+
+def test_what_waits_for_a_disk_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Past the bound the service syncs by itself; what the committer says later is nothing new."""
+    monkeypatch.setattr(publishing, "MOST_UNANSWERED", 10_000)
+    committer = HeldCommitter()
+    world = World(committer=committer)
+    world.send(b"_STAN.discover.test-cluster", ConnectRequest(b"me", b"_HB.me").encode(), b"r")
+    world.settle()
+    committer.commit()
+    message = PubMsg(b"me", b"g", b"foo", data=b"x" * 3_000).encode()
+    for count in (1, 2, 3):
+        world.send(PUBLISH, message, b"ack")
+        world.settle()
+        assert world.take(b"ack") == [], count
+    world.send(PUBLISH, message, b"ack")
+    world.settle()
+    assert [PubAck.decode(answer) for answer in world.take(b"ack")] == [PubAck(b"g")] * 4
+    committer.commit()
+    world.send(PUBLISH, message, b"ack")
+    world.settle()
+    assert world.take(b"ack") == []
+    committer.commit()
+    assert len(world.take(b"ack")) == 1
