@@ -54,6 +54,7 @@ types: .venv/.built .venv/.spark
 bench: .venv/.built .venv/.spark
 	$(BIN)/python -m bench run --transport asyncio
 	$(BIN)/python -m bench run
+	$(BIN)/python -m bench run --suite durable
 
 # The engine's tests under the sanitizers, then libFuzzer with coverage of the compiled engine.
 FUZZ_SECONDS ?= 600

@@ -12,14 +12,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from bench import chart
-from bench.cases import CASES, LATER, Case, select_cases
+from bench.cases import CASES, Case, select_cases
 from bench.errors import BenchError
 from bench.generator import build_generator
 from bench.machine import commit_state, machine_class
 from bench.process import Command, default_peer, default_server
-from bench.render import CHART, PAGE, RESULTS, render_page, summaries, table, target_lines
+from bench.render import CHARTS, PAGE, RESULTS, render_page, summaries, table, target_lines, versions_text
 from bench.results import Origin, Run, load_run
 from bench.runner import QUICK, Bench, Settings, probe
+from bench.sides import side_command
 from bench.soak import run_soak
 
 
@@ -27,11 +28,15 @@ def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
     """Give the parsed command line; ends the program with code 2 on a mistake."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     commands = parser.add_subparsers(dest="verb", required=True)
-    run = commands.add_parser("run", help="measure server and peer in turn; write JSON, table and chart")
-    run.add_argument("--cases", help="comma-separated names (default: all; see list)")
+    run = commands.add_parser("run", help="measure servers and peers in turn; write JSON, table and chart")
+    run.add_argument(
+        "--suite", choices=("core", "durable"), default="core", help="cases of messages, or of stored streams"
+    )
+    run.add_argument("--cases", help="comma-separated names of any suite (default: all of it; see list)")
     run.add_argument("--reps", type=int, help="repetitions of each side (default 5)")
     run.add_argument("--seconds", type=float, help="length of a measured phase (default 2)")
-    run.add_argument("--quick", action="store_true", help="2 repetitions of half a second: a smoke test")
+    run.add_argument("--count", type=int, help="stored messages that are read (default: as the case says)")
+    run.add_argument("--quick", action="store_true", help="2 short repetitions: a smoke test")
     run.add_argument(
         "--peer-cmd", help="command with {port} and {http} (default: nats-server beside the interpreter)"
     )
@@ -39,7 +44,8 @@ def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
         "--pin", metavar="CPUS:CPUS", help="taskset lists for the servers and for the load, such as 0:1"
     )
     run.add_argument(
-        "--name", help="result file, without .json (default: the transport; local/… when partial)"
+        "--name",
+        help="result file, without .json (default: the transport, or durable; local/… when partial)",
     )
     soak = commands.add_parser(
         "soak", help="full load with connects and disconnects; fails if memory is not flat"
@@ -60,18 +66,23 @@ def server_command(options: argparse.Namespace, pin: str | None = None) -> Comma
     return Command(options.server_cmd or default_server(), environment, pin)
 
 
-def result_name(options: argparse.Namespace) -> str:
+def result_name(options: argparse.Namespace, cases: tuple[Case, ...]) -> str:
     """Give the name of the result file; only a complete run has a published name by default."""
     if options.name:
         return str(options.name)
-    partial = options.cases or options.quick or options.server_cmd or options.peer_cmd
-    return f"local/{options.transport}" if partial else str(options.transport)
+    durable = cases[0].suite == "durable"
+    own = options.cases or options.quick or options.count or options.server_cmd or options.peer_cmd
+    partial = own or (durable and options.transport != "epoll")
+    name = "durable" if durable else str(options.transport)
+    return f"local/{name}" if partial else name
 
 
 def _settings(options: argparse.Namespace, load_pin: str | None) -> Settings:
     settings = replace(QUICK if options.quick else Settings(), load_pin=load_pin)
     if options.reps:
         settings = replace(settings, reps=options.reps)
+    if options.count:
+        settings = replace(settings, count=options.count)
     return replace(settings, seconds=options.seconds) if options.seconds else settings
 
 
@@ -96,11 +107,13 @@ def _write(path: Path, text: str) -> None:
 
 def run_command(options: argparse.Namespace) -> int:
     """Measure; exit code 3 when a target is missed, else 0. Targets are set for the default transport."""
-    cases = select_cases(options.cases)
+    cases = select_cases(options.cases, options.suite)
     server_pin, _, load_pin = (options.pin or "").partition(":")
     settings = _settings(options, load_pin or None)
     server = server_command(options, server_pin or None)
     peer = Command(options.peer_cmd or default_peer(), {}, server_pin or None)
+    sides = dict.fromkeys(side for case in cases for side in case.sides)
+    commands = {side: side_command(side, server, peer) for side in sides}
     build_generator()
     run = Run(
         origin=_origin(),
@@ -108,10 +121,10 @@ def run_command(options: argparse.Namespace) -> int:
         quick=options.quick,
         reps=settings.reps,
         seconds=settings.seconds,
-        sides={"server": probe(server), "peer": probe(peer)},
+        sides={side: probe(command) for side, command in commands.items()},
     )
-    path = RESULTS / f"{result_name(options)}.json"
-    Bench(run, {"server": server, "peer": peer}, settings).measure(cases, lambda: _write(path, run.to_json()))
+    path = RESULTS / f"{result_name(options, cases)}.json"
+    Bench(run, commands, settings).measure(cases, lambda: _write(path, run.to_json()))
     print(table(run))
     print()
     print(target_lines(run))
@@ -124,26 +137,26 @@ def run_command(options: argparse.Namespace) -> int:
 
 def render_command() -> int:
     """Fill the page and draw the chart from the stored results."""
-    run = load_run(RESULTS / "epoll.json")
-    if run is not None and chart.is_available():
-        versions = f"{run.sides['server'].version} against {run.sides['peer'].version}"
-        chart.draw(summaries(run), CHART, versions)
-    elif run is not None:
-        print("no chart: matplotlib is not installed", file=sys.stderr)
-    _write(PAGE, render_page(PAGE.read_text(encoding="utf-8"), RESULTS, CHART.exists()))
+    for name, path in CHARTS.items():
+        run = load_run(RESULTS / f"{name}.json")
+        if run is not None and chart.is_available():
+            chart.draw(summaries(run), path, versions_text(run))
+        elif run is not None:
+            print("no chart: matplotlib is not installed", file=sys.stderr)
+    charts = frozenset(name for name, path in CHARTS.items() if path.exists())
+    _write(PAGE, render_page(PAGE.read_text(encoding="utf-8"), RESULTS, charts))
     print(f"rendered: {PAGE.relative_to(RESULTS.parent.parent)}")
     return 0
 
 
 def _case_text(case: Case) -> str:
     target = case.line or "no target"
-    return f"{case.name:22} {' '.join(case.args)}\n{'':22} {case.title}; {target}"
+    return f"{case.name:22} {' '.join(case.args)}\n{'':22} {case.suite}: {case.title}; {target}"
 
 
 def list_command() -> int:
     """Print every case."""
     print("\n".join(map(_case_text, CASES)))
-    print("later: " + "\n       ".join(LATER))
     return 0
 
 

@@ -1,27 +1,47 @@
 """What is measured: one entry per question, with its load and the target it is held to.
 
-Here live names, arguments and targets; how they are run lives in `runner`. A target compares the
-median of the server with the median of its peer, nats-server, in the same run (peer = 1.00).
+Here live names, arguments and targets; how they are run lives in `runner`, who takes part in `sides`. A
+target compares the median of Headrace with the median of a peer in the same run (peer = 1.00).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from bench.sides import Side
 
 Metric = Literal["rate", "cpu_ns", "p50_us", "p99_us", "memory_kb"]
+Suite = Literal["core", "durable"]
+"""Cases that are run together and share a result file."""
 
 CHURN_PER_SECOND = 100_000
 CHURN_PACE_MIN = 0.95
 """Share of the asked churn below which a run counts as behind its pace."""
 
 
+class Entry(NamedTuple):
+    """A side that takes part in a case, and what it adds to the arguments of the load."""
+
+    side: Side
+    words: tuple[str, ...] = ()
+
+
+class Fill(NamedTuple):
+    """What a stream holds before a case begins: messages, and the bytes of the payload of each."""
+
+    messages: int
+    payload: int
+
+
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """One ratio that must hold: at least `bound` for a rate, at most for everything else."""
+    """One ratio to a peer that must hold: at least `bound` for a rate, at most for everything else."""
 
     metric: Metric
     bound: float
+    peer: Side = "peer"
 
     @property
     def at_least(self) -> bool:
@@ -37,6 +57,10 @@ class Case:
 
     counts: the number of the load's report that rate and CPU time are divided by.
     noun: what one of them is called, in the singular.
+    entries: who takes part; the first is ours, the others are its peers.
+    latency: the load reports latencies worth comparing.
+    fill: the stored stream that is read; None for a case that begins with nothing.
+    patience_s: what the load may take beyond what others may.
     churn: subscribe-unsubscribe pairs a second the load must keep up; 0 when it has no pace.
     """
 
@@ -50,6 +74,31 @@ class Case:
     loader: Literal["native", "tls"] = "native"
     churn: int = 0
     timed: bool = True
+    entries: tuple[Entry, ...] = (Entry("server"), Entry("peer"))
+    latency: bool = False
+    fill: Fill | None = None
+    patience_s: float = 0.0
+
+    @property
+    def sides(self) -> tuple[Side, ...]:
+        return tuple(entry.side for entry in self.entries)
+
+    @property
+    def ours(self) -> Side:
+        return self.entries[0].side
+
+    @property
+    def peers(self) -> tuple[Side, ...]:
+        return self.sides[1:]
+
+    @property
+    def suite(self) -> Suite:
+        return "core" if self.ours == "server" else "durable"
+
+    @property
+    def stores(self) -> bool:
+        """True when the speed of the disk matters."""
+        return self.suite == "durable" and self.fill is None
 
     @property
     def is_polling(self) -> bool:
@@ -58,7 +107,7 @@ class Case:
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
-        if self.counts == "requests":
+        if self.latency:
             return ("rate", "cpu_ns", "p50_us", "p99_us")
         return ("memory_kb",) if self.name.startswith("idle") else ("rate", "cpu_ns")
 
@@ -96,7 +145,71 @@ def _tls(name: str, title: str, args: str, noun: str) -> Case:
 
 
 def _requests(name: str, title: str, args: str, bounds: tuple[Bound, ...], line: str) -> Case:
-    return Case(name, title, ("requests", *args.split()), "requests", "request", bounds, line)
+    return Case(name, title, ("requests", *args.split()), "requests", "request", bounds, line, latency=True)
+
+
+_STAN, _JETSTREAM = ("--speak", "stan"), ("--speak", "jetstream")
+_STORING = (
+    Entry("streaming", _STAN),
+    Entry("jetstream", _JETSTREAM),
+    Entry("jetstream-always", _JETSTREAM),
+)
+
+
+def _window(name: str, size: str, payload: int) -> Case:
+    return Case(
+        name,
+        f"durable publish, window of 500, {size}",
+        ("store", "--payload", str(payload), "--inflight", "500"),
+        "published",
+        "message",
+        (
+            Bound("rate", 2, "jetstream"),
+            Bound("cpu_ns", 0.5, "jetstream"),
+            Bound("rate", 5, "jetstream-always"),
+        ),
+        _WINDOW,
+        entries=_STORING,
+    )
+
+
+def _acks(publishers: int) -> Case:
+    return Case(
+        f"ack-{publishers}",
+        f"durable publish, {publishers} publishers that wait for each ack, 128 B",
+        ("store", "--payload", "128", "--flows", str(publishers)),
+        "published",
+        "message",
+        (Bound("p99_us", 1, "jetstream-always"),),
+        _ACKS,
+        entries=_STORING,
+        latency=True,
+    )
+
+
+def _reading(
+    name: str,
+    title: str,
+    count: int,
+    args: str,
+    *,
+    ours: tuple[str, ...] = _STAN,
+    bounds: tuple[Bound, ...] = (),
+    line: str = "",
+) -> Case:
+    return Case(
+        name,
+        title,
+        ("consume", "--payload", str(_STORED_PAYLOAD), *args.split()),
+        "delivered",
+        "delivery",
+        bounds,
+        line,
+        timed=False,
+        entries=(Entry("streaming", ours), Entry("jetstream", _JETSTREAM)),
+        fill=Fill(count, _STORED_PAYLOAD),
+        patience_s=300.0,
+    )
 
 
 _PUBLISH = "publish 16 B / 128 B, no subscriber: rate ≥ 4× / 2×, CPU ≤ 0.25× / 0.4×"
@@ -106,6 +219,14 @@ _PAIRS = "10 pairs: rate ≥ 2.5×, CPU ≤ 0.3×"
 _WILD = "10,000 wildcard subscriptions, random subjects: rate ≥ 4×, CPU ≤ 0.2×"
 _REQUEST = "request-reply, 1 and 50 in flight: p50 and p99 ≤ 0.7×, CPU ≤ 0.5×"
 _IDLE = "10,000 idle connections: memory ≤ 0.35×"
+_WINDOW = (
+    "durable publish, acknowledged and fsynced, window of 500: rate ≥ 2× JetStream without fsync and ≥ 5× "
+    "with it, CPU ≤ 0.5× without"
+)
+_ACKS = "durable publish, 10 and 100 publishers that wait for each ack: p99 ≤ 1× JetStream with fsync"
+_DELIVERY = "delivery to a durable subscriber with acks: rate ≥ 3×"
+_REPLAY = "replay of 10 million stored messages: rate ≥ 3×, CPU ≤ 0.3×"
+_STORED_PAYLOAD = 128
 
 CASES: tuple[Case, ...] = (
     _traffic("publish-16", "publish 16 B", "--payload 16", _bounds(4, 0.25), _PUBLISH),
@@ -181,13 +302,35 @@ CASES: tuple[Case, ...] = (
     ),
     _tls("tls-publish-128", "publish 128 B over TLS", "--payload 128", "message"),
     _tls("tls-one-to-one-128", "1 → 1, 128 B over TLS", "--payload 128 --subscribe", "delivery"),
+    _window("durable-16", "16 B", 16),
+    _window("durable-128", "128 B", 128),
+    _window("durable-1k", "1 KB", 1024),
+    _acks(10),
+    _acks(100),
+    _reading(
+        "durable-delivery",
+        "a million stored messages to a durable subscriber that acknowledges, 1,024 in flight",
+        1_000_000,
+        "--durable --inflight 1024",
+        bounds=(Bound("rate", 3, "jetstream"),),
+        line=_DELIVERY,
+    ),
+    _reading(
+        "replay",
+        "replay of 10 million stored messages; the peer's ordered consumer",
+        10_000_000,
+        "",
+        ours=("--speak", "replay"),
+        bounds=(Bound("rate", 3, "jetstream"), Bound("cpu_ns", 0.3, "jetstream")),
+        line=_REPLAY,
+    ),
+    _reading(
+        "replay-stan",
+        "the same by a NATS Streaming subscription that acknowledges, 16,384 in flight",
+        10_000_000,
+        "--inflight 16384",
+    ),
 )
-
-LATER: tuple[str, ...] = (
-    "durable publish, acknowledged and fsynced, window 500: rate ≥ 2× JetStream without fsync, CPU ≤ 0.5×",
-    "replay of a stored stream: rate ≥ 3×, CPU ≤ 0.3×",
-)
-"""Target lines that need stored streams, which the server does not have yet."""
 
 
 def case_named(name: str) -> Case:
@@ -198,9 +341,9 @@ def case_named(name: str) -> Case:
     raise KeyError(f"no case {name!r}; there are: {', '.join(case.name for case in CASES)}")
 
 
-def select_cases(names: str | None) -> tuple[Case, ...]:
-    """Give the cases of a comma-separated list, in the order of CASES; all of them for None."""
+def select_cases(names: str | None, suite: Suite = "core") -> tuple[Case, ...]:
+    """Give the cases of a comma-separated list, in the order of CASES; those of a suite for None."""
     if names is None:
-        return CASES
+        return tuple(case for case in CASES if case.suite == suite)
     wanted = {case_named(name.strip()).name for name in names.split(",") if name.strip()}
     return tuple(case for case in CASES if case.name in wanted)

@@ -1,15 +1,22 @@
-"""The picture of a run: rate and CPU time of each case as ratios to the peer. Needs matplotlib."""
+"""The picture of a run: rate and CPU time of each case as ratios to each peer. Needs matplotlib."""
 
 from __future__ import annotations
 
 import importlib.util
 from typing import TYPE_CHECKING
 
+from bench.sides import SIDES
+
 if TYPE_CHECKING:
     from pathlib import Path
 
     from bench.results import Summary
+    from bench.sides import Side
 
+    Row = tuple[Summary, Side]
+
+_LINEAR_MAX = 20.0
+"""Ratio from which a panel has a logarithmic axis."""
 _MET, _MISSED, _FREE = "#1b7f5c", "#c0392b", "#5b7c99"
 
 
@@ -18,12 +25,21 @@ def is_available() -> bool:
     return importlib.util.find_spec("matplotlib") is not None
 
 
-def _colours(found: list[Summary], metric: str) -> list[str]:
+def _colours(rows: list[Row], metric: str) -> list[str]:
     colours = []
-    for summary in found:
-        verdicts = [verdict for verdict in summary.verdicts() if verdict.metric == metric]
-        colours.append(_FREE if not verdicts else _MET if verdicts[0].holds else _MISSED)
+    for summary, peer in rows:
+        held = [
+            verdict.holds
+            for verdict in summary.verdicts()
+            if verdict.bound.metric == metric and verdict.bound.peer == peer
+        ]
+        colours.append(_FREE if not held else _MET if held[0] else _MISSED)
     return colours
+
+
+def _name(summary: Summary, peer: Side) -> str:
+    alone = len(summary.case.peers) == 1
+    return summary.case.name if alone else f"{summary.case.name} ÷ {SIDES[peer].label}"
 
 
 def draw(found: list[Summary], path: Path, versions: str) -> None:
@@ -33,24 +49,38 @@ def draw(found: list[Summary], path: Path, versions: str) -> None:
     mpl.use("Agg")
     from matplotlib import pyplot
 
-    rated = [summary for summary in found if "memory_kb" not in summary.medians["server"]][::-1]
+    rated = [
+        (summary, peer)
+        for summary in found
+        for peer in summary.case.peers
+        if "memory_kb" not in summary.medians[peer]
+    ][::-1]
     figure, axes = pyplot.subplots(1, 2, figsize=(12, 0.34 * len(rated) + 1.6), sharey=True)
     panels = (
         ("rate", "rate ÷ nats-server (longer is better)"),
         ("cpu_ns", "CPU per message ÷ nats-server (shorter is better)"),
     )
     for axis, (metric, title) in zip(axes, panels, strict=True):
-        ratios = [summary.ratio(metric) for summary in rated]
+        ratios = [summary.ratio(metric, peer) for summary, peer in rated]
         widest = max([*ratios, 1.0])
-        axis.barh([summary.case.name for summary in rated], ratios, color=_colours(rated, metric))
+        if widest > _LINEAR_MAX:
+            # Linear, one long bar would hide what the others say.
+            axis.set_xscale("log")
+        axis.barh([_name(summary, peer) for summary, peer in rated], ratios, color=_colours(rated, metric))
         axis.axvline(1.0, color="black", linewidth=1)
-        for row, (summary, ratio) in enumerate(zip(rated, ratios, strict=True)):
-            bounds = [bound.bound for bound in summary.case.bounds if bound.metric == metric]
+        for row, ((summary, peer), ratio) in enumerate(zip(rated, ratios, strict=True)):
+            bounds = [
+                bound.bound for bound in summary.case.bounds if bound.metric == metric and bound.peer == peer
+            ]
             for bound in bounds:
                 axis.plot([bound] * 2, [row - 0.4, row + 0.4], color="black", linewidth=2)
-            place = max([ratio, *bounds]) + widest * 0.015
+            end = max([ratio, *bounds])
+            place = end * 1.05 if widest > _LINEAR_MAX else end + widest * 0.015
             axis.text(place, row, f"{ratio:.2f}×", va="center", fontsize=8)
-        axis.set_xlim(0, widest * 1.15)
+        if widest > _LINEAR_MAX:
+            axis.set_xlim(min(ratios) / 2, widest * 2)
+        else:
+            axis.set_xlim(0, widest * 1.15)
         axis.margins(y=0.01)
         axis.set_title(title, fontsize=10)
         axis.spines[["top", "right"]].set_visible(False)

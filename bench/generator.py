@@ -22,7 +22,7 @@ from bench.process import pinned
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from bench.cases import Case
+    from bench.cases import Case, Entry, Fill
 
 SOURCES = ROOT / "bench" / "loadgen"
 FLAGS = ("-O2", "-std=gnu11", "-Wall", "-Wextra")
@@ -72,16 +72,20 @@ def build_generator(cache: Path = ROOT / "build" / "bench") -> Path:
     return binary
 
 
-def load_command(case: Case, target: Target, phases: Phases) -> list[str]:
-    """Give the command that puts the load of a case on a running server."""
+def load_command(
+    case: Case, entry: Entry, target: Target, phases: Phases, fill: Fill | None = None
+) -> list[str]:
+    """Give the command that puts the load of a case on a running server; `fill`: what it has stored."""
     if case.loader == "tls":
         words = [sys.executable, "-m", "bench.tls_load", "--ca", str(target.certificate), *case.args]
     else:
-        words = [str(build_generator()), *case.args]
+        words = [str(build_generator()), *case.args, *entry.words]
+    if fill is not None:
+        words += ["--count", str(fill.messages)]
     words += ["--port", str(target.port), "--pid", str(target.pid)]
     if case.timed:
         words += ["--seconds", str(phases.seconds), "--warmup", str(phases.warmup)]
-    return [*words, "--deadline", str(phases.seconds + phases.warmup + GRACE_S)]
+    return [*words, "--deadline", str(phases.seconds + phases.warmup + GRACE_S + case.patience_s)]
 
 
 def run_load(words: list[str], limit_s: float, pin: str | None = None) -> Report:

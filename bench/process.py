@@ -25,8 +25,8 @@ from bench.errors import BenchError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-START_LIMIT_S = 15.0
-STOP_LIMIT_S = 10.0
+START_LIMIT_S = 60.0
+STOP_LIMIT_S = 30.0
 START_ATTEMPTS = 3
 CPUCLOCK_SCHED = 2
 
@@ -35,7 +35,8 @@ CPUCLOCK_SCHED = 2
 class Command:
     """How one side is started.
 
-    template: a shell-like line with `{port}` and `{http}`.
+    template: a shell-like line with `{port}` and `{http}`; with `{dir}` where it stores something, and
+    `{config}` for the file with the text of `config`.
     label: the line with the directories of its words left out, fit for a result file.
     pin: CPU list for taskset, or None.
     """
@@ -43,14 +44,23 @@ class Command:
     template: str
     environment: Mapping[str, str] = field(default_factory=dict)
     pin: str | None = None
+    config: str = ""
 
     @property
     def label(self) -> str:
         words = [word.rsplit("/", 1)[-1] for word in shlex.split(self.template)]
-        return " ".join([f"{key}={value}" for key, value in self.environment.items()] + words)
+        text = " ".join([f"{key}={value}" for key, value in self.environment.items()] + words)
+        return f"{text} # {{config}}: {self.config.format(dir='{dir}')}" if self.config else text
 
-    def words(self, port: int, http: int, extra: tuple[str, ...] = ()) -> list[str]:
-        filled = [word.format(port=port, http=http) for word in shlex.split(self.template)]
+    def words(
+        self, port: int, http: int, extra: tuple[str, ...] = (), directory: Path | None = None
+    ) -> list[str]:
+        """Give the words of the command line; writes the configuration file, if there is one."""
+        config = directory / "server.conf" if directory is not None else None
+        if self.config and config is not None:
+            config.write_text(self.config.format(dir=directory) + "\n", encoding="utf-8")
+        places = {"port": port, "http": http, "dir": directory, "config": config}
+        filled = [word.format(**places) for word in shlex.split(self.template)]
         return pinned([*filled, *extra], self.pin)
 
 
@@ -150,11 +160,11 @@ def _read_info(port: int) -> dict[str, Any] | None:
     return info
 
 
-def _start_once(command: Command, extra: tuple[str, ...]) -> RunningServer:
+def _start_once(command: Command, extra: tuple[str, ...], directory: Path | None) -> RunningServer:
     port, http = free_port(), free_port()
     log = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the server
     process = subprocess.Popen(
-        command.words(port, http, extra),
+        command.words(port, http, extra, directory),
         stdout=log,
         stderr=subprocess.STDOUT,
         env={**os.environ, **command.environment},
@@ -172,11 +182,11 @@ def _start_once(command: Command, extra: tuple[str, ...]) -> RunningServer:
     raise BenchError(f"the server did not start: {command.label}\n{tail}")
 
 
-def start(command: Command, extra: tuple[str, ...] = ()) -> RunningServer:
+def start(command: Command, extra: tuple[str, ...] = (), directory: Path | None = None) -> RunningServer:
     """Start a server and wait for its INFO. Raises: BenchError with the end of its log."""
     for attempt in range(START_ATTEMPTS):
         try:
-            return _start_once(command, extra)
+            return _start_once(command, extra, directory)
         except BenchError:
             # Another process may have taken the free port meanwhile; the last failure is told.
             if attempt + 1 == START_ATTEMPTS:
@@ -185,9 +195,11 @@ def start(command: Command, extra: tuple[str, ...] = ()) -> RunningServer:
 
 
 @contextmanager
-def running(command: Command, extra: tuple[str, ...] = ()) -> Iterator[RunningServer]:
+def running(
+    command: Command, extra: tuple[str, ...] = (), directory: Path | None = None
+) -> Iterator[RunningServer]:
     """Run a server for a block. Raises: BenchError if it does not start or ends by itself."""
-    server = start(command, extra)
+    server = start(command, extra, directory)
     try:
         yield server
         if server.process.poll() is not None:

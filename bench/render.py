@@ -8,20 +8,26 @@ from __future__ import annotations
 
 import json
 import re
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from bench.cases import CASES, LATER
+from bench.cases import CASES
 from bench.errors import BenchError
 from bench.machine import ROOT
 from bench.progress import cpu_text, short_number
-from bench.results import OTHERS_BUSY, SIDES, Run, Summary, load_run, summarize
+from bench.results import OTHERS_BUSY, Run, Summary, load_run, summarize
+from bench.sides import SIDES
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from bench.cases import Case
+    from bench.sides import Side
+
 RESULTS = ROOT / "bench" / "results"
 PAGE = ROOT / "docs" / "performance.md"
-CHART = ROOT / "docs" / "performance.png"
+CHARTS = {"epoll": ROOT / "docs" / "performance.png", "durable": ROOT / "docs" / "durable.png"}
+"""The picture of each result file that has one."""
 
 _METRIC_WORDS = {"rate": "rate", "cpu_ns": "CPU", "p50_us": "p50", "p99_us": "p99", "memory_kb": "memory"}
 
@@ -40,58 +46,79 @@ def _figures_text(figures: dict[str, float]) -> str:
     return text
 
 
-def _ratio_text(summary: Summary) -> str:
-    words = [f"{_METRIC_WORDS[metric]} {summary.ratio(metric):.2f}×" for metric in summary.case.metrics]
-    return ", ".join(words)
+def _ratio_text(summary: Summary, peer: Side) -> str:
+    ratios = [
+        f"{_METRIC_WORDS[metric]} {summary.ratio(metric, peer):.2f}×" for metric in summary.case.metrics
+    ]
+    return ", ".join(ratios)
 
 
 def _verdict_text(summary: Summary) -> str:
     parts = []
     for verdict in summary.verdicts():
-        sign = "≥" if verdict.metric == "rate" else "≤"
+        bound = verdict.bound
+        sign = "≥" if bound.at_least else "≤"
+        other = f" {SIDES[bound.peer].label}" if bound.peer != summary.case.peers[0] else ""
         mark = "" if verdict.holds else " ✗"
-        parts.append(f"{_METRIC_WORDS[verdict.metric]} {sign} {verdict.bound:g}×{mark}")
+        parts.append(f"{_METRIC_WORDS[bound.metric]} {sign} {bound.bound:g}×{other}{mark}")
     if not parts:
         return "–"
     return f"{'**met**' if summary.holds else '**missed**'}: {', '.join(parts)}"
 
 
+def _row(summary: Summary) -> str:
+    case = summary.case
+    cells = [
+        f"`{case.name}`",
+        case.title,
+        *(_figures_text(summary.medians[side]) for side in case.sides),
+        *(_ratio_text(summary, peer) for peer in case.peers),
+        _verdict_text(summary),
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def _head(case: Case) -> list[str]:
+    labels = [SIDES[side].label for side in case.sides]
+    words = ["case", "work", *labels, *(f"{labels[0]} ÷ {label}" for label in labels[1:]), "target"]
+    return [f"| {' | '.join(words)} |", "|---" * len(words) + "|"]
+
+
 def table(run: Run) -> str:
-    """Give the table of a run as Markdown: both sides, ratios, targets; then remarks."""
-    rows = ["| case | work | Headrace | nats-server | Headrace ÷ nats-server | target |"]
-    rows.append("|---|---|---|---|---|---|")
-    remarks: list[str] = []
-    disturbed: list[str] = []
-    for summary in summaries(run):
-        case = summary.case
-        cells = [
-            f"`{case.name}`",
-            case.title,
-            *(_figures_text(summary.medians[side]) for side in SIDES),
-            _ratio_text(summary),
-            _verdict_text(summary),
-        ]
-        rows.append(f"| {' | '.join(cells)} |")
-        remarks += [f"- `{case.name}`: {remark}." for remark in summary.remarks()]
-        if summary.other_cores >= OTHERS_BUSY:
-            disturbed.append(f"`{case.name}` {summary.other_cores:.2f}")
+    """Give the tables of a run as Markdown, one for each set of sides: figures, ratios, targets; remarks."""
+    found = summaries(run)
+    tables: dict[tuple[Side, ...], list[str]] = {}
+    for summary in found:
+        tables.setdefault(summary.case.sides, _head(summary.case)).append(_row(summary))
+    remarks = [f"- `{summary.case.name}`: {remark}." for summary in found for remark in summary.remarks()]
+    disturbed = [
+        f"`{summary.case.name}` {summary.other_cores:.2f}"
+        for summary in found
+        if summary.other_cores >= OTHERS_BUSY
+    ]
     if disturbed:
         remarks.append(f"- Other processes used part of the machine, in cores: {', '.join(disturbed)}.")
-    return "\n".join(rows + (["", *remarks] if remarks else []))
+    parts = ["\n".join(rows) for rows in tables.values()] + (["\n".join(remarks)] if remarks else [])
+    return "\n\n".join(parts)
 
 
-def target_lines(run: Run) -> str:
-    """Give each line of the targets with the cases that answer it and whether they all hold."""
-    by_line: dict[str, list[Summary]] = {}
-    for summary in summaries(run):
-        if summary.case.line:
-            by_line.setdefault(summary.case.line, []).append(summary)
+def target_lines(*runs: Run, whole: bool = False) -> str:
+    """Give each line of the targets with the cases that answer it and whether they all hold.
+
+    whole: lines too of which the runs have no case.
+    """
+    by_name = {summary.case.name: summary for run in runs for summary in summaries(run)}
     rows = ["| target | answered by | holds |", "|---|---|---|"]
-    for line, found in by_line.items():
-        missed = [summary.case.name for summary in found if not summary.holds]
-        names = ", ".join(f"`{summary.case.name}`" for summary in found)
-        rows.append(f"| {line} | {names} | {'no: ' + ', '.join(missed) if missed else 'yes'} |")
-    rows += [f"| {line} | needs stored streams | not yet measured |" for line in LATER]
+    for line in dict.fromkeys(case.line for case in CASES if case.line):
+        cases = [case for case in CASES if case.line == line]
+        if not whole and not any(case.name in by_name for case in cases):
+            continue
+        names = ", ".join(f"`{case.name}`" for case in cases)
+        missed = [case.name for case in cases if case.name in by_name and not by_name[case.name].holds]
+        open_ones = [case.name for case in cases if case.name not in by_name]
+        words = [f"no: {', '.join(missed)}"] if missed else []
+        words += [f"not yet measured: {', '.join(open_ones)}"] if open_ones else []
+        rows.append(f"| {line} | {names} | {'; '.join(words) or 'yes'} |")
     return "\n".join(rows)
 
 
@@ -101,10 +128,10 @@ def churn_text(run: Run) -> str:
     if not {"one-to-one-128", "churn-100k"} <= found.keys():
         return ""
     sentences = []
-    for side, name in zip(SIDES, ("Headrace", "nats-server"), strict=True):
+    for side in found["churn-100k"].case.sides:
         alone, beside = found["one-to-one-128"].medians[side], found["churn-100k"].medians[side]
         sentences.append(
-            f"{name} keeps {beside['rate'] / alone['rate']:.0%} of its own 1 → 1 rate "
+            f"{SIDES[side].label} keeps {beside['rate'] / alone['rate']:.0%} of its own 1 → 1 rate "
             f"and needs {beside['cpu_ns'] / alone['cpu_ns']:.2f}× the CPU time per delivery"
         )
     return (
@@ -113,22 +140,45 @@ def churn_text(run: Run) -> str:
     )
 
 
+def _disk_text(run: Run) -> list[str]:
+    fsyncs = [
+        report["fsync_us"]
+        for case in run.cases.values()
+        for reports in case.values()
+        for report in reports
+        if "fsync_us" in report
+    ]
+    if not fsyncs:
+        return []
+    return [
+        f"- disk: append and fsync of 4 KiB before each measurement, median {median(fsyncs):,.0f} µs "
+        f"({min(fsyncs):,.0f} to {max(fsyncs):,.0f})"
+    ]
+
+
 def origin_text(run: Run) -> str:
     """Give where a run comes from and the commands that repeat it."""
     origin, machine = run.origin, run.origin.machine
     commit = f"`{origin.commit[:12]}`" if origin.commit else "no commit yet"
+    started = [f"- {SIDES[side].label} started as `{info.command}`" for side, info in run.sides.items()]
     return "\n".join(
         [
             f"- machine: {machine['cores']} × {machine['cpu']}, {machine['memory_gib']} GiB, "
             f"{machine['system']} {machine['kernel']}, TCP {machine['tcp']}",
+            *_disk_text(run),
             f"- Python {origin.python}; {origin.created}",
-            f"- commit: {commit}{', with changes' if origin.dirty else ''}; "
-            f"{run.sides['server'].version} against {run.sides['peer'].version}",
+            f"- commit: {commit}{', with changes' if origin.dirty else ''}; {versions_text(run)}",
             f"- medians of {run.reps} repetitions of {run.seconds:g} s; run by `{origin.command}`",
-            f"- Headrace started as `{run.sides['server'].command}`",
-            f"- nats-server started as `{run.sides['peer'].command}`",
+            *started,
         ]
     )
+
+
+def versions_text(run: Run) -> str:
+    """Give what was measured against what."""
+    ours = dict.fromkeys(info.version for side, info in run.sides.items() if SIDES[side].ours)
+    theirs = dict.fromkeys(info.version for side, info in run.sides.items() if not SIDES[side].ours)
+    return f"{', '.join(ours)} against {', '.join(theirs)}"
 
 
 def commands_text() -> str:
@@ -137,7 +187,9 @@ def commands_text() -> str:
     for case in CASES:
         program = "loadgen" if case.loader == "native" else "python -m bench.tls_load"
         alone = f"python -m bench run --cases {case.name}"
-        rows.append(f"| `{case.name}` | `{alone}` | `{program} {' '.join(case.args)}` |")
+        words = dict.fromkeys(" ".join(entry.words) for entry in case.entries if entry.words)
+        added = f" with {', '.join(f'`{each}`' for each in words)}" if words else ""
+        rows.append(f"| `{case.name}` | `{alone}` | `{program} {' '.join(case.args)}`{added} |")
     return "\n".join(rows)
 
 
@@ -162,20 +214,26 @@ def replace_section(page: str, name: str, text: str) -> str:
     return page
 
 
-def render_page(page: str, results: Path, chart: bool) -> str:
-    """Give the page with every section filled from the result files of a directory."""
-    epoll, plain = load_run(results / "epoll.json"), load_run(results / "asyncio.json")
-    none = "Not measured yet.\n"
-    if epoll is None:
-        main = targets = none
-    else:
-        image = "\n\n![Headrace against nats-server](performance.png)" if chart else ""
-        main = f"{origin_text(epoll)}\n\n{table(epoll)}\n\n{churn_text(epoll)}{image}"
-        targets = target_lines(epoll)
+def _results_text(run: Run | None, chart: str | None) -> str:
+    if run is None:
+        return "Not measured yet.\n"
+    image = f"\n\n![Headrace against nats-server]({chart})" if chart else ""
+    return f"{origin_text(run)}\n\n{table(run)}\n\n{churn_text(run)}{image}"
+
+
+def render_page(page: str, results: Path, charts: frozenset[str]) -> str:
+    """Give the page with every section filled from the result files of a directory.
+
+    `charts`: the result files that have a picture.
+    """
+    runs = {name: load_run(results / f"{name}.json") for name in ("epoll", "asyncio", "durable")}
+    for name, run in runs.items():
+        chart = CHARTS[name].name if name in charts else None
+        page = replace_section(page, name, _results_text(run, chart))
+    measured = (run for name in ("epoll", "durable") if (run := runs[name]) is not None)
+    targets = target_lines(*measured, whole=True)
     page = replace_section(page, "targets", targets)
-    page = replace_section(page, "epoll", main)
-    page = replace_section(page, "asyncio", f"{origin_text(plain)}\n\n{table(plain)}" if plain else none)
     page = replace_section(page, "commands", commands_text())
     soak = results / "soak.json"
-    text = soak_text(json.loads(soak.read_text(encoding="utf-8"))) if soak.exists() else none
+    text = soak_text(json.loads(soak.read_text(encoding="utf-8"))) if soak.exists() else "Not measured yet.\n"
     return replace_section(page, "soak", text)

@@ -1,7 +1,7 @@
 """Numbers of a run: what is stored, medians, ratios and verdicts. Runs nothing and draws nothing.
 
 A result file is JSON: where it comes from, how each side was started, and for each case the
-report of every repetition of both sides, as the load gave it. Everything else is computed here.
+report of every repetition of each side, as the load gave it. Everything else is computed here.
 """
 
 from __future__ import annotations
@@ -9,25 +9,27 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field
 from statistics import median
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from bench.cases import CHURN_PACE_MIN, Case, Metric
+from bench.cases import CHURN_PACE_MIN, Bound, Case
 from bench.errors import BenchError
+from bench.sides import SIDES
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from bench.generator import Report
+    from bench.sides import Side
 
 SCHEMA = 1
 GENERATOR_BUSY = 0.90
 """Share of a core from which the load generator may be the slower side."""
 
+FSYNC_DIFFERS = 1.5
+"""Ratio of the fsync times before the measurements of two sides from which the disk was not the same."""
+
 OTHERS_BUSY = 0.20
 """Cores used by other processes of the machine from which its figures are marked as disturbed."""
-
-Side = Literal["server", "peer"]
-SIDES: tuple[Side, Side] = ("server", "peer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,7 @@ def derive(case: Case, report: Report) -> dict[str, float]:
     if count <= 0 or seconds <= 0:
         raise BenchError(f"{case.name}: nothing was counted")
     figures = {
+        "count": count,
         "rate": count / seconds,
         "cpu_ns": report["server_cpu_ns"] / count,
         "server_cores": report["server_cpu_ns"] / 1e9 / seconds,
@@ -112,28 +115,27 @@ def derive(case: Case, report: Report) -> dict[str, float]:
 class Verdict:
     """Whether one bound of a case holds."""
 
-    metric: Metric
+    bound: Bound
     ratio: float
-    bound: float
     holds: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Medians of a case on both sides, with the extremes of the repetitions."""
+    """Medians of a case on each side, with the extremes of the repetitions."""
 
     case: Case
     reps: int
     medians: dict[Side, dict[str, float]]
     extremes: dict[Side, dict[str, tuple[float, float]]]
 
-    def ratio(self, metric: str) -> float:
-        """Give median of the server over median of the peer."""
-        return self.medians["server"][metric] / self.medians["peer"][metric]
+    def ratio(self, metric: str, peer: Side | None = None) -> float:
+        """Give our median over that of a peer, the first one for None."""
+        return self.medians[self.case.ours][metric] / self.medians[peer or self.case.peers[0]][metric]
 
     def verdicts(self) -> tuple[Verdict, ...]:
-        ratios = [(bound, self.ratio(bound.metric)) for bound in self.case.bounds]
-        return tuple(Verdict(bound.metric, ratio, bound.bound, bound.holds(ratio)) for bound, ratio in ratios)
+        ratios = [(bound, self.ratio(bound.metric, bound.peer)) for bound in self.case.bounds]
+        return tuple(Verdict(bound, ratio, bound.holds(ratio)) for bound, ratio in ratios)
 
     @property
     def holds(self) -> bool | None:
@@ -144,18 +146,27 @@ class Summary:
     @property
     def other_cores(self) -> float:
         """Give the cores that other processes used, on the side where they used more."""
-        return max(self.medians[side]["other_cores"] for side in SIDES)
+        return max(self.medians[side]["other_cores"] for side in self.case.sides)
 
     def remarks(self) -> tuple[str, ...]:
         """Give what a reader must know before believing the figures."""
         found: list[str] = []
-        for side in SIDES:
-            figures = self.medians[side]
+        fill = self.case.fill
+        if fill is not None and self.medians[self.case.ours]["count"] != fill.messages:
+            found.append(
+                f"{self.medians[self.case.ours]['count']:,.0f} messages were read, not {fill.messages:,}"
+            )
+        fsyncs = {side: self.medians[side]["fsync_us"] for side in self.case.sides if self.case.stores}
+        if fsyncs and max(fsyncs.values()) > FSYNC_DIFFERS * min(fsyncs.values()):
+            texts = [f"{us:,.0f} µs before the {SIDES[side].noun}" for side, us in fsyncs.items()]
+            found.append(f"the disk changed: an fsync of 4 KiB took {', '.join(texts)}")
+        for side in self.case.sides:
+            figures, noun = self.medians[side], SIDES[side].noun
             if figures["load_cores"] >= GENERATOR_BUSY and not self.case.is_polling:
-                found.append(f"the generator used {figures['load_cores']:.2f} of a core beside the {side}")
+                found.append(f"the generator used {figures['load_cores']:.2f} of a core beside the {noun}")
             pace = figures.get("churn_per_s", 0.0)
             if self.case.churn and pace < CHURN_PACE_MIN * self.case.churn:
-                found.append(f"the {side} took {pace:,.0f} of {self.case.churn:,} pairs a second")
+                found.append(f"the {noun} took {pace:,.0f} of {self.case.churn:,} pairs a second")
         return tuple(found)
 
 
@@ -163,11 +174,11 @@ def summarize(case: Case, sides: dict[Side, list[Report]]) -> Summary:
     """Give medians and extremes of all repetitions. Raises: BenchError when a side has none."""
     medians: dict[Side, dict[str, float]] = {}
     extremes: dict[Side, dict[str, tuple[float, float]]] = {}
-    for side in SIDES:
+    for side in case.sides:
         figures = [derive(case, report) for report in sides.get(side, [])]
         if not figures:
-            raise BenchError(f"{case.name}: no repetition of the {side}")
+            raise BenchError(f"{case.name}: no repetition of the {SIDES[side].noun}")
         columns = {key: [each[key] for each in figures] for key in figures[0]}
         medians[side] = {key: median(values) for key, values in columns.items()}
         extremes[side] = {key: (min(values), max(values)) for key, values in columns.items()}
-    return Summary(case, len(sides["server"]), medians, extremes)
+    return Summary(case, len(sides[case.ours]), medians, extremes)

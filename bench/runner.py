@@ -1,12 +1,13 @@
-"""Runs cases: server and peer in turn, a fresh process for every measurement.
+"""Runs cases: their sides in turn, a fresh process for every measurement.
 
-The order of the two sides changes with each repetition, so that a drift of the machine does not
+The order of the sides changes with each repetition, so that a drift of the machine does not
 favour one of them. A load that fails, or a count that is not exact, ends the run.
 """
 
 from __future__ import annotations
 
 import tempfile
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,31 +17,38 @@ from bench.errors import BenchError
 from bench.generator import GRACE_S, Phases, Report, Target, load_command, run_load
 from bench.process import Command, running
 from bench.progress import Progress, cpu_text, short_number
-from bench.results import SIDES, Side, SideInfo, derive
+from bench.results import SideInfo, derive
+from bench.stores import probe_fsync, temporary_stores
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-    from bench.cases import Case
+    from bench.cases import Case, Entry, Fill
     from bench.results import Run
+    from bench.sides import Side
+    from bench.stores import Stores
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How long and how often. Units: seconds of the measured phase, seconds of the one before it."""
+    """How long and how often. Units: seconds of the measured phase, seconds of the one before it.
+
+    count: messages of a stored stream that is read; None: as the case says.
+    """
 
     reps: int = 5
     seconds: float = 2.0
     warmup: float = 0.4
     load_pin: str | None = None
+    count: int | None = None
 
 
-QUICK = Settings(reps=2, seconds=0.5, warmup=0.2)
+QUICK = Settings(reps=2, seconds=0.5, warmup=0.2, count=100_000)
 
 
 def probe(command: Command) -> SideInfo:
     """Start a side once and give what it says about itself. Raises: BenchError."""
-    with running(command) as server:
+    with temporary_stores() as stores, stores.fresh() as store, running(command, directory=store) as server:
         return SideInfo(command.label, version_text(server.info))
 
 
@@ -63,8 +71,16 @@ def describe(case: Case, report: Report) -> str:
     return text
 
 
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Files that the servers of a run need."""
+
+    certificate: tuple[Path, Path]
+    stores: Stores
+
+
 class Bench:
-    """Measures cases on two sides and collects their reports in a Run."""
+    """Measures cases on their sides and collects the reports in a Run."""
 
     def __init__(self, run: Run, commands: dict[Side, Command], settings: Settings) -> None:
         self._run = run
@@ -73,39 +89,58 @@ class Bench:
 
     def measure(self, cases: tuple[Case, ...], store: Callable[[], None]) -> None:
         """Run all cases, calling `store` after each. Raises: BenchError naming case, side and repetition."""
-        progress = Progress(len(cases) * self._settings.reps * len(SIDES))
-        with tempfile.TemporaryDirectory() as directory:
-            certificate = write_certificate(Path(directory))
+        progress = Progress(sum(len(case.sides) for case in cases) * self._settings.reps)
+        with tempfile.TemporaryDirectory() as directory, temporary_stores() as stores:
+            places = _Places(write_certificate(Path(directory)), stores)
             for case in cases:
-                self._run.cases[case.name] = self._measure_case(case, certificate, progress)
+                self._run.cases[case.name] = self._measure_case(case, places, progress)
                 store()
         progress.close()
 
-    def _measure_case(
-        self, case: Case, certificate: tuple[Path, Path], progress: Progress
-    ) -> dict[Side, list[Report]]:
-        reports: dict[Side, list[Report]] = {side: [] for side in SIDES}
+    def _measure_case(self, case: Case, places: _Places, progress: Progress) -> dict[Side, list[Report]]:
+        reports: dict[Side, list[Report]] = {side: [] for side in case.sides}
         for rep in range(self._settings.reps):
-            for side in SIDES if rep % 2 == 0 else SIDES[::-1]:
-                what = f"{case.name} {side} {rep + 1}/{self._settings.reps}"
+            for entry in case.entries if rep % 2 == 0 else case.entries[::-1]:
+                what = f"{case.name} {entry.side} {rep + 1}/{self._settings.reps}"
                 progress.begin(what)
                 try:
-                    report = self._measure_once(case, self._commands[side], certificate)
+                    report = self._measure_once(case, entry, places)
                     progress.step(f"{what}: {describe(case, report)}")
                 except BenchError as error:
                     raise BenchError(f"{what}: {error}") from error
-                reports[side].append(report)
+                reports[entry.side].append(report)
         return reports
 
-    def _measure_once(self, case: Case, command: Command, certificate: tuple[Path, Path]) -> Report:
-        cert, key = certificate
+    @contextmanager
+    def _store(self, case: Case, side: Side, stores: Stores) -> Iterator[Path]:
+        """Give the directory that a server stores to."""
+        fill = self._fill(case)
+        if fill is not None:
+            yield stores.filled(side, fill, self._commands[side])
+            return
+        with stores.fresh() as directory:
+            yield directory
+
+    def _fill(self, case: Case) -> Fill | None:
+        if case.fill is None:
+            return None
+        return case.fill._replace(messages=self._settings.count or case.fill.messages)
+
+    def _measure_once(self, case: Case, entry: Entry, places: _Places) -> Report:
+        command = self._commands[entry.side]
+        cert, key = places.certificate
         extra = ("--tls", "--tlscert", str(cert), "--tlskey", str(key)) if case.loader == "tls" else ()
         settings = self._settings
-        with running(command, extra) as server:
+        fill = self._fill(case)
+        with (
+            self._store(case, entry.side, places.stores) as directory,
+            running(command, extra, directory) as server,
+        ):
             target = Target(server.port, server.pid, cert)
-            words = load_command(case, target, Phases(settings.warmup, settings.seconds))
-            limit = settings.seconds + settings.warmup + 2 * GRACE_S
+            words = load_command(case, entry, target, Phases(settings.warmup, settings.seconds), fill)
+            limit = settings.seconds + settings.warmup + 2 * GRACE_S + case.patience_s
+            disk = {"fsync_us": probe_fsync(directory)} if case.stores else {}
             try:
-                return run_load(words, limit, settings.load_pin)
+                return run_load(words, limit, settings.load_pin) | disk
             except BenchError as error:
                 raise BenchError(f"{error}\n{server.log_tail()}") from error

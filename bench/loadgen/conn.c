@@ -1,9 +1,10 @@
 /* conn.c - one client connection, and what is measured beside it.
  *
- * Reading counts frames of one fixed shape and answers control lines.  The
- * head of the first frame and of the last frame of each read is compared with
- * the expected one, and the payload of the first frame that arrives whole.  Anything unexpected (an -ERR, a foreign frame, a closed
- * socket) ends the program: a wrong number is never printed.
+ * Reading counts frames of one fixed shape, or hands over messages of any size,
+ * and answers control lines.  With a shape, the head of the first frame and of
+ * the last frame of each read is compared with the expected one, and the payload
+ * of the first frame that arrives whole.  Anything unexpected (an -ERR, a foreign
+ * frame, a closed socket) ends the program: a wrong number is never printed.
  */
 #define _GNU_SOURCE
 #include "loadgen.h"
@@ -172,7 +173,7 @@ struct conn *conn_open(int port)
     char line[16384];
     struct timeval limit = {.tv_sec = 10};
     struct conn *c = must_alloc(sizeof *c);
-    c->out = must_alloc(OUT_MAX);
+    conn_room(c, OUT_MAX);
     c->fd = tcp_socket(SOCK_CLOEXEC);
     setsockopt(c->fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     if (tcp_connect(c->fd, port))
@@ -258,9 +259,24 @@ static size_t write_some(struct conn *c, const char *text, size_t n)
     return (size_t)sent;
 }
 
+/* How much may wait to be written. */
+void conn_room(struct conn *c, size_t most)
+{
+    c->out = realloc(c->out, most);
+    if (!c->out)
+        fail("out of memory (%zu bytes)", most);
+    c->out_max = most;
+}
+
+void put_token(char *at, uint64_t number)
+{
+    for (int i = TOKEN - 1; i >= 0; i--, number /= 10)
+        at[i] = (char)('0' + number % 10);
+}
+
 void conn_put(struct conn *c, const char *text, size_t n)
 {
-    if (c->out_len + n > OUT_MAX)
+    if (c->out_len + n > c->out_max)
         fail("the server does not read: %zu bytes wait to be written", c->out_len);
     memcpy(c->out + c->out_len, text, n);
     c->out_len += n;
@@ -349,11 +365,76 @@ static const char *take_rest(struct conn *c, const char *p, const char *end)
     return p;
 }
 
+static size_t size_in(const char *text, size_t n)
+{
+    size_t value = 0;
+    if (!n || n > 9)
+        fail("not a size in the head of a message: %.*s", (int)n, text);
+    for (size_t i = 0; i < n; i++) {
+        if (text[i] < '0' || text[i] > '9')
+            fail("not a size in the head of a message: %.*s", (int)n, text);
+        value = value * 10 + (size_t)(text[i] - '0');
+    }
+    return value;
+}
+
+/* "MSG subj sid [reply] n" or "HMSG subj sid [reply] h n". */
+static void split_head(const char *line, const char *end, struct message *m)
+{
+    const char *words[6];
+    size_t lengths[6], count = 0, sizes = *line == 'H' ? 2 : 1;
+    for (const char *p = line; p < end && count < 6; count++) {
+        const char *space = memchr(p, ' ', (size_t)(end - p));
+        words[count] = p;
+        lengths[count] = (size_t)((space ? space : end) - p);
+        p += lengths[count] + 1;
+    }
+    if (count < 3 + sizes || count > 4 + sizes || memcmp(line, *line == 'H' ? "HMSG" : "MSG ", 4))
+        fail("unexpected line %.*s", (int)(end - line > 100 ? 100 : end - line), line);
+    bool has_reply = count == 4 + sizes;
+    m->subject = words[1];
+    m->subject_len = lengths[1];
+    m->sid = (int)size_in(words[2], lengths[2]);
+    m->reply = has_reply ? words[3] : "";
+    m->reply_len = has_reply ? lengths[3] : 0;
+    m->headers_len = sizes == 2 ? size_in(words[count - 2], lengths[count - 2]) : 0;
+    size_t total = size_in(words[count - 1], lengths[count - 1]);
+    if (total < m->headers_len)
+        fail("headers of %zu bytes in a message of %zu", m->headers_len, total);
+    m->body_len = total - m->headers_len;
+}
+
+/* Hands over one whole message; returns what follows, or NULL when the rest is still to come. */
+static const char *take_message(struct conn *c, const char *p, const char *end)
+{
+    struct message m;
+    const char *newline = memchr(p, '\n', (size_t)(end - p));
+    if (!newline)
+        return NULL;
+    split_head(p, newline - 1, &m);
+    m.headers = newline + 1;
+    m.body = m.headers + m.headers_len;
+    if ((size_t)(end - m.headers) < m.headers_len + m.body_len + 2)
+        return NULL;
+    if (memcmp(m.body + m.body_len, "\r\n", 2))
+        fail("a frame does not end in CRLF");
+    c->received++;
+    c->on_message(c, &m);
+    return m.body + m.body_len + 2;
+}
+
 static const char *take_all(struct conn *c, const char *p, const char *end)
 {
     const struct shape *s = c->shape;
     p = take_rest(c, p, end);
     while (p < end) {
+        if (c->on_message && (*p == 'M' || *p == 'H')) {
+            const char *next = take_message(c, p, end);
+            if (!next)
+                return p;
+            p = next;
+            continue;
+        }
         if (s && end - p >= 4 && !memcmp(p, s->text, 4)) {
             const char *first = p;
             while ((size_t)(end - p) >= s->total && !memcmp(p, s->text, 4))

@@ -3,13 +3,18 @@
  * The generator is one thread, one epoll descriptor and precomputed buffers.
  * It speaks the NATS client protocol over plain TCP and is meant never to be
  * the slow side: it writes whole blocks of frames and reads into one large
- * buffer.  Every frame a connection may receive has one fixed shape, so
- * counting costs one comparison of four bytes per frame.
+ * buffer.  Where every frame a connection may receive has one fixed shape,
+ * counting costs one comparison of four bytes per frame; stored streams are
+ * read message by message.
  *
  * conn.c      sockets, handshake, reading, writing, clocks, server counters
+ * latency.c   percentiles
  * traffic.c   publish, fan-out, pairs, wildcards, headers, subscription churn
  * requests.c  request-reply with latencies
  * sessions.c  connect rate, idle connections
+ * dialect.c   what clients of stored streams say: NATS Streaming, JetStream, replay
+ * store.c     publish to a stream and wait for its acknowledgements
+ * consume.c   read a stored stream: durable with acknowledgements, or replay
  * main.c      options
  */
 #ifndef LOADGEN_H
@@ -24,7 +29,8 @@ enum {
     READ_SIZE = 256 * 1024, /* one read, shared by all connections */
     WRITE_SIZE = 64 * 1024, /* one write */
     CARRY_MAX = 4096,       /* an incomplete line or head kept between reads */
-    OUT_MAX = 64 * 1024,    /* control lines and small frames waiting to be written */
+    OUT_MAX = 64 * 1024,    /* control lines and small frames waiting to be written, unless conn_room */
+    TOKEN = 10,             /* digits of a number that tells messages apart */
     ANY_BYTE = 1            /* in a shape: this byte of the head may be anything */
 };
 
@@ -39,11 +45,19 @@ struct shape {
     size_t same_a, same_b, same_len;
 };
 
+/* A message of any size; what it points to is gone when the call returns. */
+struct message {
+    int sid;
+    const char *subject, *reply, *headers, *body;
+    size_t subject_len, reply_len, headers_len, body_len;
+};
+
 struct conn {
     int fd;
     bool readable, writable;
     const struct shape *shape;                          /* NULL: no message may arrive */
     void (*on_frame)(struct conn *, const char *frame); /* NULL: only counted */
+    void (*on_message)(struct conn *, const struct message *); /* instead of a shape: messages of any size */
     uint64_t received, pongs;
     size_t skip; /* bytes of a begun frame still to come */
     bool checked_first;
@@ -51,9 +65,10 @@ struct conn {
     size_t carry_len;
     const char *bulk; /* precomputed frames, owned by the caller */
     size_t bulk_len;
-    char *out; /* OUT_MAX bytes, written when no bulk is left */
-    size_t out_len;
-    int number; /* for the owner */
+    char *out; /* written when no bulk is left */
+    size_t out_len, out_max;
+    int number;  /* for the owner */
+    void *owner;
 };
 
 /* What has been used so far, and when. */
@@ -62,13 +77,22 @@ struct usage {
     int64_t machine_cpu_ns; /* all processes on all cores, and stolen time */
 };
 
+enum { LATENCY_STEP_BITS = 7, LATENCY_STEPS = 1 << LATENCY_STEP_BITS, LATENCY_BUCKETS = 64 * LATENCY_STEPS };
+
+struct latencies {
+    uint64_t buckets[LATENCY_BUCKETS], measured;
+};
+
+enum dialect { SPEAK_NATS, SPEAK_STAN, SPEAK_JETSTREAM, SPEAK_REPLAY };
+
 struct options {
     int port, pid;
     double seconds, warmup, deadline, settle;
     uint64_t count;
     size_t payload, window;
     int flows, fan, wildcards, connections, inflight;
-    bool headers, unique;
+    bool headers, unique, durable;
+    enum dialect dialect;
     long churn; /* pairs per second; -1 none, 0 as fast as possible */
     int spin_us; /* requests: poll this long before sleeping */
 };
@@ -91,17 +115,26 @@ struct conn *conn_open(int port);
 void conn_send_all(struct conn *c, const char *text, size_t n);
 void conn_sync(struct conn *c);
 void conn_async(struct conn *c, int epfd);
+void conn_room(struct conn *c, size_t most);
 void conn_put(struct conn *c, const char *text, size_t n);
 void conn_flush(struct conn *c);
 void conn_write_bulk(struct conn *c);
 void conn_read(struct conn *c);
+void put_token(char *at, uint64_t number);
 void conns_poll(int epfd, int timeout_ms, int spin_us);
 struct shape *shape_new(const char *head, const char *body, size_t body_len);
+
+/* latency.c */
+void latencies_clear(struct latencies *l);
+void latencies_add(struct latencies *l, int64_t ns);
+void latencies_print(const struct latencies *l);
 
 /* The modes; each prints one line of JSON, or fails. */
 void run_traffic(const struct options *o);
 void run_requests(const struct options *o);
 void run_connects(const struct options *o);
 void run_idle(const struct options *o);
+void run_store(const struct options *o);
+void run_consume(const struct options *o);
 
 #endif

@@ -2,9 +2,10 @@
  *
  *   loadgen MODE --port N [--pid N] [options]
  *
- * MODE is traffic, requests, connects or idle; the files of those names say
- * what each does.  One line of JSON goes to stdout.  Exit code 0: every count
- * was exact.  1: something was wrong, said on stderr.  2: wrong options.
+ * MODE is traffic, requests, connects, idle, store or consume; the files of
+ * those names (sessions.c for connects and idle) say what each does.  One line
+ * of JSON goes to stdout.  Exit code 0: every count was exact.  1: something was
+ * wrong, said on stderr.  2: wrong options.
  */
 #define _GNU_SOURCE
 #include "loadgen.h"
@@ -16,12 +17,12 @@
 #include <sys/resource.h>
 
 static const char HELP[] =
-    "usage: loadgen traffic|requests|connects|idle --port N [options]\n"
+    "usage: loadgen traffic|requests|connects|idle|store|consume --port N [options]\n"
     "  --pid N            process whose CPU time and memory are measured\n"
     "  --seconds S        length of the measured phase (default 2)\n"
     "  --warmup S         length of the phase before it (default 0.3)\n"
     "  --deadline S       time limit of the whole run (default 60)\n"
-    "  --count N          most messages per flow, requests per connection, or connections\n"
+    "  --count N          most messages per flow, requests per connection, or connections; what consume reads\n"
     "  --payload N        bytes of payload (default 16)\n"
     "  --headers          publish with a header block\n"
     "  --flows N          publishers, each with its own subject; requesters (default 1)\n"
@@ -29,7 +30,9 @@ static const char HELP[] =
     "  --wildcards N      one flow over N wildcard subscriptions\n"
     "  --unique           wildcards: every subject of the precomputed block differs\n"
     "  --connections N    connections of the wildcard subscriptions; handshakes at once (default 10)\n"
-    "  --inflight N       requests on their way per requester (default 1)\n"
+    "  --inflight N       requests on their way per requester, messages without their ack (default 1)\n"
+    "  --speak NAME       store, consume: stan, jetstream, or replay (of a stored stream, in plain NATS)\n"
+    "  --durable          consume: a durable subscription that acknowledges\n"
     "  --churn N          subscribe and unsubscribe N times a second; 0: as fast as possible\n"
     "  --window N         bytes a subscriber may be behind before its publisher pauses\n"
     "  --spin US          requests: poll this long before sleeping (default 0)\n"
@@ -37,7 +40,7 @@ static const char HELP[] =
     "  --settle S         idle: wait before the memory is read (default 3)\n";
 
 enum { PORT = 1, PID, SECONDS, WARMUP, DEADLINE, COUNT, PAYLOAD, HEADERS_ON, FLOWS, FAN, WILDCARDS, UNIQUE,
-       CONNECTIONS, INFLIGHT, CHURN, WINDOW, SETTLE, SPIN, CONGESTION };
+       CONNECTIONS, INFLIGHT, CHURN, WINDOW, SETTLE, SPIN, CONGESTION, SPEAK, DURABLE };
 
 static const struct option LONG[] = {
     {"port", 1, 0, PORT}, {"pid", 1, 0, PID}, {"seconds", 1, 0, SECONDS}, {"warmup", 1, 0, WARMUP},
@@ -45,9 +48,10 @@ static const struct option LONG[] = {
     {"headers", 0, 0, HEADERS_ON}, {"flows", 1, 0, FLOWS}, {"fan", 1, 0, FAN},
     {"wildcards", 1, 0, WILDCARDS}, {"unique", 0, 0, UNIQUE}, {"connections", 1, 0, CONNECTIONS},
     {"inflight", 1, 0, INFLIGHT}, {"churn", 1, 0, CHURN}, {"window", 1, 0, WINDOW},
-    {"settle", 1, 0, SETTLE}, {"spin", 1, 0, SPIN}, {"congestion", 1, 0, CONGESTION}, {0, 0, 0, 0}};
+    {"settle", 1, 0, SETTLE}, {"spin", 1, 0, SPIN}, {"congestion", 1, 0, CONGESTION},
+    {"speak", 1, 0, SPEAK}, {"durable", 0, 0, DURABLE}, {0, 0, 0, 0}};
 
-static void usage_error(const char *what)
+__attribute__((noreturn)) static void usage_error(const char *what)
 {
     fprintf(stderr, "loadgen: %s\n%s", what, HELP);
     exit(2);
@@ -62,6 +66,16 @@ static double number(const char *text, double least, double most)
     return value;
 }
 
+static enum dialect dialect_named(const char *name)
+{
+    static const char *const NAMES[] = {
+        [SPEAK_STAN] = "stan", [SPEAK_JETSTREAM] = "jetstream", [SPEAK_REPLAY] = "replay"};
+    for (enum dialect d = SPEAK_STAN; d <= SPEAK_REPLAY; d++)
+        if (!strcmp(name, NAMES[d]))
+            return d;
+    usage_error("an unknown dialect");
+}
+
 static void set(struct options *o, int option, const char *text)
 {
     switch (option) {
@@ -73,17 +87,19 @@ static void set(struct options *o, int option, const char *text)
     case COUNT: o->count = (uint64_t)number(text, 1, 1e18); break;
     case PAYLOAD: o->payload = (size_t)number(text, 0, 64 << 20); break;
     case HEADERS_ON: o->headers = true; break;
-    case FLOWS: o->flows = (int)number(text, 0, 99); break;
+    case FLOWS: o->flows = (int)number(text, 0, 999); break;
     case FAN: o->fan = (int)number(text, 0, 5000); break;
     case WILDCARDS: o->wildcards = (int)number(text, 1, 89999); break;
     case UNIQUE: o->unique = true; break;
     case CONNECTIONS: o->connections = (int)number(text, 1, 255); break;
-    case INFLIGHT: o->inflight = (int)number(text, 1, 1024); break;
+    case INFLIGHT: o->inflight = (int)number(text, 1, 65536); break;
     case CHURN: o->churn = (long)number(text, 0, 1e9); break;
     case WINDOW: o->window = (size_t)number(text, 1, 1e12); break;
     case SETTLE: o->settle = number(text, 0, 600); break;
     case SPIN: o->spin_us = (int)number(text, 0, 1000000); break;
     case CONGESTION: tcp_congestion = text; break;
+    case SPEAK: o->dialect = dialect_named(text); break;
+    case DURABLE: o->durable = true; break;
     default: usage_error("unknown option");
     }
 }
@@ -114,6 +130,10 @@ int main(int argc, char **argv)
         run_connects(&o);
     else if (!strcmp(argv[1], "idle"))
         run_idle(&o);
+    else if (!strcmp(argv[1], "store"))
+        run_store(&o);
+    else if (!strcmp(argv[1], "consume"))
+        run_consume(&o);
     else
         usage_error("unknown mode");
     return 0;

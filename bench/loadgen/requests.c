@@ -13,11 +13,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-/* Logarithmic histogram of nanoseconds: 128 steps per power of two, so a
- * percentile is within 1 % of the true one. */
-enum { STEP_BITS = 7, STEPS = 1 << STEP_BITS, BUCKETS = 64 * STEPS };
-
-enum { TOKEN = 10, RING = 1024 };
+enum { RING = 1024 };
 
 struct requester {
     struct conn *conn;
@@ -32,47 +28,12 @@ static struct {
     int epfd;
     struct conn *responder;
     struct requester *requesters;
-    uint64_t buckets[BUCKETS], measured;
+    struct latencies latencies;
     bool stopping;
     size_t reply_at, reply_len, body_at; /* in the frame the responder receives */
 } r;
 
-/* ---- latencies ---------------------------------------------------------- */
-
-static int bucket_of(uint64_t ns)
-{
-    if (ns < STEPS)
-        return (int)ns;
-    int shift = 63 - __builtin_clzll(ns) - STEP_BITS;
-    return (shift + 1) * STEPS + (int)((ns >> shift) - STEPS);
-}
-
-static double bucket_ns(int bucket)
-{
-    if (bucket < STEPS)
-        return bucket;
-    int shift = bucket / STEPS - 1;
-    return (double)((uint64_t)(bucket % STEPS + STEPS) << shift) + (double)(1ull << shift) / 2;
-}
-
-static double percentile_us(double share)
-{
-    uint64_t want = (uint64_t)(share * (double)r.measured), seen = 0;
-    for (int i = 0; i < BUCKETS; i++) {
-        seen += r.buckets[i];
-        if (seen > want)
-            return bucket_ns(i) / 1000;
-    }
-    return 0;
-}
-
 /* ---- requests ----------------------------------------------------------- */
-
-static void put_token(char *at, uint64_t number)
-{
-    for (int i = TOKEN - 1; i >= 0; i--, number /= 10)
-        at[i] = (char)('0' + number % 10);
-}
 
 static void ask(struct requester *q)
 {
@@ -92,8 +53,7 @@ static void on_reply(struct conn *c, const char *frame)
     put_token(expected, q->answered);
     if (memcmp(frame + strlen("MSG _INBOX.r000."), expected, TOKEN))
         fail("a reply out of order: %.40s", frame);
-    r.buckets[bucket_of((uint64_t)(now_ns() - q->sent_ns[q->answered % RING]))]++;
-    r.measured++;
+    latencies_add(&r.latencies, now_ns() - q->sent_ns[q->answered % RING]);
     q->answered++;
     if (may_ask(q))
         ask(q);
@@ -125,8 +85,7 @@ static void serve(struct conn *c)
 
 static void run_phase(double seconds, struct usage *from, struct usage *to)
 {
-    memset(r.buckets, 0, sizeof r.buckets);
-    r.measured = 0;
+    latencies_clear(&r.latencies);
     r.stopping = false;
     *from = usage_now(r.o->pid);
     for (int i = 0; i < r.o->flows; i++) {
@@ -196,11 +155,10 @@ void run_requests(const struct options *o)
     if (o->warmup > 0)
         run_phase(o->warmup, &from, &to);
     run_phase(o->seconds, &from, &to);
-    if (!r.measured)
+    if (!r.latencies.measured)
         fail("no request was answered");
-    printf("{\"requests\": %llu, \"p50_us\": %.2f, \"p90_us\": %.2f, \"p99_us\": %.2f, \"p999_us\": %.2f, ",
-           (unsigned long long)r.measured, percentile_us(0.50), percentile_us(0.90), percentile_us(0.99),
-           percentile_us(0.999));
+    printf("{\"requests\": %llu, ", (unsigned long long)r.latencies.measured);
+    latencies_print(&r.latencies);
     print_usage(&from, &to);
     printf("}\n");
 }

@@ -2,6 +2,7 @@
 
 import pytest
 from bench.cases import CASES, Bound, case_named, select_cases
+from bench.sides import SIDES
 
 
 def test_case_names_are_unique():
@@ -14,8 +15,16 @@ def test_select_cases_given_names_keeps_the_order_of_the_list():
     assert [case.name for case in chosen] == ["publish-16", "fan-out-10"]
 
 
-def test_select_cases_given_nothing_takes_all():
-    assert select_cases(None) == CASES
+def test_select_cases_given_nothing_takes_all_of_a_suite():
+    assert select_cases(None) + select_cases(None, "durable") == CASES
+
+
+def test_case_bounds_name_a_peer_of_the_case():
+    assert all(bound.peer in case.peers for case in CASES for bound in case.bounds)
+
+
+def test_case_begins_with_headrace_and_goes_on_with_peers():
+    assert all(SIDES[case.ours].ours and not any(SIDES[peer].ours for peer in case.peers) for case in CASES)
 
 
 def test_select_cases_unknown_name_raises_with_the_known_ones():

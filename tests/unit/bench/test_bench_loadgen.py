@@ -1,98 +1,11 @@
 """The native generator against a small broker that can misbehave: no wrong count is ever printed."""
 
 import json
-import socket
 import subprocess
-import threading
-from contextlib import contextmanager
 
 import pytest
 from bench.generator import build_generator
-
-
-class Broker:
-    """Delivers publishes to exact and `x.*` subscriptions, one message at a time; `fault` spoils it."""
-
-    def __init__(self, fault):
-        self.fault = fault
-        self.subscribers = []
-        self.published = 0
-        self.lock = threading.Lock()
-        self.threads = []
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self.listener.getsockname()[1]
-        self._start(self._accept)
-
-    def _start(self, run, *args):
-        thread = threading.Thread(target=run, args=args)
-        self.threads.append(thread)
-        thread.start()
-
-    def _accept(self):
-        while True:
-            try:
-                client, _ = self.listener.accept()
-            except OSError:
-                return
-            self._start(self._serve, client)
-
-    def _serve(self, client):
-        with client, client.makefile("rb") as lines:
-            try:
-                client.sendall(b"INFO {}\r\n")
-                while line := lines.readline():
-                    self._take(client, line.split(), lines)
-            except OSError:
-                # The generator left, which is how half of these tests end.
-                return
-
-    def _take(self, client, words, lines):
-        if words[0] == b"PING":
-            client.sendall(b"PONG\r\n")
-        elif words[0] == b"SUB":
-            self.subscribers.append((client, words[1], words[2]))
-        elif words[0] in (b"PUB", b"HPUB"):
-            body = lines.read(int(words[-1]) + 2)
-            with self.lock:
-                self._deliver(client, words, body)
-
-    def _deliver(self, publisher, words, body):
-        self.published += 1
-        subject, reply = words[1], words[2:3] if words[0] == b"PUB" and len(words) == 4 else []
-        head = b"MSG" if words[0] == b"PUB" else b"HMSG"
-        sizes = words[-1:] if words[0] == b"PUB" else words[-2:]
-        if self.fault == "error" and self.published == 3:
-            publisher.sendall(b"-ERR 'Permissions Violation'\r\n")
-        if self.fault == "close" and self.published == 3:
-            publisher.shutdown(socket.SHUT_RDWR)
-        copies = {"drop": 0, "twice": 2}.get(self.fault, 1) if self.published == 3 else 1
-        if self.fault == "garble" and self.published == 3:
-            body = b"\0" * len(body)
-        for client, wanted, sid in self.subscribers:
-            if wanted in (subject, subject.rsplit(b".", 1)[0] + b".*"):
-                frame = b" ".join([head, subject, sid, *reply, *sizes]) + b"\r\n" + body
-                client.sendall(b"PING\r\n" + frame * copies)
-
-    def close(self):
-        self.listener.shutdown(socket.SHUT_RDWR)
-        self.listener.close()
-        for thread in self.threads:
-            thread.join()
-
-
-@contextmanager
-def broker(fault=None):
-    running = Broker(fault)
-    try:
-        yield running
-    finally:
-        running.close()
-
-
-def run_generator(port, mode, *words):
-    limits = ["--warmup", "0", "--seconds", "5", "--deadline", "10"]
-    command = [str(build_generator()), mode, "--port", str(port), *limits, *words]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+from bench_broker import broker, run_generator
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,13 @@ import os
 import time
 
 import pytest
+from bench.cases import Fill, case_named
 from bench.errors import BenchError
-from bench.generator import parse_report
+from bench.generator import GRACE_S, Phases, Target, load_command, parse_report
 from bench.machine import cpu_model, machine_class
 from bench.process import Command, cpu_ns, machine_cpu_ns, pinned
 from bench.runner import version_text
+from bench.sides import side_command
 
 
 def test_command_words_fill_ports_and_append_extras():
@@ -19,6 +21,29 @@ def test_command_words_fill_ports_and_append_extras():
 def test_command_label_names_no_directory():
     command = Command("/opt/x/bin/python -m headrace -p {port}", {"HEADRACE_TRANSPORT": "asyncio"})
     assert command.label == "HEADRACE_TRANSPORT=asyncio python -m headrace -p {port}"
+
+
+def test_side_command_adds_its_flags_and_writes_its_configuration(tmp_path):
+    plain = Command("nats-server -p {port} -m {http}")
+    command = side_command("jetstream-always", Command("headrace"), plain)
+    assert command.words(1, 2, directory=tmp_path)[-2:] == ["-c", str(tmp_path / "server.conf")]
+    text = (tmp_path / "server.conf").read_text()
+    assert text == f'jetstream {{ store_dir: "{tmp_path}", sync_interval: always }}\n'
+    assert command.label.endswith('# {config}: jetstream { store_dir: "{dir}", sync_interval: always }')
+
+
+def test_load_command_of_a_stored_stream_has_its_dialect_and_count_and_no_time(tmp_path):
+    case = case_named("durable-delivery")
+    words = load_command(case, case.entries[1], Target(1, 2, tmp_path), Phases(0.5, 2.0), Fill(7, 128))
+    text = " ".join(words)
+    assert "consume --payload 128 --durable --inflight 1024 --speak jetstream --count 7 --port 1" in text
+    assert "--seconds" not in words
+    assert words[-1] == str(0.5 + 2.0 + GRACE_S + case.patience_s)
+
+
+def test_side_command_of_a_plain_side_is_the_command_it_is_made_of():
+    ours = Command("headrace -p {port}", {"A": "b"}, "0")
+    assert side_command("server", ours, Command("nats-server")) == ours
 
 
 def test_pinned_without_cpus_changes_nothing():

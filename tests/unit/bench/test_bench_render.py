@@ -3,7 +3,7 @@
 import pytest
 from bench.cases import CASES
 from bench.errors import BenchError
-from bench.render import PAGE, RESULTS, render_page, replace_section, table, target_lines
+from bench.render import CHARTS, PAGE, RESULTS, origin_text, render_page, replace_section, table, target_lines
 from bench.results import Origin, Run, SideInfo
 
 
@@ -47,17 +47,44 @@ def test_table_cost_within_its_bound_is_not_marked():
 
 
 def test_target_lines_name_what_cannot_be_measured_yet():
-    text = target_lines(make_run(server_cpu=50_000))
-    assert "no: publish-128" in text
-    assert "not yet measured" in text
+    text = target_lines(make_run(server_cpu=50_000), whole=True)
+    assert "no: publish-128; not yet measured: publish-16" in text
+    assert "| not yet measured: replay |" in text
+
+
+def test_target_lines_of_a_partial_run_leave_out_what_it_did_not_measure():
+    assert len(target_lines(make_run(server_cpu=50_000)).splitlines()) == 3
+    assert "replay" not in target_lines(make_run(server_cpu=50_000))
+
+
+def test_table_of_two_peers_has_a_column_and_a_ratio_for_each():
+    run = make_run(server_cpu=50_000)
+    run.cases = {"durable-16": {"streaming": [], "jetstream": [], "jetstream-always": []}}
+    for rate, side in ((600, "streaming"), (200, "jetstream"), (300, "jetstream-always")):
+        numbers = {
+            "published": rate,
+            "seconds": 1.0,
+            "server_cpu_ns": rate,
+            "load_cpu_ns": 1,
+            "fsync_us": 9.0,
+        }
+        run.cases["durable-16"][side].append({**numbers, "machine_cpu_ns": 1})
+    assert "fsync of 4 KiB before each measurement, median 9 µs (9 to 9)" in origin_text(run)
+    head, line, row = table(run).splitlines()
+    assert head.split(" | ")[2:5] == ["Headrace", "JetStream", "JetStream, sync always"]
+    assert head.count("|") == line.count("|") == row.count("|")
+    assert "rate 3.00×, CPU 1.00× | rate 2.00×, CPU 1.00×" in row
+    assert "rate ≥ 2×, CPU ≤ 0.5× ✗, rate ≥ 5× JetStream, sync always ✗" in row
 
 
 def test_page_of_the_project_renders_without_any_result(tmp_path):
-    page = render_page(PAGE.read_text(encoding="utf-8"), tmp_path, chart=False)
+    page = render_page(PAGE.read_text(encoding="utf-8"), tmp_path, frozenset())
     assert page.count("Not measured yet.") == 4
+    assert page.count("| not yet measured: ") == len({case.line for case in CASES if case.line})
     assert all(f"--cases {case.name}`" in page for case in CASES)
 
 
 def test_page_of_the_project_is_what_its_results_render(tmp_path):
     page = PAGE.read_text(encoding="utf-8")
-    assert render_page(page, RESULTS, chart="](performance.png)" in page) == page
+    charts = frozenset(name for name, path in CHARTS.items() if f"]({path.name})" in page)
+    assert render_page(page, RESULTS, charts) == page

@@ -61,6 +61,36 @@ def test_summary_one_bound_missed_fails_the_case():
     assert summary.holds is False
 
 
+def test_summary_holds_each_bound_against_the_peer_it_names():
+    sides = {
+        "streaming": [report(5000, 100)],
+        "jetstream": [report(2000)],
+        "jetstream-always": [report(1001)],
+    }
+    summary = summarize(case_named("durable-16"), sides)
+    assert [(v.bound.peer, v.holds) for v in summary.verdicts()] == [
+        ("jetstream", True),
+        ("jetstream", True),
+        ("jetstream-always", False),
+    ]
+    assert summary.ratio("rate") == summary.ratio("rate", "jetstream") == 2.5
+
+
+def test_remarks_disk_that_changed_between_the_sides_is_told():
+    times = {"streaming": 100.0, "jetstream": 120.0, "jetstream-always": 151.0}
+    sides = {side: [report(fsync_us=us)] for side, us in times.items()}
+    (remark,) = summarize(case_named("durable-16"), sides).remarks()
+    assert "100 µs before the server, 120 µs" in remark
+    sides["jetstream-always"] = [report(fsync_us=150.0)]
+    assert summarize(case_named("durable-16"), sides).remarks() == ()
+
+
+def test_remarks_fewer_stored_messages_than_the_case_says_are_told():
+    reports = {"streaming": [report(100_000)], "jetstream": [report(100_000)]}
+    summary = summarize(case_named("durable-delivery"), reports)
+    assert summary.remarks() == ("100,000 messages were read, not 1,000,000",)
+
+
 def test_summary_without_target_has_no_verdict():
     case = case_named("one-to-one-1k")
     assert summarize(case, {"server": [report()], "peer": [report()]}).holds is None

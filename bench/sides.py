@@ -1,0 +1,54 @@
+"""Who takes part: how each server of a comparison is called, started and spoken to.
+
+A side is Headrace or nats-server with the flags that a case needs. Here live names, labels, flags and
+configuration; how a process is run lives in `process`. `{dir}` is the directory of stored streams.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from bench.process import Command
+
+Side = Literal["server", "peer", "streaming", "jetstream", "jetstream-always"]
+
+
+@dataclass(frozen=True, slots=True)
+class SideSpec:
+    """One side.
+
+    label: its column in a table. noun: what it is called in a sentence.
+    flags: added to the command line of Headrace (`ours`) or nats-server. config: its configuration file,
+    `{config}` in the flags; braces are doubled as for `str.format`.
+    """
+
+    label: str
+    noun: str
+    ours: bool
+    flags: str = ""
+    config: str = ""
+
+
+SIDES: dict[Side, SideSpec] = {
+    "server": SideSpec("Headrace", "server", ours=True),
+    "peer": SideSpec("nats-server", "peer", ours=False),
+    "streaming": SideSpec(
+        "Headrace", "server", ours=True, flags="--streaming -cid bench -st FILE -dir {dir} -mm 0 -mb 0"
+    ),
+    "jetstream": SideSpec("JetStream", "JetStream server", ours=False, flags="-js -sd {dir}"),
+    "jetstream-always": SideSpec(
+        "JetStream, sync always",
+        "JetStream server that syncs always",
+        ours=False,
+        flags="-c {config}",
+        config='jetstream {{ store_dir: "{dir}", sync_interval: always }}',
+    ),
+}
+
+
+def side_command(side: Side, ours: Command, theirs: Command) -> Command:
+    """Give how a side is started, from the plain commands of Headrace and nats-server."""
+    spec = SIDES[side]
+    base = ours if spec.ours else theirs
+    return Command(f"{base.template} {spec.flags}".rstrip(), base.environment, base.pin, spec.config)

@@ -1,0 +1,139 @@
+"""The native generator on stored streams, against a broker that can misbehave."""
+
+import json
+
+import pytest
+from bench_broker import StoredBroker, broker, run_generator
+
+DIALECTS = ["stan", "jetstream"]
+READERS = [
+    ["--speak", "stan"],
+    ["--speak", "stan", "--durable"],
+    ["--speak", "jetstream"],
+    ["--speak", "jetstream", "--durable"],
+    ["--speak", "replay"],
+]
+
+
+def store(fault, *words):
+    with broker(fault, StoredBroker) as server:
+        done = run_generator(server.port, "store", "--payload", "8", *words)
+    return server, done
+
+
+def consume(fault, *words, stored=20):
+    with broker(fault, StoredBroker, stored=stored) as server:
+        limits = ["--payload", "8", "--count", "20", "--inflight", "20"]
+        done = run_generator(server.port, "consume", *limits, *words)
+    return server, done
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("words", [[], ["--inflight", "7"], ["--flows", "3"], ["--warmup", "0.05"]])
+def test_store_every_message_is_stored_and_acknowledged_once(dialect, words):
+    flows = 3 if "--flows" in words else 1
+    server, done = store(None, "--speak", dialect, "--count", "20", *words)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["published"] == 20 * flows
+    assert server.stored == 20 * flows * (2 if "--warmup" in words else 1)
+    assert report["p50_us"] <= report["p99_us"]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize(
+    ("fault", "says"),
+    [
+        ("refuse", "no space"),
+        ("twice", "not on its way"),
+        ("foreign", "acknowledgement"),
+        ("lose", "20 messages were acknowledged, 19 are stored"),
+    ],
+)
+def test_store_broken_acknowledgement_fails_and_says_why(dialect, fault, says):
+    _, done = store(fault, "--speak", dialect, "--count", "20")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert says in done.stderr
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_store_acknowledgement_that_never_comes_fails_at_the_time_limit(dialect):
+    _, done = store("silent", "--speak", dialect, "--count", "20", "--deadline", "0.2")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "time limit" in done.stderr
+
+
+def test_store_without_a_dialect_fails():
+    _, done = store(None, "--count", "20")
+    assert done.returncode == 1
+    assert "--speak" in done.stderr
+
+
+@pytest.mark.parametrize("words", READERS)
+def test_consume_reads_every_message_and_acknowledges_where_it_must(words):
+    server, done = consume(None, *words)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["delivered"] == 20
+    silent = words[1] == "replay" or words == ["--speak", "jetstream"]
+    assert server.acknowledged == (set() if silent else set(range(1, 21)))
+    assert server.flow_control_answers == (words == ["--speak", "jetstream"])
+
+
+def test_consume_answers_heartbeats():
+    server, done = consume(None, "--speak", "stan")
+    assert done.returncode == 0, done.stderr
+    assert server.heartbeat_answers == 1
+
+
+@pytest.mark.parametrize("words", READERS)
+def test_consume_messages_that_come_in_pieces_are_whole(words):
+    _, done = consume("pieces", *words)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["delivered"] == 20
+
+
+@pytest.mark.parametrize("words", READERS)
+@pytest.mark.parametrize(
+    ("fault", "says"),
+    [
+        ("gap", "message 4 came after message 2"),
+        ("twice", "message 3 came after message 3"),
+        ("swapped", "message 4 came after message 2"),
+        ("extra", "message 21 came after message 20"),
+        ("garble", "payload of message 3 differs"),
+    ],
+)
+def test_consume_wrong_message_fails_and_says_which(words, fault, says):
+    _, done = consume(fault, *words)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert says in done.stderr
+
+
+@pytest.mark.parametrize("words", READERS[:4])
+def test_consume_redelivery_fails(words):
+    _, done = consume("redelivered", *words)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "redelivered" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("dialect", "says"),
+    [("stan", "message 1 came after message 20"), ("jetstream", "1 messages are not ack")],
+)
+def test_consume_acknowledgement_that_was_not_taken_fails(dialect, says):
+    _, done = consume("unacknowledged", "--speak", dialect, "--durable")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert says in done.stderr
+
+
+@pytest.mark.parametrize("words", READERS)
+def test_consume_too_few_messages_fails(words):
+    _, done = consume(None, *words, "--deadline", "0.2", stored=19)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert ("19 messages of 20" if words[1] == "replay" else "time limit") in done.stderr
+
+
+def test_consume_replay_without_its_end_fails_at_the_time_limit():
+    _, done = consume("silent", "--speak", "replay", "--deadline", "0.2")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "time limit" in done.stderr
