@@ -23,6 +23,7 @@ COMPILED = [
     "engine.batches",
     "engine.records",
     "engine.stan",
+    "engine.replay",
 ]
 if sys.platform == "linux":
     COMPILED.append("server.epoll")

@@ -20,6 +20,7 @@ COMPILED: Final = [
     "headrace.engine.memory",
     "headrace.engine.messages",
     "headrace.engine.records",
+    "headrace.engine.replay",
     "headrace.engine.service",
     "headrace.engine.stan",
     "headrace.engine.verdicts",

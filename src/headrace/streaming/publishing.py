@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 
 MOST_UNANSWERED: Final = 128 << 20
-"""Bytes of publications that may wait for a disk. Beyond, the service waits for it too, and with it everybody who
-publishes: what is in memory stays bounded however slow a disk becomes."""
+"""Bytes of publications that may wait for a disk. Beyond, the service waits for it too, and so does everybody
+who publishes: what is in memory stays bounded however slow a disk becomes."""
 _BESIDES: Final = 256
 """Bytes that a publication takes besides its payload, about."""
 
