@@ -8,7 +8,7 @@ anything else. What a service does is its own business; when services start and 
 from __future__ import annotations
 
 from time import time_ns
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from headrace.core.service import Delivery
 from headrace.engine.service import ServiceLink
@@ -26,8 +26,10 @@ if TYPE_CHECKING:
 class ServiceHost:
     """One service's `core.service.Host`; also the session that its link calls.
 
-    `subscribe`, `unsubscribe` and `publish` are the link's own: they are called once per message.
+    `subscribe`, `unsubscribe`, `publish` and `backlog` are the link's own: they are called once per message.
     """
+
+    sees_receivers: Final = True
 
     def __init__(
         self,
@@ -46,6 +48,7 @@ class ServiceHost:
         self.subscribe = self.link.subscribe
         self.unsubscribe = self.link.unsubscribe
         self.publish = self.link.publish
+        self.backlog = self.link.backlog
         self.wake = wake
         self._loop = loop
         self._log = log

@@ -70,7 +70,7 @@ class Publisher:
                 "[Client:%s] Received message from publisher subj=%s guid=%s",
                 shown(message.client_id), shown(message.subject), shown(message.guid),
             )  # fmt: skip
-        if channel is None:
+        if channel is None or channel.deleting:
             try:
                 channel = self._channels.get_or_create(message.subject)
             except ChannelRefused as refusal:

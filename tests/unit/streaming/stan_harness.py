@@ -67,6 +67,11 @@ class ManualHost:
         self.now = now_ns
         self.subscriptions: dict[int, bytes] = {}
         self.published: list[tuple[bytes, bytes, bytes]] = []
+        self.headed: list[tuple[bytes, bytes, bytes]] = []
+        """What was published with headers: subject, block, payload."""
+        self.sees_receivers = True
+        self.unread: dict[bytes, int | None] = {}
+        """What waits for a reader that is slow; None: it is gone."""
         self.incoming: list[Delivery] = []
         self._timers: list[tuple[int, int, ManualTimer]] = []
         self._numbers = itertools.count(1)
@@ -83,9 +88,14 @@ class ManualHost:
 
     def publish(self, subject: bytes, payload: bytes, *, reply: bytes = b"", headers: bytes = b"") -> None:
         assert is_valid_subject(subject)
-        assert not headers
+        if headers:
+            self.headed.append((subject, headers, payload))
+            return
         self.published.append((subject, reply, payload))
         self.receive(subject, payload, reply)
+
+    def backlog(self, subject: bytes) -> int | None:
+        return self.unread.get(subject, 0)
 
     def receive(self, subject: bytes, payload: bytes, reply: bytes = b"") -> bool:
         """A message on the wire, for the service's next tick if it wants it."""
