@@ -151,23 +151,21 @@ def _open_store(options: StreamingOptions, log: logging.Logger) -> LogStore:
             Path(options.directory),
             sync=SyncPolicy(options.sync),
             segment_bytes=options.segment_bytes,
-            cipher=_cipher(options),
+            cipher=store_cipher(options.encryption_key, options.encryption_cipher),
             report=report,
         )
     except LogError as error:
         raise StartError(f"STREAM: Failed to start: {error}") from error
 
 
-def _cipher(options: StreamingOptions) -> Cipher | None:
-    """The configured key may be any text; scrypt makes the store's key of it."""
-    if options.encryption_key is None:
+def store_cipher(secret: str | None, name: str | None) -> Cipher | None:
+    """What a store is encrypted with: AES, or CHACHA. Any text is a secret; scrypt makes the key of it."""
+    if secret is None:
         return None
     from headrace.log.sealing import KEY_BYTES, Cipher
 
-    key = hashlib.scrypt(
-        options.encryption_key.encode(), salt=b"headrace store", n=1 << 14, r=8, p=1, dklen=KEY_BYTES
-    )
-    return Cipher(key, "chacha20-poly1305" if options.encryption_cipher == "CHACHA" else "aes-gcm")
+    key = hashlib.scrypt(secret.encode(), salt=b"headrace store", n=1 << 14, r=8, p=1, dklen=KEY_BYTES)
+    return Cipher(key, "chacha20-poly1305" if name == "CHACHA" else "aes-gcm")
 
 
 def _raise_descriptor_limit() -> None:

@@ -13,7 +13,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
-from headrace.errors import HeadraceError
+from headrace.cli import streaming_access as access
+from headrace.errors import HeadraceError, StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -83,6 +84,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
         "--all", action="store_true", help=f"list all damage, not only {_SHOWN_FINDINGS} places"
     )
     parser.add_argument("--json", action="store_true", help="print the result as JSON, progress to stderr")
+    access.add_keys(parser)
     return parser
 
 
@@ -107,10 +109,11 @@ def _import(options: argparse.Namespace) -> ImportReport:
     source_path, target_path = options.source.resolve(), options.dir.resolve()
     if source_path.is_relative_to(target_path) or target_path.is_relative_to(source_path):
         raise SourceUnusable(f"{options.dir} and {options.source} may not be one within the other")
+    cipher = access.cipher_of(options)
     with SourceGuard(options.source) as guard:
         checksum = Checksum(options.crc_poly) if options.crc_poly else None
         source = open_store(options.source, checksum, verify=not options.no_crc)
-        target = FileStore(options.dir)
+        target = FileStore(options.dir, cipher=cipher)
         try:
             with _progress(source, to_stderr=options.json) as shown:
                 return import_store(
@@ -121,6 +124,8 @@ def _import(options: argparse.Namespace) -> ImportReport:
                     before_state=guard.check,
                     release=lambda log: log.close(),
                 )
+        except StorageError as error:
+            raise access.AccessError(f"{error}{access.sealed_hint(error, cipher)}") from error
         finally:
             target.close()
 

@@ -9,14 +9,19 @@ from __future__ import annotations
 import json
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from headrace.cli import streaming_access as access
 from headrace.errors import HeadraceError, LogError, StoreLocked
+from headrace.protocol.documents import raw_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
+    from headrace.client.streaming_admin import ChannelInfo
+    from headrace.log.sealing import Cipher
     from headrace.log.store import LogStore
     from headrace.streaming.state import SubscriptionRecord
 
@@ -57,8 +62,8 @@ class ChannelReport:
 
 
 @contextmanager
-def opened(directory: Path) -> Iterator[LogStore]:
-    """The store in a directory, locked as long as it is used.
+def opened(directory: Path, cipher: Cipher | None = None) -> Iterator[LogStore]:
+    """The store in a directory, locked as long as it is used. `cipher`: what it is encrypted with.
 
     Raises: SourceError when there is none, or a server has it.
     """
@@ -69,13 +74,13 @@ def opened(directory: Path) -> Iterator[LogStore]:
     if not (directory / "logs").is_dir():
         raise SourceError(f"{directory} is not the directory of a store")
     try:
-        store = FileStore(directory)
+        store = FileStore(directory, cipher=cipher)
     except StoreLocked as error:
-        raise SourceError(f"{error}: stop the server first, or ask it with --url") from None
+        raise SourceError(f"{error}: stop the server first, or ask it with --server") from None
     try:
         yield store
     except LogError as error:
-        raise SourceError(f"{directory}: {error}") from error
+        raise SourceError(f"{directory}: {error}{access.sealed_hint(error, cipher)}") from error
     finally:
         store.close()
 
@@ -87,10 +92,12 @@ def channel_names(store: LogStore) -> list[bytes]:
     return sorted(name for name in store.names() if name != STATE_LOG)
 
 
-def from_store(store: LogStore, *, check: bool = False) -> list[ChannelReport]:
+def from_store(
+    store: LogStore, *, check: bool = False, progress: Callable[[str, int], object] = lambda _name, _n: None
+) -> list[ChannelReport]:
     """All channels. With `check` every message is read, to find those that cannot be.
 
-    Raises: LogError.
+    `progress` hears on the way which channel is read and how many sequences of it are. Raises: LogError.
     """
     from headrace.streaming.state import load_state
 
@@ -111,9 +118,35 @@ def from_store(store: LogStore, *, check: bool = False) -> list[ChannelReport]:
             subscriptions=by_channel.get(name, []),
         )
         if check:
-            report.damaged = _damaged(log, state.last_sequence)
+            report.damaged = _damaged(log, state.last_sequence, partial(progress, report.name))
         reports.append(report)
     return reports
+
+
+def from_streaming(found: Sequence[ChannelInfo]) -> list[ChannelReport]:
+    """Channels that a running server listed over NATS."""
+    return [
+        ChannelReport(
+            name=shown(raw_name(one.name)),
+            msgs=one.msgs,
+            bytes=one.bytes,
+            first_seq=one.first_seq if one.msgs else 0,
+            last_seq=one.last_seq,
+            last_time=one.last_time_ns or None,
+            subscriptions=[
+                SubscriptionReport(
+                    client_id=shown(sub.client_id),
+                    durable_name=shown(sub.durable_name),
+                    queue_name=shown(sub.queue_name),
+                    is_offline=sub.is_offline,
+                    last_sent=sub.last_sent,
+                    pending_count=sub.pending_count,
+                )
+                for sub in one.subscriptions
+            ],
+        )
+        for one in found
+    ]
 
 
 def from_server(url: str) -> list[ChannelReport]:
@@ -184,13 +217,14 @@ def _subscription(record: SubscriptionRecord) -> SubscriptionReport:
     )
 
 
-def _damaged(log: Any, last: int) -> list[int]:
+def _damaged(log: Any, last: int, progress: Callable[[int], object]) -> list[int]:
     found: list[int] = []
     sequence = 1
     while sequence <= last:
         page = log.read_from(sequence, max_messages=4096, max_bytes=8 << 20)
         found += page.damaged
         sequence = max(page.next_sequence, sequence + 1)
+        progress(sequence - 1)
     return found
 
 

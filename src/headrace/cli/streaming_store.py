@@ -1,7 +1,7 @@
 """`headrace streaming channels | report | purge | rm`: looking after channels.
 
 Here live arguments, tables and what is removed. Never lives here: how a store or server is asked
-(`streaming_source`).
+(`streaming_source`), who may (`streaming_access`).
 
 Exit codes: 0 done, 1 not done, 2 wrong use, 3 a damaged message was found.
 """
@@ -11,30 +11,38 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import time
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from headrace.cli import streaming_access as access
 from headrace.cli import streaming_source as source
+from headrace.client.streaming_admin import StreamingAdmin
 from headrace.errors import HeadraceError
+from headrace.protocol.documents import raw_name
+from headrace.protocol.rfc3339 import parse_time
 from headrace.subjects.grammar import matches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from headrace.cli.streaming_source import ChannelReport, SubscriptionReport
+    from headrace.client.streaming_admin import ChannelInfo
     from headrace.log.store import LogStore
 
 EXIT_FAILURE: Final = 1
 EXIT_DAMAGED: Final = 3
+_LINE_EVERY: Final = 0.5
 
 
 def channels(arguments: Sequence[str], program: str) -> int:
     """One line for each channel."""
     parser = _parser(program, "channels", "List the channels of a store or a running server.")
     _add_source(parser)
-    return _guarded(_list, parser.parse_args(arguments), f"{program} streaming channels")
+    options = access.check_place(parser, parser.parse_args(arguments))
+    return _guarded(_list, options, f"{program} streaming channels")
 
 
 def report(arguments: Sequence[str], program: str) -> int:
@@ -45,25 +53,29 @@ def report(arguments: Sequence[str], program: str) -> int:
     parser.add_argument(
         "--check", action="store_true", help="read every message; exit code 3 if any is damaged"
     )
-    return _guarded(_report, parser.parse_args(arguments), f"{program} streaming report")
+    options = access.check_place(parser, parser.parse_args(arguments))
+    return _guarded(_report, options, f"{program} streaming report")
 
 
 def purge(arguments: Sequence[str], program: str) -> int:
     """Removes messages; sequences go on where they were."""
-    parser = _parser(program, "purge", "Remove messages of channels while no server runs on the store.")
+    parser = _parser(program, "purge", "Remove messages of channels, of a store or a running server.")
     _add_removal(parser)
     parser.add_argument("--before", type=_count, metavar="SEQ", help="only messages below this sequence")
-    parser.add_argument("--keep", type=_count, default=0, metavar="N", help="keep the last N messages")
-    return _guarded(_purge, parser.parse_args(arguments), f"{program} streaming purge")
+    parser.add_argument("--before-time", type=_time_ns, metavar="TIME", help="only messages older than this")
+    parser.add_argument("--keep", type=_count, default=0, metavar="N", help="keep the last N of these")
+    options = access.check_place(parser, parser.parse_args(arguments))
+    return _guarded(_purge, options, f"{program} streaming purge")
 
 
 def remove(arguments: Sequence[str], program: str) -> int:
     """Removes channels with all that belongs to them, durable subscriptions too."""
     parser = _parser(
-        program, "rm", "Remove channels and their durable subscriptions while no server runs on the store."
+        program, "rm", "Remove channels with their subscriptions, of a store or a running server."
     )
     _add_removal(parser)
-    return _guarded(_remove, parser.parse_args(arguments), f"{program} streaming rm")
+    options = access.check_place(parser, parser.parse_args(arguments))
+    return _guarded(_remove, options, f"{program} streaming rm")
 
 
 def _parser(program: str, command: str, description: str) -> argparse.ArgumentParser:
@@ -73,22 +85,39 @@ def _parser(program: str, command: str, description: str) -> argparse.ArgumentPa
 
 
 def _add_source(parser: argparse.ArgumentParser) -> None:
-    where = parser.add_mutually_exclusive_group(required=True)
-    where.add_argument("--dir", type=Path, help="the directory of a FILE store that no server uses")
+    where = _add_place(parser)
     where.add_argument("--url", help="monitoring of a running server, http://host:port")
     parser.add_argument("--json", action="store_true", help="print JSON, with every field")
 
 
+def _add_place(parser: argparse.ArgumentParser) -> argparse._MutuallyExclusiveGroup:
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--dir", type=Path, help="the directory of a FILE store that no server uses")
+    where.add_argument(
+        "--server", metavar="URL", help=f"a running server, nats://host:port (default: {access.URL_VARIABLE})"
+    )
+    access.add_server_login(parser)
+    access.add_keys(parser)
+    return where
+
+
 def _add_removal(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("channel", nargs="+", help="* and > match as in subjects")
-    parser.add_argument("--dir", type=Path, required=True, help="the directory of the FILE store")
-    parser.add_argument("--yes", action="store_true", help="do not ask")
+    _add_place(parser)
+    parser.add_argument("-f", "--force", action="store_true", help="do not ask")
 
 
 def _count(text: str) -> int:
     if not (text.isascii() and text.isdecimal()):
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
     return int(text)
+
+
+def _time_ns(text: str) -> int:
+    try:
+        return parse_time(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r}: {error}") from None
 
 
 def _guarded(command: Callable[[argparse.Namespace], int], options: argparse.Namespace, name: str) -> int:
@@ -127,7 +156,7 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _report(options: argparse.Namespace) -> int:
-    if options.check and options.url:
+    if options.check and not options.dir:
         raise source.SourceError("--check reads a store: it needs --dir")
     found = _matching(_found(options, check=options.check), options.channel)
     if options.json:
@@ -141,8 +170,34 @@ def _report(options: argparse.Namespace) -> int:
 def _found(options: argparse.Namespace, *, check: bool = False) -> list[ChannelReport]:
     if options.url:
         return source.from_server(options.url)
-    with source.opened(options.dir) as store:
-        return source.from_store(store, check=check)
+    if access.server_of(options):
+        with access.connected(options) as connection:
+            admin = StreamingAdmin(connection, options.cluster_id)
+            return source.from_streaming(admin.channels(subscriptions=True))
+    with source.opened(options.dir, access.cipher_of(options)) as store:
+        line = _Line()
+        try:
+            return source.from_store(store, check=check, progress=line.show)
+        finally:
+            line.end()
+
+
+class _Line:
+    """One line on a terminal that says how far long work is; nothing elsewhere."""
+
+    def __init__(self) -> None:
+        self._is_shown = sys.stderr.isatty()
+        self._due = 0.0
+
+    def show(self, channel: str, sequence: int) -> None:
+        now = time.monotonic()
+        if self._is_shown and now >= self._due:
+            self._due = now + _LINE_EVERY
+            print(f"\r\033[K  {channel}: {sequence:,} read", end="", file=sys.stderr, flush=True)
+
+    def end(self) -> None:
+        if self._due:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
 def _print_channel(one: ChannelReport) -> None:
@@ -206,37 +261,92 @@ def _time(ns: int | None) -> str:
 
 
 def _purge(options: argparse.Namespace) -> int:
-    with source.opened(options.dir) as store:
+    if access.server_of(options):
+        return _purge_running(options)
+    with source.opened(options.dir, access.cipher_of(options)) as store:
         names = _chosen(store, options.channel)
         if not _confirmed(options, f"Remove messages of {_listed(names)}?"):
             return EXIT_FAILURE
         for name in names:
             log = store.open(name)
-            count = log.purge(up_to=options.before, keep=options.keep)
+            up_to = options.before
+            if options.before_time is not None:
+                until = log.sequence_at(max(options.before_time, 0))
+                up_to = until if up_to is None else min(up_to, until)
+            count = log.purge(up_to=up_to, keep=options.keep)
             log.sync()
-            print(f"{source.shown(name)}: {count:,} messages removed, {log.state().messages:,} left")
+            _print_purged(name, count, log.state().messages)
     return 0
+
+
+def _purge_running(options: argparse.Namespace) -> int:
+    with access.connected(options) as connection:
+        admin = StreamingAdmin(connection, options.cluster_id)
+        names = _chosen_running(admin.channels(), options.channel)
+        if not _confirmed(options, f"Remove messages of {_listed(list(names))}?"):
+            return EXIT_FAILURE
+        for name, one in names.items():
+            count, left = admin.purge(
+                one.name,
+                before_sequence=options.before,
+                before_time_ns=options.before_time,
+                keep=options.keep,
+            )
+            _print_purged(name, count, left.msgs)
+    return 0
+
+
+def _print_purged(name: bytes, count: int, left: int) -> None:
+    print(f"{source.shown(name)}: {count:,} messages removed, {left:,} left", flush=True)
 
 
 def _remove(options: argparse.Namespace) -> int:
     from headrace.streaming.state import STATE_LOG, load_state, write_state
 
-    with source.opened(options.dir) as store:
+    if access.server_of(options):
+        return _remove_running(options)
+    with source.opened(options.dir, access.cipher_of(options)) as store:
         names = _chosen(store, options.channel)
         state = load_state(store)
         lost = {key: sub for key, sub in state.subscriptions.items() if sub.channel in names}
         with_them = f" and {len(lost)} subscriptions" if lost else ""
         if not _confirmed(options, f"Remove {_listed(names)}{with_them}?"):
             return EXIT_FAILURE
-        if lost:
-            # First, so that a crash in between leaves no subscription of a channel that is gone.
+        gone = set(names).intersection(state.channels)
+        if lost or gone:
+            # First, so that a crash in between leaves nothing said of a channel that is gone.
             kept = {key: sub for key, sub in state.subscriptions.items() if key not in lost}
-            write_state(store.open(STATE_LOG), replace(state, subscriptions=kept))
+            known = {name: ns for name, ns in state.channels.items() if name not in gone}
+            write_state(store.open(STATE_LOG), replace(state, subscriptions=kept, channels=known))
         for name in names:
             store.remove(name)
-            count = sum(sub.channel == name for sub in lost.values())
-            print(f"{source.shown(name)}: removed" + (f", with {count} subscriptions" if count else ""))
+            _print_removed(name, sum(sub.channel == name for sub in lost.values()))
     return 0
+
+
+def _remove_running(options: argparse.Namespace) -> int:
+    with access.connected(options) as connection:
+        admin = StreamingAdmin(connection, options.cluster_id)
+        names = _chosen_running(admin.channels(), options.channel)
+        count = sum(one.subs_count for one in names.values())
+        with_them = f" and {count} subscriptions" if count else ""
+        if not _confirmed(options, f"Remove {_listed(list(names))}{with_them}?"):
+            return EXIT_FAILURE
+        for name, one in names.items():
+            _print_removed(name, admin.delete(one.name)[1])
+    return 0
+
+
+def _print_removed(name: bytes, subscriptions: int) -> None:
+    with_them = f", with {subscriptions} subscriptions" if subscriptions else ""
+    print(f"{source.shown(name)}: removed{with_them}", flush=True)
+
+
+def _chosen_running(found: Sequence[ChannelInfo], wanted: Sequence[str]) -> dict[bytes, ChannelInfo]:
+    """Channels of a server that are meant, by name. Raises: SourceError for one that means none."""
+    raw = [(raw_name(one.name), one) for one in found]
+    known = {source.shown(name): (name, one) for name, one in raw}
+    return dict(known[name] for name in _pick(list(known), wanted))
 
 
 def _chosen(store: LogStore, wanted: Sequence[str]) -> list[bytes]:
@@ -261,10 +371,10 @@ def _pick(names: Sequence[str], wanted: Sequence[str]) -> list[str]:
 
 
 def _confirmed(options: argparse.Namespace, question: str) -> bool:
-    if options.yes:
+    if options.force:
         return True
     if not sys.stdin.isatty():
-        print(f"{question} Say so with --yes.", file=sys.stderr)
+        print(f"{question} Say so with --force.", file=sys.stderr)
         return False
     return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
 

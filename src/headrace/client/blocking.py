@@ -110,6 +110,11 @@ class Connection:
         value = self.server_info.get("max_payload")
         return value if isinstance(value, int) else limits.MAX_PAYLOAD
 
+    @property
+    def is_open(self) -> bool:
+        """Whether nothing has ended it yet, as far as is known here."""
+        return self._error is None
+
     def publish(
         self,
         subject: str | bytes,
@@ -169,6 +174,23 @@ class Connection:
                 self._keep_alive()
                 if deadline is not None and time.monotonic() >= deadline:
                     return MessageBatch()
+
+    def receive_of(self, sid: bytes, timeout: float) -> MessageBatch:
+        """As `receive`, for one subscription that nothing else reads; others' messages wait for `receive`."""
+        deadline = time.monotonic() + timeout
+        while True:
+            batch = self._parser.take_messages()
+            if not all(head[1] == sid for head in batch.heads):
+                batch = self._kept_apart(batch, sid)
+            if batch:
+                return batch
+            self._raise_error()
+            now = time.monotonic()
+            if now >= deadline:
+                return batch
+            self._step(min(deadline - now, self._until_question(now)))
+            if self._error is None:
+                self._keep_alive()
 
     def messages(self, timeout: float | None = None) -> Iterator[Message]:
         """Messages one by one until none arrives for `timeout` seconds."""
@@ -243,6 +265,12 @@ class Connection:
             return self._parser.take_messages()
         batch.extend(self._parser.take_messages())
         return batch
+
+    def _kept_apart(self, batch: MessageBatch, sid: bytes) -> MessageBatch:
+        wanted = MessageBatch()
+        for head, block, payload in zip(batch.heads, batch.header_blocks(), batch.payloads, strict=True):
+            (wanted if head[1] == sid else self._set_aside).append(head, block, payload)
+        return wanted
 
     def _set_aside_all_but(self, sid: bytes) -> Message | None:
         answer: Message | None = None

@@ -43,3 +43,11 @@ class MaxPayloadError(ClientError, ValueError):
 
 class NoRespondersError(ClientError):
     """A request that nobody is subscribed to (status 503)."""
+
+
+class StreamingRefusedError(ClientError):
+    """A streaming server said no; `code` is as in HTTP: 400 a bad request, 404 not there, 500 its storage."""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(text)
+        self.code = code

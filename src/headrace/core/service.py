@@ -49,6 +49,16 @@ class Host(Protocol):
     def announce(self) -> None:
         """Something was added to `outgoing`."""
 
+    @property
+    def sees_receivers(self) -> bool:
+        """Whether `backlog` knows receivers themselves, and not only the way to a server that has them."""
+
+    def backlog(self, subject: bytes) -> int | None:
+        """Bytes that wait for the slowest receiver of a subject; None when there is no receiver (any more).
+
+        A host that does not see receivers says how much waits for the server that does, and never None.
+        """
+
     def call_later(self, seconds: float, function: Callable[[], object]) -> Timer: ...
 
     def now_ns(self) -> int:

@@ -30,8 +30,8 @@ from headrace.engine.interest cimport insert, plan_for
 from headrace.engine.link cimport Link, mark_due
 from headrace.engine.memory cimport buf_append, buf_free, buf_grow, buf_reserve
 from headrace.engine.structs cimport (
-    HR_GUARD, LINK_CLOSING, LINK_DIRTY, LINK_SERVICE, SUB_GATHERED, buf_t, hr_hash, link_t, msg_t, plan_t, router_t,
-    sub_t,
+    HR_GUARD, LINK_CLOSING, LINK_DIRTY, LINK_SERVICE, SUB_GATHERED, SUB_REMOVED, buf_t, hr_hash, link_t, msg_t, plan_t,
+    router_t, sub_t,
 )
 
 cdef enum:
@@ -229,6 +229,28 @@ cdef class ServiceLink(Link):
                 self.session.wake()
         if self.outgoing.buffer.end > PUBLISH_MARK and self.c.router.parsing == NULL:
             self._route_published(self.session)
+
+    def backlog(self, bytes subject not None):
+        """Bytes that wait in the outbox of the slowest connection interested in a subject; None: nobody is.
+
+        Services of this process count as receivers for whom nothing waits. What was published in this tick and
+        is not routed yet is not in it.
+        """
+        cdef plan_t *plan
+        cdef sub_t *s
+        cdef Py_ssize_t most = -1
+        cdef uint32_t i, members
+        if self.c.interest == NULL or self.c.flags & LINK_CLOSING:
+            return None
+        if not PyBytes_GET_SIZE(subject) or not is_word(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject)):
+            return None
+        plan = plan_for(self.c.interest, PyBytes_AS_STRING(subject), <uint32_t> PyBytes_GET_SIZE(subject))
+        members = plan.group_ends[plan.group_count - 1] if plan.group_count else 0
+        for i in range(plan.plain_count + members):
+            s = plan.plain[i] if i < plan.plain_count else plan.members[i - plan.plain_count]
+            if not (s.flags & SUB_REMOVED or s.link.flags & LINK_CLOSING):
+                most = max(most, <Py_ssize_t> (s.link.out.end - s.link.out.start))
+        return most if most >= 0 else None
 
     @property
     def pending(self):

@@ -8,7 +8,7 @@ anything else. What a service does is its own business; when services start and 
 from __future__ import annotations
 
 from time import time_ns
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from headrace.core.service import Delivery
 from headrace.engine.service import ServiceLink
@@ -27,8 +27,10 @@ if TYPE_CHECKING:
 class ServiceHost:
     """One service's `core.service.Host`; also the session that its link calls.
 
-    `subscribe`, `unsubscribe`, `publish` and `announce` are the link's own, without a call between.
+    `subscribe`, `unsubscribe`, `publish`, `announce` and `backlog` are the link's own: no call between.
     """
+
+    sees_receivers: Final = True
 
     def __init__(
         self,
@@ -49,6 +51,7 @@ class ServiceHost:
         self.publish = self.link.publish
         self.outgoing = self.link.outgoing
         self.announce = self.link.announce
+        self.backlog = self.link.backlog
         self.wake = wake
         self._loop = loop
         self._log = log

@@ -16,7 +16,7 @@ from headrace.streaming.limits import limits_for, log_limits
 from headrace.streaming.naming import is_channel_name, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from headrace.core.service import Timer
     from headrace.engine.messages import Messages
@@ -24,11 +24,14 @@ if TYPE_CHECKING:
     from headrace.log.port import MessageLog, StoredMessage
     from headrace.log.store import LogStore
     from headrace.streaming.context import Context
+    from headrace.streaming.journal import Journal
     from headrace.streaming.subscription import DurableKey, GroupKey, QueueGroup, Subscription
 
 PAGE: Final = 256
 """Messages of one read; a subscription that has room for more goes on in the next tick."""
 PAGE_BYTES: Final = 1 << 20
+_DELETE_RETRY_S: Final = 0.01
+"""Between two looks whether a channel that is to go still has commits under way."""
 _REMEMBERED_DAMAGE: Final = 1000
 """Damaged sequences that are not reported a second time, per channel."""
 
@@ -71,6 +74,10 @@ class Channel:
         self.by_inbox: dict[bytes, list[Subscription]] = {}
         self.subscriptions = 0
         """Offline durables and shadows included."""
+        self.created_ns = 0
+        """Tells it from a channel of the same name that was there before and deleted."""
+        self.deleting = False
+        """Whether it is about to go: nothing is published or subscribed to any more."""
         self.activity_ns = context.now_ns()
         self.waiting = 0
         """Publications whose commit is under way."""
@@ -126,12 +133,14 @@ def redelivered(channel: bytes, message: StoredMessage, count: int) -> bytes:
 class Channels:
     """All channels of a service."""
 
-    def __init__(self, context: Context, store: LogStore) -> None:
+    def __init__(self, context: Context, store: LogStore, journal: Journal) -> None:
         self._context = context
         self._store = store
+        self._journal = journal
         self._by_name: dict[bytes, Channel] = {}
         self._by_lower_case: dict[bytes, bytes] = {}
         self._expiry: dict[bytes, Timer] = {}
+        self._last_created_ns = 0
 
     def __len__(self) -> int:
         return len(self._by_name)
@@ -146,6 +155,8 @@ class Channels:
         """The caller has checked the name. Raises: ChannelRefused."""
         known = self._by_name.get(name)
         if known is not None:
+            if known.deleting:
+                raise ChannelRefused(wording.CHANNEL_DELETED)
             return known
         existing = self._by_lower_case.get(name.lower())
         if existing is not None:
@@ -157,14 +168,24 @@ class Channels:
             channel = self._open(name)
         except LogError as error:
             raise ChannelRefused(str(error).encode()) from error
+        self._name_incarnation(channel)
         self._context.note.info('Channel "%s" has been created', shown(name))
         return channel
 
-    def recover(self) -> None:
-        """Opens every channel that the store has. Raises: LogError."""
+    def recover(self, created: Mapping[bytes, int]) -> None:
+        """Opens every channel that the store has; `created` says when each was made. Raises: LogError."""
         for name in self._store.names():
             if is_channel_name(name):
-                self._open(name)
+                channel = self._open(name)
+                channel.created_ns = created.get(name, 0)
+                if not channel.created_ns:  # imported, or the crash came between its log and its entry
+                    self._name_incarnation(channel)
+
+    def _name_incarnation(self, channel: Channel) -> None:
+        """Never the same twice for one name, however the clock jumps: two are a deletion apart."""
+        self._last_created_ns = max(self._context.now_ns(), self._last_created_ns + 1)
+        channel.created_ns = self._last_created_ns
+        self._journal.channel(channel.name, channel.created_ns)
 
     def _open(self, name: bytes) -> Channel:
         limits = log_limits(limits_for(name, self._context.options.limits))
@@ -177,8 +198,35 @@ class Channels:
         self.watch_inactivity(channel)
         return channel
 
-    def delete(self, channel: Channel) -> None:
-        """Removes a channel and its messages; the caller has removed its subscriptions. Raises: LogError."""
+    def delete(self, channel: Channel, done: Callable[[LogError | None], None]) -> None:
+        """Removes a channel and its messages, and calls `done` then; it is refused to everybody until then.
+
+        The caller has ended its subscriptions. That they and its incarnation are gone is durable first: a
+        crash on the way leaves no subscription of a channel that is gone, and no new channel that passes for
+        this one.
+        """
+        channel.deleting = True
+        self._journal.channel_gone(channel.name)
+        self._journal.after_commit(lambda error: self._delete_committed(channel, done, error))
+
+    def _delete_committed(
+        self, channel: Channel, done: Callable[[LogError | None], None], error: LogError | None
+    ) -> None:
+        if error is None and channel.waiting:  # publications that came before: they are answered before
+            self._context.later(_DELETE_RETRY_S, lambda: self._delete_committed(channel, done, None))
+            return
+        if error is None:
+            try:
+                self._remove(channel)
+            except LogError as failure:
+                error = failure
+        if error is not None:
+            channel.deleting = False
+            self._journal.channel(channel.name, channel.created_ns)
+        done(error)
+
+    def _remove(self, channel: Channel) -> None:
+        """Raises: LogError."""
         self._store.remove(channel.name)
         del self._by_name[channel.name]
         del self._by_lower_case[channel.name.lower()]
@@ -235,9 +283,11 @@ class Channels:
         if idle < channel.limits.max_inactivity:
             self.watch_inactivity(channel)
             return
-        try:
-            self.delete(channel)
-        except LogError as error:
+        if not channel.deleting:
+            self.delete(channel, lambda error: self._inactive_gone(channel, error))
+
+    def _inactive_gone(self, channel: Channel, error: LogError | None) -> None:
+        if error is not None:
             self._context.note.error('Channel "%s" could not be deleted: %s', shown(channel.name), error)
             self.touch(channel)
             self.watch_inactivity(channel)

@@ -61,6 +61,12 @@ class Journal:
     def client_gone(self, client_id: bytes) -> None:
         self._entries.append(entries.client_gone(client_id))
 
+    def channel(self, name: bytes, created_ns: int) -> None:
+        self._entries.append(entries.channel(name, created_ns))
+
+    def channel_gone(self, name: bytes) -> None:
+        self._entries.append(entries.channel_gone(name))
+
     def subscribed(self, record: SubscriptionRecord) -> None:
         self._entries.append(entries.subscribed(record))
 

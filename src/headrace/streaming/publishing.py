@@ -61,9 +61,9 @@ class Publisher:
     def _batch_for(self, name: bytes) -> Publications | bytes | None:
         """An empty batch; None for what cannot be a channel's name, a text for one that cannot be had."""
         channel = self._channels.get(name)
-        if channel is None:
-            if not is_channel_name(name):
-                return None
+        if channel is None and not is_channel_name(name):
+            return None
+        if channel is None or channel.deleting:
             try:
                 channel = self._channels.get_or_create(name)
             except ChannelRefused as refusal:

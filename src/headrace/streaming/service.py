@@ -10,8 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.errors import LogError, StartError
+from headrace.protocol.admin import PREFIX as ADMIN_PREFIX
+from headrace.protocol.replay import PREFIX as REPLAY_PREFIX
 from headrace.protocol.stan import ConnectRequest
 from headrace.streaming import wording
+from headrace.streaming.administration import Administration
 from headrace.streaming.channels import Channels
 from headrace.streaming.clients import Clients
 from headrace.streaming.context import Context, Notes
@@ -24,6 +27,7 @@ from headrace.streaming.options import StoreType
 from headrace.streaming.publishing import Publisher
 from headrace.streaming.recovery import Recovery, server_info
 from headrace.streaming.redelivery import Redelivery
+from headrace.streaming.replaying import Replays
 from headrace.streaming.requests import Requests
 from headrace.streaming.snapshot import (
     ChannelSnapshot,
@@ -114,6 +118,7 @@ class StreamingService:
             return
         self._context.settle()
         self._context.finish_commits()
+        self._replays.stop()
         self._context.stop()
         self._state = "SHUTDOWN"
         for sid in self._routes:
@@ -158,8 +163,8 @@ class StreamingService:
         if state.server is None:
             self._journal.server(info)
         self._requests = Requests(context)
-        self._channels = Channels(context, self._store)
-        self._channels.recover()
+        self._channels = Channels(context, self._store, self._journal)
+        self._channels.recover(state.channels)
         self._clients = Clients(context, self._journal, self._requests, info)
         self._deliverer = Deliverer(context, self._counters)
         redelivery = Redelivery(context, self._counters, self._deliverer)
@@ -175,6 +180,14 @@ class StreamingService:
             routes=self._routes,
         )
         self._clients.connect_to(self._subscriptions.release, self._subscriptions.recovered)
+        self._replays = Replays(context, self._channels, self._counters)
+        self._administration = Administration(
+            context,
+            channels=self._channels,
+            subscriptions=self._subscriptions,
+            journal=self._journal,
+            flush=self._publisher.flush,
+        )
         self._recovery = Recovery(
             context,
             channels=self._channels,
@@ -194,6 +207,8 @@ class StreamingService:
             info.unsubscribe: subscriptions.unsubscribe,
             info.sub_close: subscriptions.close,
             info.close: self._clients.close_request,
+            REPLAY_PREFIX.encode() + info.cluster_id: self._replay,
+            ADMIN_PREFIX.encode() + info.cluster_id + b".*": self._administration.receive,
         }
         host = self._context.host
         for subject, route in routes.items():
@@ -204,11 +219,17 @@ class StreamingService:
         self._publisher.flush()  # what came before is stored before: it decides where a start position is
         self._subscriptions.subscribe(delivery)
 
+    def _replay(self, delivery: Delivery) -> None:
+        self._publisher.flush()  # what came before is part of it, if it is durable at once
+        self._replays.receive(delivery)
+
     def _gather(self) -> ServiceState:
         state = ServiceState(server=self._info)
         for client in self._clients.all():
             state.clients[client.id] = client.info
         for channel in self._channels.all():
+            if not channel.deleting:
+                state.channels[channel.name] = channel.created_ns
             for subscription in channel.everyone():
                 state.subscriptions[subscription.id] = subscription.record()
         return state

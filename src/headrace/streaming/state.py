@@ -15,6 +15,7 @@ A record's payload is entries, each kind (1 byte), length (u32 little-endian), b
     n gone       u64 subscription                    L last sent   u64 subscription, u64 sequence
     R sent       u64 subscription, first, last       T sent        u64 subscription, sequences (u64 each)
     r acked      u64 subscription, first, last       a acked       u64 subscription, sequences
+    H channel    u64 ns when it was made, channel    h deleted     channel
     ( snapshot begins                                ) snapshot ends
 
 A peer's request never comes here; what the entries mean to live objects is `recovery.py`'s.
@@ -74,6 +75,8 @@ class ServiceState:
     clients: dict[bytes, ClientInfo] = field(default_factory=dict)
     subscriptions: dict[int, SubscriptionRecord] = field(default_factory=dict)
     """By id, which is unique in the service and not only in the channel."""
+    channels: dict[bytes, int] = field(default_factory=dict)
+    """When each channel was made, in ns: what tells it from one of the same name that was deleted."""
 
 
 def _entry(kind: bytes, body: bytes = b"") -> bytes:
@@ -104,6 +107,14 @@ def client_gone(client_id: bytes) -> bytes:
     return _entry(b"c", client_id)
 
 
+def channel(name: bytes, created_ns: int) -> bytes:
+    return _entry(b"H", _ID.pack(created_ns) + name)
+
+
+def channel_gone(name: bytes) -> bytes:
+    return _entry(b"h", name)
+
+
 def unsubscribed(identity: int) -> bytes:
     return _entry(b"n", _ID.pack(identity))
 
@@ -129,6 +140,8 @@ def _snapshot_entries(state: ServiceState) -> Iterator[bytes]:
     if state.server is not None:
         yield server(state.server)
     yield from map(client, state.clients.values())
+    for name, created_ns in state.channels.items():
+        yield channel(name, created_ns)
     for identity, record in state.subscriptions.items():
         yield subscribed(record)
         if record.pending:
@@ -223,8 +236,9 @@ class Replay:
     def _lost(self) -> None:
         """A record is missing at this place."""
         self.damaged = True
-        if self._before is not None and (self._before.clients or self._before.subscriptions):
-            self._state, self._before = self._before, None
+        before = self._before
+        if before is not None and (before.clients or before.subscriptions or before.channels):
+            self._state, self._before = before, None
         self._frozen.update(self._state.subscriptions)
 
     def _apply_record(self, payload: bytes) -> None:
@@ -273,6 +287,10 @@ class Replay:
                 state.clients[client.id] = client
             case b"c":
                 state.clients.pop(body, None)
+            case b"H":
+                state.channels[body[_ID.size :]] = _ID.unpack_from(body)[0]
+            case b"h":
+                state.channels.pop(body, None)
             case b"S":
                 state.server = ServerInfo.decode(body)
             case b"(":

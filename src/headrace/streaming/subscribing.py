@@ -218,6 +218,25 @@ class Subscriptions:
             subscription.hold_new = False
             self._deliverer.wake(subscription)
 
+    # -- what a channel's keeper asks for ----------------------------------------------------------------
+
+    def end_all(self, channel: Channel) -> int:
+        """Ends every subscription of a channel that goes, durable or not, for good; how many there were."""
+        ended = list(channel.everyone())
+        for subscription in ended:
+            if subscription.client is not None:
+                self._detach(subscription)
+            self._drop(subscription)
+        channel.groups.clear()
+        return len(ended)
+
+    def forget_below(self, channel: Channel, sequence: int) -> None:
+        """Messages below a sequence are gone from the store: they are pending no more, and make room."""
+        for subscription in list(channel.everyone()):
+            for gone in [one for one in subscription.pending if one < sequence]:
+                subscription.forget(gone)
+            self._deliverer.wake(subscription)
+
     # -- unsubscribe and close -------------------------------------------------------------------------
 
     def unsubscribe(self, delivery: Delivery) -> None:

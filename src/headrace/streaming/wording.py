@@ -15,6 +15,7 @@ UNKNOWN_CLIENT: Final = b"stan: unknown clientID"
 INVALID_CLOSE: Final = b"stan: invalid close request"
 
 INVALID_PUBLISH: Final = b"stan: invalid publish request"
+CHANNEL_DELETED: Final = b"stan: channel is being deleted"
 TOO_MANY_CHANNELS: Final = b"too many channels"
 
 INVALID_SUBSCRIPTION_REQUEST: Final = b"stan: invalid subscription request"

@@ -184,7 +184,7 @@ def test_store_that_a_server_uses_is_refused(
         assert streaming("channels") == 1
     finally:
         store.close()
-    assert "stop the server first, or ask it with --url" in capsys.readouterr().err
+    assert "stop the server first, or ask it with --server" in capsys.readouterr().err
 
 
 def test_directory_that_is_no_store_is_refused_and_left_alone(
@@ -246,7 +246,7 @@ def test_purge_removes_what_it_is_told(
     directory: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert streaming("purge", "orders.new", "--yes", *arguments) == 0
+    assert streaming("purge", "orders.new", "--force", *arguments) == 0
 
     assert capsys.readouterr().out == f"orders.new: {5 - len(left)} messages removed, {len(left)} left\n"
     assert channels_of(directory) == {"idle": [], "orders.new": left, "orders.old": [1, 2]}
@@ -255,7 +255,7 @@ def test_purge_removes_what_it_is_told(
 def test_purge_keeps_the_last_sequence_and_the_subscriptions(streaming: Streaming, directory: Path) -> None:
     before = state_of(directory)
 
-    assert streaming("purge", "orders.new", "--yes") == 0
+    assert streaming("purge", "orders.new", "--force") == 0
 
     store = FileStore(directory)
     assert store.open(b"orders.new").append([NewMessage(b"orders.new", b"next")]) == 6
@@ -266,7 +266,7 @@ def test_purge_keeps_the_last_sequence_and_the_subscriptions(streaming: Streamin
 def test_rm_removes_channels_and_their_subscriptions_for_good(
     streaming: Streaming, directory: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert streaming("rm", "orders.new", "idle", "--yes") == 0
+    assert streaming("rm", "orders.new", "idle", "--force") == 0
 
     assert capsys.readouterr().out == "idle: removed\norders.new: removed, with 3 subscriptions\n"
     assert channels_of(directory) == {"orders.old": [1, 2]}
@@ -288,7 +288,7 @@ def test_nothing_is_removed_unasked(
 
     assert streaming(command, ">") == 1
 
-    assert capsys.readouterr().err.endswith("Say so with --yes.\n")
+    assert capsys.readouterr().err.endswith("Say so with --force.\n")
     assert channels_of(directory) == before
 
 

@@ -645,3 +645,64 @@ def test_every_message_reaches_every_subscription_exactly_once(
             assert got == expected
             assert all((m.headers, m.reply) in ((b"", b""), (HEADERS, b"r")) for m in service.messages)
             service.batches.clear()
+
+
+# ---- how much waits -----------------------------------------------------------------------------
+
+
+def test_backlog_is_what_waits_for_the_slowest_receiver(
+    broker: Broker, services: Callable[[], Service]
+) -> None:
+    service = services()
+    one, two = broker.peer(), broker.peer()
+    one.send(b"SUB in.box 1\r\n")
+    two.send(b"SUB in.> 1\r\nSUB other 2\r\n")
+    broker.end_tick()
+    assert one.received() == two.received() == b""
+    assert service.link.backlog(b"in.box") == 0
+    service.link.publish(b"in.box", b"12345")
+    service.link.publish(b"other", b"x" * 100)
+    assert service.link.backlog(b"in.box") == 0  # not routed yet
+    broker.end_tick()
+
+    waiting = len(b"MSG in.box 1 5\r\n12345\r\n"), len(b"MSG other 2 100\r\n" + b"x" * 100 + b"\r\n")
+    assert service.link.backlog(b"in.box") == sum(waiting)
+    two.received()
+    assert service.link.backlog(b"in.box") == waiting[0]
+    one.received()
+    assert service.link.backlog(b"in.box") == 0
+
+
+@pytest.mark.parametrize("subject", [b"nobody", b"", b"in box", b"in.*.x"])
+def test_backlog_without_a_receiver_is_none(
+    subject: bytes, broker: Broker, services: Callable[[], Service]
+) -> None:
+    broker.peer().send(b"SUB in.box 1\r\n")
+    assert services().link.backlog(subject) is None
+
+
+def test_backlog_knows_queue_groups_and_who_has_left(broker: Broker, services: Callable[[], Service]) -> None:
+    service = services()
+    members = [broker.peer().send(b"SUB in.box workers 1\r\n") for _ in range(3)]
+    assert service.link.backlog(b"in.box") == 0
+    for number in range(20):
+        service.link.publish(b"in.box", b"%03d" % number)
+    broker.end_tick()
+    assert service.link.backlog(b"in.box") == max(len(member.received()) for member in members) > 0
+    members[0].send(b"UNSUB 1\r\n")
+    members[1].link.doom(CloseReason.CLIENT_CLOSED)
+    assert service.link.backlog(b"in.box") == 0
+    members[2].link.doom(CloseReason.CLIENT_CLOSED)
+    assert service.link.backlog(b"in.box") is None
+    broker.end_tick()
+    assert service.link.backlog(b"in.box") is None
+
+
+def test_backlog_of_services_is_nothing_and_a_detached_one_sees_nobody(
+    broker: Broker, services: Callable[[], Service]
+) -> None:
+    one, two = services(), services()
+    two.link.subscribe(b"in.box")
+    assert one.link.backlog(b"in.box") == 0
+    one.link.detach()
+    assert one.link.backlog(b"in.box") is None

@@ -72,6 +72,11 @@ class ManualHost:
         self.outgoing = Outgoing()
         self.published: list[tuple[bytes, bytes, bytes]] = []
         self._incoming: list[Delivery] = []
+        self.headed: list[tuple[bytes, bytes, bytes]] = []
+        """What was published with headers: subject, block, payload."""
+        self.sees_receivers = True
+        self.unread: dict[bytes, int | None] = {}
+        """What waits for a reader that is slow; None: it is gone."""
         self._timers: list[tuple[int, int, ManualTimer]] = []
         self._numbers = itertools.count(1)
 
@@ -94,9 +99,14 @@ class ManualHost:
     def announce(self) -> None:
         for subject, reply, headers, payload in self.outgoing.take():
             assert is_valid_subject(subject)
-            assert not headers
+            if headers:
+                self.headed.append((subject, headers, payload))
+                continue
             self.published.append((subject, reply, payload))
             self.receive(subject, payload, reply)
+
+    def backlog(self, subject: bytes) -> int | None:
+        return self.unread.get(subject, 0)
 
     def receive(self, subject: bytes, payload: bytes, reply: bytes = b"") -> bool:
         """A message on the wire, for the service's next tick if it wants it."""

@@ -14,7 +14,7 @@ from headrace.cli.streaming_import import run
 from headrace.log.store import FileStore
 from headrace.streaming.importing import importer
 from headrace.streaming.importing.importer import Progress
-from headrace.streaming.state import load_state
+from headrace.streaming.state import load_state, write_imported
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -228,3 +228,46 @@ def test_progress_on_a_terminal_is_a_bar(capsys: pytest.CaptureFixture[str]) -> 
     out = capsys.readouterr().out
     assert "12,345 messages" in out
     assert "0.5/1.0 kB" in out
+
+
+def test_result_is_encrypted_when_asked_for(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "target"
+    monkeypatch.setenv("NATS_STREAMING_ENCRYPTION_KEY", "secret")
+    assert _run(source, target, "--encrypt") == 0
+    assert not any(b"orders.eu" in path.read_bytes() for path in target.rglob("*.log"))
+    capsys.readouterr()
+
+    assert _run(source, target, "--encrypt") == 0
+    assert "(155 were there before)" in capsys.readouterr().out
+
+    assert _run(source, target) == 1
+    error = capsys.readouterr().err
+    assert "is encrypted, and no key was given: say --encrypt" in error
+    assert error.count("\n") == 1
+
+
+def test_encryption_without_a_key_imports_nothing(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("NATS_STREAMING_ENCRYPTION_KEY", raising=False)
+    assert _run(source, tmp_path / "target", "--encrypt") == 1
+    assert "encryption needs a key" in capsys.readouterr().err
+    assert not (tmp_path / "target").exists()
+
+
+def test_import_again_keeps_the_incarnations_a_server_gave(source: Path, tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    assert _run(source, target) == 0
+    store = FileStore(target)
+    state = load_state(store)
+    state.channels = {b"orders.eu": 5}
+    write_imported(store, state)
+    store.close()
+
+    assert _run(source, target) == 0
+
+    store = FileStore(target)
+    assert load_state(store) == state
+    store.close()

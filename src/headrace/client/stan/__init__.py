@@ -4,8 +4,8 @@
         await client.publish("orders", b"one")
         async for message in await client.subscribe("orders", start_at=stan.StartPosition.FIRST): ...
 
-Reading order: `connection`, `publishing`, `subscription`, `liveness`. nats-py is imported by `connect`, not
-before. Nothing of a server lives here, nothing that blocks.
+Reading order: `connection`, `publishing`, `subscription`, `replaying`, `liveness`. nats-py is imported by
+`connect`, not before. Nothing of a server lives here, nothing that blocks.
 """
 
 from headrace.client.stan.connection import Client, connect
@@ -15,17 +15,20 @@ from headrace.client.stan.errors import (
     StanError,
     StanTimeoutError,
 )
+from headrace.client.stan.replaying import Replay, StoredMessage
 from headrace.client.stan.subscription import Message, Subscription
 from headrace.protocol.stan import StartPosition
 
 __all__ = [
     "Client",
     "Message",
+    "Replay",
     "StanClosedError",
     "StanConnectionLostError",
     "StanError",
     "StanTimeoutError",
     "StartPosition",
+    "StoredMessage",
     "Subscription",
     "connect",
 ]

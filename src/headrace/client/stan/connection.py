@@ -32,6 +32,7 @@ from headrace.client.stan.errors import (
 )
 from headrace.client.stan.liveness import Pings
 from headrace.client.stan.publishing import Publisher
+from headrace.client.stan.replaying import REPLAY_TIMEOUT, Replay, replay_request
 from headrace.client.stan.subscription import Message, Subscription, start_of
 from headrace.errors import ProtocolError
 from headrace.protocol.stan import (
@@ -235,6 +236,40 @@ class Client:
         )
         await self._open(subscription, request)
         return subscription
+
+    def replay(
+        self,
+        channel: str,
+        *,
+        start_sequence: int | None = None,
+        start_time: datetime | None = None,
+        time_delta: timedelta | None = None,
+        end_sequence: int | None = None,
+        end_time: datetime | None = None,
+        max_messages: int | None = None,
+        order: str = "",
+        timeout: float = REPLAY_TIMEOUT,
+    ) -> Replay:
+        """The stored messages of a channel, or of all that `*` and `>` match, to be iterated over.
+
+        Without a start from the first one, and up to what is there when the iteration begins; both ends
+        belong to it. `order` is "time" (what wildcards have by default) or "channel". Nothing is acknowledged
+        or redelivered; `timeout` is how many seconds the server may be silent.
+
+        Raises: ValueError for a request that contradicts itself.
+        """
+        self._check_open()
+        request = replay_request(
+            channel,
+            start_sequence=start_sequence,
+            start_time=start_time,
+            time_delta=time_delta,
+            end_sequence=end_sequence,
+            end_time=end_time,
+            max_messages=max_messages,
+            order=order,
+        )
+        return Replay(self.nats, self.cluster_id, request, timeout)
 
     async def close(self) -> None:
         """Leaves the server. Subscriptions end, durable ones can be opened again; publishes in flight fail.

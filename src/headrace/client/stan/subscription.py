@@ -77,17 +77,17 @@ def start_of(
     if time is not None:
         if time.tzinfo is None:
             raise ValueError("a time to start at needs a time zone")
-        return Start(StartPosition.TIME_DELTA_START, delta_ns=max(0, clock.time_ns() - _ns(time)))
+        return Start(StartPosition.TIME_DELTA_START, delta_ns=max(0, clock.time_ns() - time_ns(time)))
     if time_delta is not None:
-        return Start(StartPosition.TIME_DELTA_START, delta_ns=max(0, _delta_ns(time_delta)))
+        return Start(StartPosition.TIME_DELTA_START, delta_ns=max(0, delta_ns(time_delta)))
     return Start(StartPosition.NEW_ONLY if start_at is None else start_at)
 
 
-def _ns(time: datetime) -> int:
-    return _delta_ns(time - datetime(1970, 1, 1, tzinfo=UTC))
+def time_ns(time: datetime) -> int:
+    return delta_ns(time - datetime(1970, 1, 1, tzinfo=UTC))
 
 
-def _delta_ns(delta: timedelta) -> int:
+def delta_ns(delta: timedelta) -> int:
     """Exact, where `total_seconds()` loses microseconds."""
     return ((delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds) * 1_000
 

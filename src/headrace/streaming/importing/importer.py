@@ -100,7 +100,9 @@ def import_store(
     on where this one stopped.
     """
     state, notes = convert_state(source, cluster_id)
-    state_missing = _compare_state(load_state(target), state)
+    existing = load_state(target)
+    state.channels = existing.channels  # the target's own: when a server that ran on it first saw each
+    state_missing = _compare_state(existing, state)
     present = _present(source, target)
     meter = _Meter(progress)
     channels = [_Channel(channel, target, state, meter) for channel in source.channels]

@@ -1,0 +1,201 @@
+"""Stored channels over the blocking client: replay as columns, and how far a channel has come.
+
+    with connect("nats://127.0.0.1:4222") as nc:
+        for batch in replay(nc, "test-cluster", "orders.>"):
+            batch.sequences, batch.timestamps, batch.payloads ...
+
+For Spark workers and scripts. A replay is asked for in parts of bounded size, and nothing is under way while
+the caller works on one: a caller may take its time, no server cuts it off. Nothing is retried here.
+Source of the shapes: `headrace.protocol.replay`, `headrace.protocol.admin`.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from headrace.client.errors import ClientTimeoutError, NoRespondersError, StreamingRefusedError
+from headrace.client.streaming_admin import StreamingAdmin
+from headrace.errors import ProtocolError
+from headrace.protocol.replay import (
+    EOB,
+    PREFIX,
+    BlockReader,
+    Cursor,
+    End,
+    ReplayRequest,
+    is_end,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from headrace.client.blocking import Connection
+    from headrace.client.codec import MessageBatch
+    from headrace.protocol.replay import Damage
+
+PART_BYTES: Final = 4 << 20
+"""About as many bytes of messages are asked for at once; a batch holds no more than that and one page."""
+DEFAULT_TIMEOUT: Final = 30.0
+_NO_RESPONDERS: Final = 503
+_NOT_FOUND: Final = 404
+
+
+@dataclass(slots=True)
+class ReplayBatch:
+    """Messages in order, as columns of equal length. Times are ns since 1970 UTC.
+
+    `headers` are the stored ones, as a block of the wire. `damaged` names what the server could not read in
+    this part: channels with ranges of sequences, both ends included.
+    """
+
+    channels: list[bytes] = field(default_factory=list)
+    subjects: list[bytes] = field(default_factory=list)
+    sequences: list[int] = field(default_factory=list)
+    timestamps: list[int] = field(default_factory=list)
+    replies: list[bytes | None] = field(default_factory=list)
+    headers: list[bytes | None] = field(default_factory=list)
+    payloads: list[bytes] = field(default_factory=list)
+    damaged: Damage = ()
+
+    def __len__(self) -> int:
+        return len(self.payloads)
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelState:
+    """How far a channel has come. `created_ns` tells one incarnation from another: a channel that was deleted
+    and made again has another one. An empty channel's first sequence is one above its last.
+    """
+
+    first_sequence: int
+    last_sequence: int
+    messages: int
+    created_ns: int
+
+
+def replay(
+    connection: Connection,
+    cluster_id: str,
+    channel: str,
+    start_sequence: int = 1,
+    end_sequence: int | None = None,
+    *,
+    start_time_ns: int | None = None,
+    end_time_ns: int | None = None,
+    order: str = "",
+    max_messages: int | None = None,
+    part_bytes: int = PART_BYTES,
+    timeout: float = DEFAULT_TIMEOUT,
+) -> Iterator[ReplayBatch]:
+    """The stored messages of a channel, or of all that a wildcard matches, up to what is there now.
+
+    Both ends belong to the span; `start_time_ns` stands for `start_sequence`. `order` is "time" (what
+    wildcards have by default) or "channel". `timeout` in seconds is how long the server may be silent.
+
+    Raises: StreamingRefusedError with the server's text (404: no such channel); NoRespondersError,
+    ClientTimeoutError, and what ends the connection; ValueError for a request that makes no sense.
+    """
+    if start_time_ns is not None and start_sequence != 1:
+        raise ValueError("give one of start_sequence and start_time_ns")
+    if (end_sequence is not None and end_sequence < start_sequence) or max_messages == 0:
+        return
+    request = ReplayRequest(
+        channel.encode("utf-8", "surrogateescape"),
+        start_sequence if start_time_ns is None else 0,
+        start_time_ns,
+        end_sequence=end_sequence or 0,
+        end_time_ns=end_time_ns,
+        max_messages=max_messages or 0,
+        max_bytes=part_bytes,
+        order=order,
+    )
+    yield from _parts(connection, f"{PREFIX}{cluster_id}", request, timeout)
+
+
+def channel_state(connection: Connection, cluster_id: str, channel: str) -> ChannelState | None:
+    """How far a channel has come; None when there is none of this name.
+
+    Raises: StreamingRefusedError, NoRespondersError, ClientTimeoutError, and what ends the connection.
+    """
+    found = StreamingAdmin(connection, cluster_id).channels(channel)
+    if not found:
+        return None
+    one = found[0]
+    return ChannelState(one.first_seq, one.last_seq, one.msgs, one.created_ns)
+
+
+def _parts(
+    connection: Connection, subject: str, request: ReplayRequest, timeout: float
+) -> Iterator[ReplayBatch]:
+    inbox = b"_INBOX." + secrets.token_hex(11).encode()
+    sid = connection.subscribe(inbox)
+    reader = BlockReader()
+    after: str | None = None
+    try:
+        while True:
+            connection.publish(subject, _with_cursor(request, after), reply=inbox)
+            batch, end = _part(connection, sid, reader, timeout)
+            batch.damaged = end.damaged
+            after = end.after or after
+            if batch or batch.damaged:
+                yield batch
+            if not end.pending or (not batch and end.after is None):
+                return
+            if request.max_messages:
+                if request.max_messages <= len(batch):
+                    return
+                request = replace(request, max_messages=request.max_messages - len(batch))
+    finally:
+        if connection.is_open:
+            connection.unsubscribe(sid)
+
+
+def _with_cursor(request: ReplayRequest, after: str | None) -> bytes:
+    if after is None:
+        return request.encode()
+    try:
+        return replace(request, after=Cursor.read(after)).encode()
+    except ValueError as error:
+        raise ProtocolError(f"Nats-Replay-After: {error}") from error
+
+
+def _part(connection: Connection, sid: bytes, reader: BlockReader, timeout: float) -> tuple[ReplayBatch, End]:
+    """The messages of one request, and its end."""
+    batch = ReplayBatch()
+    deadline = time.monotonic() + timeout
+    while True:
+        arrived = connection.receive_of(sid, max(deadline - time.monotonic(), 0.0))
+        if not arrived:
+            raise ClientTimeoutError(f"no answer to a replay in {timeout:g} s")
+        end = _take(arrived, reader, batch)
+        if end is None:
+            deadline = time.monotonic() + timeout
+        elif end.code == EOB:
+            return batch, end
+        elif end.code == _NO_RESPONDERS:
+            raise NoRespondersError("no streaming server of this cluster ID answers")
+        else:
+            raise StreamingRefusedError(end.code, end.text)
+
+
+def _take(arrived: MessageBatch, reader: BlockReader, batch: ReplayBatch) -> End | None:
+    channels, subjects, sequences = batch.channels.append, batch.subjects.append, batch.sequences.append
+    timestamps, replies, headers = batch.timestamps.append, batch.replies.append, batch.headers.append
+    read, payloads = reader.read, batch.payloads.append
+    for block, payload in zip(arrived.header_blocks(), arrived.payloads, strict=True):
+        if block is None:
+            raise ProtocolError("an answer to a replay has no headers: does the server speak them?")
+        if is_end(block):
+            return End.read(block)
+        channel, subject, sequence, time_ns, reply, stored = read(block)
+        channels(channel)
+        subjects(subject)
+        sequences(sequence)
+        timestamps(time_ns)
+        replies(reply)
+        headers(stored)
+        payloads(payload)
+    return None

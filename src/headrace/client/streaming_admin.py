@@ -1,0 +1,141 @@
+"""Looking after the channels of a running streaming server, over the blocking client.
+
+Requests and typed answers; a text of the server is the exception's text. Nothing is asked of a user here,
+nothing is retried. Source of the shapes: `headrace.protocol.admin`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from headrace.client.errors import StreamingRefusedError
+from headrace.errors import ProtocolError
+from headrace.protocol.admin import PREFIX, DeleteRequest, ListRequest, PurgeRequest, read_answer
+from headrace.protocol.documents import name_of, raw_name
+from headrace.protocol.rfc3339 import parse_time
+
+if TYPE_CHECKING:
+    from headrace.client.blocking import Connection
+
+DEFAULT_TIMEOUT: Final = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionInfo:
+    """One subscription of a channel, under the names of /streaming/channelsz."""
+
+    client_id: str
+    durable_name: str
+    queue_name: str
+    is_offline: bool
+    last_sent: int
+    pending_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelInfo:
+    """One channel. An empty one's `first_seq` is one above its `last_seq`. Times are ns, 0: there is none."""
+
+    name: str
+    """Bytes that are not UTF-8 are lone surrogates, as `os.fsdecode` has them."""
+    msgs: int
+    bytes: int
+    first_seq: int
+    last_seq: int
+    subs_count: int
+    last_time_ns: int
+    created_ns: int
+    damaged: int
+    """Messages found unreadable since the server was started."""
+    subscriptions: list[SubscriptionInfo] = field(default_factory=list)
+
+
+class StreamingAdmin:
+    """Raises, from every method: StreamingRefusedError; NoRespondersError when no streaming server of the
+    cluster ID is there; ClientTimeoutError; what ends the connection; ProtocolError for a bad answer.
+    """
+
+    def __init__(self, connection: Connection, cluster_id: str, *, timeout: float = DEFAULT_TIMEOUT) -> None:
+        """`timeout` in seconds, for one answer."""
+        self._connection = connection
+        self._subject = f"{PREFIX}{cluster_id}"
+        self._timeout = timeout
+
+    def channels(self, channel: str = ">", *, subscriptions: bool = False) -> list[ChannelInfo]:
+        """Channels by name, those that a name or wildcards mean."""
+        pattern = channel.encode("utf-8", "surrogateescape")
+        found: list[ChannelInfo] = []
+        while True:
+            request = ListRequest(pattern, len(found))
+            answer = self._ask("report" if subscriptions else "channels", request.encode())
+            try:
+                page = [_channel(one) for one in answer["channels"]]
+                total = int(answer["total"])
+            except (KeyError, TypeError, ValueError) as error:
+                raise ProtocolError(f"not a streaming server's list of channels: {error!r}") from error
+            found += page
+            if not page or len(found) >= total:
+                return found
+
+    def purge(
+        self,
+        channel: str,
+        *,
+        before_sequence: int | None = None,
+        before_time_ns: int | None = None,
+        keep: int = 0,
+    ) -> tuple[int, ChannelInfo]:
+        """Removes messages of one channel; how many, and what it is then. It is durable when this returns."""
+        request = PurgeRequest(
+            channel.encode("utf-8", "surrogateescape"), before_sequence, before_time_ns, keep
+        )
+        answer = self._ask("purge", request.encode())
+        try:
+            return int(answer["purged"]), _channel(answer["channel"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise ProtocolError(f"not the answer to a purge: {error!r}") from error
+
+    def delete(self, channel: str) -> tuple[int, int]:
+        """Removes one channel and ends its subscriptions; how many messages and subscriptions it had."""
+        answer = self._ask("delete", DeleteRequest(channel.encode("utf-8", "surrogateescape")).encode())
+        try:
+            return int(answer["messages"]), int(answer["subscriptions"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise ProtocolError(f"not the answer to a deletion: {error!r}") from error
+
+    def _ask(self, verb: str, payload: bytes) -> dict[str, Any]:
+        message = self._connection.request(f"{self._subject}.{verb}", payload, timeout=self._timeout)
+        answer = read_answer(message.data)
+        error = answer.get("error")
+        if error is None:
+            return answer
+        if not isinstance(error, dict) or not isinstance(error.get("code"), int):
+            raise ProtocolError("an error of the streaming server has no code")
+        raise StreamingRefusedError(error["code"], str(error.get("description", "")))
+
+
+def _channel(one: dict[str, Any]) -> ChannelInfo:
+    return ChannelInfo(
+        name=name_of(raw_name(one["name"])),
+        msgs=int(one["msgs"]),
+        bytes=int(one["bytes"]),
+        first_seq=int(one["first_seq"]),
+        last_seq=int(one["last_seq"]),
+        subs_count=int(one["subs_count"]),
+        last_time_ns=parse_time(one["last_time"]) if one.get("last_time") else 0,
+        created_ns=parse_time(one["created"]),
+        damaged=int(one["damaged"]),
+        subscriptions=[_subscription(sub) for sub in one.get("subscriptions") or ()],
+    )
+
+
+def _subscription(one: dict[str, Any]) -> SubscriptionInfo:
+    return SubscriptionInfo(
+        client_id=str(one["client_id"]),
+        durable_name=str(one["durable_name"]),
+        queue_name=str(one["queue_name"]),
+        is_offline=bool(one["is_offline"]),
+        last_sent=int(one["last_sent"]),
+        pending_count=int(one["pending_count"]),
+    )

@@ -1,0 +1,116 @@
+"""Looking after channels over NATS: requests and answers as JSON, on `_STAN.admin.<cluster ID>.<verb>`.
+
+Shapes only; what is done is `streaming.administration`. Requests, every key optional but where a channel is
+one, and answers:
+
+    channels  {"channel": "orders.>", "offset": 0}
+              {"total": 2, "offset": 0, "channels": [channel, ...]}
+    report    the same; each channel with "subscriptions"
+    purge     {"channel": "orders.eu", "before_sequence": 9, "before_time": "2026-11-21T08:00:00Z", "keep": 1}
+              {"purged": 8, "channel": channel}
+    delete    {"channel": "orders.eu"}
+              {"deleted": true, "messages": 8, "subscriptions": 1}
+    any       {"error": {"code": 404, "description": "..."}}
+
+An answer holds as many channels as fit into a message: whoever has fewer than the total asks again, with the
+offset of the first one that is missing. A channel has the field names of /streaming/channelsz, and besides
+`last_time`, `created` (both RFC 3339) and `damaged`.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+from headrace.errors import ProtocolError
+from headrace.protocol import documents
+from headrace.protocol.rfc3339 import format_time
+
+PREFIX: Final = "_STAN.admin."
+"""Before the cluster ID, a dot and the verb."""
+VERBS: Final = ("channels", "report", "purge", "delete")
+
+
+@dataclass(frozen=True, slots=True)
+class ListRequest:
+    channel: bytes = b">"
+    offset: int = 0
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """No payload at all: everything. Raises: ProtocolError."""
+        fields = {"channel": documents.a_name, "offset": documents.a_number}
+        return cls(**documents.read_document(payload or b"{}", fields))
+
+    def encode(self) -> bytes:
+        return documents.write_document({"channel": documents.name_of(self.channel), "offset": self.offset})
+
+
+@dataclass(frozen=True, slots=True)
+class PurgeRequest:
+    """Messages that are below the sequence and older than the time, but for the last `keep` of these."""
+
+    channel: bytes
+    before_sequence: int | None = None
+    before_time_ns: int | None = None
+    keep: int = 0
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Raises: ProtocolError."""
+        fields = {
+            "channel": documents.a_name,
+            "before_sequence": documents.a_number,
+            "before_time": documents.a_time,
+            "keep": documents.a_number,
+        }
+        values = documents.read_document(payload, fields)
+        if "before_time" in values:
+            values["before_time_ns"] = values.pop("before_time")
+        return cls(**_with_channel(values))
+
+    def encode(self) -> bytes:
+        before = self.before_time_ns
+        return documents.write_document(
+            {
+                "channel": documents.name_of(self.channel),
+                "before_sequence": self.before_sequence,
+                "before_time": None if before is None else format_time(before),
+                "keep": self.keep or None,
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteRequest:
+    channel: bytes
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Raises: ProtocolError."""
+        return cls(**_with_channel(documents.read_document(payload, {"channel": documents.a_name})))
+
+    def encode(self) -> bytes:
+        return documents.write_document({"channel": documents.name_of(self.channel)})
+
+
+def _with_channel(values: dict[str, Any]) -> dict[str, Any]:
+    if "channel" not in values:
+        raise ProtocolError("channel is missing")
+    return values
+
+
+def error_document(code: int, description: str) -> dict[str, Any]:
+    return {"error": {"code": code, "description": description}}
+
+
+def read_answer(payload: bytes) -> dict[str, Any]:
+    """An answer's object, an error too. Raises: ProtocolError."""
+    try:
+        answer = json.loads(payload)
+    except (ValueError, RecursionError) as error:
+        raise ProtocolError(f"the answer of the streaming server is not JSON: {error}") from None
+    if not isinstance(answer, dict):
+        raise ProtocolError("the answer of the streaming server is not a JSON object")
+    return answer

@@ -1,0 +1,234 @@
+"""Replays stored messages to whoever asks over plain NATS: which, in which order, and how fast.
+
+A replay is about what was visible when it was asked for. It goes on page by page, all replays taking turns
+within a bounded share of each tick; one waits while its reader has much unread, and ends when its reader is
+gone. So neither an outbox nor this process fills up, whatever is asked for. What is sent has the shapes of
+`protocol.replay`; nothing is remembered of a replay that has ended: one that was asked for in parts goes on
+from the cursor its reader got.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from headrace.conf.durations import parse_duration
+from headrace.engine.replay import send
+from headrace.errors import LogClosed, LogError, ProtocolError
+from headrace.protocol.replay import (
+    EOB,
+    Cursor,
+    End,
+    ReplayRequest,
+    add_damage,
+    message_rest,
+    message_start,
+)
+from headrace.streaming.naming import is_publishable, shown
+from headrace.streaming.spans import LATEST, Room, Span, by_channel, by_time
+from headrace.subjects.grammar import has_wildcard, is_valid_subject, matches
+
+if TYPE_CHECKING:
+    from headrace.core.service import Delivery, Host, Timer
+    from headrace.log.port import StoredMessage
+    from headrace.protocol.replay import Ranges
+    from headrace.streaming.channels import Channel, Channels
+    from headrace.streaming.context import Context
+    from headrace.streaming.counters import Counters
+
+MOST_REPLAYS: Final = 256
+"""At a time; one more is refused with 429."""
+UNREAD_MARK: Final = 1 << 20
+"""Bytes in the reader's outbox from which on its replay waits."""
+TURN_MESSAGES: Final = 1024
+TURN_BYTES: Final = 1 << 20
+"""What all replays together send in one tick, and one page more."""
+UNSEEN_BYTES: Final = 8 << 20
+"""Of one request, where the host does not see how much its reader has unread: it asks for the rest itself."""
+_FIRST_WAIT: Final = 0.001
+_LONGEST_WAIT: Final = 0.032
+"""Seconds between two looks at readers that all have much unread; doubled from look to look."""
+
+
+class Replay:
+    """One request that is being answered."""
+
+    def __init__(self, inbox: bytes, request: ReplayRequest, spans: list[Span], bound_ns: int) -> None:
+        self.inbox: Final = inbox
+        self.spans: Final = spans
+        self._bound_ns = bound_ns
+        self._room = room = Room(request.max_messages or LATEST, request.max_bytes or LATEST)
+        self._last: tuple[Channel, StoredMessage] | None = None
+        self._is_single = not has_wildcard(request.channel)
+        is_timed = request.order == "time" if request.order else not self._is_single
+        self._pages = by_time(spans, room) if is_timed and len(spans) > 1 else by_channel(spans, room)
+
+    def send_page(self, host: Host) -> tuple[int, int] | None:
+        """Sends the next page; messages and bytes of it, 0 of what had none. None: that was all.
+
+        Raises: LogError.
+        """
+        room = self._room
+        if room.messages <= 0 or room.size <= 0:
+            return None
+        page = next(self._pages, None)
+        if page is None:
+            return None
+        count = size = 0
+        for span, messages in page:
+            most = min(len(messages), room.messages)
+            if most < len(messages):
+                span.hold(messages[most].sequence)
+            if most:
+                start = message_start(span.channel.name)
+                size += send(host.outgoing, self.inbox, start, messages, 0, most, message_rest)
+                self._last = span.channel, messages[most - 1]
+                count += most
+                room.messages -= most
+        host.announce()
+        room.size -= size
+        return count, size
+
+    def end(self) -> End:
+        """What is said when nothing more is sent."""
+        last = self._last
+        damaged: list[tuple[bytes, tuple[tuple[int, int], ...]]] = []
+        for span in self.spans:
+            if span.damaged:
+                ranges: Ranges = []
+                add_damage(ranges, sorted(set(span.damaged)))
+                damaged.append((span.channel.name, tuple(ranges)))
+        after = None
+        if last is not None:
+            after = Cursor(self._bound_ns, last[1].time_ns, last[1].sequence, last[0].name).text()
+        return End(
+            EOB,
+            "EOB",
+            sum(span.pending for span in self.spans),
+            0 if last is None else last[1].sequence,
+            self.spans[0].stop - 1 if self._is_single else None,
+            after,
+            tuple(damaged),
+        )
+
+
+class Replays:
+    """All replays of a service."""
+
+    def __init__(self, context: Context, channels: Channels, counters: Counters) -> None:
+        self._context = context
+        self._channels = channels
+        self._counters = counters
+        self._open: deque[Replay] = deque()
+        self._wait = 0.0
+        self._timer: Timer | None = None
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def receive(self, delivery: Delivery) -> None:
+        """Takes a request; the first messages go out in the next tick."""
+        if not is_publishable(delivery.reply):
+            self._context.note.debug("Replay request without a reply subject ignored")
+            return
+        if not delivery.payload:
+            self._finish(delivery.reply, End(408, "Empty Request"))
+            return
+        try:
+            request = ReplayRequest.decode(delivery.payload, parse_duration)
+            if not is_valid_subject(request.channel):
+                raise ProtocolError("channel: no name of a channel, and no wildcard subject")
+        except ProtocolError as error:
+            self._finish(delivery.reply, End(400, f"Bad Request: {error}"))
+            return
+        found = self._found(request.channel)
+        if not found:
+            self._finish(delivery.reply, End(404, "No Channels"))
+        elif len(self._open) >= MOST_REPLAYS:
+            self._finish(delivery.reply, End(429, "Too Many Replays"))
+        else:
+            self._begin(delivery.reply, request, found)
+
+    def stop(self) -> None:
+        """Readers of what is under way learn that it is cut short."""
+        for replay in self._open:
+            self._finish(replay.inbox, End(409, "Server Shutdown"))
+        self._open.clear()
+
+    def _found(self, wanted: bytes) -> list[Channel]:
+        if not has_wildcard(wanted):
+            channel = self._channels.get(wanted)
+            return [] if channel is None else [channel]
+        found = [channel for channel in self._channels.all() if matches(wanted, channel.name)]
+        return sorted(found, key=lambda channel: channel.name)
+
+    def _begin(self, inbox: bytes, request: ReplayRequest, found: list[Channel]) -> None:
+        now = self._context.now_ns()
+        bound = max(now, *(channel.last_time_ns for channel in found))
+        if request.after is not None:
+            bound = request.after.bound_ns
+        if not self._context.host.sees_receivers:
+            request = _capped(request)
+        spans = [Span(channel, request, now, bound) for channel in found]
+        self._open.append(Replay(inbox, request, spans, bound))
+        self._context.note.debug("Replay of %s to %s", shown(request.channel), shown(inbox))
+        if self._timer is not None and self._wait:
+            self._timer.cancel()
+            self._timer = None
+        self._look_again(0.0)
+
+    # -- turns -----------------------------------------------------------------------------------------
+
+    def _look_again(self, seconds: float) -> None:
+        if self._timer is None and self._open:
+            self._wait = seconds
+            self._timer = self._context.later(seconds, self._turn)
+
+    def _turn(self) -> None:
+        """Serves replays one page each in turn, until this tick's share is used or nobody can take more."""
+        self._timer = None
+        messages, room = TURN_MESSAGES, TURN_BYTES
+        waiting = 0
+        backlog = self._context.host.backlog
+        while self._open and messages > 0 and room > 0 and waiting < len(self._open):
+            replay = self._open.popleft()
+            unread = backlog(replay.inbox)
+            if unread is None:
+                self._context.note.debug("Replay to %s: its reader is gone", shown(replay.inbox))
+                continue
+            if unread > UNREAD_MARK:
+                waiting += 1
+                self._open.append(replay)
+                continue
+            waiting = 0
+            sent = self._serve(replay)
+            if sent is not None:
+                self._open.append(replay)
+                messages -= max(sent[0], 16)  # a page without messages was work too
+                room -= sent[1]
+        all_wait = waiting > 0 and waiting >= len(self._open)
+        self._look_again(min(max(2 * self._wait, _FIRST_WAIT), _LONGEST_WAIT) if all_wait else 0.0)
+
+    def _serve(self, replay: Replay) -> tuple[int, int] | None:
+        """Sends a page, or the end and then gives None."""
+        try:
+            sent = replay.send_page(self._context.host)
+            end = replay.end() if sent is None else None
+        except LogClosed:
+            sent, end = None, End(404, "Channel Deleted")
+        except LogError as error:
+            self._context.note.error("replay to %s: %s", shown(replay.inbox), error)
+            sent, end = None, End(500, str(error))
+        if end is not None:
+            self._finish(replay.inbox, end)
+        elif sent is not None and sent[0]:
+            self._counters.sent(*sent)
+        return sent
+
+    def _finish(self, inbox: bytes, end: End) -> None:
+        self._context.host.publish(inbox, b"", headers=end.block())
+
+
+def _capped(request: ReplayRequest) -> ReplayRequest:
+    return replace(request, max_bytes=min(request.max_bytes or UNSEEN_BYTES, UNSEEN_BYTES))
