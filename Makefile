@@ -10,7 +10,7 @@ ENGINE := $(shell find src -name '*.pyx' -o -name '*.pxd')
 
 help:
 	@echo "make install   .venv with the server built, .venv/bin/headrace runs"
-	@echo "make demo      real flights through the server into a Spark table, with a chart"
+	@echo "make demo      real flights through a server that is killed on the way into a Spark table, with a chart"
 	@echo "make test      every test"
 	@echo "make lint      ruff; make types: mypy"
 	@echo "make bench     side by side with nats-server, renders docs/performance.md"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import headrace
+from headrace.conf.options import StreamingOptions
 from headrace.demo.feed import load_flights
+from headrace.testing import Server
 
 pytestmark = pytest.mark.spark
 
@@ -53,11 +56,28 @@ def test_demo_without_java_writes_what_was_published(tmp_path: Path) -> None:
     assert "WRONG" not in done.stdout
     output = tmp_path / "demo-output"
     assert (output / "delays.png").stat().st_size > 10_000
-    assert pq.read_table(output / "flights").num_rows == LIMIT
+    assert re.search(r"killed +at row [\d,]+: SIGKILL", done.stdout)
+    assert re.search(r"up again +after \d+ ms, recovered [\d,]+ messages", done.stdout)
+    flights = pq.read_table(output / "flights").sort_by("sequence").to_pylist()
+    feed = load_flights(LIMIT)
+    assert [row["sequence"] for row in flights] == list(range(1, LIMIT + 1))
+    assert [(row["tailnum"], row["flight"]) for row in flights] == [(f["tailnum"], f["flight"]) for f in feed]
     delays = pq.read_table(output / "delays").to_pylist()
     assert sum(row["flights"] for row in delays) == LIMIT
-    cancelled = sum(flight["dep_delay"] is None for flight in load_flights(LIMIT))
+    cancelled = sum(flight["dep_delay"] is None for flight in feed)
     assert sum(row["cancelled"] for row in delays) == cancelled > 0
+
+
+def test_demo_with_a_given_server_kills_nothing(tmp_path: Path) -> None:
+    with Server(streaming=StreamingOptions()) as server:
+        done = run_demo(tmp_path, "--limit", "300", "--url", server.url)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "it is not ours, so nothing is killed" in done.stdout
+        assert "up again" not in done.stdout
+        assert "300 messages published, 300 is the channel's last sequence" in done.stdout
+        again = run_demo(tmp_path, "--limit", "300", "--url", server.url)
+    assert again.returncode == 1
+    assert "has been used before, its last sequence is 300" in again.stdout
 
 
 def test_demo_with_a_server_that_is_not_there_fails_clearly(tmp_path: Path) -> None:

@@ -37,14 +37,23 @@ class Files:
         return self.folder / "publisher.log"
 
     @property
+    def store(self) -> Path:
+        """The server's: what it acknowledged is in here."""
+        return self.folder / "flights-store"
+
+    @property
+    def server_log(self) -> Path:
+        return self.folder / "server.log"
+
+    @property
     def checkpoints(self) -> Path:
         return self.folder / "checkpoints"
 
     def clear(self) -> None:
         """Remove what an earlier run left, and nothing else. Raises: OSError."""
-        for folder in (self.flights, self.delays, self.checkpoints):
+        for folder in (self.flights, self.delays, self.checkpoints, self.store):
             if folder.exists():
                 shutil.rmtree(folder)
-        for file in (self.chart, self.spark_log, self.publisher_log):
+        for file in (self.chart, self.spark_log, self.publisher_log, self.server_log):
             file.unlink(missing_ok=True)
         self.folder.mkdir(parents=True, exist_ok=True)

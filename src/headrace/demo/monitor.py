@@ -1,24 +1,25 @@
-"""How many messages the server has sent to Spark, asked over its monitoring port while the run goes on.
+"""How far the stored channel has come, asked over the server's monitoring port while the run goes on.
 
-Only for the display: Spark tells of received messages no sooner than at the end of a micro-batch. Reads
-`/connz`, which Headrace and the Go server answer alike; no verdict rests on it.
+Only for the display: Spark tells of stored messages no sooner than with its next micro-batch. Reads
+`/streaming/channelsz`, which Headrace and nats-streaming-server answer alike; no verdict rests on it.
 """
 
 from __future__ import annotations
 
+import http.client
 import json
-import urllib.error
 import urllib.request
 from typing import Final
+from urllib.parse import quote
 
 _TIMEOUT: Final = 1.0
 
 
-def messages_sent(monitor_url: str, connection_name: str) -> int | None:
-    """Messages sent to the connections of that name, the least of them; None if the server does not tell."""
+def stored_messages(monitor_url: str, channel: str) -> int | None:
+    """The last sequence of a channel; None if the server does not tell, or there is no such channel yet."""
+    address = f"{monitor_url}/streaming/channelsz?channel={quote(channel, safe='')}"
     try:
-        with urllib.request.urlopen(f"{monitor_url}/connz?limit=1024", timeout=_TIMEOUT) as answer:
-            connections = json.load(answer)["connections"]
-    except (urllib.error.URLError, TimeoutError, ValueError, KeyError):
+        with urllib.request.urlopen(address, timeout=_TIMEOUT) as answer:
+            return int(json.load(answer)["last_seq"])
+    except (OSError, http.client.HTTPException, ValueError, KeyError):
         return None
-    return min((int(c["out_msgs"]) for c in connections if c.get("name") == connection_name), default=None)

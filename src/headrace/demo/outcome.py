@@ -1,11 +1,12 @@
 """What a run wrote, read back from disk: shown, held against what was published, drawn.
 
-Reads the two tables with Spark and decides whether they are right; nothing of the run itself is known here
-but how many messages were published.
+Reads the two tables with Spark and decides whether they are right; of the run itself nothing is known here
+but what must be in them.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812  # the name every Spark user knows
@@ -30,21 +31,45 @@ _COLUMNS: Final = {"carrier": False} | dict.fromkeys(
 )
 
 
-def check_outcome(spark: SparkSession, files: Files, published: int, display: Display) -> bool:
-    """Read back what was written, show it, and hold it against what was published."""
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What the feed left behind: rows published, and the last sequence as the server says.
+
+    `killed_at`: rows acknowledged when the server was killed, None if it was not; `kept`: how many messages
+    it had when it was back.
+    """
+
+    published: int
+    stored: int
+    killed_at: int | None = None
+    kept: int = 0
+
+
+def check_outcome(spark: SparkSession, files: Files, expected: Expected, display: Display) -> bool:
+    """Read back what was written, show it, and hold it against what was published and stored."""
+    published = expected.published
     flights = spark.read.parquet(str(files.flights)).cache()
     delays = spark.read.parquet(str(files.delays)).cache()
     _show(delays, published, display)
     rows = flights.count()
-    distinct = flights.select("sequence").distinct().count()
+    found = flights.agg(F.count_distinct("sequence"), F.min("sequence"), F.max("sequence")).first()
+    distinct, first, last = found if found is not None else (0, None, None)
     sums = delays.agg(F.sum("flights"), F.sum("cancelled")).first()
     counted, cancelled = (sums[0] or 0, sums[1] or 0) if sums is not None else (0, 0)
     without_delay = flights.filter(F.col("dep_delay").isNull()).count()
     again = job.delays(flights)
     differing = again.exceptAll(delays).count() + delays.exceptAll(again).count()
     checks = [
-        (rows == published, f"{rows:,} rows in the flights table, {published:,} messages published"),
-        (distinct == rows, f"{distinct:,} different sequences, so no message is there twice"),
+        *_kill_checks(expected),
+        (
+            expected.stored == published,
+            f"{published:,} messages published, {expected.stored:,} is the channel's last sequence",
+        ),
+        (rows == published, f"{rows:,} rows in the flights table"),
+        (
+            (distinct, first, last) == (published, 1, published),
+            f"{distinct:,} different sequences from {first or 0:,} to {last or 0:,}: {published:,} expected",
+        ),
         (counted == published, f"the delay table's counts add up to {counted:,}"),
         (
             cancelled == without_delay,
@@ -56,6 +81,17 @@ def check_outcome(spark: SparkSession, files: Files, published: int, display: Di
         display.checked(good, text)
     draw_delays([row.asDict() for row in delays.collect()], load_airlines(), counted, files.chart)
     return all(good for good, _ in checks)
+
+
+def _kill_checks(expected: Expected) -> list[tuple[bool, str]]:
+    if expected.killed_at is None:
+        return []
+    return [
+        (
+            expected.kept >= expected.killed_at,
+            f"{expected.killed_at:,} rows were acknowledged before the kill, {expected.kept:,} came back",
+        )
+    ]
 
 
 def _show(delays: DataFrame, published: int, display: Display) -> None:

@@ -14,9 +14,11 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Final
 
+from headrace.demo.channel import CHANNEL
 from headrace.errors import HeadraceError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 READY_LIMIT: Final = 60.0
@@ -30,10 +32,23 @@ class ReplayError(HeadraceError):
 
 
 class Replay:
-    """The publishing process, seen from here. `published` grows until it is `total`."""
+    """The publishing process, seen from here. `published`, the rows acknowledged, grows until it is `total`.
 
-    def __init__(self, url: str, limit: int | None, log: Path) -> None:
-        command = [sys.executable, "-m", "headrace.demo.publisher"]
+    `on_published` hears of each such count at once, on a thread of its own. `resumed` is the row with which
+    publishing went on after an outage, None while there was none.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        cluster_id: str,
+        limit: int | None,
+        log: Path,
+        on_published: Callable[[int, int], object] = lambda _count, _total: None,
+    ) -> None:
+        command = [
+            sys.executable, "-m", "headrace.demo.publisher", "--cluster-id", cluster_id, "--channel", CHANNEL,
+        ]  # fmt: skip
         if limit is not None:
             command += ["--limit", str(limit)]
         self._log = log
@@ -45,6 +60,8 @@ class Replay:
         self.published = 0
         self.total: int | None = None
         self.is_done = False
+        self.resumed: int | None = None
+        self._on_published = on_published
         self._error: str | None = None
         self._reader = threading.Thread(target=self._read, name="demo-publisher", daemon=True)
         self._reader.start()
@@ -87,6 +104,9 @@ class Replay:
         for line in self._process.stdout:
             fields: dict[str, Any] = json.loads(line)
             self.total = fields.get("ready", self.total)
+            self.resumed = fields.get("resumed", self.resumed)
             self.published = fields.get("published", fields.get("done", self.published))
+            if "published" in fields and self.total is not None:
+                self._on_published(self.published, self.total)
             self._error = fields.get("error", self._error)
             self.is_done = "done" in fields

@@ -1,4 +1,4 @@
-"""One run of the demonstration: server, publisher and Spark job, from start to verdict.
+"""One run of the demonstration: server, publisher and Spark job, from start through a kill to the verdict.
 
 Owns what a run starts and ends it in any case. Whether the run was good is decided by `outcome` from what
 lies on disk, not from the counters shown on the way.
@@ -15,32 +15,32 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.errors import PySparkException
 
-from headrace.client.blocking import connect
 from headrace.demo import job
+from headrace.demo.channel import CHANNEL, look, look_unused
 from headrace.demo.display import Counters
 from headrace.demo.files import Files
-from headrace.demo.monitor import messages_sent
-from headrace.demo.outcome import check_outcome
+from headrace.demo.monitor import stored_messages
+from headrace.demo.outage import Outage
+from headrace.demo.outcome import Expected, check_outcome
 from headrace.demo.replay import Replay
+from headrace.demo.server import CLUSTER_ID, DemoServer
 from headrace.errors import HeadraceError
 from headrace.spark.progress import QueryCounts, failure_text
 from headrace.spark.session import session
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from pyspark.sql import SparkSession
 
     from headrace.demo.display import Display
 
-SUBJECTS: Final = "flights.>"
 CONNECTION_NAME: Final = "headrace-demo-spark"
 MOST_PER_BATCH: Final = 80_000
 """Messages in one micro-batch: few enough that the bars move, enough that Spark is not kept busy starting."""
 
 STALL_LIMIT: Final = 60.0
-"""Seconds without any message published, received or written after which the run has failed."""
+"""Seconds without any message published, stored or written after which the run has failed."""
 
 _POLL: Final = 0.2
 
@@ -51,19 +51,34 @@ class DemoError(HeadraceError):
 
 @dataclass(frozen=True, slots=True)
 class DemoOptions:
-    """What to run. `url` None starts an embedded server; `limit` None replays the whole feed."""
+    """What to run. `url` None starts a server and kills it on the way; `limit` None replays the whole feed.
+
+    `cluster_id` is that of the server of `url`, `monitor_url` only makes its display smoother.
+    """
 
     output: Path
     url: str | None = None
     monitor_url: str | None = None
     limit: int | None = None
+    cluster_id: str = "test-cluster"
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where the channel is; `server` and `outage` only if the server is the demonstration's own."""
+
+    url: str
+    cluster_id: str
+    monitor_url: str | None
+    server: DemoServer | None = None
+    outage: Outage | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class _Run:
     spark: SparkSession
     replay: Replay
-    monitor_url: str | None
+    place: _Place
     files: Files
     display: Display
 
@@ -78,22 +93,26 @@ def run_demo(options: DemoOptions, display: Display) -> bool:
     files = Files(options.output)
     files.clear()
     with contextlib.ExitStack() as stack:
-        if options.url:
-            url, monitor_url = options.url, options.monitor_url
-        else:
-            url, monitor_url = stack.enter_context(_embedded_server())
-        with connect(url) as client:  # a server that cannot be used is told of before Spark starts
-            version = client.server_info.get("version")
-        place = "the one given by --url" if options.url else f"{url}, embedded in this process"
-        display.fact("server", f"{place}, version {version}")
-        replay = Replay(url, options.limit, files.publisher_log)
+        place = _place(options, files, stack)
+        # A server that cannot be used is told of before Spark starts.
+        version = look_unused(place.url, place.cluster_id).version
+        own = f"{place.url}, a process of its own that will be killed, version {version}"
+        given = f"the one given by --url, version {version}; it is not ours, so nothing is killed"
+        display.fact("server", own if place.server else given)
+        replay = Replay(
+            place.url, place.cluster_id, options.limit, files.publisher_log,
+            place.outage.published if place.outage else _nothing,
+        )  # fmt: skip
         stack.callback(replay.end)
         spark = session("headrace demo", quick_start=True, log_file=files.spark_log)
         stack.callback(spark.stop)
         display.fact("spark", f"PySpark {spark.version}, Java at {os.environ['JAVA_HOME']}")
-        run = _Run(spark, replay, monitor_url, files, display)
-        published = _stream(run, source_options(url))
-        good = check_outcome(spark, files, published, display)
+        expected = _stream(
+            _Run(spark, replay, place, files, display), source_options(place.url, place.cluster_id)
+        )
+        good = check_outcome(spark, files, expected, display)
+    if place.server:
+        display.fact("store", f"{files.store}  (the channel, as the server left it)")
     display.fact("table", f"{files.delays}  (Parquet, one row per carrier and hour)")
     display.fact("flights", f"{files.flights}  (Parquet, one row per flight)")
     display.fact("chart", str(files.chart))
@@ -101,26 +120,33 @@ def run_demo(options: DemoOptions, display: Display) -> bool:
     return good
 
 
-def source_options(url: str) -> dict[str, str]:
+def source_options(url: str, cluster_id: str) -> dict[str, str]:
     """The one place that says where the job's messages come from."""
     return {
-        "subject": SUBJECTS,
+        "channel": CHANNEL,
+        "clusterId": cluster_id,
+        "startingOffsets": "earliest",
         "url": url,
         "connectionName": CONNECTION_NAME,
         "maxOffsetsPerTrigger": str(MOST_PER_BATCH),
     }
 
 
-@contextlib.contextmanager
-def _embedded_server() -> Iterator[tuple[str, str]]:
-    from headrace.testing import Server
+def _place(options: DemoOptions, files: Files, stack: contextlib.ExitStack) -> _Place:
+    if options.url:
+        return _Place(options.url, options.cluster_id, options.monitor_url)
+    server = DemoServer(files.store, files.server_log)
+    stack.callback(server.stop)
+    server.start()
+    return _Place(server.url, CLUSTER_ID, server.monitor_url, server, Outage(server))
 
-    with Server(monitoring=True) as server:
-        yield server.url, server.monitor_url
+
+def _nothing(_count: int, _total: int) -> None:
+    """Nobody is killed."""
 
 
-def _stream(run: _Run, source: dict[str, str]) -> int:
-    """Run the job until everything published is in both tables; how much that was."""
+def _stream(run: _Run, source: dict[str, str]) -> Expected:
+    """Run the job until everything published is in both tables; what must be there then."""
     files = run.files
     try:
         flights = job.read_flights(run.spark, source)
@@ -130,23 +156,27 @@ def _stream(run: _Run, source: dict[str, str]) -> int:
         ]
         _wait_live(queries)
         total = run.replay.wait_ready()
-        run.display.fact("listening", f"two streaming queries on {SUBJECTS}; {total:,} flights to publish")
-        with Counters(run.display, total, ("published", "received", "written")) as counters:
+        run.display.fact(
+            "reading", f"two streaming queries on channel {CHANNEL}; {total:,} flights to publish"
+        )
+        with Counters(run.display, total, ("published", "stored", "written")) as counters:
             run.replay.go()
             _wait_written(run, queries, total, counters)
         for counts in queries:
             counts.query.stop()
     except PySparkException as error:
         raise DemoError(f"a streaming query failed: {failure_text(error)} (see {files.spark_log})") from error
-    return total
+    place = run.place
+    stored = look(place.url, place.cluster_id).last_sequence
+    return Expected(total, stored, place.outage.killed_at if place.outage else None, _kept(run))
 
 
 def _wait_live(queries: list[QueryCounts]) -> None:
-    """Until both queries are through their first, empty batch: from then on their sources miss nothing."""
+    """Until both queries are through their first, empty batch, so that the kill comes while they run."""
     deadline = time.monotonic() + STALL_LIMIT
     while not all(counts.is_live for counts in queries):
         if time.monotonic() > deadline:
-            raise DemoError(f"Spark's queries did not start to listen in {STALL_LIMIT:g} s")
+            raise DemoError(f"Spark's queries did not start to read in {STALL_LIMIT:g} s")
         time.sleep(_POLL)
         for counts in queries:
             counts.update()
@@ -154,21 +184,52 @@ def _wait_live(queries: list[QueryCounts]) -> None:
 
 def _wait_written(run: _Run, queries: list[QueryCounts], total: int, counters: Counters) -> None:
     last, moved = (0, 0, 0), time.monotonic()
+    told = False
     while True:
+        told = told or _ride_out(run)
         for counts in queries:
             counts.update()
         run.replay.check()
-        sent = messages_sent(run.monitor_url, CONNECTION_NAME) if run.monitor_url else None
-        received = min(counts.received for counts in queries) if sent is None else sent
-        now = (run.replay.published, received, min(counts.processed for counts in queries))
+        now = (
+            run.replay.published,
+            max(last[1], _stored(run, queries)),
+            min(counts.processed for counts in queries),
+        )
         counters.show(now)
-        if run.replay.is_done and now[2] >= total:
+        if run.replay.is_done and now[2] >= total and (told or run.place.outage is None):
             return
         if now != last:
             last, moved = now, time.monotonic()
         if time.monotonic() - moved > STALL_LIMIT:
             raise DemoError(
-                f"nothing moved for {STALL_LIMIT:g} s: published {now[0]:,}, received {now[1]:,}, "
+                f"nothing moved for {STALL_LIMIT:g} s: published {now[0]:,}, stored {now[1]:,}, "
                 f"written {now[2]:,} of {total:,}"
             )
         time.sleep(_POLL)
+
+
+def _stored(run: _Run, queries: list[QueryCounts]) -> int:
+    told = stored_messages(run.place.monitor_url, CHANNEL) if run.place.monitor_url else None
+    return max(counts.received for counts in queries) if told is None else told
+
+
+def _ride_out(run: _Run) -> bool:
+    """Start the server again when it has been killed; whether that is over, publishing too."""
+    place, display = run.place, run.display
+    if place.server is None or place.outage is None:
+        return True
+    outage = place.outage
+    if outage.start_again():
+        display.fact("killed", f"at row {outage.killed_at:,}: SIGKILL, rows on their way are in doubt")
+    place.server.check()
+    if outage.away is None or (run.replay.resumed is None and not run.replay.is_done):
+        return False
+    display.fact("up again", f"after {outage.away * 1000:.0f} ms, recovered {_kept(run):,} messages")
+    return True
+
+
+def _kept(run: _Run) -> int:
+    """How many messages the server had when it was back; the publisher asked before it went on."""
+    if run.replay.resumed is not None:
+        return run.replay.resumed - 1
+    return look(run.place.url, run.place.cluster_id).last_sequence

@@ -1,7 +1,7 @@
 """The class Spark knows as `format("nats")`: it looks at the options and picks a reader.
 
-No reading here. This version has one reader, for core subjects; a reader for streams of later versions is
-picked here, with the same columns, so that a job changes one option. Spark pickles this object.
+No reading here. Core subjects and stored channels have readers of their own, with the same columns, so that
+a job changes one option; later kinds are picked here too. Spark pickles this object.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from pyspark.sql.datasource import (
 )
 
 from headrace.errors import UnsupportedError
+from headrace.spark.channel_reader import ChannelBatchReader, ChannelStreamReader
 from headrace.spark.core_reader import CoreStreamReader
-from headrace.spark.options import read_options
+from headrace.spark.errors import OptionError
+from headrace.spark.options import Edge, for_executors, read_options
 from headrace.spark.schema import COLUMNS, check_columns
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class NatsDataSource(DataSource):
-    """NATS subjects as a streaming DataFrame; see docs/spark.md."""
+    """NATS subjects and stored channels as DataFrames; see docs/spark.md."""
 
     @classmethod
     def name(cls) -> str:
@@ -40,11 +42,22 @@ class NatsDataSource(DataSource):
         return COLUMNS
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
-        """A reader of core subjects. Raises: OptionError, UnsupportedError."""
-        return CoreStreamReader(read_options(self.options), check_columns(schema))
+        """A reader of core subjects or channels. Raises: OptionError, UnsupportedError."""
+        options, columns = read_options(self.options), check_columns(schema)
+        if options.ending is not None:
+            raise OptionError("option endingOffsets is for spark.read: a stream has no end")
+        if options.channels:
+            return ChannelStreamReader(for_executors(options), columns)
+        return CoreStreamReader(options, columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        _refuse("spark.read (core subjects keep nothing to read); use spark.readStream")
+        """A reader of what channels hold. Raises: OptionError, UnsupportedError."""
+        options, columns = read_options(self.options), check_columns(schema)
+        if not options.channels:
+            _refuse("spark.read of subjects (they keep nothing to read); use spark.readStream or a channel")
+        if options.starting is Edge.LATEST:
+            raise OptionError("option startingOffsets: latest would read nothing; say earliest or sequences")
+        return ChannelBatchReader(for_executors(options), columns)
 
     def writer(self, schema: StructType, overwrite: bool) -> NoReturn:
         _refuse("writing; publish from foreachBatch with headrace.client.blocking")

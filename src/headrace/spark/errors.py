@@ -25,8 +25,12 @@ class SpoolFullError(CaptureError):
     """The spool reached `spoolMaxBytes`, or its disk is full."""
 
 
+class ChannelError(SparkSourceError):
+    """A streaming server cannot be asked, or refuses: the text names it and the channel."""
+
+
 class DataLossError(SparkSourceError):
-    """A checkpoint asks for messages that this run does not have."""
+    """Messages that should be read are gone: this run does not have them, or the server no longer has."""
 
 
 class JavaError(SparkSourceError):

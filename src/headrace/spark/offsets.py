@@ -1,17 +1,23 @@
-"""What Spark keeps in its checkpoint for this source.
+"""What Spark keeps in its checkpoint for this source, and what lies between two such places.
 
-Shape for core subjects: `{"v": 1, "core": {"capture": "<id>", "next": <sequence>}}`; `next` is the first
-sequence not yet read and `capture` names the run that holds the messages, because core subjects cannot
-be read again. Selections of later versions use other keys beside `v`, so that a checkpoint can never be
-continued by the wrong kind of source. Spark compares the JSON: keys keep their order, no floats.
+Core subjects: `{"v": 1, "core": {"capture": "<id>", "next": <sequence>}}`; `next` is the first sequence not
+yet read and `capture` names the run that holds the messages, because core subjects cannot be read again.
+STAN channels: `{"v": 1, "channels": {"<name>": {"next": <sequence>, "created": <id or null>}}}`; `created`
+tells a channel from one of the same name made after it was deleted, null: there was none yet.
+Later selections use other keys beside `v`, so that a checkpoint can never be continued by the wrong kind of
+source. Spark compares the JSON: keys keep their order, no floats. No server is asked here.
 """
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from headrace.spark.errors import DataLossError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 VERSION: Final = 1
 
@@ -36,3 +42,74 @@ class CoreOffset:
                 "core subjects; give this query a checkpointLocation of its own"
             )
         return cls(str(core["capture"]), int(core["next"]))
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The first sequence of a channel not yet read, in which incarnation of it (None: none was there)."""
+
+    next: int
+    created: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelRange:
+    """The sequences [first, end) of one incarnation of a channel."""
+
+    channel: str
+    first: int
+    end: int
+    created: int | None
+
+
+def channels_to_json(places: Mapping[str, Place]) -> dict[str, Any]:
+    """The offset, channels in the order of the mapping."""
+    named = {name: {"next": place.next, "created": place.created} for name, place in places.items()}
+    return {"v": VERSION, "channels": named}
+
+
+def channels_from_json(offset: dict[str, Any], channels: Sequence[str]) -> dict[str, Place]:
+    """Where each of these channels is. Raises: DataLossError if the checkpoint is not one of theirs."""
+    found = offset.get("channels")
+    if offset.get("v") != VERSION or not isinstance(found, dict):
+        raise DataLossError(
+            f"the checkpoint holds the offset {offset}, which was not written by a source that reads STAN "
+            "channels; give this query a checkpointLocation of its own"
+        )
+    if set(found) != set(channels):
+        raise DataLossError(
+            f"the checkpoint is one of the channels {', '.join(found)}, option channel says "
+            f"{', '.join(channels)}; give this query a checkpointLocation of its own"
+        )
+    return {name: Place(int(found[name]["next"]), found[name]["created"]) for name in channels}
+
+
+def range_between(channel: str, start: Place, end: Place) -> ChannelRange:
+    """What a batch from `start` to `end` reads; of a channel made again, all from its first message on."""
+    first = start.next if start.created is None or start.created == end.created else 1
+    return ChannelRange(channel, first, max(first, end.next), end.created)
+
+
+def split(whole: ChannelRange, pieces: int) -> list[ChannelRange]:
+    """The range in so many pieces of about equal width; none of them is empty, so there may be fewer."""
+    width = whole.end - whole.first
+    count = min(pieces, width)
+    edges = [whole.first + width * piece // count for piece in range(count + 1)] if count else []
+    return [ChannelRange(whole.channel, low, high, whole.created) for low, high in itertools.pairwise(edges)]
+
+
+def shared_limit(widths: Mapping[str, int], limit: int) -> dict[str, int]:
+    """How many of each channel's waiting messages fit in a limit for all, in proportion to what waits.
+
+    Adds up to the limit, or to everything if that is less. What rounding leaves goes to those with least.
+    """
+    total = sum(widths.values())
+    if total <= limit:
+        return dict(widths)
+    shares = {name: width * limit // total for name, width in widths.items()}
+    left = limit - sum(shares.values())
+    for name in sorted(widths, key=lambda name: (shares[name], -widths[name])):
+        extra = min(left, widths[name] - shares[name], 1)
+        shares[name] += extra
+        left -= extra
+    return shares

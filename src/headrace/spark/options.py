@@ -7,15 +7,18 @@ text here, as Spark hands them over; the meaning of a value is decided once, her
 from __future__ import annotations
 
 import difflib
+import enum
+import json
+import os
 import re
 import ssl
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from headrace.client.address import Credentials, parse_addresses
 from headrace.client.errors import AddressError
-from headrace.client.handshake import ConnectOptions
+from headrace.client.handshake import ConnectOptions, resolve_addresses, resolve_credentials
 from headrace.errors import UnsupportedError
 from headrace.spark.errors import OptionError
 from headrace.subjects.grammar import is_valid_subject, overlaps
@@ -28,6 +31,22 @@ DEFAULT_SPOOL_MAX_BYTES: Final = 4 << 30
 
 DEFAULT_CONNECT_TIMEOUT: Final = 5.0
 
+DEFAULT_RECONNECT_TIMEOUT: Final = 30.0
+"""Seconds a server of channels may be away before a query or a task gives up."""
+
+DEFAULT_CLUSTER_ID: Final = "test-cluster"
+
+
+class Edge(enum.Enum):
+    """An end of a channel: the first message that is there, or the first that is not there yet."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+
+
+Start = Edge | int
+"""Where reading a channel begins or ends: at an end of it, or at a sequence."""
+
 
 @dataclass(frozen=True, slots=True)
 class Option:
@@ -39,8 +58,22 @@ class Option:
 
 
 OPTIONS: Final = (
-    Option("subject", "required", "Core subjects to read, with wildcards; several with commas between them"),
-    Option("queue", "none", "Queue group: share the messages with the group's other members"),
+    Option(
+        "subject", "this or `channel`", "Core subjects to read, with wildcards; several with commas between"
+    ),
+    Option("channel", "this or `subject`", "STAN channels to read; several with commas between them"),
+    Option("clusterId", "test-cluster", "Cluster ID of the streaming server (channels)"),
+    Option(
+        "startingOffsets",
+        "latest; batch: earliest",
+        'Where a new query begins: `earliest`, `latest` or sequences such as `{"orders": 17}` (channels)',
+    ),
+    Option(
+        "endingOffsets",
+        "latest",
+        "Where a batch read ends: `latest` or the first sequences not read, as JSON (channels)",
+    ),
+    Option("queue", "none", "Queue group: share the messages with the group's other members (subjects)"),
     Option("url", "NATS_URL, else nats://127.0.0.1:4222", "Server URL; several with commas between them"),
     Option("user", "NATS_USER", "User name"),
     Option("password", "NATS_PASSWORD", "Password; prefer `passwordFile` or the environment"),
@@ -53,22 +86,23 @@ OPTIONS: Final = (
     Option("tlsFirst", "false", "TLS before the server's first line (its `handshake_first`)"),
     Option("connectionName", "headrace-spark", "Name of the connection in the server's /connz"),
     Option("connectTimeout", "5s", "How long connecting may take"),
+    Option("reconnectTimeout", "30s", "How long the server may be away before the query fails (channels)"),
     Option("maxOffsetsPerTrigger", "none", "Most messages in one micro-batch"),
     Option(
         "minPartitions", "cores of the driver", "Tasks of a micro-batch that has 10,000 messages for each"
     ),
-    Option("failOnDataLoss", "true", "Fail when a checkpoint continues a run whose messages are gone"),
-    Option("spoolDir", "the system's", "Directory for captured messages; executors must see it"),
-    Option("spoolMaxBytes", "4GiB", "Bytes of captured messages on disk; the query fails beyond"),
-    Option("captureDuration", "none", "With trigger(availableNow=True): how long to listen before reading"),
+    Option("failOnDataLoss", "true", "Fail when messages that should be read are gone; else warn and go on"),
+    Option("spoolDir", "the system's", "Directory for captured messages; executors must see it (subjects)"),
+    Option("spoolMaxBytes", "4GiB", "Bytes of captured messages on disk; the query fails beyond (subjects)"),
+    Option("captureDuration", "none", "With trigger(availableNow=True): how long to listen first (subjects)"),
 )
+
+_OF_SUBJECTS: Final = ("queue", "spoolDir", "spoolMaxBytes", "captureDuration")
+_OF_CHANNELS: Final = ("clusterId", "startingOffsets", "endingOffsets", "reconnectTimeout")
 
 LATER: Final = {
     "stream": "JetStream streams",
-    "channel": "STAN channels",
     "path": "log files and tables",
-    "startingoffsets": "starting offsets (core subjects keep nothing to start from)",
-    "endingoffsets": "ending offsets",
     "startingtimestamp": "starting timestamps",
     "minoffsetspertrigger": "a lower limit per trigger",
     "maxtriggerdelay": "a lower limit per trigger",
@@ -83,7 +117,11 @@ LATER: Final = {
 class SourceOptions:
     """What one `format("nats")` was told. Sizes are bytes, durations seconds."""
 
-    subjects: tuple[str, ...]
+    subjects: tuple[str, ...] = ()
+    channels: tuple[str, ...] = ()
+    cluster_id: str = DEFAULT_CLUSTER_ID
+    starting: Mapping[str, Start] | Edge | None = None
+    ending: Mapping[str, Start] | Edge | None = None
     queue: str | None = None
     url: str | None = None
     credentials: Credentials = field(default_factory=Credentials)
@@ -93,6 +131,7 @@ class SourceOptions:
     tls_first: bool = False
     connection_name: str = "headrace-spark"
     connect_timeout: float = DEFAULT_CONNECT_TIMEOUT
+    reconnect_timeout: float = DEFAULT_RECONNECT_TIMEOUT
     max_offsets_per_trigger: int | None = None
     min_partitions: int | None = None
     fail_on_data_loss: bool = True
@@ -119,6 +158,16 @@ class SourceOptions:
         )
 
 
+def for_executors(options: SourceOptions) -> SourceOptions:
+    """The same with what the environment adds here, since executors have another environment."""
+    url = options.url or os.environ.get("NATS_URL")
+    addresses = resolve_addresses(url)
+    credentials = options.credentials
+    if not credentials and not any(address.credentials for address in addresses):
+        credentials = resolve_credentials(addresses[0], None)
+    return replace(options, url=url, credentials=credentials)
+
+
 def read_options(given: Mapping[str, str]) -> SourceOptions:
     """The options Spark passes on, names in any case.
 
@@ -127,6 +176,8 @@ def read_options(given: Mapping[str, str]) -> SourceOptions:
     values = {name.lower(): value.strip() for name, value in given.items()}
     for name in values:
         _check_name(name)
+    _check_selection(values)
+    channels = _channels(values.get("channel"))
     cert, key = values.get("tlscertfile"), values.get("tlskeyfile")
     if (cert is None) != (key is None):
         raise OptionError("options tlsCertFile and tlsKeyFile need each other: set both or neither")
@@ -138,6 +189,10 @@ def read_options(given: Mapping[str, str]) -> SourceOptions:
             raise OptionError(f"option url: {error}") from error
     return SourceOptions(
         subjects=_subjects(values.get("subject")),
+        channels=channels,
+        cluster_id=values.get("clusterid") or DEFAULT_CLUSTER_ID,
+        starting=_offsets("startingOffsets", values, channels),
+        ending=_offsets("endingOffsets", values, channels),
         queue=_queue(values.get("queue")),
         url=url,
         credentials=_credentials(values),
@@ -147,6 +202,7 @@ def read_options(given: Mapping[str, str]) -> SourceOptions:
         tls_first=_boolean("tlsFirst", values, default=False),
         connection_name=values.get("connectionname") or "headrace-spark",
         connect_timeout=_duration("connectTimeout", values) or DEFAULT_CONNECT_TIMEOUT,
+        reconnect_timeout=_duration("reconnectTimeout", values) or DEFAULT_RECONNECT_TIMEOUT,
         max_offsets_per_trigger=_count("maxOffsetsPerTrigger", values),
         min_partitions=_count("minPartitions", values),
         fail_on_data_loss=_boolean("failOnDataLoss", values, default=True),
@@ -159,8 +215,8 @@ def read_options(given: Mapping[str, str]) -> SourceOptions:
 def _check_name(name: str) -> None:
     if name in LATER:
         raise UnsupportedError(
-            f'option {name}: format("nats") of this version reads core subjects (option subject); '
-            f"{LATER[name]} are not supported by this version yet"
+            f'option {name}: format("nats") of this version reads core subjects (option subject) and STAN '
+            f"channels (option channel); {LATER[name]} are not supported by this version yet"
         )
     names = {option.name.lower(): option.name for option in OPTIONS}
     if name not in names:
@@ -169,9 +225,83 @@ def _check_name(name: str) -> None:
         raise OptionError(f'option {name} is not known to format("nats"): {hint}')
 
 
+def _check_selection(values: Mapping[str, str]) -> None:
+    """One kind of selection, and no option that belongs to the other."""
+    has_subject, has_channel = bool(values.get("subject")), bool(values.get("channel"))
+    if has_subject and has_channel:
+        raise OptionError("options subject and channel exclude each other: a query reads one kind")
+    if not has_subject and not has_channel:
+        raise OptionError(
+            'option subject is missing: set it to what to read, such as "orders.>", or set option channel to '
+            "a STAN channel"
+        )
+    strange = _OF_CHANNELS if has_subject else _OF_SUBJECTS
+    for name in strange:
+        if name.lower() in values:
+            own, other = ("subject", "channel") if has_subject else ("channel", "subject")
+            why = "core subjects keep nothing to go back to" if has_subject else "channels are stored"
+            raise OptionError(f"option {name} goes with option {other}, not with option {own}: {why}")
+
+
+def _channels(text: str | None) -> tuple[str, ...]:
+    if not text:
+        return ()
+    channels = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
+    for name in channels:
+        if not is_valid_subject(name.encode()):
+            raise OptionError(f"option channel: {name!r} is not the name of a channel")
+        if {"*", ">"} & set(name.split(".")):
+            raise UnsupportedError(
+                f"option channel: {name!r} has a wildcard; channels by wildcard are not supported by this "
+                "version yet, name them with commas between them"
+            )
+    return channels
+
+
+_EDGE_NUMBERS: Final = {-2: Edge.EARLIEST, -1: Edge.LATEST}
+"""As in Spark's Kafka source."""
+
+
+def _offsets(
+    name: str, values: Mapping[str, str], channels: tuple[str, ...]
+) -> Mapping[str, Start] | Edge | None:
+    text = values.get(name.lower())
+    if text is None:
+        return None
+    if text.lower() in ("earliest", "latest"):
+        edge = Edge(text.lower())
+        if edge is Edge.EARLIEST and name == "endingOffsets":
+            raise OptionError(f"option {name}: earliest would read nothing; say latest or sequences")
+        return edge
+    try:
+        given = json.loads(text)
+    except ValueError:
+        given = None
+    if not isinstance(given, dict):
+        raise OptionError(f'option {name}: {text!r} is not earliest, latest or JSON such as {{"orders": 17}}')
+    if set(given) != set(channels):
+        raise OptionError(
+            f"option {name} must name the channels of option channel ({', '.join(channels)}), it names "
+            f"{', '.join(given) or 'none'}"
+        )
+    return {channel: _start(name, channel, given[channel]) for channel in channels}
+
+
+def _start(name: str, channel: str, value: object) -> Start:
+    if isinstance(value, int) and not isinstance(value, bool):
+        if value in _EDGE_NUMBERS:
+            return _EDGE_NUMBERS[value]
+        if 1 <= value < 1 << 63:
+            return value
+    raise OptionError(
+        f"option {name}: {value!r} for channel {channel} is not a sequence from 1 on, -1 (latest) or "
+        "-2 (earliest)"
+    )
+
+
 def _subjects(text: str | None) -> tuple[str, ...]:
     if not text:
-        raise OptionError('option subject is missing: set it to what to read, such as "orders.>"')
+        return ()
     subjects = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
     for number, subject in enumerate(subjects):
         if not is_valid_subject(subject.encode()):

@@ -21,7 +21,8 @@ def messages_before(offset: str | dict[str, Any] | None) -> int:
     fields = json.loads(offset) if isinstance(offset, str) else offset
     if not fields:
         return 0
-    return int(fields["core"]["next"]) - 1
+    places = fields["channels"].values() if "channels" in fields else [fields["core"]]
+    return sum(int(place["next"]) - 1 for place in places)
 
 
 def failure_text(error: BaseException) -> str:

@@ -1,8 +1,9 @@
 """The columns of `format("nats")`, the same for every kind of selection, and batches made of them.
 
-A later source that reads streams fills the same columns, so a job does not change when its source
-does. For core subjects `stream` is null, `sequence` counts the messages captured by this query from 1
-and `timestamp` is when this query received the message (core messages carry no time of their own).
+A job does not change when its source does. For stored channels `stream` is the channel, `sequence` and
+`timestamp` are those under which the message is stored. For core subjects `stream` is null, `sequence` counts
+the messages captured by this query from 1 and `timestamp` is when this query received the message (core
+messages carry no time of their own).
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ from headrace.client.headers import parse_headers
 from headrace.spark.errors import OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from headrace.client.codec import MessageBatch
+    from headrace.client.replay import ReplayBatch
 
 COLUMNS: Final = StructType(
     [
@@ -71,24 +73,46 @@ def to_record_batch(
     Units: microseconds since 1970, UTC. Text that is not UTF-8 is shown with backslash escapes.
     """
     rows = len(batch)
-    headers = schema.field("headers").type
-    if batch.has_headers:
-        blocks = [
-            None if block is None else list(parse_headers(block).items()) for block in batch.header_blocks()
-        ]
-        header_column = pa.array(blocks, headers)
-    else:
-        header_column = pa.nulls(rows, headers)
     columns = [
         pa.nulls(rows, pa.string()),
         _text_column(batch.subjects()),
         pa.array(np.arange(first_sequence, first_sequence + rows, dtype=np.int64)),
         pa.array(stamps_us, pa.int64()).cast(schema.field("timestamp").type),
         _text_column(batch.replies()),
-        header_column,
+        _header_column(batch.header_blocks() if batch.has_headers else None, rows, schema),
         pa.array(batch.payloads, pa.binary()),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def replay_record_batch(batch: ReplayBatch, columns: StructType = COLUMNS) -> pa.RecordBatch:
+    """Stored messages as one record batch with the wanted columns only, in their order.
+
+    Spark keeps microseconds: nanoseconds are cut, never rounded up.
+    """
+    schema = arrow_schema(columns)
+    make: dict[str, Callable[[], pa.Array]] = {
+        "stream": lambda: _text_column(batch.channels),
+        "subject": lambda: _text_column(batch.subjects),
+        "sequence": lambda: pa.array(batch.sequences, pa.int64()),
+        "timestamp": lambda: _stamp_column(batch.timestamps, schema.field("timestamp").type),
+        "reply": lambda: _text_column([reply or None for reply in batch.replies]),
+        "headers": lambda: _header_column(batch.headers if any(batch.headers) else None, len(batch), schema),
+        "data": lambda: pa.array(batch.payloads, pa.binary()),
+    }
+    return pa.RecordBatch.from_arrays([make[name]() for name in schema.names], schema=schema)
+
+
+def _stamp_column(stamps_ns: Sequence[int], kind: pa.DataType) -> pa.Array:
+    return pa.array(np.asarray(stamps_ns, dtype=np.int64) // 1000).cast(kind)
+
+
+def _header_column(blocks: Sequence[bytes | None] | None, rows: int, schema: pa.Schema) -> pa.Array:
+    """`blocks` None: no message has headers."""
+    kind = schema.field("headers").type
+    if blocks is None:
+        return pa.nulls(rows, kind)
+    return pa.array([list(parse_headers(block).items()) if block else None for block in blocks], kind)
 
 
 def _text_column(values: Sequence[bytes | None]) -> pa.Array:

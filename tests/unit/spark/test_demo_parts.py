@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import re
@@ -11,11 +12,16 @@ import pytest
 from rich.console import Console
 
 from headrace.cli import demo as command
+from headrace.client.blocking import connect
+from headrace.client.replay import replay as replayed
+from headrace.conf.options import StreamingOptions
+from headrace.demo.channel import CHANNEL
 from headrace.demo.chart import draw_delays
 from headrace.demo.display import Counters, Display
 from headrace.demo.feed import FeedError, load_airlines, load_flights, messages
 from headrace.demo.files import Files
-from headrace.demo.monitor import messages_sent
+from headrace.demo.monitor import stored_messages
+from headrace.demo.publisher import Publication
 from headrace.demo.replay import Replay, ReplayError
 from headrace.testing import Server
 
@@ -26,6 +32,16 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="module")
 def flights() -> list[dict[str, Any]]:
     return load_flights()
+
+
+def payloads(url: str, cluster_id: str) -> list[bytes]:
+    """What the channel holds, in its order; the sequences are checked."""
+    with connect(url) as connection:
+        batches = list(replayed(connection, cluster_id, CHANNEL))
+    found = [payload for batch in batches for payload in batch.payloads]
+    sequences = [sequence for batch in batches for sequence in batch.sequences]
+    assert sequences == list(range(1, len(found) + 1))
+    return found
 
 
 def test_feed_is_the_whole_year_in_time_order(flights: list[dict[str, Any]]) -> None:
@@ -50,30 +66,46 @@ def test_feed_not_installed_says_what_to_install(monkeypatch: pytest.MonkeyPatch
         load_flights(1)
 
 
-def test_replay_publishes_everything_and_tells(tmp_path: Path) -> None:
-    from headrace.client.blocking import connect
-
-    with Server() as server, connect(server.url) as nc:
-        nc.subscribe("flights.>")
-        nc.flush()
-        replay = Replay(server.url, 3000, tmp_path / "log")
+def test_replay_publishes_everything_and_tells(flights: list[dict[str, Any]], tmp_path: Path) -> None:
+    told: list[tuple[int, int]] = []
+    with Server(streaming=StreamingOptions(cluster_id="mine")) as server:
+        replay = Replay(server.url, "mine", 3000, tmp_path / "log", lambda *counts: told.append(counts))
         try:
             assert replay.wait_ready() == 3000
             replay.go()
-            received = 0
-            while received < 3000:
-                batch = nc.receive(10)
-                assert len(batch)
-                received += len(batch)
             replay._reader.join()
             replay.check()
-            assert (replay.published, replay.is_done) == (3000, True)
+            assert (replay.published, replay.is_done, replay.resumed) == (3000, True, None)
+        finally:
+            replay.end()
+        assert told == sorted(told)
+        assert {total for _, total in told} == {3000}
+        assert payloads(server.url, "mine") == [payload for _, payload in messages(flights[:3000])]
+
+
+def test_replay_into_a_channel_that_was_used_before_says_what_to_do(tmp_path: Path) -> None:
+    with Server(streaming=StreamingOptions()) as server:
+        asyncio.run(Publication(server.url, "test-cluster", CHANNEL, published=print).run([b"x"]))
+        replay = Replay(server.url, "test-cluster", 10, tmp_path / "log")
+        try:
+            with pytest.raises(ReplayError, match=r"channel flights .* last sequence is 1; remove it first"):
+                replay.wait_ready()
+        finally:
+            replay.end()
+
+
+def test_replay_to_a_server_without_streaming_says_so(tmp_path: Path) -> None:
+    with Server() as server:
+        replay = Replay(server.url, "mine", 10, tmp_path / "log")
+        try:
+            with pytest.raises(ReplayError, match=r"no streaming server with cluster ID mine answers at"):
+                replay.wait_ready()
         finally:
             replay.end()
 
 
 def test_replay_without_a_server_says_why(tmp_path: Path) -> None:
-    replay = Replay("nats://127.0.0.1:1", 10, tmp_path / "log")
+    replay = Replay("nats://127.0.0.1:1", "mine", 10, tmp_path / "log")
     try:
         with pytest.raises(ReplayError, match="the publisher failed: "):
             replay.wait_ready()
@@ -81,29 +113,29 @@ def test_replay_without_a_server_says_why(tmp_path: Path) -> None:
         replay.end()
 
 
-def test_messages_sent_counts_those_of_the_named_connections() -> None:
-    from headrace.client.blocking import connect
-    from headrace.client.handshake import ConnectOptions
-
-    with Server(monitoring=True) as server:
-        with connect(server.url, ConnectOptions(name="me")) as nc:
-            nc.subscribe("a")
-            for _ in range(5):
-                nc.publish("a")
-            nc.flush()
-            assert messages_sent(server.monitor_url, "me") == 5
-            assert messages_sent(server.monitor_url, "you") is None
+def test_stored_messages_is_the_last_sequence() -> None:
+    with Server(monitoring=True, streaming=StreamingOptions()) as server:
+        assert stored_messages(server.monitor_url, CHANNEL) is None
+        feed = [b"x"] * 5
+        asyncio.run(Publication(server.url, "test-cluster", CHANNEL, published=print).run(feed))
+        assert stored_messages(server.monitor_url, CHANNEL) == 5
         gone = server.monitor_url
-    assert messages_sent(gone, "me") is None
+    assert stored_messages(gone, CHANNEL) is None
 
 
 def test_files_clear_removes_only_what_a_run_writes(tmp_path: Path) -> None:
     files = Files(tmp_path / "out")
     files.clear()
-    for folder in (files.flights, files.delays, files.checkpoints):
+    for folder in (files.flights, files.delays, files.checkpoints, files.store):
         folder.mkdir()
         (folder / "x").touch()
-    for file in (files.chart, files.spark_log, files.publisher_log, files.folder / "notes.txt"):
+    for file in (
+        files.chart,
+        files.spark_log,
+        files.publisher_log,
+        files.server_log,
+        files.folder / "notes.txt",
+    ):
         file.touch()
     files.clear()
     assert [path.name for path in files.folder.iterdir()] == ["notes.txt"]

@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from headrace.errors import UnsupportedError
+from headrace.spark.channel_reader import ChannelBatchReader, ChannelStreamReader
 from headrace.spark.core_reader import CoreStreamReader
 from headrace.spark.datasource import NatsDataSource
 from headrace.spark.errors import OptionError
@@ -17,6 +18,20 @@ def test_datasource_with_subject_gives_columns_and_a_stream_reader() -> None:
     assert NatsDataSource.name() == "nats"
     assert source.schema() == COLUMNS
     assert isinstance(source.streamReader(COLUMNS), CoreStreamReader)
+
+
+def test_datasource_with_channel_reads_streams_and_tables() -> None:
+    source = NatsDataSource({"channel": "a"})
+    assert source.schema() == COLUMNS
+    assert isinstance(source.streamReader(COLUMNS), ChannelStreamReader)
+    assert isinstance(source.reader(COLUMNS), ChannelBatchReader)
+
+
+def test_datasource_channel_options_that_make_no_sense_are_refused() -> None:
+    with pytest.raises(OptionError, match=r"endingOffsets is for spark\.read"):
+        NatsDataSource({"channel": "a", "endingOffsets": "latest"}).streamReader(COLUMNS)
+    with pytest.raises(OptionError, match="startingOffsets: latest would read nothing"):
+        NatsDataSource({"channel": "a", "startingOffsets": "latest"}).reader(COLUMNS)
 
 
 def test_datasource_wrong_option_fails_when_the_frame_is_made() -> None:

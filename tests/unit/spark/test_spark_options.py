@@ -7,7 +7,7 @@ import pytest
 from headrace.client.address import Credentials
 from headrace.errors import UnsupportedError
 from headrace.spark.errors import OptionError
-from headrace.spark.options import LATER, OPTIONS, SourceOptions, read_options
+from headrace.spark.options import LATER, OPTIONS, Edge, SourceOptions, for_executors, read_options
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,7 +53,26 @@ def test_read_options_names_in_any_case_give_values() -> None:
         ({"subject": "a b"}, "option subject: 'a b'"),
         ({"subject": "a.>,a.b"}, "'a.>' and 'a.b' overlap"),
         ({"subjcet": "a"}, "option subjcet .*did you mean subject"),
-        ({"subject": "a", "zzz": "1"}, "option zzz .*options are subject, queue"),
+        ({"subject": "a", "zzz": "1"}, "option zzz .*options are subject, channel"),
+        ({"subject": "a", "channel": "b"}, "subject and channel exclude each other"),
+        ({"channel": "a..b"}, "option channel: 'a..b' is not the name of a channel"),
+        ({"channel": "a,"}, "option channel: '' is not the name of a channel"),
+        ({"subject": "a", "startingOffsets": "earliest"}, "startingOffsets goes with option channel"),
+        ({"subject": "a", "endingOffsets": "latest"}, "endingOffsets goes with option channel"),
+        ({"subject": "a", "clusterId": "c"}, "clusterId goes with option channel"),
+        ({"subject": "a", "reconnectTimeout": "1s"}, "reconnectTimeout goes with option channel"),
+        ({"channel": "a", "queue": "q"}, "queue goes with option subject"),
+        ({"channel": "a", "spoolDir": "/x"}, "spoolDir goes with option subject"),
+        ({"channel": "a", "captureDuration": "1s"}, "captureDuration goes with option subject"),
+        ({"channel": "a", "reconnectTimeout": "soon"}, "option reconnectTimeout"),
+        ({"channel": "a", "startingOffsets": "first"}, "option startingOffsets: 'first' is not earliest"),
+        ({"channel": "a", "startingOffsets": "[1]"}, "option startingOffsets"),
+        ({"channel": "a,b", "startingOffsets": '{"a": 1}'}, r"must name the channels .*\(a, b\), it names a"),
+        ({"channel": "a", "startingOffsets": '{"a": 0}'}, "0 for channel a is not a sequence"),
+        ({"channel": "a", "startingOffsets": '{"a": true}'}, "True for channel a is not a sequence"),
+        ({"channel": "a", "startingOffsets": '{"a": 1.5}'}, "1.5 for channel a is not a sequence"),
+        ({"channel": "a", "startingOffsets": '{"a": 9223372036854775808}'}, "is not a sequence"),
+        ({"channel": "a", "endingOffsets": "earliest"}, "endingOffsets: earliest would read nothing"),
         ({"subject": "a", "queue": "x y"}, "option queue"),
         ({"subject": "a", "url": "http://h"}, "option url"),
         ({"subject": "a", "maxOffsetsPerTrigger": "0"}, "option maxOffsetsPerTrigger"),
@@ -73,6 +92,43 @@ def test_read_options_names_in_any_case_give_values() -> None:
 def test_read_options_wrong_value_names_the_option(given: dict[str, str], text: str) -> None:
     with pytest.raises(OptionError, match=text):
         read_options(given)
+
+
+def test_read_options_channels_give_values() -> None:
+    options = read_options(
+        {
+            "CHANNEL": " a , b.c,a",
+            "clusterId": "mine",
+            "startingOffsets": '{"a": 17, "b.c": -2}',
+            "endingOffsets": "Latest",
+            "reconnectTimeout": "2m",
+        }
+    )
+    assert (options.channels, options.subjects, options.cluster_id) == (("a", "b.c"), (), "mine")
+    assert options.starting == {"a": 17, "b.c": Edge.EARLIEST}
+    assert options.ending is Edge.LATEST
+    assert options.reconnect_timeout == 120
+    assert read_options({"channel": "a"}) == SourceOptions(channels=("a",))
+
+
+def test_read_options_channels_by_wildcard_are_for_a_later_version() -> None:
+    for name in ("a.*", "a.>"):
+        with pytest.raises(UnsupportedError, match="channels by wildcard are not supported"):
+            read_options({"channel": name})
+
+
+def test_options_for_executors_carry_what_the_drivers_environment_adds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("NATS_URL", "nats://far:1")
+    monkeypatch.setenv("NATS_USER", "u")
+    monkeypatch.setenv("NATS_PASSWORD", "p")
+    carried = for_executors(read_options({"channel": "a"}))
+    assert (carried.url, carried.credentials) == ("nats://far:1", Credentials("u", "p"))
+    own = for_executors(read_options({"channel": "a", "url": "nats://me:mine@near:1", "token": "t"}))
+    assert (own.url, own.credentials) == ("nats://me:mine@near:1", Credentials(token="t"))
+    in_url = for_executors(read_options({"channel": "a", "url": "nats://me:mine@near:1"}))
+    assert in_url.credentials == Credentials()
 
 
 @pytest.mark.parametrize("name", LATER)

@@ -1,0 +1,77 @@
+"""The demonstration's verdict: what must agree for it to be good, and that each disagreement is seen."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.sql import functions as F  # noqa: N812  # the name every Spark user knows
+from pyspark.sql.types import LongType, StructField, StructType
+from rich.console import Console
+
+from headrace.demo import job
+from headrace.demo.display import Display
+from headrace.demo.feed import load_flights
+from headrace.demo.files import Files
+from headrace.demo.outcome import Expected, check_outcome
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+COUNT = 40
+
+
+def write(spark: SparkSession, files: Files, sequences: list[int]) -> None:
+    schema = StructType([StructField("sequence", LongType()), *job.FLIGHT])
+    rows = [
+        {"sequence": sequence, **flight}
+        for sequence, flight in zip(sequences, load_flights(COUNT), strict=True)
+    ]
+    flights = spark.createDataFrame(rows, schema)
+    flights.coalesce(1).write.parquet(str(files.flights))
+    job.delays(flights).orderBy(F.col("carrier")).coalesce(1).write.parquet(str(files.delays))
+
+
+@pytest.mark.parametrize(
+    ("sequences", "expected", "wrong"),
+    [
+        (list(range(1, COUNT + 1)), Expected(COUNT, COUNT, 20, 25), None),
+        (list(range(1, COUNT + 1)), Expected(COUNT, COUNT, 20, 19), "20 rows were acknowledged before"),
+        (list(range(1, COUNT + 1)), Expected(COUNT, COUNT + 1, 20, 25), "is the channel's last sequence"),
+        (list(range(1, COUNT + 1)), Expected(COUNT + 1, COUNT + 1, 20, 25), "40 rows in the flights table"),
+        (
+            [*range(1, COUNT), 7],
+            Expected(COUNT, COUNT, 20, 25),
+            "39 different sequences from 1 to 39: 40 expected",
+        ),
+        (
+            [*range(1, COUNT), COUNT + 1],
+            Expected(COUNT, COUNT, 20, 25),
+            "40 different sequences from 1 to 41",
+        ),
+    ],
+    ids=[
+        "good",
+        "acknowledged lost",
+        "stored more",
+        "row missing",
+        "row twice",
+        "row skipped",
+    ],
+)
+def test_outcome_is_good_only_if_everything_agrees(
+    spark: SparkSession, tmp_path: Path, sequences: list[int], expected: Expected, wrong: str | None
+) -> None:
+    files = Files(tmp_path)
+    write(spark, files, sequences)
+    text = io.StringIO()
+    good = check_outcome(spark, files, expected, Display(Console(file=text, width=120)))
+    failures = [line for line in text.getvalue().splitlines() if line.startswith("  WRONG")]
+    assert good == (wrong is None)
+    assert bool(failures) == (not good)
+    assert wrong is None or any(wrong in line for line in failures), failures
