@@ -28,7 +28,10 @@ def run(arguments: Sequence[str], program: str) -> int:
     display = Display()
     display.say(f"Headrace {headrace.__version__}: real flights through a NATS server into a Spark table")
     try:
-        good = run_demo(DemoOptions(options.output, options.url, options.monitor_url, options.limit), display)
+        wishes = DemoOptions(
+            options.output, options.url, options.monitor_url, options.limit, cluster_id=options.cluster_id
+        )
+        good = run_demo(wishes, display)
     except KeyboardInterrupt:
         display.failed("interrupted")
         return EXIT_INTERRUPTED
@@ -43,12 +46,17 @@ def run(arguments: Sequence[str], program: str) -> int:
 def _parser(program: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=f"{program} demo",
-        description="Replay 336,776 real flights through a server while Spark aggregates them into a table.",
+        description="Store 336,776 real flights in a server killed half-way, while Spark makes a table of them.",
     )
     parser.add_argument(
         "--output", type=Path, default=Path("demo-output"), help="folder to write (%(default)s)"
     )
-    parser.add_argument("--url", help="use this NATS server instead of an embedded one")
+    parser.add_argument(
+        "--url", help="use the NATS Streaming server there instead of starting one; it is not killed"
+    )
+    parser.add_argument(
+        "--cluster-id", metavar="ID", default="test-cluster", help="of the server at --url (%(default)s)"
+    )
     parser.add_argument(
         "--monitor-url", help="monitoring of that server (http://...), for a smoother display"
     )
