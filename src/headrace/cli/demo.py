@@ -46,7 +46,7 @@ def run(arguments: Sequence[str], program: str) -> int:
 def _parser(program: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=f"{program} demo",
-        description="Store 336,776 real flights in a server killed half-way, while Spark makes a table of them.",
+        description="Store 336,776 real flights in a server killed half-way; Spark makes a table of them.",
     )
     parser.add_argument(
         "--output", type=Path, default=Path("demo-output"), help="folder to write (%(default)s)"
