@@ -37,6 +37,9 @@ class Host(Protocol):
     def publish(self, subject: bytes, payload: bytes, *, reply: bytes = b"", headers: bytes = b"") -> None:
         """Queued; delivered with everything else of this tick."""
 
+    def when_heard(self, function: Callable[[], object]) -> None:
+        """Calls `function` once everything subscribed so far is in effect; perhaps at once."""
+
     def call_later(self, seconds: float, function: Callable[[], object]) -> Timer: ...
 
     def now_ns(self) -> int:

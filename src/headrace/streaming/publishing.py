@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from headrace.streaming.context import Context
     from headrace.streaming.counters import Counters
     from headrace.streaming.delivery import Deliverer
+    from headrace.streaming.partitions import Owns
 
 
 class _Batch:
@@ -45,6 +46,8 @@ class Publisher:
         self._deliverer = deliverer
         self._counters = counters
         self._batches: dict[Channel, _Batch] = {}
+        self.owns: Owns | None = None
+        """Whether a channel is this server's, where there are partitions; others answer for the rest."""
 
     def receive(self, delivery: Delivery) -> None:
         """Checks one publication; what is good waits for `flush`, the rest is refused at once."""
@@ -54,6 +57,8 @@ class Publisher:
             self._refuse(delivery.reply, b"", wording.INVALID_PUBLISH)
             return
         channel = self._channels.get(message.subject)
+        if self.owns and is_channel_name(message.subject) and not self.owns(message.subject):
+            return
         if (
             not message.guid
             or (channel is None and not is_channel_name(message.subject))

@@ -93,6 +93,9 @@ class ManualHost:
         self.incoming += [Delivery(sid, subject, reply, b"", payload) for sid in wanted]
         return bool(wanted)
 
+    def when_heard(self, function: Callable[[], object]) -> None:
+        function()
+
     def call_later(self, seconds: float, function: Callable[[], object]) -> ManualTimer:
         timer = ManualTimer(function)
         due = self.now + round(max(seconds, 0) * SECOND)
@@ -149,12 +152,14 @@ class World:
         store: LogStore | None = None,
         committer: Committer | None = None,
         host: ManualHost | None = None,
+        acquire: Callable[[], bool] = lambda: True,
         start: bool = True,
     ) -> None:
         self.host = host or ManualHost()
         self.options = options or StreamingOptions()
         self.store: LogStore = store or MemoryStore(lambda: self.host.now)
         self.committer: Committer = committer or InlineCommitter()
+        self.acquire = acquire
         self.conflicts: list[str] = []
         self.alive: set[bytes] = set()
         """Heartbeat inboxes that are answered."""
@@ -172,6 +177,7 @@ class World:
             self.committer,
             logging.getLogger("headrace.test.streaming"),
             on_conflict=self.conflicts.append,
+            acquire=self.acquire,
         )
 
     def start(self) -> None:
