@@ -20,11 +20,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from headrace.errors import ConfigError, LogError, StartError
 from headrace.server import files, logs
+from headrace.server.listener import listen
 from headrace.server.loop import run_in_poller
 from headrace.server.server import Server
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator
+    import socket
+    from collections.abc import Callable, Coroutine, Iterator, Sequence
 
     from headrace.conf.options import Options, StreamingOptions
     from headrace.core.service import Service
@@ -58,8 +60,15 @@ async def _serve(options: Options, handler: logging.Handler) -> int:
     process = Process(options, handler)
     if options.streaming is None:
         return await process.serve()
-    with streaming_service(options.streaming, process.fail) as service:
-        return await process.serve(service)
+    if options.streaming.nats_server is not None:
+        with streaming_service(options.streaming, process.fail) as service:
+            return await process.serve(service)
+    # Clients that do not try twice are let in while streaming is loaded; they are served when it is ready.
+    with (
+        listen(options.host, options.port) as listening,
+        streaming_service(options.streaming, process.fail) as service,
+    ):
+        return await process.serve(service, listening=listening)
 
 
 @contextmanager
@@ -71,6 +80,7 @@ def streaming_service(options: StreamingOptions, on_conflict: Callable[[str], ob
     # Who runs no streaming does not pay for loading it.
     from headrace.log.committer import InlineCommitter, ThreadCommitter
     from headrace.log.port import SyncPolicy
+    from headrace.log.shared import SharedStore
     from headrace.streaming.options import StoreType
     from headrace.streaming.service import StreamingService
 
@@ -79,7 +89,12 @@ def streaming_service(options: StreamingOptions, on_conflict: Callable[[str], ob
     level = logs.TRACE if options.stan_trace else logging.DEBUG if options.stan_debug else logging.INFO
     log.setLevel(level)
     resolved = service_options(options)
-    store = _open_store(options, log)
+    store = SharedStore(lambda: _open_store(options, log))
+    if not options.ft_group:  # else it is the service's to take, when nobody else has it
+        try:
+            store.take()
+        except LogError as error:
+            raise StartError(f"STREAM: Failed to start: {error}") from error
     committer: InlineCommitter | ThreadCommitter = InlineCommitter()
     if resolved.store_type is StoreType.FILE:
         loop = asyncio.get_running_loop()
@@ -90,7 +105,9 @@ def streaming_service(options: StreamingOptions, on_conflict: Callable[[str], ob
             report=lambda error: log.error("STREAM: could not sync: %s", error),
         )
     try:
-        yield StreamingService(resolved, store, committer, log, on_conflict=on_conflict)
+        yield StreamingService(
+            resolved, store, committer, log, on_conflict=on_conflict, acquire=store.acquire
+        )
     finally:
         committer.stop()
         try:
@@ -125,6 +142,8 @@ def service_options(options: StreamingOptions) -> streaming_options.StreamingOpt
         hb_timeout=options.hb_timeout,
         hb_fail_count=options.hb_fail_count,
         replace_durable=options.replace_durable,
+        ft_group=options.ft_group,
+        partitioning=options.partitioning,
         stan_debug=options.stan_debug,
         stan_trace=options.stan_trace,
     )
@@ -135,7 +154,7 @@ def _fields_of(values: Any) -> dict[str, Any]:
 
 
 def _open_store(options: StreamingOptions, log: logging.Logger) -> LogStore:
-    """Raises: StartError."""
+    """Raises: LogError."""
     from headrace.log.port import SyncPolicy
     from headrace.log.store import FileStore, MemoryStore
 
@@ -146,16 +165,13 @@ def _open_store(options: StreamingOptions, log: logging.Logger) -> LogStore:
         channel = name.decode("utf-8", "backslashreplace")
         log.error("STREAM: channel %s: message %d is damaged: %s", channel, sequence, reason)
 
-    try:
-        return FileStore(
-            Path(options.directory),
-            sync=SyncPolicy(options.sync),
-            segment_bytes=options.segment_bytes,
-            cipher=store_cipher(options.encryption_key, options.encryption_cipher),
-            report=report,
-        )
-    except LogError as error:
-        raise StartError(f"STREAM: Failed to start: {error}") from error
+    return FileStore(
+        Path(options.directory),
+        sync=SyncPolicy(options.sync),
+        segment_bytes=options.segment_bytes,
+        cipher=store_cipher(options.encryption_key, options.encryption_cipher),
+        report=report,
+    )
 
 
 def store_cipher(secret: str | None, name: str | None) -> Cipher | None:
@@ -178,6 +194,14 @@ def _raise_descriptor_limit() -> None:
             pass
 
 
+def _server(options: Options, services: Sequence[Service], listening: socket.socket | None) -> Server:
+    if options.streaming is None or options.streaming.nats_server is None:
+        return Server(options, services=services, listening=listening)
+    from headrace.attached.server import AttachedServer
+
+    return AttachedServer(options, services)
+
+
 class Process:
     """One server as an operating-system process: files, signals, exit code."""
 
@@ -190,9 +214,9 @@ class Process:
         self._work: set[asyncio.Task[None]] = set()
         self._exit_code = EXIT_OK
 
-    async def serve(self, *services: Service) -> int:
+    async def serve(self, *services: Service, listening: socket.socket | None = None) -> int:
         """Raises: StartError."""
-        server = self._server = Server(self._options, services=services)
+        server = self._server = _server(self._options, services, listening)
         if server.options.pid_file:
             files.write_pid_file(server.options.pid_file)
         self._install_signals()  # before the ready line: whoever reads it may signal at once
@@ -200,6 +224,7 @@ class Process:
             await server.start()
             self.started.set()
             self._write_ports_file()
+            await server.settled()
             # What start-up allocated lives as long as the process: keep the collector from walking it.
             gc.collect()
             gc.freeze()

@@ -19,9 +19,6 @@ DROP_IN: Final = "nats-server"
 STREAMING_DROP_IN: Final = "nats-streaming-server"
 """A link or script of this name takes the flags of `headrace streaming` directly."""
 
-_STREAMING_VERSION: Final = "0.25.6"
-"""The nats-streaming-server whose behaviour streaming has."""
-
 
 def program_name(argv0: str) -> str:
     """The name to use in messages: that of a server we stand for if started as one, else `headrace`."""
@@ -38,7 +35,9 @@ def version_line(program: str) -> str:
     from headrace.protocol.info import COMPATIBLE_VERSION
 
     if program == STREAMING_DROP_IN:
-        return f"{program} version {_STREAMING_VERSION}, {DROP_IN}: v{COMPATIBLE_VERSION}"
+        from headrace.protocol import stan
+
+        return f"{program} version {stan.COMPATIBLE_VERSION}, {DROP_IN}: v{COMPATIBLE_VERSION}"
     if program == DROP_IN:
         return f"{DROP_IN}: v{COMPATIBLE_VERSION}"
     return f"{PROGRAM}: v{__version__} (speaks {DROP_IN} {COMPATIBLE_VERSION})"

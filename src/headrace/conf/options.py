@@ -14,6 +14,8 @@ from headrace import limits
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from headrace.conf.remote import NATSServerOptions
+
 
 @dataclass(frozen=True, slots=True)
 class SubjectPermission:
@@ -111,7 +113,7 @@ class StoreLimits:
 
 @dataclass(frozen=True, slots=True)
 class StreamingOptions:
-    """NATS Streaming inside the server; defaults are nats-streaming-server's.
+    """NATS Streaming; defaults are nats-streaming-server's. Inside the server, unless `nats_server` is set.
 
     `store_type`: "MEMORY" or "FILE", which has a `directory`. `sync`: "group", "interval" (every
     `sync_interval`) or "never". `encryption_cipher`: "AES" or "CHACHA", None for no encryption.
@@ -131,8 +133,11 @@ class StreamingOptions:
     hb_timeout: float = 10.0
     hb_fail_count: int = 10
     replace_durable: bool = False
+    ft_group: str | None = None
+    partitioning: bool = False
     stan_debug: bool = False
     stan_trace: bool = False
+    nats_server: NATSServerOptions | None = None
 
 
 @dataclass(frozen=True, slots=True)

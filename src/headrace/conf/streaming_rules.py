@@ -21,12 +21,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from headrace.conf.problems import Problems
+    from headrace.conf.remote import NATSServerOptions
     from headrace.errors import Position
 
 ENCRYPTION_KEY_VARIABLE: Final = "NATS_STREAMING_ENCRYPTION_KEY"
 """Environment variable with the key; it wins over file and flag."""
 
 _CLUSTER_ID: Final = re.compile(r"[a-zA-Z0-9_-]+")
+_NAMES: Final = "only alphanumeric and `-` or `_` are allowed"
 SYNC_POLICIES: Final = ("group", "interval", "never")
 STORES: Final = ("MEMORY", "FILE")
 CIPHERS: Final = {"AES": "AES", "CHACHA": "CHACHA", "CHACHA20": "CHACHA"}
@@ -70,9 +72,6 @@ _ZERO: Final[frozenset[object]] = frozenset((0,))
 _NEVER: Final[frozenset[object]] = frozenset()
 
 UNSUPPORTED: Final[dict[str, frozenset[object]]] = {
-    "nats_server_url": _EMPTY,
-    "ft_group": _EMPTY,
-    "partitioning": _OFF,
     "clustered": _OFF,
     "cluster": _NEVER,
     "cluster_node_id": _EMPTY,
@@ -96,7 +95,6 @@ UNSUPPORTED: Final[dict[str, frozenset[object]]] = {
 """What this version lacks, with the values that ask for nothing; any other ends the start."""
 
 _REASONS: Final = {
-    "nats_server_url": "streaming runs inside the server; it cannot use another one yet",
     "slice_archive_script": "messages would be removed without having been archived",
 }
 
@@ -120,22 +118,22 @@ NO_EFFECT: Final[dict[str, tuple[frozenset[object], str]]] = {
     "truncate_bad_eof": (frozenset((True,)), "a torn end of the log is always cut off, and reported"),
     "io_batch_size": (_NEVER, "messages that arrive together are stored together"),
     "io_sleep_time": (_ZERO, "messages that arrive together are stored together"),
-    "secure": (_OFF, _IN_PROCESS),
-    "client_cert": (_EMPTY, _IN_PROCESS),
-    "client_key": (_EMPTY, _IN_PROCESS),
-    "client_ca": (_EMPTY, _IN_PROCESS),
-    "server_name": (_EMPTY, _IN_PROCESS),
-    "skip_verify": (_OFF, _IN_PROCESS),
-    "credentials": (_EMPTY, _IN_PROCESS),
-    "nkey_seed_file": (_EMPTY, _IN_PROCESS),
-    "username": (_EMPTY, _IN_PROCESS),
-    "password": (_EMPTY, _IN_PROCESS),
-    "token": (_EMPTY, _IN_PROCESS),
     "syslog_name": (_EMPTY, "there is no Windows event log"),
 }
 """What has no counterpart, with the values that agree with what happens anyway, and why."""
 
-_RAW: Final = frozenset(("sync", "sync_interval", "encrypt", "encryption_cipher", "encryption_key"))
+_CONNECTION: Final[dict[str, frozenset[object]]] = {
+    **dict.fromkeys(("secure", "skip_verify"), _OFF),
+    **dict.fromkeys(("client_cert", "client_key", "client_ca", "server_name"), _EMPTY),
+    **dict.fromkeys(("credentials", "nkey_seed_file", "username", "password", "token"), _EMPTY),
+}
+"""How to reach a NATS server elsewhere, with the values that ask for nothing."""
+
+_WAYS_IN: Final = ("credentials", "nkey_seed_file", "username", "token")
+
+_RAW: Final = frozenset(
+    ("sync", "sync_interval", "encrypt", "encryption_cipher", "encryption_key", "nats_server_url")
+) | frozenset(_CONNECTION)
 _LIMITS: Final = ("max_channels", "max_subscriptions", "max_msgs", "max_bytes", "max_age", "max_inactivity")
 
 
@@ -151,10 +149,13 @@ def streaming_options(
     }
     if "segment_bytes" in settings:
         plain["segment_bytes"] = _segment_bytes(settings["segment_bytes"], problems)
+    if plain.get("ft_group") == "":
+        del plain["ft_group"]
     limits = {name: plain.pop(name) for name in (*_LIMITS, "channels") if name in plain}
     plain["limits"] = StoreLimits(**cast("dict[str, Any]", limits))
     plain |= _sync(settings, problems)
     plain |= _encryption(settings, problems, environ)
+    plain["nats_server"] = _nats_server(settings, problems)
     options = StreamingOptions(**cast("dict[str, Any]", plain))
     _check(options, _Report(settings, problems))
     return options
@@ -235,6 +236,33 @@ def _encryption(
     return {"encryption_cipher": CIPHERS.get(name), "encryption_key": secret}
 
 
+def _nats_server(settings: Mapping[str, Setting], problems: Problems) -> NATSServerOptions | None:
+    """Where the NATS server is and how to get in; None when streaming runs inside our own."""
+    given = {
+        option: settings[option]
+        for option, nothing in _CONNECTION.items()
+        if option in settings and not _is_among(settings[option].value, nothing)
+    }
+    url = settings.get("nats_server_url")
+    if url is None or not str(url.value).strip():
+        for setting in given.values():
+            problems.warn(f"{setting.name} has no effect: {_IN_PROCESS}", setting.position)
+        return None
+    ways = [given[option] for option in _WAYS_IN if option in given]
+    for way in ways[1:]:
+        problems.add(f"{way.name} and {ways[0].name} exclude each other", way.position)
+    if "password" in given and "username" not in given:
+        setting = given["password"]
+        problems.add(f"{setting.name} needs a username", setting.position)
+    for one, other in (("client_cert", "client_key"), ("client_key", "client_cert")):
+        if one in given and other not in given:
+            problems.add(f"{given[one].name} needs {other} beside it", given[one].position)
+    from headrace.conf.remote import NATSServerOptions
+
+    values = {option: setting.value for option, setting in given.items()}
+    return NATSServerOptions(url=str(url.value), **cast("dict[str, Any]", values))
+
+
 class _Report:
     """Problems under the names that the settings were given by."""
 
@@ -253,8 +281,7 @@ class _Report:
 
 def _check(options: StreamingOptions, report: _Report) -> None:
     if not _CLUSTER_ID.fullmatch(options.cluster_id):
-        allowed = "only alphanumeric and `-` or `_` are allowed"
-        message = f"invalid {report.name('cluster_id')} {shown(options.cluster_id)}: {allowed}"
+        message = f"invalid {report.name('cluster_id')} {shown(options.cluster_id)}: {_NAMES}"
         report(message, "cluster_id")
     prefix = options.discover_prefix
     if not is_valid_subject(prefix) or _has_wildcard(prefix):
@@ -266,6 +293,14 @@ def _check(options: StreamingOptions, report: _Report) -> None:
         report(f"{report.name('hb_fail_count')} cannot be negative", "hb_fail_count")
     _check_store(options, report)
     _check_limits(options.limits, report)
+    if options.ft_group is not None:
+        if not _CLUSTER_ID.fullmatch(options.ft_group):
+            message = f"invalid {report.name('ft_group')} {shown(options.ft_group)}: {_NAMES}"
+            report(message, "ft_group")
+        if options.store_type != "FILE":
+            report("fault tolerance needs a FILE store that its servers share", "ft_group")
+    if options.partitioning and not options.limits.channels:
+        report("stan: no configured channel", "partitioning")
 
 
 def _check_store(options: StreamingOptions, report: _Report) -> None:

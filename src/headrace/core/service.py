@@ -6,12 +6,16 @@ publishes. It owns no socket, thread or loop and imports no server code; `server
 
 from __future__ import annotations
 
+from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+from headrace.engine.batches import Gathered
 
-    from headrace.engine.batches import Gathered, Outgoing
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Iterable, Sequence
+
+    from headrace.engine.batches import Outgoing
 
 
 class Delivery(NamedTuple):
@@ -22,6 +26,15 @@ class Delivery(NamedTuple):
     reply: bytes
     headers: bytes
     payload: bytes
+
+
+def gather(deliveries: Iterable[Delivery], gathered: Container[int]) -> list[Delivery | Gathered[Delivery]]:
+    """What a service gets, for hosts that have single messages: runs of these sids, the rest as it is."""
+    batch: list[Delivery | Gathered[Delivery]] = []
+    for sid, group in groupby(deliveries, key=attrgetter("sid")):
+        run = list(group)
+        batch += [Gathered(Delivery, sid, run)] if sid in gathered else run
+    return batch
 
 
 class Timer(Protocol):
@@ -58,6 +71,9 @@ class Host(Protocol):
 
         A host that does not see receivers says how much waits for the server that does, and never None.
         """
+
+    def when_heard(self, function: Callable[[], object]) -> None:
+        """Calls `function` once everything subscribed so far is in effect; perhaps at once."""
 
     def call_later(self, seconds: float, function: Callable[[], object]) -> Timer: ...
 

@@ -178,6 +178,38 @@ cdef class Outgoing:
         memcpy(at + PyBytes_GET_SIZE(headers), PyBytes_AS_STRING(payload), PyBytes_GET_SIZE(payload))
         return True
 
+    def clear(self) -> None:
+        """Forgets what waits."""
+        self.buffer.start = self.buffer.end = 0
+
+    def frames(self, uint64_t largest) -> tuple[bytes, list[tuple[bytes, int]]]:
+        """Everything that waits as a client sends it (PUB, HPUB), for hosts that are one; nothing waits then.
+
+        Messages of more than `largest` bytes of headers and payload are left out: (subject, bytes) of each.
+        """
+        cdef record_t record
+        cdef const char *at = self.buffer.data + self.buffer.start
+        cdef const char *end = self.buffer.data + self.buffer.end
+        cdef buf_t out
+        cdef list refused = []
+        memset(&out, 0, sizeof(buf_t))
+        while at < end:
+            memcpy(&record, at, sizeof(record_t))
+            at += sizeof(record_t)
+            if record.body_len > largest:
+                refused.append((PyBytes_FromStringAndSize(at, record.subject_len), record.body_len))
+            else:
+                buf_append(&out, b"HPUB ", 5) if record.header_len else buf_append(&out, b"PUB ", 4)
+                buf_append(&out, at, record.subject_len)
+                buf_append(&out, b" ", 1)
+                buf_append(&out, at + record.subject_len, record.tail_len)
+            at += record.subject_len + record.tail_len
+        self.clear()
+        try:
+            return PyBytes_FromStringAndSize(out.data, out.end), refused
+        finally:
+            buf_free(&out)
+
     @property
     def size(self) -> int:
         """Bytes that wait."""

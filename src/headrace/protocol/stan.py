@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Self
+from typing import Final, Self
 
 from headrace.protocol.protobuf import (
     blob,
@@ -24,6 +24,9 @@ from headrace.protocol.protobuf import (
     uint64,
     write,
 )
+
+COMPATIBLE_VERSION: Final = "0.25.6"
+"""The nats-streaming-server whose behaviour streaming has; our own version is in the server's lines."""
 
 
 class StartPosition(IntEnum):

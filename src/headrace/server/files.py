@@ -28,7 +28,7 @@ def write_ports_file(directory: str, server: Server) -> Path:
     Raises: StartError when it cannot be written.
     """
     path = Path(directory) / f"{Path(sys.argv[0]).name}_{os.getpid()}.ports"
-    ports = {"nats": [server.url]}
+    ports = {"nats": [server.url] if server.listens else []}
     if server.monitor_url:
         ports["monitoring"] = [server.monitor_url]
     _write(path, json.dumps(ports))

@@ -82,11 +82,10 @@ def _reason(error: OSError) -> str:
 class Listener:
     """The client port of one server."""
 
-    def __init__(self, server: Server, context: ssl.SSLContext | None) -> None:
-        options = server.options
+    def __init__(self, server: Server, context: ssl.SSLContext | None, sock: socket.socket) -> None:
         self._server = server
         self._context = context
-        self._sock = listen(options.host, options.port)
+        self._sock = sock
         self._opening: dict[asyncio.Task[None], socket.socket] = {}
         self._is_abandoned = False
         self.host: str = self._sock.getsockname()[0]

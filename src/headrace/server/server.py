@@ -26,7 +26,7 @@ from headrace.protocol import nkeys
 from headrace.protocol.info import COMPATIBLE_VERSION
 from headrace.server import logs
 from headrace.server.auth import Authenticator
-from headrace.server.listener import Listener, busy_poll, default_transport
+from headrace.server.listener import Listener, busy_poll, default_transport, listen
 from headrace.server.loop import PollerLoop
 from headrace.server.services import ServiceHost
 from headrace.server.session import ClientSession
@@ -68,7 +68,8 @@ class Server:
         async with Server(Options(host="127.0.0.1", port=-1)) as server:
             print(server.url)
 
-    Everything runs on the event loop that called `start`, the services inside too.
+    Everything runs on the event loop that called `start`, the services inside too. `listening`: the client
+    port, when it was bound ahead (`listener.listen`); the server closes it.
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class Server:
         *,
         transport: str | None = None,
         services: Sequence[Service] = (),
+        listening: socket.socket | None = None,
     ) -> None:
         self.options = options or Options()
         self.log = logging.getLogger(logs.LOGGER_NAME)
@@ -102,6 +104,7 @@ class Server:
         self.is_lame_duck = False
         self.stopped = asyncio.Event()
         self._transport_kind = transport or default_transport()
+        self._bound = listening
         self._listener: Listener | None = None
         self._monitor: Any = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -121,6 +124,8 @@ class Server:
         options = self.options
         if options.streaming is not None and not self.services:
             raise StartError("streaming is configured, but no service was given that would do it")
+        if options.streaming is not None and options.streaming.nats_server is not None:
+            raise StartError("streaming is configured to use a NATS server elsewhere, not this one")
         self.loop = asyncio.get_running_loop()
         self.start_ns = self.config_load_ns = time_ns()
         self._announce()
@@ -137,7 +142,8 @@ class Server:
             if not (isinstance(self.loop, PollerLoop) and self.loop.sleep_in(self.poller, self._poll)):
                 self.loop.add_reader(self.poller.fileno(), self._poll)
         try:
-            self._listener = Listener(self, context)
+            bound, self._bound = self._bound or listen(options.host, options.port), None
+            self._listener = Listener(self, context, bound)
             self.info = self._make_info()
             await self._start_monitor()
         except BaseException:
@@ -173,6 +179,11 @@ class Server:
             )
         if self.authenticator.plaintext_passwords_configured:
             self.log.warning("Plaintext passwords detected, use nkeys or bcrypt")
+
+    async def settled(self) -> None:
+        """Until what the start began in the background has been loaded: monitoring."""
+        if self._monitor is not None:
+            await self._monitor.is_up()
 
     async def _start_monitor(self) -> None:
         options = self.options
@@ -215,6 +226,8 @@ class Server:
 
     async def stop(self) -> None:
         """Close everything: listener, services, clients (flushed), monitoring. Safe to call twice."""
+        if self._bound is not None:
+            self._bound.close()
         if self._listener is not None:
             self._listener.close()
             await self._listener.abandon()
@@ -244,8 +257,9 @@ class Server:
 
     async def _drain(self) -> None:
         """Wait for clients to take what is still theirs, as long as DRAIN_LIMIT."""
-        limit = self.loop.time() + DRAIN_LIMIT
-        while self._draining and self.loop.time() < limit:
+        time = asyncio.get_running_loop().time  # it may have to stop without having started
+        limit = time() + DRAIN_LIMIT
+        while self._draining and time() < limit:
             await asyncio.sleep(STALLED_CHECK)
             self._close_drained()
         for session in list(self._draining):
@@ -298,6 +312,11 @@ class Server:
                 await asyncio.sleep(max(pause, 0.001))
 
     # -- facts ------------------------------------------------------------------------------------
+
+    @property
+    def listens(self) -> bool:
+        """Whether clients can connect."""
+        return self._listener is not None
 
     @property
     def host(self) -> str:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from headrace.core.account import Account
-    from headrace.core.service import Service
+    from headrace.core.service import Service, Timer
     from headrace.engine.batches import Gathered
     from headrace.engine.link import Router
 
@@ -53,9 +53,8 @@ class ServiceHost:
         self.announce = self.link.announce
         self.backlog = self.link.backlog
         self.wake = wake
-        self._loop = loop
         self._log = log
-        self._timers: set[_Timer] = set()
+        self._timers = Timers(loop, self.failed)
         self._is_stopped = False
 
     @property
@@ -65,13 +64,12 @@ class ServiceHost:
 
     # -- Host -------------------------------------------------------------------------------------
 
-    def call_later(self, seconds: float, function: Callable[[], object]) -> _Timer:
+    def when_heard(self, function: Callable[[], object]) -> None:
+        function()
+
+    def call_later(self, seconds: float, function: Callable[[], object]) -> Timer:
         """Calls `function` once, not before `seconds` are over and never after the service was stopped."""
-        timer = _Timer(self, function)
-        if not self._is_stopped:
-            timer.handle = self._loop.call_later(seconds, timer.run)
-            self._timers.add(timer)
-        return timer
+        return self._timers.call_later(seconds, function)
 
     def now_ns(self) -> int:
         return time_ns()
@@ -101,11 +99,7 @@ class ServiceHost:
 
     def _end_timers(self) -> None:
         self._is_stopped = True
-        for timer in list(self._timers):
-            timer.cancel()
-
-    def forget(self, timer: _Timer) -> None:
-        self._timers.discard(timer)
+        self._timers.end()
 
     # -- called by the link -----------------------------------------------------------------------
 
@@ -122,13 +116,38 @@ class ServiceHost:
         self._log.debug("%s: nothing can be published to %r", self.name, subject)
 
 
+class Timers:
+    """A service's timers on an asyncio loop: none runs after `end`, what one raises goes to `failed`."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, failed: Callable[[Exception], None]) -> None:
+        self._loop = loop
+        self.failed = failed
+        self._set: set[_Timer] = set()
+        self._has_ended = False
+
+    def call_later(self, seconds: float, function: Callable[[], object]) -> _Timer:
+        timer = _Timer(self, function)
+        if not self._has_ended:
+            timer.handle = self._loop.call_later(seconds, timer.run)
+            self._set.add(timer)
+        return timer
+
+    def forget(self, timer: _Timer) -> None:
+        self._set.discard(timer)
+
+    def end(self) -> None:
+        self._has_ended = True
+        for timer in list(self._set):
+            timer.cancel()
+
+
 class _Timer:
     """One call that is due later."""
 
-    __slots__ = ("_function", "_host", "handle")
+    __slots__ = ("_function", "_timers", "handle")
 
-    def __init__(self, host: ServiceHost, function: Callable[[], object]) -> None:
-        self._host = host
+    def __init__(self, timers: Timers, function: Callable[[], object]) -> None:
+        self._timers = timers
         self._function: Callable[[], object] | None = function
         self.handle: asyncio.TimerHandle | None = None
 
@@ -138,7 +157,7 @@ class _Timer:
         if self.handle is not None:
             self.handle.cancel()
             self.handle = None
-        self._host.forget(self)
+        self._timers.forget(self)
 
     def run(self) -> None:
         function = self._function
@@ -148,4 +167,4 @@ class _Timer:
         try:
             function()
         except Exception as error:  # noqa: BLE001 - a mistake of the service must not reach the loop
-            self._host.failed(error)
+            self._timers.failed(error)

@@ -71,5 +71,9 @@ class StreamingOptions:
     """How long a registered client may take to prove that it lives when its ID connects again."""
     replace_durable: bool = False
     """A second registration of an active durable replaces the first instead of being refused."""
+    ft_group: str | None = None
+    """Share the store with the other servers of this group: one serves, the others stand by."""
+    partitioning: bool = False
+    """Serve only the channels of `limits.channels`; others of the same cluster ID serve the rest."""
     stan_debug: bool = False
     stan_trace: bool = False

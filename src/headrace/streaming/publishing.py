@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from headrace.streaming.context import Context
     from headrace.streaming.counters import Counters
     from headrace.streaming.delivery import Deliverer
+    from headrace.streaming.partitions import Owns
 
 
 MOST_UNANSWERED: Final = 128 << 20
@@ -46,6 +47,8 @@ class Publisher:
         self._batches: dict[bytes, Publications] = {}
         """Publications of this turn, by channel."""
         self._unanswered = 0
+        self.owns: Owns | None = None
+        """Whether a channel is this server's, where there are partitions; others answer for the rest."""
 
     def receive(self, run: Gathered[Delivery]) -> None:
         """Checks publications; what is good waits for `flush`, the rest is refused at once."""
@@ -62,6 +65,8 @@ class Publisher:
         """An empty batch; None for what cannot be a channel's name, a text for one that cannot be had."""
         channel = self._channels.get(name)
         if channel is None and not is_channel_name(name):
+            return None
+        if self.owns and not self.owns(name):
             return None
         if channel is None or channel.deleting:
             try:
@@ -80,6 +85,8 @@ class Publisher:
         self, reply: bytes, text: bytes | None, client_id: bytes | None, guid: bytes, channel: bytes
     ) -> None:
         """`text` None: the publication is not valid; `client_id` None: not even its bytes are."""
+        if self.owns and is_channel_name(channel) and not self.owns(channel):
+            return
         if text is None and client_id is not None:
             self._context.note.error(
                 "Received invalid client publish message: clientID=%s guid=%s subject=%s",

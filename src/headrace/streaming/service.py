@@ -7,12 +7,12 @@ the host and appends to the store. Every rule lives in a part (`clients`, `publi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headrace.errors import LogError, StartError
 from headrace.protocol.admin import PREFIX as ADMIN_PREFIX
 from headrace.protocol.replay import PREFIX as REPLAY_PREFIX
-from headrace.protocol.stan import ConnectRequest
+from headrace.protocol.stan import COMPATIBLE_VERSION, ConnectRequest
 from headrace.streaming import wording
 from headrace.streaming.administration import Administration
 from headrace.streaming.channels import Channels
@@ -42,24 +42,29 @@ from headrace.streaming.subscribing import Subscriptions
 
 if TYPE_CHECKING:
     import logging
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from headrace.core.service import Delivery, Host
     from headrace.engine.batches import Gathered
     from headrace.log.committer import Committer
     from headrace.log.store import LogStore
+    from headrace.streaming.channels import Channel
+    from headrace.streaming.clients import Client
     from headrace.streaming.context import Routes
     from headrace.streaming.options import StreamingOptions
+    from headrace.streaming.partitions import Partitions
 
-_PROBE_S = 0.25
-"""How long another server with the same cluster ID has to answer."""
+_PROBE_S = 2.0
+"""How long another server with the same cluster ID has to answer: it may have to find out first, for half a
+second, whether an earlier one that asked is still there."""
 
 
 class StreamingService:
     """Implements `core.service.Service`. The store stays its owner's to close.
 
     `on_conflict` is called with a text when another streaming server answers for the cluster ID after the
-    start; the service has failed by then and serves no more.
+    start; the service has failed by then and serves no more. `acquire` takes the store for a server of a
+    fault-tolerance group: False as long as another one has it; the store is not touched before.
     """
 
     def __init__(
@@ -70,6 +75,7 @@ class StreamingService:
         log: logging.Logger,
         *,
         on_conflict: Callable[[str], object] = lambda _text: None,
+        acquire: Callable[[], bool] = lambda: True,
     ) -> None:
         self.options = options
         self.server_id = unique_name()
@@ -77,50 +83,94 @@ class StreamingService:
         self._committer = committer
         self._note = Notes(log, options)
         self._on_conflict = on_conflict
+        self._acquire = acquire
+        self._is_open = False
+        """Whether the store has been read: a server that stands by has none."""
+        self._active = "FT_ACTIVE" if options.ft_group else "STANDALONE"
         self._counters = Counters()
         self._routes: Routes = {}
         self._state = "SHUTDOWN"
-        self._start_ns = 0
 
     # -- life ------------------------------------------------------------------------------------------
 
     def start(self, host: Host) -> None:
-        """Recovers, subscribes, and says so. Raises: StartError."""
+        """Recovers, subscribes, and says so. Raises: StartError, in the reference's words."""
+        try:
+            self._start(host)
+        except LogError as error:
+            raise StartError(wording.failed_to_start(f"streaming store: {error}")) from error
+        except StartError as error:
+            raise StartError(wording.failed_to_start(str(error))) from error
+
+    def _start(self, host: Host) -> None:
         if not is_client_id(self.options.cluster_id.encode()):
             raise StartError(
                 f"invalid cluster ID {self.options.cluster_id!r}: only letters, digits, `-` and `_`"
             )
         if not is_publishable(self.options.discover_prefix.encode()):
             raise StartError(f"invalid discover prefix {self.options.discover_prefix!r}")
-        self._note.info("Starting nats-streaming-server[%s]", self.options.cluster_id)
+        self._note.info(
+            "Starting nats-streaming-server[%s] version %s", self.options.cluster_id, COMPATIBLE_VERSION
+        )
         self._note.info("ServerID: %s", self.server_id)
         self._context = Context(self.options, host, self._committer, self._note)
         self._start_ns = self._context.now_ns()
+        if self.options.partitioning and not self.options.limits.channels:
+            raise StartError(wording.NO_CHANNELS)
+        if self.options.ft_group:
+            from headrace.streaming.standby import Standby
+
+            standby = Standby(self._context, self.server_id, self._acquire, lambda: self._late(self._open))
+            self._route({standby.subject: standby.heard})
+            if not standby.begin():
+                self._state = "FT_STANDBY"
+                self._note.info("Starting in standby mode")
+                return
+        self._open()
+
+    def _open(self) -> None:
+        """Reads the store, and serves. Raises: StartError, LogError."""
+        self._note.info("Recovering the state...")
+        state = self._load()
+        self._compose(state)
+        self._note_recovered(state)
+        self._note_store()
+        if self._partitions is None:
+            self._serve(state)
+            return
+        partitions = self._partitions
+        self._route(partitions.routes())
+        self._context.host.when_heard(
+            lambda: partitions.check(lambda: self._late(lambda: self._serve(state)))
+        )
+
+    def _late(self, work: Callable[[], object]) -> None:
+        """The start may be over: what goes wrong now ends the process by another way."""
         try:
-            self._note.info("Recovering the state...")
-            state = self._load()
-            self._compose(state)
-            self._note_recovered(state)
-            self._listen()
-            self._recovery.run(state)
-        except LogError as error:
-            raise StartError(f"streaming store: {error}") from error
-        self._state = "STANDALONE"
+            work()
+        except (LogError, StartError) as error:
+            self._fail(str(error))
+
+    def _serve(self, state: ServiceState) -> None:
+        """From here on clients are answered."""
+        self._listen()
+        self._recovery.run(state)
+        self._state = self._active
         self._context.on_settle(self._round)
         self._context.settle()
-        self._note_store()
-        self._look_for_others()
-        self._note.info("Streaming Server is ready")
+        self._context.host.when_heard(self._note_ready)
 
     def stop(self) -> None:
         """Makes durable what was received and answers who waits for it; clients stay registered."""
-        if self._state != "STANDALONE":
+        if not self._routes:
             return
-        self._context.settle()
-        self._context.finish_commits()
-        self._replays.stop()
+        if self._state == self._active:  # else it was still finding out whether it may serve
+            self._context.settle()
+            self._context.finish_commits()
+            self._replays.stop()
         self._context.stop()
         self._state = "SHUTDOWN"
+        self._start_ns = 0
         for sid in self._routes:
             self._context.host.unsubscribe(sid)
         self._routes.clear()
@@ -179,6 +229,12 @@ class StreamingService:
             redelivery=redelivery,
             routes=self._routes,
         )
+        self._partitions: Partitions | None = None
+        if self.options.partitioning:
+            from headrace.streaming.partitions import Partitions
+
+            self._partitions = Partitions(context, self.server_id, self._fail)
+            self._publisher.owns = self._subscriptions.owns = self._partitions.owns
         self._clients.connect_to(self._subscriptions.release, self._subscriptions.recovered)
         self._replays = Replays(context, self._channels, self._counters)
         self._administration = Administration(
@@ -188,6 +244,7 @@ class StreamingService:
             journal=self._journal,
             flush=self._publisher.flush,
         )
+        self._is_open = True
         self._recovery = Recovery(
             context,
             channels=self._channels,
@@ -210,10 +267,16 @@ class StreamingService:
             REPLAY_PREFIX.encode() + info.cluster_id: self._replay,
             ADMIN_PREFIX.encode() + info.cluster_id + b".*": self._administration.receive,
         }
-        host = self._context.host
+        self._route(routes)
+        publications: dict[bytes, Callable[[Gathered[Delivery]], None]]
+        publications = {info.publish + b".>": self._publisher.receive}
+        if self._partitions is not None:
+            publications = dict(self._partitions.publications(info.publish, self._publisher.receive))
+        self._route(publications, gathered=True)
+
+    def _route(self, routes: Mapping[bytes, Callable[[Any], None]], *, gathered: bool = False) -> None:
         for subject, route in routes.items():
-            self._routes[host.subscribe(subject)] = route
-        self._routes[host.subscribe(info.publish + b".>", gathered=True)] = self._publisher.receive
+            self._routes[self._context.host.subscribe(subject, gathered=gathered)] = route
 
     def _subscribe(self, delivery: Delivery) -> None:
         self._publisher.flush()  # what came before is stored before: it decides where a start position is
@@ -234,14 +297,23 @@ class StreamingService:
                 state.subscriptions[subscription.id] = subscription.record()
         return state
 
+    def _note_ready(self) -> None:
+        if self._state != self._active:
+            return
+        if self._partitions is None:  # else others with the cluster ID are as it should be
+            self._look_for_others()
+        self._note.info("Streaming Server is ready")
+
     def _look_for_others(self) -> None:
         request = ConnectRequest(client_id=self._info.cluster_id, heartbeat_inbox=new_inbox())
         self._requests.ask(self._info.discovery, _PROBE_S, self._other_answered, request.encode())
 
     def _other_answered(self, answered: bool) -> None:
-        if not answered:
-            return
-        text = wording.other_server(self.options.cluster_id)
+        if answered:
+            self._fail(wording.other_server(self.options.cluster_id))
+
+    def _fail(self, text: str) -> None:
+        """Cannot go on beside another server."""
         self._note.error("%s", text)
         self.stop()
         self._state = "FAILED"
@@ -274,9 +346,9 @@ class StreamingService:
             node_id="",
             now_ns=self._context.now_ns(),
             start_time_ns=self._start_ns,
-            clients=len(self._clients),
-            subscriptions=sum(channel.subscriptions for channel in self._channels.all()),
-            channels=len(self._channels),
+            clients=len(self._all_clients()),
+            subscriptions=sum(channel.subscriptions for channel in self._all_channels()),
+            channels=len(self._all_channels()),
             total_msgs=messages,
             total_bytes=size,
             in_msgs=counters.in_msgs,
@@ -301,27 +373,36 @@ class StreamingService:
 
     def snapshot_clients(self, *, subscriptions: bool = False) -> list[ClientSnapshot]:
         """All clients, by ID."""
-        clients = sorted(self._clients.all(), key=lambda client: client.id)
+        clients = sorted(self._all_clients(), key=lambda client: client.id)
         return [client_snapshot(client, subscriptions=subscriptions) for client in clients]
 
     def snapshot_client(self, client_id: str, *, subscriptions: bool = False) -> ClientSnapshot | None:
-        client = self._clients.get(client_id.encode())
+        client = self._clients.get(client_id.encode()) if self._is_open else None
         return client_snapshot(client, subscriptions=subscriptions) if client is not None else None
 
     def channel_names(self) -> list[str]:
-        return sorted(shown(channel.name) for channel in self._channels.all())
+        return sorted(shown(channel.name) for channel in self._all_channels())
 
     def snapshot_channels(self, *, subscriptions: bool = False) -> list[ChannelSnapshot]:
         """All channels, by name."""
-        channels = sorted(self._channels.all(), key=lambda channel: channel.name)
+        channels = sorted(self._all_channels(), key=lambda channel: channel.name)
         return [channel_snapshot(channel, subscriptions=subscriptions) for channel in channels]
 
     def snapshot_channel(self, name: str, *, subscriptions: bool = False) -> ChannelSnapshot | None:
-        channel = self._channels.get(name.encode())
+        """The channel that `channel_names` shows as `name`."""
+        channel = self._channels.get(name.encode()) if self._is_open else None
+        if channel is None and "\\" in name:  # bytes that are no UTF-8 are shown as escapes
+            channel = next((one for one in self._all_channels() if shown(one.name) == name), None)
         return channel_snapshot(channel, subscriptions=subscriptions) if channel is not None else None
 
+    def _all_channels(self) -> list[Channel]:
+        return self._channels.all() if self._is_open else []
+
+    def _all_clients(self) -> list[Client]:
+        return self._clients.all() if self._is_open else []
+
     def _totals(self) -> tuple[int, int, int]:
-        states = [channel.log.state() for channel in self._channels.all()]
+        states = [channel.log.state() for channel in self._all_channels()]
         return (
             sum(state.messages for state in states),
             sum(state.bytes for state in states),

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from headrace.streaming.context import Context, Routes
     from headrace.streaming.delivery import Deliverer
     from headrace.streaming.journal import Journal
+    from headrace.streaming.partitions import Owns
     from headrace.streaming.redelivery import Redelivery
     from headrace.streaming.subscription import GroupKey
 
@@ -40,6 +41,10 @@ class Refused(Exception):
     def __init__(self, text: bytes) -> None:
         super().__init__(text.decode())
         self.text = text
+
+
+class Foreign(Exception):
+    """The channel is another server's, which answers."""
 
 
 class Subscriptions:
@@ -64,6 +69,8 @@ class Subscriptions:
         self._redelivery = redelivery
         self._routes = routes
         self.next_id = 1
+        self.owns: Owns | None = None
+        """Whether a channel is this server's, where there are partitions; others answer for the rest."""
 
     # -- subscribe -------------------------------------------------------------------------------------
 
@@ -77,6 +84,8 @@ class Subscriptions:
             client = self._check(request)
             channel = self._channels.get_or_create(request.subject)
             subscription, fresh = self._admit(request, client, channel)
+        except Foreign:
+            return
         except (Refused, ChannelRefused) as refusal:
             self._context.note.error(
                 "[Client:%s] Subscription on %s refused: %s",
@@ -101,6 +110,8 @@ class Subscriptions:
             raise Refused(wording.INVALID_START)
         if not is_channel_name(request.subject):
             raise Refused(wording.INVALID_SUBJECT)
+        if self.owns and not self.owns(request.subject):
+            raise Foreign
         client = self._clients.get(request.client_id)
         if client is None:
             raise Refused(wording.UNKNOWN_CLIENT)
@@ -250,6 +261,8 @@ class Subscriptions:
             request = UnsubscribeRequest.decode(delivery.payload)
         except ProtocolError:
             self._respond(delivery.reply, error=wording.INVALID_UNSUBSCRIBE)
+            return
+        if self.owns and not self.owns(request.subject):
             return
         try:
             subscription = self._find(request)

@@ -31,6 +31,7 @@ INVALID_DURABLE_NAME: Final = (
 DUPLICATE_DURABLE: Final = b"stan: duplicate durable registration"
 
 INVALID_UNSUBSCRIBE: Final = b"stan: invalid unsubscribe request"
+NO_CHANNELS: Final = "stan: no configured channel"
 UNKNOWN_CHANNEL: Final = b"stan: unknown channel"
 INVALID_SUBSCRIPTION: Final = b"stan: invalid subscription"
 
@@ -46,8 +47,17 @@ def different_case(name: bytes, existing: bytes) -> bytes:
     )
 
 
+def failed_to_start(reason: str) -> str:
+    """The line that a start ends with; tools look for its beginning."""
+    return f"STREAM: Failed to start: {reason}"
+
+
 def other_server(cluster_id: str) -> str:
     return f'discovered another streaming server with cluster ID "{cluster_id}"'
+
+
+def channel_conflict(channel: str, server_id: str) -> str:
+    return f'channel "{channel}" causes conflict with channels on server "{server_id}"'
 
 
 def other_cluster(cluster_id: str, recovered: str) -> str:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 NOT_CONFIGURED = {"dup_cid_timeout"}
 """Of the service's options: the reference has none for it either."""
-THE_STORES = {"segment_bytes", "encryption_cipher", "encryption_key"}
-"""Of the configured options: what the log needs and the service does not."""
+NOT_THE_SERVICES = {"segment_bytes", "encryption_cipher", "encryption_key", "nats_server"}
+"""Of the configured options: what the log or the connection needs and the service does not."""
 
 
 @pytest.fixture
@@ -42,6 +42,8 @@ def options() -> conf.StreamingOptions:
         hb_timeout=12.0,
         hb_fail_count=13,
         replace_durable=True,
+        ft_group="g",
+        partitioning=True,
         stan_debug=True,
         stan_trace=True,
     )
@@ -59,7 +61,9 @@ def names(kind: type) -> set[str]:
 
 
 def test_names_of_configured_options_are_those_of_the_service() -> None:
-    assert names(conf.StreamingOptions) - THE_STORES == names(streaming.StreamingOptions) - NOT_CONFIGURED
+    assert (
+        names(conf.StreamingOptions) - NOT_THE_SERVICES == names(streaming.StreamingOptions) - NOT_CONFIGURED
+    )
     assert names(conf.StoreLimits) == names(streaming.StoreLimits)
     assert names(conf.ChannelLimits) == names(streaming.ChannelLimits)
 

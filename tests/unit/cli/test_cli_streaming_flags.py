@@ -18,6 +18,7 @@ from headrace.cli.main import main
 from headrace.cli.streaming import run
 from headrace.cli.streaming_flags import CONFIG_FILE, DEBUG_AND_TRACE, GROUPS, PREFIX
 from headrace.conf.options import StoreLimits, StreamingOptions
+from headrace.conf.remote import NATSServerOptions
 from headrace.conf.streaming_rules import NO_EFFECT, UNSUPPORTED
 from headrace.protocol.info import COMPATIBLE_VERSION
 
@@ -86,6 +87,7 @@ def test_flags_are_those_of_the_reference_server() -> None:
 
 def test_every_flag_sets_something_that_exists() -> None:
     fields = {*StreamingOptions.__slots__, *StoreLimits.__slots__}
+    fields |= {"nats_server_url", *NATSServerOptions.__slots__}
     known = {PREFIX + name for name in fields | {*UNSUPPORTED, *NO_EFFECT, "encrypt", DEBUG_AND_TRACE}}
 
     assert {flag.target for _, flags in GROUPS for flag in flags} - known == {CONFIG_FILE}
@@ -294,14 +296,10 @@ def test_help_names_every_flag_and_command(capsys: pytest.CaptureFixture[str]) -
         ("-st tape", 'store type "TAPE" is unknown: MEMORY and FILE are there'),
         ("-cid a.*", 'invalid -cid "a.*": only alphanumeric and `-` or `_` are allowed'),
         ("--sync often", '--sync cannot be "often": group, interval, never are known'),
-        (
-            "-ns nats://h:1",
-            "-ns is not supported by this version: streaming runs inside the server; it cannot use another"
-            " one yet",
-        ),
+        ("-ns nats://h:1 --tls_client_key k", "--tls_client_key needs client_cert beside it"),
         ("--clustered", "--clustered is not supported by this version"),
         ("--cluster_node_id a", "--cluster_node_id is not supported by this version"),
-        ("--ft_group g", "--ft_group is not supported by this version"),
+        ("--ft_group g", "fault tolerance needs a FILE store that its servers share"),
         ("--sql_driver mysql", "--sql_driver is not supported by this version"),
         (
             "--file_slice_archive_script f",

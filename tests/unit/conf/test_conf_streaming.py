@@ -8,6 +8,7 @@ import pytest
 
 from headrace.conf.binding import load_options
 from headrace.conf.options import ChannelLimits, StoreLimits, StreamingOptions
+from headrace.conf.remote import NATSServerOptions
 from headrace.conf.streaming_rules import MAX_SEGMENT_BYTES, MIN_SEGMENT_BYTES, Setting, StreamingFlags
 from headrace.errors import ConfigError
 
@@ -285,9 +286,6 @@ def test_key_in_the_environment_without_encryption_is_warned_about() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "nats_server_url: 'nats://h:4222'",
-        "ft_group: g",
-        "partitioning: true",
         "cluster { node_id: a, peers: [b, c] }",
         "sql_options { driver: mysql }",
         "file_options { slice_archive_script: './keep.sh' }",
@@ -385,6 +383,67 @@ def test_wrong_value_gives_one_line_with_its_place(text: str, complaint: str) ->
 
     assert line.startswith("<text>:2:")
     assert complaint in line
+
+
+# -- a NATS server elsewhere
+
+
+def test_nats_server_elsewhere_is_read() -> None:
+    tls = "tls { client_cert: c, client_key: k, client_cacert: a, server_name: n, skip_verify: true }"
+
+    read = section(f"ns: 'nats://a:1,nats://b:2'\nusername: u\npassword: p\nsecure: true\n{tls}")
+
+    assert read.nats_server == NATSServerOptions(
+        url="nats://a:1,nats://b:2",
+        username="u",
+        password="p",
+        secure=True,
+        client_cert="c",
+        client_key="k",
+        client_ca="a",
+        server_name="n",
+        skip_verify=True,
+    )
+    assert section("nats_server_url: 'a:1'\ntoken: t").nats_server == NATSServerOptions("a:1", token="t")
+    assert section("nats_server: 'a:1'\ncredentials: f").nats_server == NATSServerOptions(
+        "a:1", credentials="f"
+    )
+    assert section("ns: ''").nats_server is None
+
+
+def test_secrets_of_the_connection_are_not_shown() -> None:
+    read = section("ns: 'nats://u:hidden@a:1'\nusername: u\npassword: hidden")
+
+    assert "hidden" not in repr(read)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("username: u\ntoken: t", "token and username exclude each other"),
+        ("credentials: f\nnkey_seed_file: g", "nkey_seed_file and credentials exclude each other"),
+        ("password: p", "password needs a username"),
+        ("tls { client_cert: c }", "client_cert needs client_key beside it"),
+        ("tls { client_key: c }", "client_key needs client_cert beside it"),
+        ("nats_server_url: 5", 'field "nats_server_url" must be a string, not an integer'),
+    ],
+)
+def test_connection_that_cannot_be_is_refused(text: str, complaint: str) -> None:
+    url = "" if text.startswith("nats_server_url") else "ns: 'nats://h:1'\n"
+
+    assert complaint in only_complaint(url + text)
+
+
+def test_partitioning_needs_channels() -> None:
+    assert "stan: no configured channel" in only_complaint("partitioning: true")
+    assert section("partitioning: true\nstore_limits { channels { a: {} } }").partitioning
+
+
+def test_fault_tolerance_needs_a_store_to_share() -> None:
+    assert section("ft_group: g\nstore: file\ndir: d").ft_group == "g"
+    assert section("ft_group: ''").ft_group is None
+    assert "fault tolerance needs a FILE store" in only_complaint("ft_group: g")
+    assert 'invalid ft_group "a.b"' in only_complaint("ft_group: a.b\nstore: file\ndir: d")
 
 
 def test_all_problems_of_the_rules_are_reported_at_once() -> None:

@@ -280,3 +280,19 @@ def test_nothing_stays_allocated() -> None:
     assert live_objects()["blocks"] > before["blocks"]
     del batch, out
     assert live_objects() == before
+
+
+def test_outgoing_as_a_client_sends_it() -> None:
+    out = Outgoing()
+    headers = b"NATS/1.0\r\n\r\n"
+    out.add(b"a", b"")
+    out.add(b"b", b"pay", reply=b"re")
+    out.add(b"large", b"x" * 30)
+    out.add(b"c", b"load", reply=b"re", headers=headers)
+    frames, refused = out.frames(29)
+    assert frames == b"PUB a 0\r\n\r\nPUB b re 3\r\npay\r\nHPUB c re 12 16\r\n" + headers + b"load\r\n"
+    assert refused == [(b"large", 30)]
+    assert out.size == 0
+    out.add(b"a", b"")
+    out.clear()
+    assert out.frames(9) == (b"", [])

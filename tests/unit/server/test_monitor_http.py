@@ -242,3 +242,53 @@ def test_start_monitor_default_host_name_gives_one_port() -> None:
 def test_importing_the_monitor_does_not_load_aiohttp() -> None:
     code = "import sys, headrace.server.monitor; sys.exit('aiohttp' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+# -- while the HTTP library is being loaded
+
+
+def test_requests_wait_until_the_library_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "headrace.server.monitor.handlers", raising=False)
+
+    async def main() -> int:
+        monitor = await start_monitor(SampleSource(), "127.0.0.1", 0)
+        assert "headrace.server.monitor.handlers" not in sys.modules
+        try:
+            async with (
+                ClientSession() as session,
+                session.get(f"http://127.0.0.1:{monitor.port}/varz") as got,
+            ):
+                return got.status
+        finally:
+            await monitor.close()
+
+    assert asyncio.run(main()) == 200
+
+
+def test_monitor_may_be_closed_before_it_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "headrace.server.monitor.handlers", raising=False)
+
+    async def main() -> int:
+        monitor = await start_monitor(SampleSource(), "127.0.0.1", 0)
+        await monitor.close()
+        await monitor.close()
+        return monitor.port
+
+    port = asyncio.run(main())
+    with socket.create_server(("127.0.0.1", port)):
+        pass
+
+
+def test_library_that_cannot_be_loaded_is_said(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setitem(sys.modules, "aiohttp", None)
+    monkeypatch.delitem(sys.modules, "headrace.server.monitor.handlers", raising=False)
+
+    async def main() -> None:
+        monitor = await start_monitor(SampleSource(), "127.0.0.1", 0)
+        await monitor.is_up()
+        await monitor.close()
+
+    asyncio.run(main())
+    assert "monitoring could not be started" in caplog.text

@@ -10,11 +10,10 @@ import heapq
 import itertools
 import logging
 from dataclasses import dataclass, field
-from operator import attrgetter
 from typing import TYPE_CHECKING, TypeVar
 
-from headrace.core.service import Delivery
-from headrace.engine.batches import Gathered, Outgoing
+from headrace.core.service import Delivery, gather
+from headrace.engine.batches import Outgoing
 from headrace.log.committer import InlineCommitter
 from headrace.log.store import MemoryStore
 from headrace.protocol.stan import (
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from headrace.core.service import Host
+    from headrace.engine.batches import Gathered
     from headrace.errors import StorageError
     from headrace.log.committer import Committer
     from headrace.log.port import MessageLog
@@ -71,7 +71,7 @@ class ManualHost:
         self.gathered: set[int] = set()
         self.outgoing = Outgoing()
         self.published: list[tuple[bytes, bytes, bytes]] = []
-        self._incoming: list[Delivery] = []
+        self.incoming: list[Delivery] = []
         self.headed: list[tuple[bytes, bytes, bytes]] = []
         """What was published with headers: subject, block, payload."""
         self.sees_receivers = True
@@ -103,7 +103,11 @@ class ManualHost:
                 self.headed.append((subject, headers, payload))
                 continue
             self.published.append((subject, reply, payload))
-            self.receive(subject, payload, reply)
+            self.spread(subject, payload, reply)
+
+    def spread(self, subject: bytes, payload: bytes, reply: bytes) -> None:
+        """What was published reaches whoever is on this wire."""
+        self.receive(subject, payload, reply)
 
     def backlog(self, subject: bytes) -> int | None:
         return self.unread.get(subject, 0)
@@ -111,17 +115,16 @@ class ManualHost:
     def receive(self, subject: bytes, payload: bytes, reply: bytes = b"") -> bool:
         """A message on the wire, for the service's next tick if it wants it."""
         wanted = [sid for sid, pattern in self.subscriptions.items() if matches(pattern, subject)]
-        self._incoming += [Delivery(sid, subject, reply, b"", payload) for sid in wanted]
+        self.incoming += [Delivery(sid, subject, reply, b"", payload) for sid in wanted]
         return bool(wanted)
 
     def take_incoming(self) -> list[Delivery | Gathered[Delivery]]:
         """The next tick's batch."""
-        batch: list[Delivery | Gathered[Delivery]] = []
-        for sid, run in itertools.groupby(self._incoming, key=attrgetter("sid")):
-            messages = list(run)
-            batch += [Gathered(Delivery, sid, messages)] if sid in self.gathered else messages
-        self._incoming = []
-        return batch
+        incoming, self.incoming = self.incoming, []
+        return gather(incoming, self.gathered)
+
+    def when_heard(self, function: Callable[[], object]) -> None:
+        function()
 
     def call_later(self, seconds: float, function: Callable[[], object]) -> ManualTimer:
         timer = ManualTimer(function)
@@ -179,12 +182,14 @@ class World:
         store: LogStore | None = None,
         committer: Committer | None = None,
         host: ManualHost | None = None,
+        acquire: Callable[[], bool] = lambda: True,
         start: bool = True,
     ) -> None:
         self.host = host or ManualHost()
         self.options = options or StreamingOptions()
         self.store: LogStore = store or MemoryStore(lambda: self.host.now)
         self.committer: Committer = committer or InlineCommitter()
+        self.acquire = acquire
         self.conflicts: list[str] = []
         self.alive: set[bytes] = set()
         """Heartbeat inboxes that are answered."""
@@ -202,6 +207,7 @@ class World:
             self.committer,
             logging.getLogger("headrace.test.streaming"),
             on_conflict=self.conflicts.append,
+            acquire=self.acquire,
         )
 
     def start(self) -> None:

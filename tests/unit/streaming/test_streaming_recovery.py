@@ -310,7 +310,8 @@ def test_ids_of_subscriptions_are_not_used_again(world: Machine) -> None:
 def test_another_cluster_id_is_refused(world: Machine) -> None:
     with pytest.raises(StartError) as raised:
         world.kill(StreamingOptions(cluster_id="x"))
-    assert str(raised.value) == 'cluster ID "x" does not match recovered value of "test-cluster"'
+    reason = 'cluster ID "x" does not match recovered value of "test-cluster"'
+    assert str(raised.value) == f"STREAM: Failed to start: {reason}"
 
 
 def test_the_subjects_of_an_older_server_are_kept() -> None:

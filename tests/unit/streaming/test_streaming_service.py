@@ -23,7 +23,7 @@ def test_the_start_is_logged_as_the_reference_logs_it(caplog: pytest.LogCaptureF
     world = World(StreamingOptions(store_type=StoreType.FILE, directory=Path("data")))
     lines = _lines(caplog)
     assert lines[:6] == [
-        "STREAM: Starting nats-streaming-server[test-cluster]",
+        "STREAM: Starting nats-streaming-server[test-cluster] version 0.25.6",
         f"STREAM: ServerID: {world.service.server_id}",
         "STREAM: Recovering the state...",
         "STREAM: No recovered state",
@@ -134,6 +134,23 @@ def test_snapshots_of_channels() -> None:
     (shadow,) = bar.subscriptions
     assert (shadow.durable_name, shadow.queue_name, shadow.is_offline) == ("d", "d:q", True)
     assert world.service.snapshot_channel("none") is None
+
+
+def test_a_channel_whose_name_is_no_utf_8_is_found_by_the_name_it_is_shown_as() -> None:
+    world = World()
+    world.connect()
+    world.publish(b"a\xff", b"x")
+    world.publish(b"a\\xff", b"x", b"y")  # the same to look at
+    (shown, _) = world.service.channel_names()
+    assert shown == "a\\xff"
+    found = world.service.snapshot_channel(shown)
+    assert found is not None
+    assert found.msgs == 2  # the one that is really called so comes first
+    world.publish(b"b\xff\xfe", b"x")
+    found = world.service.snapshot_channel("b\\xff\\xfe", subscriptions=True)
+    assert found is not None
+    assert (found.name, found.msgs) == ("b\\xff\\xfe", 1)
+    assert world.service.snapshot_channel("c\\xff") is None
 
 
 # -- hostile input -----------------------------------------------------------------------------------

@@ -1,13 +1,17 @@
 """Starting and stopping the monitoring listener.
 
-aiohttp takes longer to load than the rest of the server, so it is loaded here, when a monitor is asked for.
+aiohttp takes longer to load than the rest of the server, so it is loaded here, when a monitor is asked for,
+and by a thread, while the server is at work already.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import socket
+import sys
+from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from headrace.errors import StartError
@@ -18,6 +22,9 @@ if TYPE_CHECKING:
     from headrace.server.monitor.source import MonitorSource
     from headrace.server.monitor.streaming import StreamingSource
 
+_log = logging.getLogger("headrace.monitor")
+
+_HANDLERS: Final = "headrace.server.monitor.handlers"
 _CLOSE_TIMEOUT: Final = 1.0
 """Seconds that running requests get when the monitor is closed."""
 
@@ -25,16 +32,26 @@ _CLOSE_TIMEOUT: Final = 1.0
 class MonitorHandle:
     """A running monitor; `port` is the one it is really bound to."""
 
-    __slots__ = ("_runner", "host", "port")
+    __slots__ = ("_listening", "_serving", "host", "port")
 
-    def __init__(self, runner: web.AppRunner, host: str, port: int) -> None:
-        self._runner = runner
+    def __init__(self, listening: socket.socket, host: str, serving: asyncio.Task[web.AppRunner]) -> None:
+        self._listening = listening
+        self._serving = serving
         self.host: Final = host
-        self.port: Final = port
+        self.port: Final[int] = listening.getsockname()[1]
+
+    async def is_up(self) -> None:
+        """Until requests are answered, or never will be."""
+        await asyncio.wait([self._serving])
 
     async def close(self) -> None:
         """Stop listening, let running requests end, free the port. Safe to call more than once."""
-        await self._runner.cleanup()
+        self._serving.cancel()
+        await self.is_up()
+        if self._serving.cancelled() or self._serving.exception() is not None:
+            self._listening.close()
+        else:
+            await self._serving.result().cleanup()
 
 
 async def start_monitor(
@@ -47,27 +64,45 @@ async def start_monitor(
 ) -> MonitorHandle:
     """Listen for monitoring requests; port 0 or -1 lets the system choose one.
 
-    Returns when connections are accepted.
+    Returns when connections are accepted. They are answered a little later, when the HTTP library is loaded:
+    that takes longer than the start of everything else, and nobody else waits for it.
     Raises: StartError, one line, if the address cannot be listened on.
     """
     listening = await _listen(host, max(port, 0))
-    try:
-        from aiohttp import web
+    serving = asyncio.get_running_loop().create_task(_serve(listening, source, base_path, streaming))
+    serving.add_done_callback(_note_failure)
+    return MonitorHandle(listening, host, serving)
 
-        from headrace.server.monitor.handlers import application
 
-        runner = web.AppRunner(
-            application(source, base_path, streaming),
-            access_log=None,
-            handle_signals=False,
-            shutdown_timeout=_CLOSE_TIMEOUT,
-        )
-        await runner.setup()
-        await web.SockSite(runner, listening).start()
-    except BaseException:
-        listening.close()
-        raise
-    return MonitorHandle(runner, host, listening.getsockname()[1])
+async def _serve(
+    listening: socket.socket, source: MonitorSource, base_path: str, streaming: StreamingSource | None
+) -> web.AppRunner:
+    if _HANDLERS not in sys.modules:
+        from concurrent.futures import ThreadPoolExecutor  # every start would pay for it
+
+        executor = ThreadPoolExecutor(1, "headrace-monitor")  # not the loop's, whose threads stay
+        try:
+            await asyncio.get_running_loop().run_in_executor(executor, import_module, _HANDLERS)
+        finally:
+            executor.shutdown(wait=False)
+    from aiohttp import web
+
+    from headrace.server.monitor.handlers import application
+
+    runner = web.AppRunner(
+        application(source, base_path, streaming),
+        access_log=None,
+        handle_signals=False,
+        shutdown_timeout=_CLOSE_TIMEOUT,
+    )
+    await runner.setup()
+    await web.SockSite(runner, listening).start()
+    return runner
+
+
+def _note_failure(serving: asyncio.Task[web.AppRunner]) -> None:
+    if not serving.cancelled() and serving.exception() is not None:
+        _log.error("monitoring could not be started", exc_info=serving.exception())
 
 
 async def _listen(host: str, port: int) -> socket.socket:

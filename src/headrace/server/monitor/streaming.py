@@ -14,6 +14,7 @@ import re
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar, runtime_checkable
 
 from headrace.errors import HeadraceError
+from headrace.protocol.stan import COMPATIBLE_VERSION
 from headrace.server.monitor import query as options
 from headrace.server.monitor.query import QueryError
 from headrace.server.monitor.text import rfc3339, uptime
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 T = TypeVar("T")
-
-COMPATIBLE_VERSION: Final = "0.25.6"
-"""The nats-streaming-server that the service behaves as; our own version is in /varz."""
 
 DEFAULT_LIMIT: Final = 1024
 """Clients or channels in one answer when the request names no limit."""

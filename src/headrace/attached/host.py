@@ -1,0 +1,333 @@
+"""A `core.service.Host` over a connection to a NATS server elsewhere, which is kept up for ever.
+
+What arrives in one read is one batch for the service; what the service publishes in a turn of the loop leaves
+in one write. While there is no connection, subscriptions are remembered and made again, and publications are
+dropped: whoever waits for one asks again, as with every lost message of NATS. What a service does is its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from time import time_ns
+from typing import TYPE_CHECKING, Final
+
+from headrace.attached.connection import Connection
+from headrace.client.address import parse_addresses
+from headrace.client.codec import encode_sub, encode_unsub
+from headrace.client.errors import AddressError, ClientError, ConnectError, ConnectionLostError, ServerError
+from headrace.core.service import Delivery, gather
+from headrace.engine.batches import Outgoing
+from headrace.errors import StartError
+from headrace.server.services import Timers
+from headrace.subjects.grammar import is_valid_subject
+
+if TYPE_CHECKING:
+    import logging
+    from collections.abc import Callable, Coroutine, Sequence
+
+    from headrace.attached.connection import Login
+    from headrace.client.address import ServerAddress
+    from headrace.client.codec import MessageBatch
+    from headrace.core.service import Service, Timer
+
+FIRST_PAUSE: Final = 0.05
+LONGEST_PAUSE: Final = 2.0
+"""Seconds between two rounds of attempts to connect again: doubled each time."""
+
+FLUSH_LIMIT: Final = 1.0
+"""Seconds that the first and the last words of a service may take to arrive."""
+
+_NOBODY: Final = b"NATS/1.0 503"
+
+
+class RemoteHost:
+    """One service's host. `addresses` are tried in order, then those that the server names."""
+
+    def __init__(
+        self, service: Service, addresses: Sequence[ServerAddress], login: Login, log: logging.Logger
+    ) -> None:
+        self.service = service
+        self.name = login.options.name
+        self._known = list(addresses)
+        self._login = login
+        self._log = log
+        self._loop = asyncio.get_running_loop()
+        self._timers = Timers(self._loop, self.failed)
+        self._connection: Connection | None = None
+        self._subscriptions: dict[int, tuple[bytes, bytes]] = {}
+        self._gathered: set[int] = set()
+        self.outgoing = Outgoing()
+        self._next_sid = 1
+        self._frames: list[bytes] = []
+        self._write_is_due = False
+        self._questions: dict[int, asyncio.Future[bool]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._has_started = False
+        self._unheard: list[Callable[[], object]] = []
+        self._is_stopped = False
+
+    # -- core.service.Host --------------------------------------------------------------------------
+
+    sees_receivers: Final = False
+
+    def subscribe(self, subject: bytes, queue: bytes = b"", *, gathered: bool = False) -> int:
+        if not is_valid_subject(subject):
+            raise ValueError(f"not a subject: {subject!r}")
+        sid = self._next_sid
+        self._next_sid += 1
+        self._subscriptions[sid] = subject, queue
+        if gathered:
+            self._gathered.add(sid)
+        self._queue(encode_sub(subject, b"%d" % sid, queue or None))
+        return sid
+
+    def unsubscribe(self, sid: int) -> None:
+        if self._subscriptions.pop(sid, None) is not None:
+            self._gathered.discard(sid)
+            self._queue(encode_unsub(b"%d" % sid))
+
+    def publish(self, subject: bytes, payload: bytes, *, reply: bytes = b"", headers: bytes = b"") -> None:
+        if self.outgoing.add(subject, payload, reply=reply, headers=headers):
+            self.announce()
+        else:  # peers name subjects; one with white space in it reaches nobody
+            self._log.debug("STREAM: nothing can be published to %r", subject)
+
+    def announce(self) -> None:
+        if self._connection is None:
+            self.outgoing.clear()
+        else:
+            self._write_soon()
+
+    def backlog(self, subject: bytes) -> int | None:
+        """What waits for the server; 0 while there is none, since what is published then is dropped."""
+        return self.outgoing.size + (self._connection.unsent if self._connection is not None else 0)
+
+    def when_heard(self, function: Callable[[], object]) -> None:
+        self._unheard.append(function)
+        if self._has_started:
+            self._work(self._hear())
+
+    async def _hear(self) -> None:
+        """Until the server has heard of the subscriptions so far."""
+        self._write()
+        if self._connection is not None:
+            await self._connection.flush(FLUSH_LIMIT)
+        unheard, self._unheard = self._unheard, []
+        for function in unheard:
+            if not self._is_stopped:
+                function()
+
+    def call_later(self, seconds: float, function: Callable[[], object]) -> Timer:
+        return self._timers.call_later(seconds, function)
+
+    def now_ns(self) -> int:
+        return time_ns()
+
+    # -- life ---------------------------------------------------------------------------------------
+
+    async def connect(self) -> None:
+        """The first connection; later ones come by themselves. Raises: StartError."""
+        try:
+            self._connection = await self._open()
+        except ServerError as error:
+            raise StartError(f"nats: {error.text}") from error
+        except ClientError as error:
+            raise StartError(f"nats: no servers available for connection: {error}") from error
+
+    async def ask(self, subject: bytes, payload: bytes, within: float) -> bool:
+        """Whether anybody answers a request `within` so many s; at once when nobody listens."""
+        inbox = b"_INBOX.%d.%d" % (random.getrandbits(64), self._next_sid)
+        sid = self.subscribe(inbox)
+        answer = self._questions[sid] = self._loop.create_future()
+        self.publish(subject, payload, reply=inbox)
+        await asyncio.wait([answer], timeout=within)
+        del self._questions[sid]
+        self.unsubscribe(sid)
+        return answer.done() and answer.result()
+
+    async def start(self) -> None:
+        """Until the server has heard of all subscriptions.
+
+        Raises: StartError, as the service does; ConnectionLostError when the connection ends meanwhile.
+        """
+        self.service.start(self)
+        await self._hear()
+        if self._connection is None:
+            raise ConnectionLostError("the connection was lost")
+        self._has_started = True
+
+    def stop(self) -> None:
+        """No delivery and no timer from here on; what the service publishes while it stops is still sent."""
+        self._is_stopped = True
+        self._timers.end()
+        self._end_tasks()
+        try:
+            self.service.stop()
+        except Exception as error:  # noqa: BLE001 - whatever it is: it is logged, and the process ends all the same
+            self.failed(error)
+
+    async def close(self) -> None:
+        """Sends what is left and closes the connection."""
+        self._is_stopped = True
+        self._end_tasks()
+        self._write()
+        connection = self._connection
+        if connection is not None:
+            await connection.flush(FLUSH_LIMIT)
+            self._connection = None
+            connection.close()
+
+    def failed(self, error: Exception) -> None:
+        """A mistake of the service: it is served on."""
+        self._log.error("%s internal error", type(self.service).__name__, exc_info=error)
+
+    def _work(self, work: Coroutine[object, object, None]) -> None:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, Exception):
+            self.failed(error)
+
+    def _end_tasks(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()
+
+    # -- connecting ---------------------------------------------------------------------------------
+
+    async def _open(self) -> Connection:
+        """The first server that takes us. Raises: ClientError, of the last one; StartError."""
+        failure: ClientError = ConnectError("no server is known")
+        for address in list(self._known):
+            connection = Connection(
+                address, self._login, receive=self._receive, lost=self._lost, said=self._said
+            )
+            try:
+                await connection.open()
+            except ClientError as error:
+                failure = error
+                continue
+            self._learn(connection)
+            return connection
+        raise failure
+
+    def _learn(self, connection: Connection) -> None:
+        """Servers of its cluster, for when this one is gone."""
+        urls = connection.info.get("connect_urls")
+        for url in urls if isinstance(urls, list) else ():
+            try:
+                (address,) = parse_addresses(str(url))
+            except (AddressError, ValueError) as error:
+                self._log.debug("STREAM: server address not understood: %s", error)
+                continue
+            if (address.host, address.port) not in {(one.host, one.port) for one in self._known}:
+                self._known.append(address)
+
+    def _lost(self, connection: Connection, reason: str) -> None:
+        if connection is not self._connection:
+            return
+        self._connection = None
+        self._frames.clear()
+        self.outgoing.clear()
+        if self._is_stopped:
+            return
+        self._log.error('STREAM: connection "%s" has been disconnected: %s', self.name, reason)
+        self._work(self._reconnect())
+
+    async def _reconnect(self) -> None:
+        pause, last = FIRST_PAUSE, ""
+        while not self._is_stopped:
+            await asyncio.sleep(pause * random.uniform(0.5, 1.0))
+            pause = min(pause * 2, LONGEST_PAUSE)
+            try:
+                connection = await self._open()
+            except (ClientError, StartError) as error:
+                if str(error) != last:
+                    last = str(error)
+                    self._log.info('STREAM: connection "%s" not back yet: %s', self.name, last)
+                continue
+            self._connection = connection
+            for sid, (subject, queue) in self._subscriptions.items():
+                self._queue(encode_sub(subject, b"%d" % sid, queue or None))
+            await self._hear()
+            if self._connection is connection:  # else it was lost already, and that has been said
+                text = 'STREAM: connection "%s" reconnected to NATS Server at "%s"'
+                self._log.info(text, self.name, connection.address)
+            return
+
+    # -- messages -----------------------------------------------------------------------------------
+
+    def _receive(self, batch: MessageBatch) -> None:
+        if batch.has_headers:
+            deliveries = [
+                Delivery(int(head[1]), head[0], head[2] or b"", block or b"", payload)
+                for head, block, payload in zip(
+                    batch.heads, batch.header_blocks(), batch.payloads, strict=True
+                )
+                if block is None or not self._is_nobody(head[1], block)
+            ]
+        else:
+            deliveries = [
+                Delivery(int(head[1]), head[0], head[2] or b"", b"", payload)
+                for head, payload in zip(batch.heads, batch.payloads, strict=True)
+            ]
+        if self._questions:
+            deliveries = [delivery for delivery in deliveries if not self._answers(delivery.sid, said=True)]
+        if not deliveries or self._is_stopped:
+            return
+        try:
+            self.service.deliver(gather(deliveries, self._gathered))
+        except Exception as error:  # noqa: BLE001 - a mistake of the service must not end the connection
+            self.failed(error)
+
+    def _is_nobody(self, sid: bytes, block: bytes) -> bool:
+        """Whether this is the server's word that nobody listens; for a question that is the answer."""
+        if not block.startswith(_NOBODY):
+            return False
+        self._answers(int(sid), said=False)
+        return True
+
+    def _answers(self, sid: int, *, said: bool) -> bool:
+        question = self._questions.get(sid)
+        if question is not None and not question.done():
+            question.set_result(said)
+        return question is not None
+
+    def _queue(self, frame: bytes) -> None:
+        if self._connection is None:
+            return
+        self._take_outgoing(self._connection)  # in the order in which it was said
+        self._frames.append(frame)
+        self._write_soon()
+
+    def _write_soon(self) -> None:
+        if not self._write_is_due:
+            self._write_is_due = True
+            self._loop.call_soon(self._write)
+
+    def _write(self) -> None:
+        self._write_is_due = False
+        connection = self._connection
+        if connection is not None:
+            self._take_outgoing(connection)
+            frames, self._frames = self._frames, []
+            if frames:
+                connection.write(b"".join(frames))
+
+    def _take_outgoing(self, connection: Connection) -> None:
+        if not self.outgoing.size:
+            return
+        frames, refused = self.outgoing.frames(connection.max_payload)
+        self._frames.append(frames)
+        for subject, size in refused:
+            self._log.error(
+                "STREAM: message of %d bytes for %r not sent: the NATS server takes %d",
+                size, subject, connection.max_payload,
+            )  # fmt: skip
+
+    def _said(self, text: str) -> None:
+        self._log.error('STREAM: asynchronous error on connection "%s": %s', self.name, text)
