@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from harness.tallies import TALLIES
 from headrace.engine.memory import live_objects
 
 if TYPE_CHECKING:
@@ -21,6 +22,14 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     report = yield
     item.stash[FAILED] = item.stash.get(FAILED, False) or report.failed
     return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Says how much the crash, power-loss and fault suites tried; what they assert held for all of it."""
+    if TALLIES:
+        terminalreporter.section("what was tried")
+        for what, count in sorted(TALLIES.items()):
+            terminalreporter.write_line(f"{what}: {count:,}")
 
 
 @pytest.fixture

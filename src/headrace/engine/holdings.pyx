@@ -25,9 +25,9 @@ cdef enum:
     BUCKET_BYTES = BUCKET // 8
     FIRST_LOOSE = 1
     LAST_LOOSE = 2
+    SUBJECT_HEAD = 29  # a subject in a dump: u64 first, last, count; u32 length of the text, which follows; u8
 
 _BUCKET_HEAD = struct.Struct("<QB")
-_SUBJECT_HEAD = struct.Struct("<QQQIB")
 
 
 cdef class SequenceSet:
@@ -330,27 +330,56 @@ cdef class SubjectTable:
         """Everything, for `load`."""
         cdef uint32_t i
         cdef subject_t *entry
-        parts = []
+        cdef size_t total = 0
+        cdef char *at
+        for i in range(self._used):
+            if self._entries[i].count:
+                total += SUBJECT_HEAD + self._entries[i].n
+        data = PyBytes_FromStringAndSize(NULL, total)
+        at = PyBytes_AS_STRING(data)
         for i in range(self._used):
             entry = &self._entries[i]
             if entry.count:
-                parts.append(_SUBJECT_HEAD.pack(entry.first, entry.last, entry.count, entry.n, entry.loose))
-                parts.append(PyBytes_FromStringAndSize(entry.text, entry.n))
-        return b"".join(parts)
+                put_number(at, entry.first, 8)
+                put_number(at + 8, entry.last, 8)
+                put_number(at + 16, entry.count, 8)
+                put_number(at + 24, entry.n, 4)
+                at[28] = <char> entry.loose
+                memcpy(at + SUBJECT_HEAD, entry.text, entry.n)
+                at += SUBJECT_HEAD + entry.n
+        return data
 
     def load(self, data: bytes) -> None:
         """Adds what `dump` gave. Raises ValueError for anything else."""
-        cdef size_t at = 0, size = len(data), head = _SUBJECT_HEAD.size
+        cdef size_t at = 0, size = len(data), n
         cdef const char *p = PyBytes_AS_STRING(data)
         cdef subject_t *entry
+        cdef uint64_t first, last, count
+        cdef uint8_t loose
         while at < size:
-            if size - at < head:
+            if size - at < SUBJECT_HEAD:
                 raise ValueError("a subject table is cut off")
-            first, last, count, n, loose = _SUBJECT_HEAD.unpack_from(data, at)
-            at += head
-            if size - at < <size_t> n or not count or first > last or loose > 3:
+            first, last, count = number(p + at, 8), number(p + at + 8, 8), number(p + at + 16, 8)
+            n, loose = number(p + at + 24, 4), <uint8_t> p[at + 28]
+            at += SUBJECT_HEAD
+            if size - at < n or not count or first > last or loose > 3:
                 raise ValueError("a subject table is not well formed")
             self.count_in(p + at, n, first)
             entry = self.find(p + at, n)
             entry.first, entry.last, entry.count, entry.loose = first, last, count, loose
             at += n
+
+
+cdef inline void put_number(char *at, uint64_t value, int size) noexcept:
+    """Little-endian."""
+    cdef int i
+    for i in range(size):
+        at[i] = <char> (value >> (8 * i))
+
+
+cdef inline uint64_t number(const char *at, int size) noexcept:
+    cdef uint64_t value = 0
+    cdef int i
+    for i in range(size):
+        value |= <uint64_t> <uint8_t> at[i] << (8 * i)
+    return value

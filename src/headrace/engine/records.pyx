@@ -6,7 +6,7 @@ A record, version 1; numbers are little-endian, nothing is aligned or padded:
      0  u32  CRC32C of bytes 4 to 47, begun with the segment's salt
      4  u32  CRC32C of the body, begun with the salt
      8  u8   version, 1
-     9  u8   kind: 1 message, 2 ranges, 3 floor, 4 erased
+     9  u8   kind: 1 message, 2 ranges, 3 floor, 4 erased, 5 segments
     10  u16  length of the subject
     12  u32  length of the body
     16  u64  sequence          message: its own; floor: the lowest that is left; ranges: the first of them
@@ -15,7 +15,10 @@ A record, version 1; numbers are little-endian, nothing is aligned or padded:
     40  u32  length of the headers
     44  u16  length of the reply subject
     46  u16  flags: 1 the body begins with a TTL (i64 ns), 2 the body is sealed
-    48       body: [TTL] subject reply headers payload; of ranges: pairs of u64, first and last, both removed
+    48       body: [TTL] subject reply headers payload; of ranges: pairs of u64, first and last, both removed;
+             of segments: pairs of u64, what became of a segment, and its base in front. Behind it a lower
+             number: it was taken away, and that is the base of the one before it. A higher number: it was
+             rewritten without what was removed, while the segment of that base was the last one
 
 The header has a checksum of its own, so that damage to a body costs one message and its sequence is known,
 and so that the next record is found again after damage to a header. The salt is random per segment: bytes
@@ -105,6 +108,7 @@ cdef enum:
     RANGES = 2
     FLOOR = 3
     ERASED = 4
+    SEGMENTS = 5
     HEAD = 48
     HAS_TTL = 1
     SEALED = 2
@@ -265,6 +269,24 @@ def encode_removal(ranges, uint64_t floor, uint64_t last, int64_t time, uint32_t
     return b"".join(parts)
 
 
+def encode_segments(pairs, uint64_t last, int64_t time, uint32_t salt) -> bytes:
+    """The record that says what became of segments; nothing for no pairs. `last`: the log's last sequence."""
+    cdef hr_record_t r
+    cdef size_t count = len(pairs), i
+    if not count:
+        return b""
+    out = PyBytes_FromStringAndSize(NULL, HEAD + 16 * count)
+    for i in range(count):
+        hr_put64(PyBytes_AS_STRING(out) + HEAD + 16 * i, pairs[i][0])
+        hr_put64(PyBytes_AS_STRING(out) + HEAD + 16 * i + 8, pairs[i][1])
+    memset(&r, 0, sizeof(r))
+    r.version, r.kind, r.sequence, r.time, r.previous = VERSION, SEGMENTS, pairs[0][0], time, last
+    r.body = <uint32_t> (16 * count)
+    r.body_crc = hr_crc(salt, PyBytes_AS_STRING(out) + HEAD, r.body)
+    close_header(PyBytes_AS_STRING(out), &r, salt)
+    return out
+
+
 def erased(bytes record, uint32_t salt) -> bytes:
     """What is written over a message's record: its length, sequence, time and link, zeros for a body."""
     cdef hr_record_t r
@@ -286,7 +308,7 @@ cdef int look(const char *data, size_t n, size_t at, uint32_t salt, hr_record_t 
     cdef uint64_t parts
     if n - at < HEAD:
         return 0
-    if data[at + 8] != VERSION or <uint8_t> (data[at + 9] - 1) > 3:
+    if data[at + 8] != VERSION or <uint8_t> (data[at + 9] - 1) >= SEGMENTS:
         return -1
     memcpy(r, data + at, HEAD)
     hr_record_order(r)
@@ -295,7 +317,7 @@ cdef int look(const char *data, size_t n, size_t at, uint32_t salt, hr_record_t 
     parts = <uint64_t> r.subject + r.reply + r.headers + (8 if r.flags & HAS_TTL else 0)
     if parts > r.body or r.body > <uint32_t> LARGEST_BODY or r.sequence > LAST_SEQUENCE or r.time < 0:
         return -1
-    if r.kind == RANGES and r.body % 16:
+    if (r.kind == RANGES or r.kind == SEGMENTS) and r.body % 16:
         return -1
     return 1
 
@@ -330,10 +352,15 @@ cdef class Scan:
     """Where the buffer at hand begins, from the segment's first record; `origin` at the start."""
     cdef public list damaged
     """(first, last) of sequences found unreadable, in order."""
+    cdef readonly list ranges
+    """Of `removals` and `survivors`: (first, last) of what records say was removed."""
+    cdef readonly list segments
+    """Of the same: the pairs of records of segments."""
     cdef readonly uint64_t messages
     cdef readonly uint64_t message_bytes
+    cdef readonly uint64_t record_bytes
     cdef readonly uint64_t expiring
-    """Of `census`: live messages with a TTL."""
+    """Of `census`: live messages with a TTL; before it their number, what they count for, their records."""
     cdef readonly uint64_t floor
     cdef readonly int64_t last_time
     cdef readonly uint64_t last_message
@@ -350,6 +377,8 @@ cdef class Scan:
         self._overhead = overhead
         self._pending = []
         self.damaged = []
+        self.ranges = []
+        self.segments = []
         self.expiry = LONGEST
 
     cdef int _begin(self) except -1:
@@ -565,12 +594,11 @@ cdef class Scan:
             out.append(found)
 
     def removals(self, bytes data, bint final, SequenceSet removed, uint64_t widest) -> int:
-        """Adds what records of ranges say to `removed` and raises `floor`; gives how many such records there
-        were. A range of more than `widest` sequences is not believed: no log holds as many.
+        """Adds what records of ranges say to `removed` and `ranges`, and raises `floor`; gives how many such
+        records there were. A range of more than `widest` sequences is not believed: no log holds as many.
         """
         cdef const char *p = PyBytes_AS_STRING(data)
-        cdef size_t n = PyBytes_GET_SIZE(data), i
-        cdef uint64_t first, last
+        cdef size_t n = PyBytes_GET_SIZE(data), known = len(self.ranges)
         cdef hr_record_t r
         cdef int found = 0
         self._begin()
@@ -581,14 +609,75 @@ cdef class Scan:
                 found += 1
             elif r.kind == RANGES:
                 found += 1
-                for i in range(0, self._body_n, 16):
-                    first = hr_get64(self._body + i)
-                    last = hr_get64(self._body + i + 8)
-                    if first <= last and last - first < widest:
-                        removed.put(first, last)
+                self._pairs(self.ranges, widest)
+            elif r.kind == SEGMENTS:
+                self._pairs(self.segments, LAST_SEQUENCE)
             else:
                 self.last_message = r.sequence
+        for first, last in self.ranges[known:]:
+            removed.put(first, last)
         return found
+
+    cdef int _pairs(self, list found, uint64_t widest) except -1:
+        """Adds the pairs of the body at hand, but for ranges that cannot be."""
+        cdef size_t i
+        cdef uint64_t first, second
+        for i in range(0, self._body_n, 16):
+            first = hr_get64(self._body + i)
+            second = hr_get64(self._body + i + 8)
+            if widest == LAST_SEQUENCE or (first <= second and second - first < widest):
+                found.append((first, second))
+        return 0
+
+    def survivors(self, bytes data, bint final, SequenceSet removed, uint64_t floor) -> bytes:
+        """The records of live messages as they are; what others say goes to `ranges` and `segments`."""
+        cdef const char *p = PyBytes_AS_STRING(data)
+        cdef size_t n = PyBytes_GET_SIZE(data), start = 0, end = 0, begin
+        cdef hr_record_t r
+        parts = []
+        self._begin()
+        while self._step(p, n, final, &r):
+            if r.kind == RANGES:
+                self._pairs(self.ranges, LAST_SEQUENCE)
+            elif r.kind == SEGMENTS:
+                self._pairs(self.segments, LAST_SEQUENCE)
+            if r.kind == MESSAGE or r.kind == ERASED:
+                self.last_message = r.sequence
+                self.last_time = max(self.last_time, r.time)
+            if r.kind != MESSAGE or r.sequence < floor or removed.has(r.sequence):
+                continue
+            begin = self.at - HEAD - r.body
+            if begin != end:
+                parts.append(PyBytes_FromStringAndSize(p + start, end - start))
+                start = begin
+            end = self.at
+        parts.append(PyBytes_FromStringAndSize(p + start, end - start))
+        return b"".join(parts)
+
+    def withdraw(self, bytes data, bint final, SubjectTable table, SequenceSet removed, uint64_t floor,
+                 SequenceSet gone, uint64_t new_floor) -> int:
+        """Takes messages out of `table` that are live by `removed` and `floor` and not any more by `gone` and
+        `new_floor`; they are in the counts that `census` has too. Gives how many of them `gone` named.
+        """
+        cdef const char *p = PyBytes_AS_STRING(data)
+        cdef size_t n = PyBytes_GET_SIZE(data), ttl
+        cdef hr_record_t r
+        cdef int named = 0
+        self._begin()
+        while self._step(p, n, final, &r):
+            if r.kind != MESSAGE or r.sequence < floor or removed.has(r.sequence):
+                continue
+            if r.sequence >= new_floor:
+                if not gone.has(r.sequence):
+                    continue
+                named += 1
+            ttl = 8 if r.flags & HAS_TTL else 0
+            self.expiring += ttl != 0
+            self.messages += 1
+            self.message_bytes += SIZE_BESIDES + self._body_n - ttl
+            self.record_bytes += HEAD + r.body
+            table.remove(PyBytes_FromStringAndSize(self._body + ttl, r.subject), r.sequence, r.previous)
+        return named
 
     def census(self, bytes data, bint final, SubjectTable table, SequenceSet removed, uint64_t floor,
                uint64_t marked, uint64_t spacing) -> list:
@@ -629,6 +718,7 @@ cdef class Scan:
                     mark[3] = expiry
             self.messages += 1
             self.message_bytes += SIZE_BESIDES + self._body_n - ttl
+            self.record_bytes += HEAD + r.body
             table.count_in(self._body + ttl, r.subject, r.sequence)
         return marks
 

@@ -5,11 +5,14 @@ Here live the open files and everything that may go wrong with them. What is in 
 
 Durability. `sync` runs on any thread while the owner appends; a lock keeps it and a roll apart. A segment is
 synced before the next one is begun, so only the last one can have a cut-off tail. After a write that failed
-the file is cut back to whole records; while that fails, appends are refused. After an fsync that failed the
+the file is cut back to whole records and synced, so that what was refused does not come back after a power
+loss; while that fails, appends are refused. After an fsync that failed the
 kernel may have dropped what was not on disk and still say yes the next time: what was unsynced is then read
 back, checked record by record and written once more, and until that and an fsync have succeeded appends are
-refused. An old segment is unlinked only after the record that gives its messages up is durable: else it could
-come back without that record.
+refused. A segment is unlinked only after the record that gives its messages up is durable, else it could
+come back without that record, and after a checkpoint that does not count on it: else a start from the one
+before would miss it and read everything. What is to be done when something is durable waits for the next
+`sync`, so under `SyncPolicy.GROUP` it costs the owner no fsync.
 """
 
 from __future__ import annotations
@@ -18,6 +21,8 @@ import contextlib
 import secrets
 import threading
 from bisect import bisect_right
+from collections import deque
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from headrace.engine.holdings import SequenceSet
@@ -52,6 +57,32 @@ def storage_errors(what: str) -> Iterator[None]:
         raise StorageError(f"{what}: {error.strerror or error}") from error
 
 
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """Files beside the segments that may be written once everything up to `position` is durable."""
+
+    number: int
+    position: int
+    files: list[tuple[Path, bytes]]
+    indexed: list[Segment]
+    """Segments whose index is among the files, and whole."""
+
+
+@dataclass(eq=False, slots=True)
+class Copy:
+    """A file that is to be durable, together with the log up to `position`, before it is counted on.
+
+    `draft`: the number of the first draft that counts on it.
+    """
+
+    handle: int
+    position: int
+    draft: int
+    is_durable: bool = False
+    is_lost: bool = False
+    """It could not be made durable and must be given up."""
+
+
 class Chain:
     """The segments, oldest first; the last one is written. `segment_bytes`: about how large one becomes."""
 
@@ -83,8 +114,15 @@ class Chain:
         """An fsync failed: what it was for may be lost."""
         self._abandoned: Path | None = None
         """A segment that was begun and failed; it must go before anything is written elsewhere."""
-        self._doomed: list[tuple[Segment, int]] = []
-        """Segments given up, and the position that must be durable before they are unlinked."""
+        self._doomed: list[tuple[Segment, int, int]] = []
+        """Segments given up, and the position that is durable and the draft that is written before that."""
+        self._drafts: deque[Draft] = deque()
+        """The one that waits; the owner adds, `sync` takes."""
+        self._copies: list[Copy] = []
+        self.drafted = 0
+        """The number of the last draft."""
+        self.saved = 0
+        """That of the last one that was written, or failed to be."""
 
     # ---- opening ----------------------------------------------------------------------------
 
@@ -123,6 +161,8 @@ class Chain:
                     self._close_quietly(handle)
                 self._clear_abandoned()
                 raise
+        if self.segments:
+            self.active.last = base - 1
         with self._lock:
             old, self._handle = self._handle, handle
             self.segments.append(Segment(path, header, HEADER_BYTES))
@@ -160,11 +200,8 @@ class Chain:
     def roll(self, base: int, last_time: int, floor: int) -> None:
         """Seals the active segment and begins the next. Raises StorageError; then nothing is different."""
         if self._policy is not SyncPolicy.NEVER:
-            self.sync()
+            self._sync(with_copies=False)  # the owner does not wait for those
         self.begin(base, last_time, floor)
-        if self._policy is not SyncPolicy.NEVER:  # else no fsync is wanted here, and none to trust it by
-            with contextlib.suppress(OSError):
-                self._write_index(self.segments[-2])
 
     def check(self) -> None:
         """Heals what failed before. Raises StorageError while that is not possible."""
@@ -199,8 +236,17 @@ class Chain:
 
     def _cut_back(self) -> None:
         assert self._handle is not None
-        with storage_errors(f"cannot cut {self.active.path.name} back to its last whole record"):
-            self._fs.truncate(self._handle, self.active.size)
+        active = self.active
+        with self._lock, storage_errors(f"cannot cut {active.path.name} back to its last whole record"):
+            self._fs.truncate(self._handle, active.size)
+            if self._policy is not SyncPolicy.NEVER:
+                try:
+                    self._fs.fdatasync(self._handle)
+                except OSError:
+                    self._suspect = True
+                    raise
+                if not self._suspect:
+                    self._synced_size = active.size
         self._uncut = False
 
     def overwrite(self, segment: Segment, offset: int, data: bytes) -> None:
@@ -217,6 +263,9 @@ class Chain:
 
     def sync(self) -> int:
         """Makes what is written durable; gives the position reached. Any thread. Raises StorageError."""
+        return self._sync(with_copies=True)
+
+    def _sync(self, *, with_copies: bool) -> int:
         with self._lock:
             position = self.written
             size = self.active.size
@@ -225,8 +274,62 @@ class Chain:
             elif position != self._synced or self._names_changed:
                 self._fsync(size)
             self._synced = max(self._synced, position)
-            self._bury()
+            if with_copies:
+                self._sync_copies()
+            self._follow_up()
             return position
+
+    def _sync_copies(self) -> None:
+        for copy in list(self._copies):
+            if copy.position > self._synced or copy.is_durable or copy.is_lost:
+                continue
+            try:
+                if self._policy is not SyncPolicy.NEVER:
+                    self._fs.fsync(copy.handle)
+            except OSError:
+                copy.is_lost = True  # a later fsync would not say what of it is on disk
+            else:
+                copy.is_durable = True
+
+    def _follow_up(self) -> None:
+        """Does what waited for the log to be durable. Its failures only cost room and time."""
+        if self._drafts and self._drafts[0].position <= self._synced:
+            self._write_draft(self._drafts.popleft())
+        self._bury()
+
+    def _write_draft(self, draft: Draft) -> None:
+        durable = self._policy is not SyncPolicy.NEVER
+        try:
+            for path, data in draft.files:
+                replace_file(self._fs, path, data, durable=durable)
+        except OSError:  # only the next start takes longer
+            self.saved = draft.number
+            return
+        for segment in draft.indexed:
+            segment.is_indexed = True
+        self.saved = draft.number
+
+    def save(self, checkpoint: tuple[Path, bytes]) -> None:
+        """Has a checkpoint written, indexes first, when what it counts is durable: that is all by now."""
+        missing = [segment for segment in self.segments if not segment.is_indexed]
+        files = [
+            (s.index_path, s.index.dump(s.salt, s.base, s.size)) for s in missing if s.size > HEADER_BYTES
+        ]
+        if self._drafts:
+            with contextlib.suppress(IndexError):  # `sync` may be taking it
+                self._drafts.popleft()
+        indexed = [segment for segment in missing if segment is not self.active]  # that one grows
+        self.drafted += 1
+        self._drafts.append(Draft(self.drafted, self.written, [*files, checkpoint], indexed))
+        self._go_on_unsynced()
+
+    def _go_on_unsynced(self) -> None:
+        """Under NEVER nothing is promised, so there is nothing to wait for."""
+        if self._policy is SyncPolicy.NEVER:
+            with self._lock:
+                self._synced = self.written
+                self._sync_copies()
+                self._follow_up()
 
     def _fsync(self, size: int) -> None:
         assert self._handle is not None
@@ -265,26 +368,21 @@ class Chain:
         self._names_changed = False
         self._suspect = False
 
-    @property
-    def is_suspect(self) -> bool:
-        return self._suspect
-
     # ---- old segments -----------------------------------------------------------------------
 
-    def give_up(self, floor: int) -> int:
+    def give_up(self, floor: int) -> list[Segment]:
         """Takes segments out of which every sequence is below the floor; they are unlinked when the record
-        that says so, which must be written by now, is durable. Gives how many.
+        that says so, which must be written by now, is durable. Gives them.
         """
-        count = self.count_below(floor)
-        if not count:
-            return 0
-        with self._lock:
-            self._doomed += [(segment, self.written) for segment in self.segments[:count]]
-            del self.segments[:count]
-            if self._policy is SyncPolicy.NEVER:
-                self._synced = self.written  # nothing is promised, so there is nothing to wait for
-            self._bury()
-        return count
+        given = self.segments[: self.count_below(floor)]
+        for segment in given:
+            self.take_away(segment)
+        return given
+
+    def take_away(self, segment: Segment) -> None:
+        """Gives up one segment, not the last one; what says so must be written by now."""
+        self.segments.remove(segment)
+        self._doomed.append((segment, self.written, self.drafted + 1))
 
     def count_below(self, floor: int) -> int:
         """How many segments lie below a sequence; never the last one."""
@@ -293,8 +391,17 @@ class Chain:
             count += 1
         return count
 
+    @property
+    def doomed_bytes(self) -> int:
+        """Of segments that were given up and wait for a checkpoint that was not made yet."""
+        return sum(segment.size for segment, _, draft in self._doomed if draft > self.drafted)
+
+    @property
+    def has_doomed(self) -> bool:
+        return bool(self._doomed)
+
     def _bury(self) -> None:
-        while self._doomed and self._doomed[0][1] <= self._synced:
+        while self._doomed and self._doomed[0][1] <= self._synced and self._doomed[0][2] <= self.saved:
             segment = self._doomed[0][0]
             reader = self._readers.pop(segment.path, None)
             if reader is not None:
@@ -307,17 +414,36 @@ class Chain:
                 return  # tried again at the next sync; until then it only takes room
             del self._doomed[0]
 
-    def write_indexes(self) -> None:
-        """Keeps the indexes that no file keeps yet. Raises OSError: the next start takes longer."""
-        for segment in self.segments:
-            if not segment.is_indexed:
-                self._write_index(segment)
-        self.active.is_indexed = False  # it grows
+    # ---- rewritten segments -----------------------------------------------------------------
 
-    def _write_index(self, segment: Segment) -> None:
-        data = segment.index.dump(segment.salt, segment.base, segment.size)
-        replace_file(self._fs, segment.index_path, data)
-        segment.is_indexed = True
+    def await_copy(self, handle: int) -> Copy:
+        """Has a file made durable after everything that is written by now."""
+        copy = Copy(handle, self.written, self.drafted + 1)
+        self._copies.append(copy)  # without the lock: `sync` may hold it for long, and takes this
+        self._go_on_unsynced()
+        return copy
+
+    def forget_copy(self, copy: Copy) -> None:
+        if copy.is_durable or copy.is_lost:  # `sync` has nothing to do with it any more
+            self._copies.remove(copy)
+            return
+        with self._lock:
+            self._copies.remove(copy)
+
+    def replace(self, old: Segment, new: Segment, draft: Path) -> None:
+        """Puts a rewritten segment in the place of the old one; reads see it at once. Raises OSError."""
+        self._fs.rename(draft, old.path)
+        with self._lock:
+            self._names_changed = True
+            reader = self._readers.pop(old.path, None)
+        if reader is not None:
+            self._close_quietly(reader)
+        self.segments[self.segments.index(old)] = new
+
+    @property
+    def are_names_durable(self) -> bool:
+        """Whether no power loss brings back a segment that was rewritten."""
+        return self._policy is SyncPolicy.NEVER or not self._names_changed
 
     # ---- reading ----------------------------------------------------------------------------
 

@@ -195,21 +195,28 @@ def read_file(filesystem: FileSystem, path: Path) -> bytes:
         filesystem.close(handle)
 
 
-def replace_file(filesystem: FileSystem, path: Path, data: bytes) -> None:
+DRAFT: Final = ".new"
+"""What `replace_file` adds to a name for the file that it writes first."""
+
+
+def replace_file(filesystem: FileSystem, path: Path, data: bytes, *, durable: bool = True) -> None:
     """Puts `data` in place of a file so that a power loss leaves the old one or the new one, whole.
 
-    Durable on return. What a cut-off attempt left behind (`<name>.new`) is overwritten by the next.
+    Durable on return, unless that is not asked for: then only a killed process cannot spoil it. What a
+    cut-off attempt left behind (`<name>.new`) is overwritten by the next.
     """
-    draft = path.with_name(path.name + ".new")
+    draft = path.with_name(path.name + DRAFT)
     handle = filesystem.open(draft, Mode.APPEND)
     try:
         filesystem.truncate(handle, 0)
         write_all(filesystem, handle, data)
-        filesystem.fsync(handle)
+        if durable:
+            filesystem.fsync(handle)
     finally:
         filesystem.close(handle)
     filesystem.rename(draft, path)
-    filesystem.fsync_dir(path.parent)
+    if durable:
+        filesystem.fsync_dir(path.parent)
 
 
 def make_directory(filesystem: FileSystem, directory: Path) -> None:

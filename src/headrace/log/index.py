@@ -89,6 +89,12 @@ class SparseIndex:
             following = self.sequences[place + 1] if place + 1 < len(self.sequences) else 0
             yield place, self.sequences[place], following
 
+    def expire_no_sooner(self, expiry: int) -> None:
+        """Nothing in any block expires before."""
+        for place, known in enumerate(self.expiries):
+            self.expiries[place] = max(known, expiry)
+        self.next_expiry = min(self.expiries, default=NEVER)
+
     def set_expiry(self, place: int, expiry: int) -> None:
         self.expiries[place] = expiry
         self.next_expiry = min(self.expiries, default=NEVER)

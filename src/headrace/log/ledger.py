@@ -5,27 +5,29 @@ removals. Never here: files, limits. On the heap: some 100 bytes and the text pe
 sequence near removed ones, 16 bytes per run of unreadable ones; nothing per message.
 
 The floor: every sequence below it is gone. Removals at the front raise it; others are kept in `removed`.
-Removals by limits are counted first and written then: should that fail, they go in front of the next append.
+Removals by limits are counted first and written in front of the next append, in its write.
 
 A checkpoint (file `checkpoint`) is the ledger at a position of the segments, for a start that need not read
-them all. It is disposable. Version 1, little-endian:
+them all. It is disposable. Version 2, little-endian:
 
      0  8 bytes "HRCHECK\\n"    8  u32 version      12  u32 salt of the last segment then
     16  u64 base of it          24  u64 offset in it
     32  u64 last sequence       40  i64 last time    48  u64 floor
     56  u64 messages            64  u64 bytes        72  u64 messages with a TTL
     80  four u64: lengths of the parts, which follow: subject table, removed sequences,
-        unreadable runs (pairs of u64), segments (u64 base, u64 size)
+        unreadable runs (pairs of u64), segments (u64 base, size, last sequence, live messages, bytes of
+        their records, base of the last segment when it was rewritten or 0)
     end u32 CRC32C of everything before
 """
 
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from headrace.engine.holdings import SequenceSet, SubjectTable
 from headrace.engine.records import crc32c, encode_removal
+from headrace.log.occupancy import Occupancy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -36,6 +38,19 @@ if TYPE_CHECKING:
 _MAGIC: Final = b"HRCHECK\n"
 _HEAD: Final = struct.Struct("<8sIIQQQqQQQQQQQQ")
 _PAIR: Final = struct.Struct("<QQ")
+_SEGMENT: Final = struct.Struct("<QQQQQQ")
+VERSION: Final = 2
+
+
+class SegmentEntry(NamedTuple):
+    """What a checkpoint says about a segment; `messages` and `live_bytes` are those of `Occupancy`."""
+
+    base: int
+    size: int
+    last: int
+    messages: int
+    live_bytes: int
+    swept: int
 
 
 class Ledger:
@@ -53,21 +68,29 @@ class Ledger:
         self.floor = 1
         self.last_sequence = 0
         self.last_time = 0
-        self._floor_written = 1
+        self.occupancy: Final = Occupancy()
+        self.floor_written = 1
+        """The floor that records say."""
         self._ranges: list[tuple[int, int]] = []
         """Removals that are to be written."""
-        self.is_behind = False
-        """Whether messages were taken out and no record says so yet."""
 
     def is_live(self, sequence: int) -> bool:
         """Of a sequence that has a record."""
         return sequence >= self.floor and sequence not in self.removed
 
-    def count(self, scan: Scan) -> None:
-        """Takes over what a census found."""
+    def count(self, scan: Scan, base: int) -> None:
+        """Takes over what a census found in a segment."""
+        self.occupancy.add(base, scan.messages, scan.record_bytes)
         self.messages += scan.messages
         self.bytes += scan.message_bytes
         self.expiring += scan.expiring
+
+    def withdraw(self, scan: Scan, base: int) -> None:
+        """Takes out what `Scan.withdraw` found in a segment."""
+        self.occupancy.add(base, -scan.messages, -scan.record_bytes)
+        self.messages -= scan.messages
+        self.bytes -= scan.message_bytes
+        self.expiring -= scan.expiring
 
     # ---- removals ---------------------------------------------------------------------------
 
@@ -77,7 +100,7 @@ class Ledger:
         self.messages -= 1
         self.bytes -= outline.size
         self.expiring -= outline.expiry != 0
-        self.is_behind = True
+        self.occupancy.take_out(sequence, outline.length)
         self.table.remove(outline.subject, sequence, outline.previous)
         if is_first:
             self.raise_floor(sequence + 1)
@@ -102,12 +125,13 @@ class Ledger:
         self.unreadable = []
         self._ranges = []
         self.messages = self.bytes = self.expiring = 0
+        self.occupancy.take_out_all()
         self.floor = self.last_sequence + 1
 
     @property
     def has_news(self) -> bool:
         """Whether there are removals that no record says yet."""
-        return self.floor != self._floor_written or bool(self._ranges)
+        return self.floor != self.floor_written or bool(self._ranges)
 
     def removal_records(self, salt: int) -> bytes:
         """The records of what is not written yet; `noted` says that they were."""
@@ -118,8 +142,7 @@ class Ledger:
 
     def noted(self) -> None:
         self._ranges = []
-        self._floor_written = self.floor
-        self.is_behind = False
+        self.floor_written = self.floor
 
     # ---- unreadable sequences ---------------------------------------------------------------
 
@@ -161,16 +184,16 @@ class Ledger:
 
     # ---- checkpoint -------------------------------------------------------------------------
 
-    def dump(self, salt: int, base: int, offset: int, segments: Iterable[tuple[int, int]]) -> bytes:
+    def dump(self, salt: int, base: int, offset: int, segments: Iterable[SegmentEntry]) -> bytes:
         """The checkpoint's file, as of `offset` in the segment `base`; removals must be written by now."""
         parts = [
             self.table.dump(),
             self.removed.dump(),
             b"".join(_PAIR.pack(*run) for run in self.unreadable),
-            b"".join(_PAIR.pack(*segment) for segment in segments),
+            b"".join(_SEGMENT.pack(*segment) for segment in segments),
         ]
         head = _HEAD.pack(
-            *(_MAGIC, 1, salt, base, offset, self.last_sequence, self.last_time, self.floor),
+            *(_MAGIC, VERSION, salt, base, offset, self.last_sequence, self.last_time, self.floor),
             *(self.messages, self.bytes, self.expiring, *map(len, parts)),
         )
         data = b"".join([head, *parts])
@@ -185,14 +208,14 @@ class Checkpoint:
             raise ValueError("not a checkpoint, or damaged")
         magic, version, self.salt, self.base, self.offset, *counts = _HEAD.unpack_from(data)
         sizes = counts[6:]
-        if magic != _MAGIC or version != 1 or _HEAD.size + sum(sizes) + 4 != len(data):
+        if magic != _MAGIC or version != VERSION or _HEAD.size + sum(sizes) + 4 != len(data):
             raise ValueError("not a checkpoint of this version")
         parts = []
         at = _HEAD.size
         for size in sizes:
             parts.append(data[at : at + size])
             at += size
-        if any(len(part) % _PAIR.size for part in parts[2:]):
+        if len(parts[2]) % _PAIR.size or len(parts[3]) % _SEGMENT.size:
             raise ValueError("a checkpoint's list is not well formed")
         ledger = Ledger()
         ledger.table.load(parts[0])
@@ -201,8 +224,11 @@ class Checkpoint:
         ledger.last_sequence, ledger.last_time, ledger.floor = counts[:3]
         ledger.messages, ledger.bytes, ledger.expiring = counts[3:6]
         ledger.noted()
-        self.ledger = ledger
-        self.segments: dict[int, int] = dict(_PAIR.iter_unpack(parts[3]))
+        self.ledger: Final = ledger
+        entries = map(SegmentEntry._make, _SEGMENT.iter_unpack(parts[3]))
+        self.segments: Final = {entry.base: entry for entry in entries}
+        for entry in self.segments.values():
+            ledger.occupancy.add(entry.base, entry.messages, entry.live_bytes)
 
 
 def add_to_ranges(ranges: list[tuple[int, int]], first: int, last: int) -> None:

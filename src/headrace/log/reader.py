@@ -152,6 +152,21 @@ class Reader:
 
     # ---- many -------------------------------------------------------------------------------
 
+    def some_outlines(
+        self, first: int, last: int, filters: Filters, most: int, most_bytes: int
+    ) -> tuple[list[Outline], int]:
+        """Live messages from `first` to `last`, of about `most_bytes` of records, and where to go on."""
+        ledger = self._ledger
+        out: list[Outline] = []
+
+        def step(scan: Scan, data: bytes, final: bool) -> bool:
+            return scan.outline(
+                data, final, Outline, first, last, filters, ledger.removed, ledger.floor, out, most
+            )
+
+        following, _ = self.walk(max(first, ledger.floor), LARGE_WINDOW, step, most_bytes)
+        return out, following
+
     def outlines(
         self, first: int, last: int, filters: Filters = None, most: int = OUTLINES
     ) -> Iterator[Outline]:

@@ -8,6 +8,12 @@ when a segment is counted, everything that was removed from it is known. Each is
 for removals, then for the census. Behind the last valid record of the last segment is a write that was cut
 off: it is cut away. What is unreadable anywhere else is damage, reported by sequence.
 
+From a checkpoint, only what came after it is read, and of what that removed, the blocks of 64 KB it lies in:
+the table of subjects must know whose messages they were. Where that cannot be found, everything is read.
+
+A segment that is missing is damage, unless a record says that it was taken away. A segment that such a record
+names and that is still there does not count: its unlinking did not come to the disk.
+
 What a checkpoint says was synced when it was written, so a last segment that ends before it lost
 acknowledged messages: they are reported too, and their sequences never given again.
 """
@@ -18,19 +24,26 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from headrace.engine.holdings import SequenceSet
 from headrace.engine.records import HEADER_BYTES as RECORD_HEADER_BYTES
 from headrace.errors import StorageError
 from headrace.log.chain import CEILING, storage_errors
-from headrace.log.filesystem import Mode, read_file, replace_file
-from headrace.log.index import SPACING, SparseIndex
-from headrace.log.ledger import Checkpoint, Ledger
-from headrace.log.segment import HEADER_BYTES, SEALED, Header, Segment, base_of, segment_path
+from headrace.log.filesystem import DRAFT, Mode, read_file
+from headrace.log.index import SPACING
+from headrace.log.ledger import Checkpoint, Ledger, SegmentEntry
+from headrace.log.replay import Replay
+from headrace.log.segment import (
+    HEADER_BYTES,
+    SEALED,
+    Header,
+    Segment,
+    base_of,
+    read_records,
+    segment_path,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from headrace.engine.records import Scan
     from headrace.log.filesystem import FileSystem
     from headrace.log.sealing import Cipher
 
@@ -46,10 +59,14 @@ class Found:
     segments: list[Segment] = field(default_factory=list)
     damaged: list[tuple[int, int]] = field(default_factory=list)
     obsolete: list[Path] = field(default_factory=list)
-    """Files whose every message is gone."""
+    """Files whose every message is gone, and what a crash left half done."""
+    links: dict[int, int] = field(default_factory=dict)
+    """From the base of a segment that was taken away to that of the one before it, as records say."""
     cut_bytes: int = 0
     """What was cut away behind the last valid record."""
     from_checkpoint: bool = False
+    read_bytes: int = 0
+    """Of records that had to be read for their contents."""
 
 
 class Recovery:
@@ -66,7 +83,7 @@ class Recovery:
             found = self._list()
             saved = self._checkpoint()
             if saved is not None and self._fits(saved, found):
-                found = self._after_checkpoint(saved, found)
+                found.from_checkpoint = Replay(self._fs, self._cipher, saved, found).run()
             if not found.from_checkpoint:
                 found = self._list()
                 self._count_all(found, saved)
@@ -77,7 +94,8 @@ class Recovery:
     def _list(self) -> Found:
         """The segments by their headers; one whose header is unreadable is damage as a whole."""
         found = Found(Ledger())
-        names = set(self._fs.listdir(self._directory))
+        names = self._fs.listdir(self._directory)
+        found.obsolete = [self._directory / name for name in names if name.endswith(DRAFT)]
         bases = sorted(base for name in names if (base := base_of(name)) is not None)
         headless: list[tuple[int, int]] = []
         for base in bases:
@@ -126,17 +144,6 @@ class Recovery:
         except (FileNotFoundError, ValueError):
             return None
 
-    def _read(self, segment: Segment, offset: int = 0) -> bytes:
-        handle = self._fs.open(segment.path, Mode.READ)
-        try:
-            return self._fs.pread(handle, segment.size - HEADER_BYTES - offset, HEADER_BYTES + offset)
-        finally:
-            self._fs.close(handle)
-
-    def _scan(self, segment: Segment, ceiling: int, expected: int = 0, origin: int = 0) -> Scan:
-        first = max(expected, segment.base)
-        return segment.scan(first, ceiling, origin, self._cipher)
-
     # ---- everything -------------------------------------------------------------------------
 
     def _count_all(self, found: Found, saved: Checkpoint | None) -> None:
@@ -147,7 +154,7 @@ class Recovery:
         ceiling = CEILING
         newest = True
         for segment in reversed(found.segments):
-            if ceiling <= ledger.floor and not newest:
+            if (ceiling <= ledger.floor and not newest) or segment.base in found.links:
                 found.obsolete.append(segment.path)
             else:
                 self._count(segment, ceiling, newest, widest, found)
@@ -160,8 +167,9 @@ class Recovery:
 
     def _count(self, segment: Segment, ceiling: int, newest: bool, widest: int, found: Found) -> None:
         ledger = found.ledger
-        data = self._read(segment)
-        scan = self._scan(segment, ceiling)
+        data = read_records(self._fs, segment)
+        found.read_bytes += len(data)
+        scan = segment.scan(segment.base, ceiling, 0, self._cipher)
         scan.removals(data, True, ledger.removed, widest)
         if newest and scan.bad_from is not None:
             found.cut_bytes = len(data) - scan.bad_from
@@ -174,19 +182,30 @@ class Recovery:
         ledger.last_time = max(ledger.last_time, scan.last_time, segment.header.last_time)
         ledger.raise_floor(scan.floor)
         found.damaged += scan.damaged
-        scan = self._scan(segment, ceiling)
+        segment.last = ceiling - 1 if scan.damaged else scan.settled - 1
+        for base, other in scan.segments:
+            if other < base:
+                found.links[base] = other
+            elif base == segment.base:
+                segment.swept = other
+        scan = segment.scan(segment.base, ceiling, 0, self._cipher)
         marks = scan.census(
             data, True, ledger.table, ledger.removed, ledger.floor, segment.index.marked, SPACING
         )
         segment.index.add(marks, scan.expiry)
-        ledger.count(scan)
+        ledger.count(scan, segment.base)
 
     def _note_lost(self, found: Found, saved: Checkpoint | None) -> None:
         """Sequences that a segment or a checkpoint tells of and no record."""
-        ledger = found.ledger
+        ledger, links = found.ledger, found.links
         for before, after in pairwise(found.segments):
-            if after.header.previous > before.base:
-                found.damaged.append((after.header.previous, after.base - 1))
+            previous, end = after.header.previous, after.base - 1
+            while previous > before.base and previous in links:
+                end, previous = previous - 1, links[previous]
+            if previous > before.base:
+                found.damaged.append((previous, end))
+            elif after.header.previous == before.base:
+                before.last = after.base - 1
         if saved is None or not any(s.salt == saved.salt and s.base == saved.base for s in found.segments):
             return
         if saved.ledger.last_sequence > ledger.last_sequence:
@@ -197,86 +216,19 @@ class Recovery:
     # ---- from a checkpoint ------------------------------------------------------------------
 
     def _fits(self, saved: Checkpoint, found: Found) -> bool:
-        """Whether a checkpoint is of these segments, none shorter than it says."""
+        """Whether a checkpoint is of these segments, none missing nor shorter than it says."""
         here = {segment.base: segment for segment in found.segments}
         last = here.get(saved.base)
         if found.damaged or last is None or last.salt != saved.salt:
             return False
         if last.size < HEADER_BYTES + saved.offset:
             return False
-        return all(
-            base in here and here[base].size >= size
-            for base, size in saved.segments.items()
-            if base >= min(here)
-        )
-
-    def _after_checkpoint(self, saved: Checkpoint, found: Found) -> Found:
-        """Replays what came after a checkpoint; `from_checkpoint` stays False when that needs all records."""
-        ledger = saved.ledger
-        found.ledger = ledger
-        for place, segment in enumerate(found.segments):
-            newest = place == len(found.segments) - 1
-            ceiling = CEILING if newest else found.segments[place + 1].base
-            if segment.base < saved.base:
-                if not newest and ceiling <= ledger.floor:
-                    found.obsolete.append(segment.path)
-                elif not self._load_index(segment):
-                    return found
-                continue
-            if segment.base == saved.base and not self._load_index(segment, saved.offset):
-                return found
-            start = saved.offset if segment.base == saved.base else 0
-            if not self._replay(segment, start, ceiling, newest, found):
-                return found
-        found.segments = [s for s in found.segments if s.path not in found.obsolete]
-        found.damaged = ledger.add_unreadable(found.damaged)
-        found.from_checkpoint = True
-        return found
-
-    def _load_index(self, segment: Segment, offset: int | None = None) -> bool:
-        size = segment.size if offset is None else HEADER_BYTES + offset
-        try:
-            data = read_file(self._fs, segment.index_path)
-        except FileNotFoundError:
-            return False
-        index = SparseIndex.load(data, segment.salt, segment.base, size)
-        if index is not None:
-            segment.index = index
-            segment.is_indexed = offset is None
-        return index is not None
-
-    def _replay(self, segment: Segment, start: int, ceiling: int, newest: bool, found: Found) -> bool:
-        """Adds the messages of a segment's tail; False when it removes any: their subjects are not known."""
-        ledger = found.ledger
-        data = self._read(segment, start)
-        scan = self._scan(segment, ceiling, ledger.last_sequence + 1, start)
-        if scan.removals(data, True, SequenceSet(), 0):
-            return False
-        if newest and scan.bad_from is not None:
-            found.cut_bytes = start + len(data) - scan.bad_from
-            data = data[: scan.bad_from - start]
-            segment.size = HEADER_BYTES + start + len(data)
-        elif not newest:
-            scan.finish()
-        found.damaged += scan.damaged
-        scan = self._scan(segment, ceiling, ledger.last_sequence + 1, start)
-        marks = scan.census(
-            data, True, ledger.table, ledger.removed, ledger.floor, segment.index.marked, SPACING
-        )
-        segment.index.add(marks, scan.expiry)
-        ledger.count(scan)
-        ledger.last_sequence = max(ledger.last_sequence, scan.settled - 1)
-        ledger.last_time = max(ledger.last_time, scan.last_time)
-        return True
+        return all(base in here and here[base].size >= entry.size for base, entry in saved.segments.items())
 
 
-def save_checkpoint(
-    filesystem: FileSystem, directory: Path, ledger: Ledger, segments: list[Segment], cipher: Cipher | None
-) -> None:
-    """Writes the checkpoint of a log whose bytes are all durable. Raises OSError; the log needs none."""
-    active = segments[-1]
-    sizes = [(segment.base, segment.size) for segment in segments]
-    data = ledger.dump(active.salt, active.base, active.size - HEADER_BYTES, sizes)
-    if cipher is not None:
-        data = cipher.checkpoint().seal(data, b"")
-    replace_file(filesystem, directory / CHECKPOINT, data)
+def encode_checkpoint(
+    ledger: Ledger, entries: list[SegmentEntry], active: Segment, cipher: Cipher | None
+) -> bytes:
+    """The checkpoint of a log at the end of its last segment. Removals must be written by now."""
+    data = ledger.dump(active.salt, active.base, active.size - HEADER_BYTES, entries)
+    return data if cipher is None else cipher.checkpoint().seal(data, b"")

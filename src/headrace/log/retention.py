@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 CHAIN_LENGTH: Final = 1024
 """Messages of a subject that are found by going back from its last one; of more, the first are looked for
 from the front."""
+LOOK_AHEAD: Final = 1 << 20
+"""Bytes of records that are looked at for the first ones: an append under a limit by subject waits for no
+more, unless the way to the subject's next message is longer."""
 REMEMBERED: Final = 100_000
 """Outlines of subjects' oldest messages kept, in all (about 300 bytes each)."""
 
@@ -128,10 +131,9 @@ class Retention:
             if len(found) == count:
                 return found
         found = deque()
-        for outline in self._reader.outlines(first, last, subject):
-            found.append(outline)
-            if len(found) == CHAIN_LENGTH:
-                break
+        while not found and first <= last:
+            some, first = self._reader.some_outlines(first, last, subject, CHAIN_LENGTH, LOOK_AHEAD)
+            found.extend(some)
         return found
 
     def _back_from(self, subject: bytes, sequence: int, count: int) -> deque[Outline]:

@@ -26,12 +26,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from headrace.engine.records import Scan, crc32c
+from headrace.log.filesystem import Mode
 from headrace.log.index import SparseIndex
 from headrace.log.sealing import OVERHEAD
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from headrace.log.filesystem import FileSystem
     from headrace.log.sealing import Cipher
 
 HEADER_BYTES: Final = 64
@@ -81,6 +83,15 @@ class Segment:
     index: SparseIndex = field(default_factory=SparseIndex)
     is_indexed: bool = False
     """Whether the index file is there and says the same."""
+    last: int = 0
+    """The last sequence that was given when it was written; of the last segment: not known."""
+    swept: int = 0
+    """When it was rewritten without what had been removed: the base of the last segment then. What records
+    in segments before that one say about it is done."""
+    dregs: int = 0
+    """Bytes besides live records that rewriting it once more would not win; not kept on disk."""
+    retry_at: int = 0
+    """Segments that must have been rewritten before it is worth another try without messages."""
 
     @property
     def base(self) -> int:
@@ -113,3 +124,13 @@ def base_of(name: str) -> int | None:
     """The base in a segment's file name; None for any other name."""
     found = _NAME.match(name)
     return int(found[1]) if found else None
+
+
+def read_records(filesystem: FileSystem, segment: Segment, start: int = 0, end: int | None = None) -> bytes:
+    """Bytes of a segment from one offset behind its header to another. Raises OSError."""
+    stop = segment.size - HEADER_BYTES if end is None else end
+    handle = filesystem.open(segment.path, Mode.READ)
+    try:
+        return filesystem.pread(handle, stop - start, HEADER_BYTES + start)
+    finally:
+        filesystem.close(handle)

@@ -68,7 +68,10 @@ class Maker:
             self._killed.kill()
         else:
             old.close()
-        return self._make(directory, old.limits if limits is None else limits)
+        log = self._make(directory, old.limits)  # what these removed last may not be written down
+        if limits is not None:
+            log.limits = limits
+        return log
 
     def close(self) -> None:
         if not self.dies:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from log_makers import Clock
 
+from harness.tallies import note
 from headrace.errors import StorageError
 from headrace.log.file import FileLog
 from headrace.log.port import NO_LIMITS, Limits, NewMessage, SyncPolicy
@@ -149,6 +150,8 @@ def test_failure_at_every_call(fault: Fault, error: int) -> None:
         story.check(with_everything, story.held)
         inner.crash(Random(n))
         story.check(open_log(inner), {**story.held})
+        note("log: calls that failed", 1)
+        note("log: images after them", 2)
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -190,6 +193,7 @@ def test_power_loss(seed: int) -> None:
             assert gone <= story.unsure
         story.held = dict(found)
         story.acknowledged = dict(found)  # opening synced what it found
+        note("log: power losses", 1)
         inner.crash(random)
 
 
@@ -238,12 +242,30 @@ class TestDiskFull:
         files = FaultyFileSystem(inner, only=["write"])
         log = open_log(files, Limits(max_messages=2))
         log.append([NewMessage(b"a", b"1"), NewMessage(b"a", b"2")])
-        files.fail_at = files.calls + 2
-
         log.append([NewMessage(b"a", b"3")])
-
-        assert files.failed == ["write"]
+        files.fail_at = files.calls + 1
+        with pytest.raises(StorageError):
+            log.append([NewMessage(b"a", b"4")])
         assert held(log) == {2: b"2", 3: b"3"}
+
+        log.append([NewMessage(b"a", b"4")])
+        inner.kill()
+
+        assert held(open_log(inner)) == {2: b"2", 3: b"3", 4: b"4"}  # what 4 removed was not written yet
+        inner.kill()
+        assert held(open_log(inner, Limits(max_messages=2))) == {3: b"3", 4: b"4"}
+
+    @pytest.mark.parametrize(
+        "limits", [Limits(max_messages=5), Limits(max_bytes=300), Limits(max_messages_per_subject=2)]
+    )
+    def test_a_batch_costs_one_write_at_a_limit_too(self, limits: Limits) -> None:
+        files = FaultyFileSystem(MemoryFileSystem(), only=["write", "pwrite"])
+        log = open_log(files, limits, segment_bytes=1 << 20)
+        before = files.calls
+        for n in range(30):
+            log.append([NewMessage(b"s.%d" % (n % 4), b"1"), NewMessage(b"s.%d" % (n % 3), b"2")])
+
+        assert files.calls - before == 30
 
 
 class TestFailedSync:
@@ -316,3 +338,6 @@ def test_fsync_is_called_as_the_policy_says(policy: SyncPolicy) -> None:
         log.append([NewMessage(b"a", b"%d" % n * 50)])
 
     assert (files.calls > opened) == (policy is not SyncPolicy.NEVER)
+    before = files.calls
+    log.close()
+    assert (files.calls > before) == (policy is not SyncPolicy.NEVER)

@@ -16,7 +16,7 @@ from headrace.errors import MessageDamaged, StorageError
 from headrace.log.file import FileLog
 from headrace.log.index import NEVER, SparseIndex
 from headrace.log.port import NO_LIMITS, Limits, NewMessage, SyncPolicy
-from headrace.log.segment import HEADER_BYTES, Header
+from headrace.log.segment import HEADER_BYTES, Header, Segment
 
 GOLDEN: Final = Path(__file__).with_name("golden")
 BODY: Final = b"x" * 52
@@ -284,7 +284,7 @@ class TestIndexAndCheckpoint:
 
         log = bed.open(segment_bytes=200_000)
 
-        assert not log.opened_from_checkpoint
+        assert log.opened_from_checkpoint == (suffix == ".index")  # an index is made again on its own
         assert len(present(log)) == 599
         is_sound(log)
         assert log.read(431) is not None
@@ -317,6 +317,75 @@ class TestIndexAndCheckpoint:
         assert log.opened_from_checkpoint
         assert log.state().messages == 51
         is_sound(log)
+
+    @pytest.mark.parametrize("sync", [SyncPolicy.GROUP, SyncPolicy.NEVER])
+    @pytest.mark.parametrize(
+        "limits", [NO_LIMITS, Limits(max_messages=900), Limits(max_messages_per_subject=90)]
+    )
+    def test_a_start_after_a_kill_reads_two_segments_at_most(
+        self, tmp_path: Path, limits: Limits, sync: SyncPolicy
+    ) -> None:
+        """And of what was removed since the checkpoint, the blocks it was in."""
+        size = 200_000
+        log = FileLog(tmp_path / "log", clock=Clock(), segment_bytes=size, limits=limits, sync=sync)
+        random = Random(1)
+        for n in range(100):
+            log.append([NewMessage(b"s.%d" % random.randrange(12), random.randbytes(900)) for _ in range(20)])
+            log.sync()
+            if n % 10 == 9:
+                shutil.rmtree(tmp_path / "killed", ignore_errors=True)
+                shutil.copytree(tmp_path / "log", tmp_path / "killed")
+                killed = FileLog(tmp_path / "killed", clock=Clock(), segment_bytes=size, limits=limits)
+                assert killed.opened_from_checkpoint == (n > 10)  # the first segment has none yet
+                assert (
+                    killed.opened_by_reading <= 2 * size + (2 * size if limits.max_messages else 0) + 500_000
+                )
+                assert killed.state() == log.state()
+                is_sound(killed)
+                killed.close()
+            if n % 7 == 0:
+                log.delete(log.state().last_sequence - 30)
+        assert log.written > 8 * size
+
+    def test_a_purge_and_a_kill(self, tmp_path: Path) -> None:
+        """All of what the checkpoint counts is gone: nothing of it is read."""
+        log = FileLog(tmp_path / "log", clock=Clock(), segment_bytes=100_000)
+        for _ in range(50):
+            log.append([NewMessage(b"a", b"x" * 900)] * 10)
+        log.sync()
+        log._saved_at = log._chain.written + (1 << 40)  # no checkpoint comes any more
+        log.purge()
+        log.append([NewMessage(b"b", b"y")])
+        log = FileLog(tmp_path / "log", clock=Clock(), segment_bytes=100_000)
+
+        assert log.opened_from_checkpoint
+        assert log.opened_by_reading <= 200_000
+        assert [m.subject for m in log.read_from(1).messages] == [b"b"]
+        is_sound(log)
+
+    def test_the_work_of_a_limit_by_subject_is_bounded(self, tmp_path: Path) -> None:
+        """A sparse subject over 1,000 messages: one append reads no more than the way to its next message."""
+        log = FileLog(tmp_path / "log", clock=Clock(), limits=Limits(max_messages_per_subject=1500))
+        for _ in range(1500):
+            log.append(
+                [NewMessage(b"sparse", b"x"), *[NewMessage(b"other.%d" % n, b"y" * 900) for n in range(8)]]
+            )
+        reads: list[int] = []
+        pread = log._chain.pread
+
+        def spy(segment: Segment, size: int, offset: int) -> bytes:
+            data = pread(segment, size, offset)
+            reads.append(len(data))
+            return data
+
+        log._chain.pread = spy  # type: ignore[method-assign]
+        worst = 0
+        for _ in range(300):
+            reads.clear()
+            log.append([NewMessage(b"sparse", b"x")])
+            worst = max(worst, sum(reads))
+        assert log.state().messages == 1500 * 9
+        assert worst < 2_000_000
 
 
 class TestSegments:
@@ -402,9 +471,9 @@ def write_golden(directory: Path) -> None:
 def test_golden_log_is_read(tmp_path: Path) -> None:
     """Version 1 as it was when it was first written. A new format is a new version, and reads this one."""
     shutil.copytree(GOLDEN / "v1", tmp_path / "log")
-    for whole in (True, False):
+    for from_checkpoint in (False, True, False):  # the first checkpoint there is of version 1, and disposable
         log = FileLog(tmp_path / "log", clock=Clock())
-        assert log.opened_from_checkpoint == whole
+        assert log.opened_from_checkpoint == from_checkpoint
         found = log.read_from(1).messages
         assert [(m.sequence, m.subject, m.payload) for m in found] == [
             (3, b"a.b", b"ttl"),
@@ -416,8 +485,9 @@ def test_golden_log_is_read(tmp_path: Path) -> None:
         assert log.state().last_sequence == 12
         is_sound(log)
         log.close()
-        for path in [*(tmp_path / "log").glob("*.index"), tmp_path / "log" / "checkpoint"]:
-            path.unlink()
+        if from_checkpoint:
+            for path in [*(tmp_path / "log").glob("*.index"), tmp_path / "log" / "checkpoint"]:
+                path.unlink()
 
 
 def test_golden_log_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,64 @@
+"""How much of each segment is still wanted: its live messages, and the bytes of their records.
+
+Here lives the count by segment, kept with every append and removal; never files, nor the decision what to do
+about a segment that is mostly dead (`sweep`). On the heap: some 200 bytes per segment.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+
+
+class Occupancy:
+    """By the base of a segment. A segment that was never counted holds nothing."""
+
+    def __init__(self) -> None:
+        self._bases: list[int] = []
+        self._live: dict[int, list[int]] = {}
+        self.look_after = 1 << 20
+        """Bytes of records that are removed between two looks at all segments."""
+        self._taken = 1 << 62
+        """Bytes removed since the last look; a log that was just opened is looked at."""
+
+    def add(self, base: int, messages: int, size: int) -> None:
+        """`messages` more are in a segment, in records of `size` bytes."""
+        live = self._live.get(base)
+        if live is None:
+            live = self._live[base] = [0, 0]
+            insort(self._bases, base)
+        live[0] += messages
+        live[1] += size
+
+    def take_out(self, sequence: int, size: int) -> None:
+        """One that was counted is removed."""
+        live = self._live[self._bases[bisect_right(self._bases, sequence) - 1]]
+        live[0] -= 1
+        live[1] -= size
+        self._taken += self.look_after if live[0] == 0 else size
+
+    def take_out_all(self) -> None:
+        for live in self._live.values():
+            live[:] = [0, 0]
+        self.look_again()
+
+    def of(self, base: int) -> tuple[int, int]:
+        """Live messages of a segment and the bytes of their records."""
+        messages, size = self._live.get(base, (0, 0))
+        return messages, size
+
+    def drop(self, base: int) -> None:
+        """The segment is gone."""
+        if self._live.pop(base, None) is not None:
+            self._bases.remove(base)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether so much was removed that a look at the segments is worth it."""
+        return self._taken >= self.look_after
+
+    def look_again(self) -> None:
+        self._taken += self.look_after
+
+    def looked(self) -> None:
+        """Nothing was found to do."""
+        self._taken = 0

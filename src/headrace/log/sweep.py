@@ -1,0 +1,331 @@
+"""Taking dead messages out of the middle of a log: a segment that is mostly dead is rewritten without them.
+
+Here lives the choice of a segment and its rewriting, a slice at a time on the owner's thread. Never here:
+what is live (`ledger`), when files are durable (`chain`).
+
+1. Slices of the segment are read, and the records of live messages written to `<base>.log.new` as they are:
+   same salt, same key, same times and links. A message that is removed meanwhile may be in the copy; the
+   record that removes it comes later in the log.
+2. Behind them come the records of removals that are still needed: those about messages in earlier segments
+   whose records are still on disk. In front stands which segment was the last one when the copy was begun:
+   what records in earlier ones say about this one is done, and they can be dropped in turn.
+3. The copy, the log and a checkpoint that counts on neither file are made durable by the next `sync`.
+4. The copy is renamed over the segment, which is one step for a crash and for readers.
+
+If no message and no such record is left, there is no copy: the log says that the segment is taken away, so
+that the hole is not taken for damage, and the file is unlinked. Whatever fails on the way costs only room.
+What a crash leaves behind (`.new`) is unlinked at the next start.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from headrace.engine.holdings import SequenceSet, SubjectTable
+from headrace.engine.records import encode_removal, encode_segments
+from headrace.errors import StorageError
+from headrace.log.chain import CEILING
+from headrace.log.filesystem import DRAFT, Mode, write_all
+from headrace.log.index import SPACING, SparseIndex
+from headrace.log.ledger import SegmentEntry
+from headrace.log.segment import HEADER_BYTES, Segment
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from headrace.engine.records import Scan
+    from headrace.log.chain import Chain, Copy
+    from headrace.log.filesystem import FileSystem
+    from headrace.log.ledger import Ledger
+    from headrace.log.sealing import Cipher
+
+SLICE: Final = 256 << 10
+"""Bytes that one step reads: well below a millisecond, or some with encryption."""
+MOST_WAITING: Final = 16
+"""Copies that wait for a checkpoint; then one is made, whatever it costs."""
+RETRY_AFTER: Final = 8
+"""Segments rewritten or taken away before one without messages is looked at again."""
+LEAST_WIN: Final = 1 << 20
+"""Bytes that rewriting a segment must win; an eighth of a segment where those are small."""
+_NOTHING: Final = SequenceSet()
+
+
+@dataclass(slots=True)
+class _Job:
+    """A segment that is being rewritten."""
+
+    segment: Segment
+    path: Path
+    handle: int
+    scan: Scan
+    swept: int
+    size: int = HEADER_BYTES
+    live: int = 0
+    offset: int = 0
+    index: SparseIndex = field(default_factory=SparseIndex)
+
+
+class Sweep:
+    """Rewrites segments, one at a time. `segment_bytes`: about how large one is."""
+
+    def __init__(
+        self,
+        chain: Chain,
+        ledger: Ledger,
+        filesystem: FileSystem,
+        segment_bytes: int,
+        cipher: Cipher | None = None,
+    ) -> None:
+        self._chain = chain
+        self._ledger = ledger
+        self._fs = filesystem
+        self._cipher = cipher
+        self._least = min(LEAST_WIN, segment_bytes // 8)
+        ledger.occupancy.look_after = self._least
+        self._job: _Job | None = None
+        self._waiting: list[tuple[_Job, Copy]] = []
+        """All is copied; they take their places when they and a checkpoint are durable."""
+        self.rewritten = 0
+        """Segments, since the log was opened."""
+        self.taken_away = 0
+        """Segments that were not the first ones, since the log was opened."""
+
+    @property
+    def is_idle(self) -> bool:
+        return self._job is None and not self._waiting and not self._ledger.occupancy.is_due
+
+    @property
+    def waiting_bytes(self) -> int:
+        """What a checkpoint that was not made yet would give back; 0: nothing waits for one."""
+        drafted = self._chain.drafted
+        waiting = [job for job, copy in self._waiting if drafted < copy.draft]
+        if len(waiting) >= MOST_WAITING:
+            return 1 << 62
+        return sum(max(job.segment.size - job.size, 1) for job in waiting)
+
+    def step(self) -> bool:
+        """Does a slice of work; False: there was nothing to do."""
+        try:
+            if self._replace_ready():
+                return True
+            if self._job is not None:
+                self._copy(self._job)
+                return True
+            segment = self._choose() if len(self._waiting) < MOST_WAITING else None
+            if segment is None:
+                return False
+            self._begin(segment)
+        except (OSError, StorageError):
+            if self._job is not None:
+                _never_again(self._job.segment)
+            self._abandon()
+        return True
+
+    # ---- choice -----------------------------------------------------------------------------
+
+    def _choose(self) -> Segment | None:
+        occupancy = self._ledger.occupancy
+        if not occupancy.is_due:
+            return None
+        waiting = [job.segment for job, _ in self._waiting]
+        done = self.rewritten + self.taken_away
+        for segment in self._chain.segments[:-1]:
+            messages, live = occupancy.of(segment.base)
+            dead = segment.size - HEADER_BYTES - live - segment.dregs
+            wins = dead * 2 > segment.size and dead >= self._least
+            is_empty = messages == 0 and done >= segment.retry_at
+            if (wins or is_empty) and segment not in waiting and not self._has_damage(segment):
+                return segment
+        occupancy.looked()
+        return None
+
+    def _has_damage(self, segment: Segment) -> bool:
+        """Whether there is something in it that cannot be read: it stays, and is reported."""
+        damaged = self._ledger.unreadable_from(segment.base)
+        return damaged is not None and damaged <= segment.last
+
+    # ---- copying ----------------------------------------------------------------------------
+
+    def _begin(self, segment: Segment) -> None:
+        path = segment.path.with_name(segment.path.name + DRAFT)
+        handle = self._fs.open(path, Mode.APPEND)
+        swept = self._chain.active.base
+        # No opener: sealed bodies are copied as they are.
+        job = _Job(segment, path, handle, segment.scan(segment.base, CEILING, 0, None), swept)
+        self._job = job
+        self._fs.truncate(handle, 0)
+        write_all(self._fs, handle, segment.header.pack())
+        self._write(job, self._marker(segment, swept))
+        self._copy(job)
+
+    def _marker(self, segment: Segment, swept: int) -> bytes:
+        header = segment.header
+        return encode_segments([(segment.base, swept)], segment.base - 1, header.last_time, segment.salt)
+
+    def _write(self, job: _Job, data: bytes) -> None:
+        if data:
+            write_all(self._fs, job.handle, data)
+            job.size += len(data)
+
+    def _copy(self, job: _Job) -> None:
+        segment, ledger = job.segment, self._ledger
+        data = self._chain.pread(segment, max(SLICE, job.scan.need), job.offset)
+        final = HEADER_BYTES + job.offset + len(data) >= segment.size
+        records = job.scan.survivors(data, final, ledger.removed, ledger.floor)
+        job.offset = job.scan.base + job.scan.at
+        if job.scan.damaged or (final and job.scan.bad_from is not None):
+            raise StorageError(f"{segment.path.name} is damaged")
+        if records:
+            scan = segment.scan(segment.base, CEILING, job.size - HEADER_BYTES, self._cipher)
+            marks = scan.census(records, True, SubjectTable(), _NOTHING, 0, job.index.marked, SPACING)
+            job.index.add(marks, scan.expiry)
+            job.live += len(records)
+            self._write(job, records)
+        if final:
+            self._finish(job)
+
+    def _finish(self, job: _Job) -> None:
+        """All live messages are copied: what else is needed decides what becomes of the segment."""
+        segment, chain, ledger = job.segment, self._chain, self._ledger
+        first = chain.segments[0].base
+        links = [(base, other) for base, other in job.scan.segments if first < base and other < base]
+        ranges = self._needed(job)
+        if not job.live and not ranges:
+            self._take_away(segment, links)
+            return
+        last = max(job.scan.expected - 1, segment.base - 1)
+        time = max(job.scan.last_time, segment.header.last_time)
+        rest = encode_removal(ranges, 0, last, time, segment.salt)
+        rest += encode_segments(links, last, time, segment.salt)
+        if job.size + len(rest) + self._least > segment.size:
+            segment.dregs = segment.size - HEADER_BYTES - ledger.occupancy.of(segment.base)[1]
+            segment.retry_at = self.rewritten + self.taken_away + RETRY_AFTER
+            self._abandon()
+            return
+        self._write(job, rest)
+        self._write_down(b"")
+        self._job = None
+        self._waiting.append((job, chain.await_copy(job.handle)))
+
+    def _write_down(self, record: bytes) -> None:
+        """Writes removals that wait, and a record. Raises StorageError."""
+        chain, ledger = self._chain, self._ledger
+        chain.check()
+        news = ledger.removal_records(chain.active.salt)
+        if news or record:
+            chain.append(news + record)
+            ledger.noted()
+
+    def _needed(self, job: _Job) -> list[tuple[int, int]]:
+        """Of the ranges in a segment's records: those whose messages may still be on disk in another one."""
+        floor, segments = self._ledger.floor, self._chain.segments
+        trusted = self._chain.are_names_durable
+        found: list[tuple[int, int]] = []
+        for first, final in job.scan.ranges:
+            at = max(first, floor, segments[0].base)
+            end = min(final, job.segment.base - 1)
+            while at <= end:
+                place = self._chain.at(at)
+                segment = segments[place]
+                until = min(end, segments[place + 1].base - 1)
+                is_done = trusted and segment.swept > job.segment.base
+                if not is_done and at <= segment.last:
+                    found.append((at, min(until, segment.last)))
+                at = until + 1
+        return found
+
+    # ---- the end ----------------------------------------------------------------------------
+
+    def _take_away(self, segment: Segment, links: list[tuple[int, int]]) -> None:
+        chain, ledger = self._chain, self._ledger
+        pairs = [(segment.base, segment.header.previous), *links]
+        active = chain.active
+        self._write_down(encode_segments(pairs, ledger.last_sequence, ledger.last_time, active.salt))
+        self._abandon()
+        chain.take_away(segment)
+        ledger.occupancy.drop(segment.base)
+        self.taken_away += 1
+
+    def _replace_ready(self) -> bool:
+        if not self._waiting:
+            return False
+        job, copy = self._waiting[0]
+        if copy.is_lost:
+            del self._waiting[0]
+            self._chain.forget_copy(copy)
+            _never_again(job.segment)
+            self._discard(job)
+            return True
+        if not copy.is_durable or self._chain.saved < copy.draft:
+            return False
+        old = job.segment
+        job.index.expire_no_sooner(old.index.next_expiry)  # messages may have expired since they were copied
+        new = replace(old, size=job.size, index=job.index, is_indexed=False, swept=job.swept)
+        new.dregs = job.size - HEADER_BYTES - job.live
+        del self._waiting[0]
+        self._chain.forget_copy(copy)
+        try:
+            self._chain.replace(old, new, job.path)
+        except OSError:
+            _never_again(old)
+            self._discard(job)
+            raise
+        with suppress(OSError):
+            self._fs.close(job.handle)
+        self.rewritten += 1
+        if self._ledger.occupancy.of(new.base)[0] == 0:  # the rest was removed meanwhile
+            self._ledger.occupancy.look_again()
+        return True
+
+    def _abandon(self) -> None:
+        """Gives the copy at hand up, if there is one; what cannot be unlinked is at the next start."""
+        job, self._job = self._job, None
+        if job is not None:
+            self._discard(job)
+
+    def _discard(self, job: _Job) -> None:
+        with suppress(OSError):
+            self._fs.close(job.handle)
+        with suppress(OSError):
+            self._fs.unlink(job.path)
+
+    def close(self) -> None:
+        self._abandon()
+        for job, copy in self._waiting:
+            self._chain.forget_copy(copy)
+            self._discard(job)
+        self._waiting.clear()
+
+    def erase(self, segment: Segment) -> None:
+        """Gives up a copy of this segment. Raises OSError: the copy may still be there, and so may this."""
+        job = self._job
+        if job is not None and job.segment is segment:
+            self._fs.unlink(job.path)
+            self._abandon()
+        for job, copy in self._waiting:
+            if job.segment is segment:
+                self._fs.unlink(job.path)
+                self._waiting.remove((job, copy))
+                self._chain.forget_copy(copy)
+                self._discard(job)
+                break
+
+    # ---- for the checkpoint -----------------------------------------------------------------
+
+    def entries(self) -> list[SegmentEntry]:
+        """The segments as they will be when a copy that waits has taken its place."""
+        copies = {job.segment.base: job for job, _ in self._waiting}
+        found = []
+        for segment in self._chain.segments:
+            job = copies.get(segment.base)
+            size, swept = (segment.size, segment.swept) if job is None else (job.size, job.swept)
+            live = self._ledger.occupancy.of(segment.base)
+            found.append(SegmentEntry(segment.base, size, segment.last, *live, swept))
+        return found
+
+
+def _never_again(segment: Segment) -> None:
+    """Not before the next start."""
+    segment.dregs, segment.retry_at = segment.size, 1 << 62
