@@ -62,4 +62,5 @@ cdef class SubjectTable:
     cdef void _forget(self, subject_t *entry) noexcept
     cdef subject_t *find(self, const char *subject, size_t n) noexcept
     cdef int count_in(self, const char *subject, size_t n, uint64_t sequence) except -1
+    cdef bint take(self, const char *subject, size_t n, uint64_t sequence, uint64_t previous) except -1
     cdef int grow(self) except -1

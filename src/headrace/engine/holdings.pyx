@@ -255,7 +255,10 @@ cdef class SubjectTable:
 
     def remove(self, subject: bytes, uint64_t sequence, uint64_t previous) -> bool:
         """One message less; `previous` is where its record says that the subject's message before it was."""
-        cdef subject_t *entry = self.find(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject))
+        return self.take(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject), sequence, previous)
+
+    cdef bint take(self, const char *subject, size_t n, uint64_t sequence, uint64_t previous) except -1:
+        cdef subject_t *entry = self.find(subject, n)
         if entry == NULL:
             return False
         entry.count -= 1

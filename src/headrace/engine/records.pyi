@@ -111,6 +111,17 @@ class Scan:
         gone: SequenceSet,
         new_floor: int,
     ) -> int: ...
+    def drop(
+        self,
+        data: bytes,
+        final: bool,
+        table: SubjectTable,
+        removed: SequenceSet,
+        floor: int,
+        messages: int,
+        size: int,
+        most: int,
+    ) -> bool: ...
     def census(
         self,
         data: bytes,

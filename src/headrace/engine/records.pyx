@@ -676,8 +676,33 @@ cdef class Scan:
             self.messages += 1
             self.message_bytes += SIZE_BESIDES + self._body_n - ttl
             self.record_bytes += HEAD + r.body
-            table.remove(PyBytes_FromStringAndSize(self._body + ttl, r.subject), r.sequence, r.previous)
+            table.take(self._body + ttl, r.subject, r.sequence, r.previous)
         return named
+
+    def drop(self, bytes data, bint final, SubjectTable table, SequenceSet removed, uint64_t floor,
+             uint64_t messages, uint64_t size, uint64_t most) -> bool:
+        """Takes the first live messages out of `table`, until so many and so many bytes of them, but no more than
+        `most`, are in the counts that `census` has too; `last_message` is the last one. True when that or damage
+        stopped it: what lies behind damage is left for a closer look.
+        """
+        cdef const char *p = PyBytes_AS_STRING(data)
+        cdef size_t n = PyBytes_GET_SIZE(data), ttl
+        cdef hr_record_t r
+        self._begin()
+        while self._step(p, n, final, &r):
+            if r.kind != MESSAGE or r.sequence < floor or removed.has(r.sequence):
+                continue
+            if self.damaged or self.messages >= most or (self.messages >= messages and self.message_bytes >= size):
+                self._stop(&r)
+                return True
+            ttl = 8 if r.flags & HAS_TTL else 0
+            self.expiring += ttl != 0
+            self.messages += 1
+            self.message_bytes += SIZE_BESIDES + self._body_n - ttl
+            self.record_bytes += HEAD + r.body
+            self.last_message = r.sequence
+            table.take(self._body + ttl, r.subject, r.sequence, r.previous)
+        return False
 
     def census(self, bytes data, bint final, SubjectTable table, SequenceSet removed, uint64_t floor,
                uint64_t marked, uint64_t spacing) -> list:

@@ -108,6 +108,14 @@ class Ledger:
             self.removed.add(sequence, sequence)
             add_to_ranges(self._ranges, sequence, sequence)
 
+    def forget_first(self, scan: Scan, base: int) -> None:
+        """Takes out what `Scan.drop` took from the front, in a segment."""
+        self.occupancy.take_out_first(base, scan.messages, scan.record_bytes)
+        self.messages -= scan.messages
+        self.bytes -= scan.message_bytes
+        self.expiring -= scan.expiring
+        self.raise_floor(scan.last_message + 1)
+
     def raise_floor(self, floor: int) -> None:
         """Gives up every sequence below; their messages must be out of the counts by now."""
         if floor <= self.floor:

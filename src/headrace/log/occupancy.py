@@ -36,6 +36,13 @@ class Occupancy:
         live[1] -= size
         self._taken += self.look_after if live[0] == 0 else size
 
+    def take_out_first(self, base: int, messages: int, size: int) -> None:
+        """So many of a segment are removed, in records of `size` bytes."""
+        live = self._live[base]
+        live[0] -= messages
+        live[1] -= size
+        self._taken += self.look_after if live[0] == 0 else size
+
     def take_out_all(self) -> None:
         for live in self._live.values():
             live[:] = [0, 0]

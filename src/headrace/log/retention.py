@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Final
 from headrace.errors import LogFull
 from headrace.log.index import NEVER
 from headrace.log.port import Limits, size_of
+from headrace.log.reader import LARGE_WINDOW, OUTLINES, WINDOW
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from headrace.engine.records import Scan
     from headrace.log.chain import Chain
     from headrace.log.ledger import Ledger
     from headrace.log.outline import Outline
@@ -29,6 +31,9 @@ from the front."""
 LOOK_AHEAD: Final = 1 << 20
 """Bytes of records that are looked at for the first ones: an append under a limit by subject waits for no
 more, unless the way to the subject's next message is longer."""
+FEW: Final = 8
+FEW_BYTES: Final = 4096
+"""So few messages over a limit, and bytes for each of them, are removed one by one."""
 REMEMBERED: Final = 100_000
 """Outlines of subjects' oldest messages kept, in all (about 300 bytes each)."""
 
@@ -77,6 +82,7 @@ class Retention:
         if limits.max_messages_per_subject:
             for subject in subjects:
                 removed += self._trim(subject, limits.max_messages_per_subject)
+        removed += self._drop_first(limits)
         while ledger.messages > 1 and (
             (limits.max_messages and ledger.messages > limits.max_messages)
             or (limits.max_bytes and ledger.bytes > limits.max_bytes)
@@ -87,6 +93,40 @@ class Retention:
             ledger.forget(first, is_first=True)
             removed += 1
         return removed
+
+    def _drop_first(self, limits: Limits) -> int:
+        """Removes many from the front at once, as far as all of it can be read; how many."""
+        ledger, chain = self._ledger, self._chain
+        removed = 0
+        while not ledger.unreadable:
+            messages = max(ledger.messages - limits.max_messages, 0) if limits.max_messages else 0
+            size = max(ledger.bytes - limits.max_bytes, 0) if limits.max_bytes else 0
+            if messages < FEW and size < FEW * FEW_BYTES:
+                break
+            found = self._drop(messages, size)
+            if found is None or not found.messages:
+                break
+            ledger.forget_first(found, chain.segments[chain.at(found.last_message)].base)
+            removed += found.messages
+        return removed
+
+    def _drop(self, messages: int, size: int) -> Scan | None:
+        """What was dropped of the first segment that had anything."""
+        ledger = self._ledger
+        found: Scan | None = None
+
+        def step(scan: Scan, data: bytes, final: bool) -> bool:
+            nonlocal found
+            if found is not None and found.messages and scan is not found:
+                return True  # another segment has counts of its own
+            found = scan
+            return scan.drop(
+                *(data, final, ledger.table, ledger.removed, ledger.floor),
+                *(messages, size, ledger.messages - 1),
+            )
+
+        self._reader.walk(ledger.floor, LARGE_WINDOW if messages > OUTLINES else WINDOW, step)
+        return found
 
     def _trim(self, subject: bytes, most: int) -> int:
         removed = 0

@@ -114,7 +114,7 @@ def pages(
     found: list[StoredMessage] = []
     end = min(log.state().last_sequence + 1, bounds.get("up_to", 1 << 64))
     while True:
-        page = log.read_from(sequence, filters=filters, **bounds)  # type: ignore[arg-type]
+        page = log.read_from(sequence, filters=filters, **bounds)
         assert not page.damaged
         found += page.messages
         if page.next_sequence >= end:

@@ -10,7 +10,7 @@ import pytest
 from log_makers import SECOND, START, Clock, is_sound
 
 from headrace.engine.holdings import SequenceSet, SubjectTable
-from headrace.engine.messages import NewMessages
+from headrace.engine.messages import NewMessages, StoredMessages
 from headrace.engine.records import Scan, encode, encode_removal, encode_segments
 from headrace.errors import StorageError
 from headrace.log.file import FileLog
@@ -99,7 +99,7 @@ def content(sequence: int, subjects: int = 3) -> NewMessage:
 def held(log: FileLog) -> list[StoredMessage]:
     page = log.read_from(1, max_messages=100_000, max_bytes=1 << 30)
     assert not page.damaged
-    return page.messages
+    return list(page.messages)
 
 
 @pytest.fixture(params=["plain", "sealed"])
@@ -402,9 +402,9 @@ class TestRecords:
         scan = Scan(self.SALT, 1, 1 << 40)
         kept = scan.survivors(data, True, removed, 3)
         assert (scan.ranges, scan.segments) == ([(2, 3), (2, 3)], [(9, 4), (9, 30)])
-        out: list[StoredMessage] = []
+        out = StoredMessages(StoredMessage)
         again = Scan(self.SALT, 1, 1 << 40)
-        again.messages_in(kept, True, StoredMessage, 1, 99, None, SequenceSet(), 0, out, 99, 1 << 30)
+        again.messages_in(kept, True, 1, 99, None, SequenceSet(), 0, out, 99, 1 << 30)
         assert [m.sequence for m in out] == [3, 7, 8, 9, 10]
         assert all(m.payload == content(m.sequence).payload for m in out)
 
