@@ -1,26 +1,28 @@
 """kill -9 at random moments: nothing acknowledged is missing, nothing is there that was not written.
 
-20 runs, or 200 with HEADRACE_TEST_MANY=1; each goes on with the log the one before left behind. What loss of
+200 kills, in four logs at a time; each writer goes on with the log the one before left behind. What loss of
 power does that a kill does not is in tests/unit/log/test_log_file_faults.py.
 """
 
 from __future__ import annotations
 
-import os
 import random
 import subprocess
 import sys
 import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
-import pytest
 from log_writer import content
 
 from harness.tallies import note
 from headrace.log.file import FileLog
 
-RUNS: Final = 200 if os.environ.get("HEADRACE_TEST_MANY") == "1" else 20
+LOGS: Final = 4
+KILLS: Final = 50
+"""Of each log's writers."""
 WRITER: Final = Path(__file__).with_name("log_writer.py")
 
 
@@ -89,28 +91,32 @@ def run_once(directory: Path, seed: int, moment: float, promises: Promises) -> N
         promises.hear(line)
 
 
-@pytest.mark.parametrize("seed", [1])
-def test_kill_at_random_moments(tmp_path: Path, seed: int) -> None:
+def kill_again_and_again(directory: Path, seed: int) -> Counter[str]:
+    """One log and its writers; gives what is to be told of them."""
     rng = random.Random(seed)
     promises = Promises()
-    cuts = 0
-    held = 0
-    checkpoints = 0
-    for run in range(RUNS):
-        run_once(tmp_path, run, rng.uniform(0, 0.15), promises)
+    told: Counter[str] = Counter({"kill -9": KILLS})
+    for run in range(KILLS):
+        run_once(directory, run, rng.uniform(0, 0.15), promises)
         if rng.random() < 0.8:  # else the next writer opens what the dead one left
-            log = FileLog(tmp_path, segment_bytes=16_384)
+            log = FileLog(directory, segment_bytes=16_384)
             held = promises.check(log)
-            cuts += log.cut_bytes > 0
-            checkpoints += log.opened_from_checkpoint
+            told["tails cut off by a kill"] += log.cut_bytes > 0
+            told["starts from a checkpoint after a kill"] += log.opened_from_checkpoint
             log.close()
-    assert promises.acknowledged > RUNS
-    note("log: kill -9", RUNS)
-    note("log: messages acknowledged before a kill", promises.acknowledged)
-    note("log: messages acknowledged before a kill, removed again, durably", len(promises.gone))
-    note("log: starts checked after a kill", promises.checks)
-    note("log: messages acknowledged before a kill, lost", promises.lost)
-    note("log: messages invented by a kill", promises.invented)
-    note("log: tails cut off by a kill", cuts)
-    note("log: starts from a checkpoint after a kill", checkpoints)
-    note("log: messages held after the last kill", held)
+    assert promises.acknowledged > KILLS
+    told["messages acknowledged before a kill"] = promises.acknowledged
+    told["messages acknowledged before a kill, removed again, durably"] = len(promises.gone)
+    told["messages acknowledged before a kill, lost"] = promises.lost
+    told["messages invented by a kill"] = promises.invented
+    told["messages held after the last kill"] = held
+    told["starts checked after a kill"] = promises.checks
+    return told
+
+
+def test_kill_at_random_moments(tmp_path: Path) -> None:
+    directories = [tmp_path / str(seed) for seed in range(LOGS)]
+    with ThreadPoolExecutor(LOGS) as pool:
+        for told in pool.map(kill_again_and_again, directories, range(LOGS)):
+            for what, count in told.items():
+                note(f"log: {what}", count)
