@@ -1,4 +1,4 @@
-"""The command line: `python -m bench run | render | list | soak`, from the root of the project."""
+"""The command line: `python -m bench run | render | list | soak | spark-scan`, from the project's root."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ from bench.results import Origin, Run, load_run
 from bench.runner import QUICK, Bench, Settings, probe
 from bench.sides import side_command
 from bench.soak import run_soak
+from bench.spark_scan import add_arguments as add_scan_arguments
+from bench.spark_scan import render_scan, run_scan
 
 
 def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
@@ -55,6 +57,7 @@ def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
     for sub in (run, soak):
         sub.add_argument("--server-cmd", help="command with {port} and {http} (default: headrace serve)")
         sub.add_argument("--transport", choices=("epoll", "asyncio"), default="epoll")
+    add_scan_arguments(commands.add_parser("spark-scan", help="Spark reads a stored stream, beside others"))
     commands.add_parser("render", help="fill docs/performance.md and its chart from the stored results")
     commands.add_parser("list", help="name every case, its load and its target")
     return parser.parse_args(words)
@@ -145,6 +148,7 @@ def render_command() -> int:
             print("no chart: matplotlib is not installed", file=sys.stderr)
     charts = frozenset(name for name, path in CHARTS.items() if path.exists())
     _write(PAGE, render_page(PAGE.read_text(encoding="utf-8"), RESULTS, charts))
+    render_scan()
     print(f"rendered: {PAGE.relative_to(RESULTS.parent.parent)}")
     return 0
 
@@ -191,6 +195,8 @@ def main(words: list[str] | None = None) -> int:
     try:
         if options.verb == "run":
             return run_command(options)
+        if options.verb == "spark-scan":
+            return run_scan(options, _origin_dict())
         if options.verb == "soak":
             return soak_command(options)
         return render_command() if options.verb == "render" else list_command()
