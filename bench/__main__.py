@@ -1,4 +1,4 @@
-"""The command line: `python -m bench run | render | list | soak | storage`, from the root of the project."""
+"""The command line: `python -m bench run | render | list | soak`, and benches with verbs of their own (`OWN`)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from bench import chart
+from bench import chart, spark_scan, storage
 from bench.cases import CASES, Case, select_cases
 from bench.errors import BenchError
 from bench.generator import build_generator
@@ -22,7 +23,30 @@ from bench.results import Origin, Run, load_run
 from bench.runner import QUICK, Bench, Settings, probe
 from bench.sides import side_command
 from bench.soak import run_soak
-from bench.storage import add_arguments, render_storage, run_storage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Own(NamedTuple):
+    """A bench that is no table of cases: it measures, stores and renders by itself."""
+
+    help: str
+    add_arguments: Callable[[argparse.ArgumentParser], None]
+    run: Callable[[argparse.Namespace, dict[str, object]], int]
+    render: Callable[[], None]
+
+
+OWN: Final = {
+    "storage": Own(
+        "the log alone: starts, memory, rates",
+        storage.add_arguments, storage.run_storage, storage.render_storage,
+    ),
+    "spark-scan": Own(
+        "Spark reads a stored stream, beside others",
+        spark_scan.add_arguments, spark_scan.run_scan, spark_scan.render_scan,
+    ),
+}  # fmt: skip
 
 
 def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
@@ -56,7 +80,8 @@ def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
     for sub in (run, soak):
         sub.add_argument("--server-cmd", help="command with {port} and {http} (default: headrace serve)")
         sub.add_argument("--transport", choices=("epoll", "asyncio"), default="epoll")
-    add_arguments(commands.add_parser("storage", help="the log alone: starts, memory, rates"))
+    for verb, own in OWN.items():
+        own.add_arguments(commands.add_parser(verb, help=own.help))
     commands.add_parser("render", help="fill docs/performance.md and its chart from the stored results")
     commands.add_parser("list", help="name every case, its load and its target")
     return parser.parse_args(words)
@@ -147,7 +172,8 @@ def render_command() -> int:
             print("no chart: matplotlib is not installed", file=sys.stderr)
     charts = frozenset(name for name, path in CHARTS.items() if path.exists())
     _write(PAGE, render_page(PAGE.read_text(encoding="utf-8"), RESULTS, charts))
-    render_storage()
+    for own in OWN.values():
+        own.render()
     print(f"rendered: {PAGE.relative_to(RESULTS.parent.parent)}")
     return 0
 
@@ -196,8 +222,8 @@ def main(words: list[str] | None = None) -> int:
             return run_command(options)
         if options.verb == "soak":
             return soak_command(options)
-        if options.verb == "storage":
-            return run_storage(options, _origin_dict())
+        if options.verb in OWN:
+            return OWN[options.verb].run(options, _origin_dict())
         return render_command() if options.verb == "render" else list_command()
     except (BenchError, KeyError) as error:
         print(f"bench: {error.args[0]}", file=sys.stderr)

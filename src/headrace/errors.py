@@ -82,6 +82,10 @@ class StorageError(LogError):
     """The storage failed: disk full, I/O error, permission denied."""
 
 
+class LogGone(StorageError):
+    """A part of a log that was there is not: its segment was removed, or the log made again."""
+
+
 class LogClosed(LogError):
     """The log was closed."""
 

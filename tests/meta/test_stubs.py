@@ -14,6 +14,7 @@ ROOT: Final = Path(__file__).parents[2]
 COMPILED: Final = [
     "headrace.engine.batches",
     "headrace.engine.client",
+    "headrace.engine.columns",
     "headrace.engine.holdings",
     "headrace.engine.interest",
     "headrace.engine.link",
@@ -32,7 +33,7 @@ ALLOWED: Final = r"""
 # Cython's own: classes carry pickling hooks and method tables, modules a table of doctests.
 headrace\..*\.__(pyx_capi|test|reduce_cython|setstate_cython|pyx_vtable)__
 # Constructors are __cinit__ in Cython: the signature of __init__ is not to be seen.
-headrace\.engine\.(batches\.(Block|Gathered|Outgoing)|client\.ClientLink|link\.(Link|Router)|records\.Scan|service\.ServiceLink|verdicts\.Verdicts|interest\.Interest)\.__(init|new)__
+headrace\.engine\.(batches\.(Block|Gathered|Outgoing)|columns\.ColumnsBuilder|client\.ClientLink|link\.(Link|Router)|records\.Scan|service\.ServiceLink|verdicts\.Verdicts|interest\.Interest)\.__(init|new)__
 headrace\.server\.epoll\.Poller\.__(init|new)__
 """
 

@@ -12,6 +12,7 @@ import random
 from time import time_ns
 from typing import TYPE_CHECKING, Final
 
+from headrace import limits
 from headrace.attached.connection import Connection
 from headrace.client.address import parse_addresses
 from headrace.client.codec import encode_sub, encode_unsub
@@ -70,6 +71,10 @@ class RemoteHost:
     # -- core.service.Host --------------------------------------------------------------------------
 
     sees_receivers: Final = False
+
+    @property
+    def max_payload(self) -> int:
+        return limits.MAX_PAYLOAD if self._connection is None else self._connection.max_payload
 
     def subscribe(self, subject: bytes, queue: bytes = b"", *, gathered: bool = False) -> int:
         if not is_valid_subject(subject):

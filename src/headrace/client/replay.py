@@ -6,6 +6,8 @@
 
 For Spark workers and scripts. A replay is asked for in parts of bounded size, and nothing is under way while
 the caller works on one: a caller may take its time, no server cuts it off. Nothing is retried here.
+Messages come as Arrow columns, many in one NATS message; from a server that does not know that, one by one.
+`replay_columns` gives them as they come, `replay` as lists.
 Source of the shapes: `headrace.protocol.replay`, `headrace.protocol.admin`.
 """
 
@@ -19,7 +21,9 @@ from typing import TYPE_CHECKING, Final
 from headrace.client.errors import ClientTimeoutError, NoRespondersError, StreamingRefusedError
 from headrace.client.streaming_admin import StreamingAdmin
 from headrace.errors import ProtocolError
+from headrace.protocol.columns import BLOCK, Columns
 from headrace.protocol.replay import (
+    ARROW,
     EOB,
     PREFIX,
     BlockReader,
@@ -34,13 +38,15 @@ if TYPE_CHECKING:
 
     from headrace.client.blocking import Connection
     from headrace.client.codec import MessageBatch
-    from headrace.protocol.replay import Damage
+    from headrace.protocol.replay import Damage, ReplayedMessage
 
 PART_BYTES: Final = 4 << 20
 """About as many bytes of messages are asked for at once; a batch holds no more than that and one page."""
+COLUMNS_PART_BYTES: Final = 8 << 20
+"""The same of a replay in columns, which are held as they came."""
 DEFAULT_TIMEOUT: Final = 30.0
 _NO_RESPONDERS: Final = 503
-_NOT_FOUND: Final = 404
+_BAD_REQUEST: Final = 400
 
 
 @dataclass(slots=True)
@@ -62,6 +68,15 @@ class ReplayBatch:
 
     def __len__(self) -> int:
         return len(self.payloads)
+
+    def append(self, message: ReplayedMessage, payload: bytes) -> None:
+        self.channels.append(message.channel)
+        self.subjects.append(message.subject)
+        self.sequences.append(message.sequence)
+        self.timestamps.append(message.time_ns)
+        self.replies.append(message.reply)
+        self.headers.append(message.headers)
+        self.payloads.append(payload)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +113,41 @@ def replay(
     Raises: StreamingRefusedError with the server's text (404: no such channel); NoRespondersError,
     ClientTimeoutError, and what ends the connection; ValueError for a request that makes no sense.
     """
+    found = replay_columns(
+        connection,
+        cluster_id,
+        channel,
+        start_sequence,
+        end_sequence,
+        start_time_ns=start_time_ns,
+        end_time_ns=end_time_ns,
+        order=order,
+        max_messages=max_messages,
+        part_bytes=part_bytes,
+        timeout=timeout,
+    )
+    for batch in found:
+        yield batch if isinstance(batch, ReplayBatch) else _listed(batch)
+
+
+def replay_columns(
+    connection: Connection,
+    cluster_id: str,
+    channel: str,
+    start_sequence: int = 1,
+    end_sequence: int | None = None,
+    *,
+    start_time_ns: int | None = None,
+    end_time_ns: int | None = None,
+    order: str = "",
+    max_messages: int | None = None,
+    part_bytes: int = COLUMNS_PART_BYTES,
+    timeout: float = DEFAULT_TIMEOUT,
+) -> Iterator[Columns | ReplayBatch]:
+    """As `replay`, the messages as they come: columns of about a MiB, or lists from an older server.
+
+    Raises: as `replay`.
+    """
     if start_time_ns is not None and start_sequence != 1:
         raise ValueError("give one of start_sequence and start_time_ns")
     if (end_sequence is not None and end_sequence < start_sequence) or max_messages == 0:
@@ -111,6 +161,7 @@ def replay(
         max_messages=max_messages or 0,
         max_bytes=part_bytes,
         order=order,
+        format=ARROW,
     )
     yield from _parts(connection, f"{PREFIX}{cluster_id}", request, timeout)
 
@@ -129,7 +180,7 @@ def channel_state(connection: Connection, cluster_id: str, channel: str) -> Chan
 
 def _parts(
     connection: Connection, subject: str, request: ReplayRequest, timeout: float
-) -> Iterator[ReplayBatch]:
+) -> Iterator[Columns | ReplayBatch]:
     inbox = b"_INBOX." + secrets.token_hex(11).encode()
     sid = connection.subscribe(inbox)
     reader = BlockReader()
@@ -137,17 +188,23 @@ def _parts(
     try:
         while True:
             connection.publish(subject, _with_cursor(request, after), reply=inbox)
-            batch, end = _part(connection, sid, reader, timeout)
-            batch.damaged = end.damaged
+            try:
+                part, end = _part(connection, sid, reader, timeout)
+            except StreamingRefusedError as error:
+                if error.code != _BAD_REQUEST or not request.format:
+                    raise
+                # A server that does not know the format; if it is anything else, it will say it again.
+                request = replace(request, format="", max_bytes=min(request.max_bytes, PART_BYTES))
+                continue
             after = end.after or after
-            if batch or batch.damaged:
-                yield batch
-            if not end.pending or (not batch and end.after is None):
+            yield from part
+            count = sum(map(len, part))
+            if not end.pending or (not count and end.after is None):
                 return
             if request.max_messages:
-                if request.max_messages <= len(batch):
+                if request.max_messages <= count:
                     return
-                request = replace(request, max_messages=request.max_messages - len(batch))
+                request = replace(request, max_messages=request.max_messages - count)
     finally:
         if connection.is_open:
             connection.unsubscribe(sid)
@@ -162,40 +219,58 @@ def _with_cursor(request: ReplayRequest, after: str | None) -> bytes:
         raise ProtocolError(f"Nats-Replay-After: {error}") from error
 
 
-def _part(connection: Connection, sid: bytes, reader: BlockReader, timeout: float) -> tuple[ReplayBatch, End]:
-    """The messages of one request, and its end."""
-    batch = ReplayBatch()
+def _part(
+    connection: Connection, sid: bytes, reader: BlockReader, timeout: float
+) -> tuple[list[Columns | ReplayBatch], End]:
+    """The messages of one request, the first of them with what is damaged, and its end."""
+    part: list[Columns | ReplayBatch] = []
     deadline = time.monotonic() + timeout
     while True:
         arrived = connection.receive_of(sid, max(deadline - time.monotonic(), 0.0))
         if not arrived:
             raise ClientTimeoutError(f"no answer to a replay in {timeout:g} s")
-        end = _take(arrived, reader, batch)
+        end = _take(arrived, reader, part)
         if end is None:
             deadline = time.monotonic() + timeout
         elif end.code == EOB:
-            return batch, end
+            if end.damaged and not part:
+                part.append(ReplayBatch())
+            if part:
+                part[0].damaged = end.damaged
+            return part, end
         elif end.code == _NO_RESPONDERS:
             raise NoRespondersError("no streaming server of this cluster ID answers")
         else:
             raise StreamingRefusedError(end.code, end.text)
 
 
-def _take(arrived: MessageBatch, reader: BlockReader, batch: ReplayBatch) -> End | None:
-    channels, subjects, sequences = batch.channels.append, batch.subjects.append, batch.sequences.append
-    timestamps, replies, headers = batch.timestamps.append, batch.replies.append, batch.headers.append
-    read, payloads = reader.read, batch.payloads.append
+def _take(arrived: MessageBatch, reader: BlockReader, part: list[Columns | ReplayBatch]) -> End | None:
+    """Adds what arrived to a part: columns, or one batch of single messages."""
     for block, payload in zip(arrived.header_blocks(), arrived.payloads, strict=True):
         if block is None:
             raise ProtocolError("an answer to a replay has no headers: does the server speak them?")
         if is_end(block):
             return End.read(block)
-        channel, subject, sequence, time_ns, reply, stored = read(block)
-        channels(channel)
-        subjects(subject)
-        sequences(sequence)
-        timestamps(time_ns)
-        replies(reply)
-        headers(stored)
-        payloads(payload)
+        if block == BLOCK:
+            part.append(Columns.read(payload))
+            continue
+        if not part:
+            part.append(ReplayBatch())
+        batch = part[-1]
+        if not isinstance(batch, ReplayBatch):
+            raise ProtocolError("a replay in columns has a message between them")
+        batch.append(reader.read(block), payload)
     return None
+
+
+def _listed(found: Columns) -> ReplayBatch:
+    return ReplayBatch(
+        found.streams.texts(),
+        found.subjects.texts(),
+        list(found.sequences),
+        list(found.times),
+        found.replies.values(),
+        found.headers.values(),
+        found.payloads.texts(),
+        found.damaged,
+    )

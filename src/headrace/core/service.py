@@ -63,6 +63,10 @@ class Host(Protocol):
         """Something was added to `outgoing`."""
 
     @property
+    def max_payload(self) -> int:
+        """Bytes of headers and payload that the server takes in one message."""
+
+    @property
     def sees_receivers(self) -> bool:
         """Whether `backlog` knows receivers themselves, and not only the way to a server that has them."""
 

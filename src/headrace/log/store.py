@@ -37,6 +37,7 @@ LONGEST_ENTRY: Final = 200
 _CUT: Final = 100
 _REMOVED: Final = ".removed."
 _NAME: Final = ".name"
+_HOME: Final = "logs"
 
 
 class LogStore(Protocol):
@@ -135,7 +136,7 @@ class FileStore:
             with self._storage():
                 make_directory(self._files, self._home)
                 self._sweep()
-                self._entries = self._find()
+                self._entries = {name: path.name for name, path in list_logs(directory, self._files).items()}
         except BaseException:
             self._files.close(self._lock)
             raise
@@ -196,7 +197,7 @@ class FileStore:
 
     @property
     def _home(self) -> Path:
-        return self._directory / "logs"
+        return self._directory / _HOME
 
     def _open_log(self, name: bytes, entry: str, limits: Limits) -> MessageLog:
         return FileLog(
@@ -230,25 +231,6 @@ class FileStore:
         make_directory(self._files, path)
         self._entries[name] = entry
         return entry
-
-    def _find(self) -> dict[bytes, str]:
-        """Logs on disk. What is not named as a log's directory is not ours and left alone."""
-        found = {}
-        for entry in self._files.listdir(self._home):
-            if not self._files.is_directory(self._home / entry):
-                continue
-            try:
-                name = self._name(entry)
-            except FileNotFoundError:
-                continue
-            if name and _entry(name) == entry:
-                found[name] = entry
-        return found
-
-    def _name(self, entry: str) -> bytes:
-        if _is_cut(entry):
-            return read_file(self._files, self._home / (entry + _NAME))
-        return unquote_to_bytes(entry)
 
     def _free_name(self) -> str:
         taken = set(self._files.listdir(self._home))
@@ -285,6 +267,34 @@ class FileStore:
     def _check_open(self) -> None:
         if self._closed:
             raise LogClosed("the store is closed")
+
+
+def list_logs(directory: Path, filesystem: FileSystem | None = None) -> dict[bytes, Path]:
+    """The logs of a store by name, with their directories; also of one that another process has open.
+
+    What is not named as a log's directory is not ours and left alone. Raises: OSError.
+    """
+    files = filesystem or RealFileSystem()
+    home = directory / _HOME
+    found = {}
+    for entry in files.listdir(home):
+        path = home / entry
+        if files.is_directory(path) and (name := log_name(path, files)) is not None:
+            found[name] = path
+    return found
+
+
+def log_name(directory: Path, filesystem: FileSystem | None = None) -> bytes | None:
+    """The name of the log in a directory of a store; None when it is not named as one. Raises: OSError."""
+    entry = directory.name
+    if not _is_cut(entry):
+        name = unquote_to_bytes(entry)
+    else:
+        try:
+            name = read_file(filesystem or RealFileSystem(), directory.with_name(entry + _NAME))
+        except FileNotFoundError:
+            return None
+    return name if name and _entry(name) == entry else None
 
 
 def _check_name(name: bytes) -> None:

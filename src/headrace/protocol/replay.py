@@ -4,7 +4,7 @@ Shapes only; what is replayed and how fast is `streaming.replaying`. A request i
 
     {"channel": "orders.>", "start_sequence": 1 | "start_time": "2026-11-21T08:00:00Z" |
      "start_time_delta": "1h30m", "end_sequence": 9, "end_time": "...", "max_messages": 9, "max_bytes": 9,
-     "order": "channel" | "time", "last_only": true, "after": "..."}
+     "order": "channel" | "time", "last_only": true, "format": "arrow", "after": "..."}
 
 A message is a NATS message with the stored payload and this block (the names are those of JetStream's direct
 get), then the stored headers if there are any:
@@ -15,6 +15,11 @@ get), then the stored headers if there are any:
     Nats-Sequence: 7
     Nats-Time-Stamp: 2026-11-21T08:00:00.123456789Z
     Nats-Reply: inbox                   only if it was published with one
+
+With format "arrow" a message holds many of them, as columns (`protocol.columns`), and this block:
+
+    NATS/1.0
+    Content-Type: application/vnd.apache.arrow.stream
 
 The end is an empty message:
 
@@ -44,6 +49,7 @@ if TYPE_CHECKING:
 PREFIX: Final = "_STAN.replay."
 """Before the cluster ID: where a replay is asked for."""
 EOB: Final = 204
+ARROW: Final = "arrow"
 
 _MOST_RANGES: Final = 1000
 """Ranges of damaged sequences that one end can list; a list that is cut ends with `...`."""
@@ -90,6 +96,8 @@ class ReplayRequest:
     max_bytes: int = 0
     order: str = ""
     last_only: bool = False
+    format: str = ""
+    """`arrow`: columns; else one NATS message for each."""
     after: Cursor | None = None
 
     @classmethod
@@ -113,6 +121,7 @@ class ReplayRequest:
             "max_bytes": documents.a_positive_number,
             "order": documents.one_of("channel", "time"),
             "last_only": documents.a_switch,
+            "format": documents.one_of(ARROW),
             "after": Cursor.read,
         }
         values = documents.read_document(payload, fields)
@@ -143,6 +152,7 @@ class ReplayRequest:
                 "max_bytes": self.max_bytes or None,
                 "order": self.order or None,
                 "last_only": self.last_only or None,
+                "format": self.format or None,
                 "after": None if self.after is None else self.after.text(),
             }
         )

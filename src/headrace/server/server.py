@@ -205,7 +205,13 @@ class Server:
     def _start_services(self) -> None:
         for service in self.services:
             host = ServiceHost(
-                service, self.router, self.account, loop=self.loop, wake=self.after_tick, log=self.log
+                service,
+                self.router,
+                self.account,
+                loop=self.loop,
+                wake=self.after_tick,
+                log=self.log,
+                max_payload=self.options.max_payload,
             )
             host.start()
             self.hosts.append(host)

@@ -41,7 +41,9 @@ class ServiceHost:
         loop: asyncio.AbstractEventLoop,
         wake: Callable[[], None],
         log: logging.Logger,
+        max_payload: int,
     ) -> None:
+        self.max_payload: Final = max_payload
         self.service = service
         self.account = account.name
         self.link = ServiceLink(router, self, Delivery)

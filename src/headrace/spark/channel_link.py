@@ -23,13 +23,14 @@ from headrace.client.errors import (
     StreamingRefusedError,
 )
 from headrace.client.handshake import resolve_addresses
-from headrace.client.replay import channel_state, replay
+from headrace.client.replay import channel_state, replay_columns
 from headrace.spark.errors import ChannelError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator
 
     from headrace.client.replay import ChannelState, ReplayBatch
+    from headrace.protocol.columns import Columns
     from headrace.spark.options import SourceOptions
 
 _OUTAGE: Final = (ConnectError, ConnectionLostError, ClientTimeoutError, NoRespondersError)
@@ -114,7 +115,7 @@ class ChannelLink:
             except ClientError as error:
                 raise self._failed(channel, error) from error
 
-    def batches(self, channel: str, first: int, end: int) -> Iterator[ReplayBatch]:
+    def batches(self, channel: str, first: int, end: int) -> Iterator[Columns | ReplayBatch]:
         """The stored messages with sequences [first, end), in order, each once. Raises: ChannelError."""
         outage = _Outage(self, channel)
         at = first
@@ -122,7 +123,7 @@ class ChannelLink:
             try:
                 for batch in self._replay(channel, at, end - 1):
                     yield batch
-                    at = batch.sequences[-1] + 1 if batch.sequences else at
+                    at = batch.sequences[-1] + 1 if len(batch) else at
                     outage.over()
                 return
             except StreamingRefusedError as error:
@@ -136,10 +137,10 @@ class ChannelLink:
             except ClientError as error:
                 raise self._failed(channel, error) from error
 
-    def _replay(self, channel: str, first: int, last: int) -> Iterator[ReplayBatch]:
+    def _replay(self, channel: str, first: int, last: int) -> Iterator[Columns | ReplayBatch]:
         connection = self._connection()
         try:
-            yield from replay(connection, self._options.cluster_id, channel, first, last)
+            yield from replay_columns(connection, self._options.cluster_id, channel, first, last)
         except BaseException:
             connection.close()
             raise

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from headrace.client.replay import ChannelState, ReplayBatch
+    from headrace.protocol.columns import Columns
     from headrace.spark.options import SourceOptions, Start
 
 ROWS_PER_TASK: Final = 10_000
@@ -121,7 +122,7 @@ class _ChannelTasks:
                 "were removed by its limits or a purge before they were read"
             )
 
-    def _check_damage(self, channel: str, batch: ReplayBatch) -> None:
+    def _check_damage(self, channel: str, batch: ReplayBatch | Columns) -> None:
         for _, ranges in batch.damaged:
             spans = ", ".join(f"{low} to {high}" if high > low else str(low) for low, high in ranges)
             self._lost(f"channel {channel} is damaged on disk: sequences {spans} cannot be read")
@@ -148,8 +149,8 @@ class ChannelStreamReader(_ChannelTasks, DataSourceStreamReader, SupportsTrigger
         """Where `startingOffsets` says, else behind what is stored now. Raises: ChannelError, OptionError."""
         places = {}
         for channel, state in self._states().items():
-            start = _start_of(channel, self._options.starting, Edge.LATEST)
-            places[channel] = _place("startingOffsets", channel, start, state)
+            start = start_of(channel, self._options.starting, Edge.LATEST)
+            places[channel] = place_of("startingOffsets", channel, start, state)
             if state is None:
                 _log.warning("channel %s is not there yet: reading it begins with its first message", channel)
         return channels_to_json(places)
@@ -229,10 +230,10 @@ class ChannelBatchReader(_ChannelTasks, DataSourceReader):
             state = self._link.state(channel)
             if state is None:
                 raise ChannelError(f"there is no channel {channel} in cluster {self._options.cluster_id}")
-            start = _start_of(channel, self._options.starting, Edge.EARLIEST)
-            stop = _start_of(channel, self._options.ending, Edge.LATEST)
-            begin = _place("startingOffsets", channel, start, state)
-            end = _place("endingOffsets", channel, stop, state)
+            start = start_of(channel, self._options.starting, Edge.EARLIEST)
+            stop = start_of(channel, self._options.ending, Edge.LATEST)
+            begin = place_of("startingOffsets", channel, start, state)
+            end = place_of("endingOffsets", channel, stop, state)
             ranges.append(range_between(channel, begin, end))
         nothing = ChannelPartition(ranges[0])  # PySpark makes up a partition of its own where there is none
         return self._plan(ranges) or [nothing]
@@ -263,13 +264,14 @@ def _last_place(state: ChannelState | None) -> Place:
     return Place(1, None) if state is None else Place(state.last_sequence + 1, state.created_ns)
 
 
-def _start_of(channel: str, given: Mapping[str, Start] | Edge | None, default: Edge) -> Start:
+def start_of(channel: str, given: Mapping[str, Start] | Edge | None, default: Edge) -> Start:
+    """What an option says of one channel."""
     if given is None:
         return default
     return given if isinstance(given, Edge) else given[channel]
 
 
-def _place(option: str, channel: str, start: Start, state: ChannelState | None) -> Place:
+def place_of(option: str, channel: str, start: Start, state: ChannelState | None) -> Place:
     """Where an option points to. Raises: OptionError if there can be nothing."""
     end = _last_place(state)
     if start is Edge.LATEST:

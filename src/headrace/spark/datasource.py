@@ -19,6 +19,7 @@ from headrace.errors import UnsupportedError
 from headrace.spark.channel_reader import ChannelBatchReader, ChannelStreamReader
 from headrace.spark.core_reader import CoreStreamReader
 from headrace.spark.errors import OptionError
+from headrace.spark.log_reader import LogBatchReader
 from headrace.spark.options import Edge, for_executors, read_options
 from headrace.spark.schema import COLUMNS, check_columns
 
@@ -46,6 +47,8 @@ class NatsDataSource(DataSource):
         options, columns = read_options(self.options), check_columns(schema)
         if options.ending is not None:
             raise OptionError("option endingOffsets is for spark.read: a stream has no end")
+        if options.path:
+            _refuse("spark.readStream of log files (option path); read the channel from its server")
         if options.channels:
             return ChannelStreamReader(for_executors(options), columns)
         return CoreStreamReader(options, columns)
@@ -53,10 +56,12 @@ class NatsDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader of what channels hold. Raises: OptionError, UnsupportedError."""
         options, columns = read_options(self.options), check_columns(schema)
-        if not options.channels:
+        if not options.channels and not options.path:
             _refuse("spark.read of subjects (they keep nothing to read); use spark.readStream or a channel")
         if options.starting is Edge.LATEST:
             raise OptionError("option startingOffsets: latest would read nothing; say earliest or sequences")
+        if options.path:
+            return LogBatchReader(for_executors(options) if options.url else options, columns)
         return ChannelBatchReader(for_executors(options), columns)
 
     def writer(self, schema: StructType, overwrite: bool) -> NoReturn:

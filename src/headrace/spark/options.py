@@ -62,6 +62,9 @@ OPTIONS: Final = (
         "subject", "this or `channel`", "Core subjects to read, with wildcards; several with commas between"
     ),
     Option("channel", "this or `subject`", "STAN channels to read; several with commas between them"),
+    Option(
+        "path", "none", "Directory of a store or of one log: read its files (`channel` chooses among them)"
+    ),
     Option("clusterId", "test-cluster", "Cluster ID of the streaming server (channels)"),
     Option(
         "startingOffsets",
@@ -102,7 +105,6 @@ _OF_CHANNELS: Final = ("clusterId", "startingOffsets", "endingOffsets", "reconne
 
 LATER: Final = {
     "stream": "JetStream streams",
-    "path": "log files and tables",
     "startingtimestamp": "starting timestamps",
     "minoffsetspertrigger": "a lower limit per trigger",
     "maxtriggerdelay": "a lower limit per trigger",
@@ -119,6 +121,7 @@ class SourceOptions:
 
     subjects: tuple[str, ...] = ()
     channels: tuple[str, ...] = ()
+    path: str | None = None
     cluster_id: str = DEFAULT_CLUSTER_ID
     starting: Mapping[str, Start] | Edge | None = None
     ending: Mapping[str, Start] | Edge | None = None
@@ -190,6 +193,7 @@ def read_options(given: Mapping[str, str]) -> SourceOptions:
     return SourceOptions(
         subjects=_subjects(values.get("subject")),
         channels=channels,
+        path=values.get("path") or None,
         cluster_id=values.get("clusterid") or DEFAULT_CLUSTER_ID,
         starting=_offsets("startingOffsets", values, channels),
         ending=_offsets("endingOffsets", values, channels),
@@ -227,7 +231,10 @@ def _check_name(name: str) -> None:
 
 def _check_selection(values: Mapping[str, str]) -> None:
     """One kind of selection, and no option that belongs to the other."""
-    has_subject, has_channel = bool(values.get("subject")), bool(values.get("channel"))
+    has_path = bool(values.get("path"))
+    has_subject, has_channel = bool(values.get("subject")), bool(values.get("channel")) or has_path
+    if has_subject and has_path:
+        raise OptionError("options subject and path exclude each other: a query reads one kind")
     if has_subject and has_channel:
         raise OptionError("options subject and channel exclude each other: a query reads one kind")
     if not has_subject and not has_channel:
@@ -281,8 +288,8 @@ def _offsets(
         raise OptionError(f'option {name}: {text!r} is not earliest, latest or JSON such as {{"orders": 17}}')
     if set(given) != set(channels):
         raise OptionError(
-            f"option {name} must name the channels of option channel ({', '.join(channels)}), it names "
-            f"{', '.join(given) or 'none'}"
+            f"option {name} must name the channels of option channel ({', '.join(channels) or 'none'}), "
+            f"it names {', '.join(given) or 'none'}"
         )
     return {channel: _start(name, channel, given[channel]) for channel in channels}
 

@@ -25,6 +25,7 @@ from pyspark.sql.types import (
 )
 
 from headrace.client.headers import parse_headers
+from headrace.protocol.columns import Columns
 from headrace.spark.errors import OptionError
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from headrace.client.codec import MessageBatch
     from headrace.client.replay import ReplayBatch
+    from headrace.protocol.columns import BytesColumn
 
 COLUMNS: Final = StructType(
     [
@@ -85,12 +87,15 @@ def to_record_batch(
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def replay_record_batch(batch: ReplayBatch, columns: StructType = COLUMNS) -> pa.RecordBatch:
+def replay_record_batch(batch: ReplayBatch | Columns, columns: StructType = COLUMNS) -> pa.RecordBatch:
     """Stored messages as one record batch with the wanted columns only, in their order.
 
-    Spark keeps microseconds: nanoseconds are cut, never rounded up.
+    Spark keeps microseconds: nanoseconds are cut, never rounded up. What came as columns is not copied, but
+    for times and headers.
     """
     schema = arrow_schema(columns)
+    if isinstance(batch, Columns):
+        return pa.RecordBatch.from_arrays([_column(batch, field) for field in schema], schema=schema)
     make: dict[str, Callable[[], pa.Array]] = {
         "stream": lambda: _text_column(batch.channels),
         "subject": lambda: _text_column(batch.subjects),
@@ -103,6 +108,35 @@ def replay_record_batch(batch: ReplayBatch, columns: StructType = COLUMNS) -> pa
     return pa.RecordBatch.from_arrays([make[name]() for name in schema.names], schema=schema)
 
 
+def _column(batch: Columns, field: pa.Field) -> pa.Array:
+    """One column of `COLUMNS`."""
+    rows = len(batch)
+    if field.name in ("sequence", "timestamp"):
+        numbers = batch.sequences if field.name == "sequence" else batch.times
+        found = pa.Array.from_buffers(pa.int64(), rows, [None, pa.py_buffer(numbers)])
+        if field.name == "sequence":
+            return found
+        return found.cast(pa.timestamp("ns", "UTC")).cast(field.type, safe=False)
+    if field.name == "headers":
+        if batch.headers.nulls == rows:
+            return pa.nulls(rows, field.type)
+        return _map_column(batch.headers.values(), field.type)
+    named = {
+        "stream": batch.streams, "subject": batch.subjects, "reply": batch.replies, "data": batch.payloads
+    }  # fmt: skip
+    column = named[field.name]
+    if column.nulls == rows:
+        return pa.nulls(rows, field.type)
+    found = _bytes_array(column, rows)
+    return found if field.name == "data" else _as_text(found)
+
+
+def _bytes_array(column: BytesColumn, rows: int) -> pa.Array:
+    parts = [column.validity, column.offsets, column.data]
+    buffers = [None if part is None else pa.py_buffer(part) for part in parts]
+    return pa.Array.from_buffers(pa.binary(), rows, buffers, column.nulls)
+
+
 def _stamp_column(stamps_ns: Sequence[int], kind: pa.DataType) -> pa.Array:
     return pa.array(np.asarray(stamps_ns, dtype=np.int64) // 1000).cast(kind)
 
@@ -112,12 +146,21 @@ def _header_column(blocks: Sequence[bytes | None] | None, rows: int, schema: pa.
     kind = schema.field("headers").type
     if blocks is None:
         return pa.nulls(rows, kind)
+    return _map_column(blocks, kind)
+
+
+def _map_column(blocks: Sequence[bytes | None], kind: pa.DataType) -> pa.Array:
     return pa.array([list(parse_headers(block).items()) if block else None for block in blocks], kind)
 
 
 def _text_column(values: Sequence[bytes | None]) -> pa.Array:
+    return _as_text(pa.array(values, pa.binary()))
+
+
+def _as_text(raw: pa.Array) -> pa.Array:
     try:
-        return pa.array(values, pa.binary()).cast(pa.string())
+        return raw.cast(pa.string())
     except pa.ArrowInvalid:
+        values = raw.to_pylist()
         texts = [None if value is None else value.decode("utf-8", "backslashreplace") for value in values]
         return pa.array(texts, pa.string())

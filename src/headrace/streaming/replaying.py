@@ -14,9 +14,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from headrace.conf.durations import parse_duration
+from headrace.engine.columns import ColumnsBuilder
 from headrace.engine.replay import send
 from headrace.errors import LogClosed, LogError, ProtocolError
+from headrace.protocol import columns
 from headrace.protocol.replay import (
+    ARROW,
     EOB,
     Cursor,
     End,
@@ -26,11 +29,12 @@ from headrace.protocol.replay import (
     message_start,
 )
 from headrace.streaming.naming import is_publishable, shown
-from headrace.streaming.spans import LATEST, Room, Span, by_channel, by_time
+from headrace.streaming.spans import LATEST, PAGE, PAGE_BYTES, Room, Span, by_channel, by_time
 from headrace.subjects.grammar import has_wildcard, is_valid_subject, matches
 
 if TYPE_CHECKING:
     from headrace.core.service import Delivery, Host, Timer
+    from headrace.engine.messages import StoredMessages
     from headrace.log.port import StoredMessage
     from headrace.protocol.replay import Ranges
     from headrace.streaming.channels import Channel, Channels
@@ -44,6 +48,9 @@ UNREAD_MARK: Final = 1 << 20
 TURN_MESSAGES: Final = 1024
 TURN_BYTES: Final = 1 << 20
 """What all replays together send in one tick, and one page more."""
+COLUMNS_PAGE: Final = 1 << 14
+"""Messages of a page that goes out as columns; its bytes are three quarters of what one frame may have, so
+that a page is one frame: what columns add to a message is a third of the rest at most, mostly far less."""
 UNSEEN_BYTES: Final = 8 << 20
 """Of one request, where the host does not see how much its reader has unread: it asks for the rest itself."""
 _FIRST_WAIT: Final = 0.001
@@ -54,11 +61,16 @@ _LONGEST_WAIT: Final = 0.032
 class Replay:
     """One request that is being answered."""
 
-    def __init__(self, inbox: bytes, request: ReplayRequest, spans: list[Span], bound_ns: int) -> None:
+    def __init__(
+        self, inbox: bytes, request: ReplayRequest, spans: list[Span], bound_ns: int, max_payload: int
+    ) -> None:
         self.inbox: Final = inbox
         self.spans: Final = spans
         self._bound_ns = bound_ns
-        self._room = room = Room(request.max_messages or LATEST, request.max_bytes or LATEST)
+        self._columns = ColumnsBuilder() if request.format == ARROW else None
+        self._frame = min(columns.FRAME_BYTES, max_payload)
+        page = (PAGE, PAGE_BYTES) if self._columns is None else (COLUMNS_PAGE, max(3 * self._frame // 4, 1))
+        self._room = room = Room(request.max_messages or LATEST, request.max_bytes or LATEST, *page)
         self._last: tuple[Channel, StoredMessage] | None = None
         self._is_single = not has_wildcard(request.channel)
         is_timed = request.order == "time" if request.order else not self._is_single
@@ -81,14 +93,36 @@ class Replay:
             if most < len(messages):
                 span.hold(messages[most].sequence)
             if most:
-                start = message_start(span.channel.name)
-                size += send(host.outgoing, self.inbox, start, messages, 0, most, message_rest)
+                size += self._send(host, span.channel.name, messages, most)
                 self._last = span.channel, messages[most - 1]
                 count += most
                 room.messages -= most
+        size += self._flush(host)
         host.announce()
         room.size -= size
         return count, size
+
+    def _send(self, host: Host, name: bytes, messages: StoredMessages[StoredMessage], most: int) -> int:
+        """Sends the first `most` messages, or makes columns of them; gives bytes that were sent."""
+        builder = self._columns
+        if builder is None:
+            start = message_start(name)
+            return send(host.outgoing, self.inbox, start, messages, 0, most, message_rest)
+        done = size = 0
+        while True:
+            done += builder.add(messages, done, most - done, name, self._frame - columns.BESIDES)
+            if done == most:
+                return size
+            size += self._flush(host)
+
+    def _flush(self, host: Host) -> int:
+        """Sends the columns that were begun."""
+        builder = self._columns
+        if builder is None or not builder.rows:
+            return 0
+        size = columns.send(builder, host.outgoing, self.inbox)
+        builder.clear()
+        return size
 
     def end(self) -> End:
         """What is said when nothing more is sent."""
@@ -171,7 +205,7 @@ class Replays:
         if not self._context.host.sees_receivers:
             request = _capped(request)
         spans = [Span(channel, request, now, bound) for channel in found]
-        self._open.append(Replay(inbox, request, spans, bound))
+        self._open.append(Replay(inbox, request, spans, bound, self._context.host.max_payload))
         self._context.note.debug("Replay of %s to %s", shown(request.channel), shown(inbox))
         if self._timer is not None and self._wait:
             self._timer.cancel()

@@ -36,15 +36,18 @@ _WIDEST_LOOK_BACK: Final = 1 << 16
 class Room:
     """How much may still be sent: no more is read for a page. Whoever sends takes off what was sent."""
 
-    __slots__ = ("messages", "size")
+    __slots__ = ("_largest", "_most", "messages", "size")
 
-    def __init__(self, messages: int, size: int) -> None:
+    def __init__(self, messages: int, size: int, most: int = PAGE, largest: int = PAGE_BYTES) -> None:
+        """`most` messages and `largest` bytes are a page."""
         self.messages = messages
         self.size = size
+        self._most = most
+        self._largest = largest
 
     def page(self) -> tuple[int, int]:
         """Messages and bytes of the next page."""
-        return min(self.messages, PAGE), min(self.size, PAGE_BYTES)
+        return min(self.messages, self._most), min(self.size, self._largest)
 
 
 class Span:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,10 +17,15 @@ from headrace.client.errors import (
     NoRespondersError,
     StreamingRefusedError,
 )
-from headrace.client.replay import ReplayBatch, channel_state, replay
+from headrace.client.replay import ReplayBatch, channel_state, replay, replay_columns
 from headrace.client.streaming_admin import StreamingAdmin
 from headrace.conf.options import StreamingOptions
+from headrace.engine.columns import ColumnsBuilder
+from headrace.engine.messages import StoredMessages
 from headrace.errors import ProtocolError
+from headrace.log.port import StoredMessage
+from headrace.protocol import columns
+from headrace.protocol.columns import Columns
 from headrace.protocol.replay import End
 from headrace.testing import Server
 
@@ -92,6 +98,14 @@ def test_span_and_count_bound_a_replay(connection: Connection) -> None:
         23,
         25,
     ]
+
+
+def test_server_answers_in_columns(connection: Connection) -> None:
+    found = list(replay_columns(connection, CLUSTER, "a.*", part_bytes=4000))
+    assert len(found) > 2
+    assert all(isinstance(one, Columns) for one in found)
+    numbers = [int(payload) for one in found for payload in one.payloads.texts()]  # type: ignore[union-attr]
+    assert numbers == list(range(COUNT))
 
 
 def test_two_replays_take_turns_on_one_connection(connection: Connection) -> None:
@@ -217,6 +231,85 @@ def test_nonsense_is_a_protocol_error(answer: bytes, scripted: tuple[Connection,
     server.say(answer)
     with pytest.raises(ProtocolError):
         list(replay(connection, CLUSTER, "a"))
+
+
+def frame(*sequences: int) -> bytes:
+    builder = ColumnsBuilder()
+    batch = [StoredMessage(n, n, b"a", b"", b"", b"%d" % n) for n in sequences]
+    builder.add(StoredMessages(StoredMessage, batch), 0, len(batch), b"a", 1 << 20)
+    return hmsg(columns.BLOCK, columns.pack(builder))
+
+
+def answer_each(server: ScriptedServer, *answers: bytes) -> list[dict[str, object]]:
+    """Says one answer after each request; gives the requests, which are added as they come."""
+    asked: list[dict[str, object]] = []
+
+    def run() -> None:
+        heard = b""
+        for answer in answers:
+            while heard.count(b"{") == len(asked) or not heard.endswith(b"}\r\n"):
+                heard += server.socket.recv(1 << 16)
+            asked.append(json.loads(heard[heard.rindex(b"{") :]))
+            server.say(answer)
+
+    threading.Thread(target=run, daemon=True).start()
+    return asked
+
+
+def test_older_server_is_asked_once_more_for_single_messages(
+    scripted: tuple[Connection, ScriptedServer],
+) -> None:
+    connection, server = scripted
+    asked = answer_each(
+        server,
+        hmsg(End(400, "Bad Request: format is not known").block()),
+        hmsg(BLOCK % 7, b"seven") + hmsg(End(204, "EOB", 1, 7, after="1.1.7.a").block()),
+        hmsg(BLOCK % 8, b"eight") + hmsg(End(204, "EOB").block()),
+    )
+    (one, two) = replay_columns(connection, CLUSTER, "a")
+    assert isinstance(one, ReplayBatch)
+    assert isinstance(two, ReplayBatch)
+    assert (one.sequences, one.payloads) == ([7], [b"seven"])
+    assert (two.sequences, two.payloads) == ([8], [b"eight"])
+    assert [request.get("format") for request in asked] == ["arrow", None, None]
+    assert asked[2]["after"] == "1.1.7.a"
+
+
+def test_bad_request_is_said_once_it_is_not_the_format(scripted: tuple[Connection, ScriptedServer]) -> None:
+    connection, server = scripted
+    refusal = hmsg(End(400, "Bad Request: order").block())
+    asked = answer_each(server, refusal, refusal)
+    with pytest.raises(StreamingRefusedError, match="order"):
+        list(replay_columns(connection, CLUSTER, "a"))
+    assert len(asked) == 2
+
+
+def test_damage_stands_with_the_first_columns_of_its_part(
+    scripted: tuple[Connection, ScriptedServer],
+) -> None:
+    connection, server = scripted
+    damaged = ((b"a", ((3, 3),)),)
+    server.say(frame(1, 2) + frame(4) + hmsg(End(204, "EOB", damaged=damaged).block()))
+    one, two = replay_columns(connection, CLUSTER, "a")
+    assert (len(one), one.damaged, len(two), two.damaged) == (2, damaged, 1, ())
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        hmsg(columns.BLOCK, b"nonsense"),
+        hmsg(columns.BLOCK),
+        frame(1)[:-40] + b"\0" * 38 + b"\r\n",
+        frame(1) + hmsg(BLOCK % 2),
+    ],
+)
+def test_columns_that_are_none_are_a_protocol_error(
+    answer: bytes, scripted: tuple[Connection, ScriptedServer]
+) -> None:
+    connection, server = scripted
+    server.say(answer + hmsg(End(204, "EOB").block()))
+    with pytest.raises(ProtocolError):
+        list(replay_columns(connection, CLUSTER, "a"))
 
 
 def test_part_with_damage_and_no_message_is_a_batch(scripted: tuple[Connection, ScriptedServer]) -> None:

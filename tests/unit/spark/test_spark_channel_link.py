@@ -48,7 +48,7 @@ class World:
         self.per_batch = 3
         monkeypatch.setattr(channel_link, "connect", self._connect)
         monkeypatch.setattr(channel_link, "channel_state", self._state)
-        monkeypatch.setattr(channel_link, "replay", self._replay)
+        monkeypatch.setattr(channel_link, "replay_columns", self._replay)
 
     def link(self, **options: str) -> ChannelLink:
         given = read_options({"channel": "a", "url": "nats://joe:secret@h:1", **options})

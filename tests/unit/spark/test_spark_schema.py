@@ -7,8 +7,20 @@ import pytest
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
 from headrace.client.codec import FrameParser, MessageBatch
+from headrace.client.replay import ReplayBatch
+from headrace.engine.columns import ColumnsBuilder
+from headrace.engine.messages import StoredMessages
+from headrace.log.port import StoredMessage
+from headrace.protocol.columns import Columns, pack
+from headrace.protocol.replay import ReplayedMessage
 from headrace.spark.errors import OptionError
-from headrace.spark.schema import COLUMNS, arrow_schema, check_columns, to_record_batch
+from headrace.spark.schema import (
+    COLUMNS,
+    arrow_schema,
+    check_columns,
+    replay_record_batch,
+    to_record_batch,
+)
 
 
 def parsed(wire: bytes) -> MessageBatch:
@@ -75,3 +87,34 @@ def test_check_columns_some_in_another_order_is_fine() -> None:
 def test_check_columns_wrong_column_says_what_to_do(column: StructField, text: str) -> None:
     with pytest.raises(OptionError, match=text):
         check_columns(StructType([column]))
+
+
+@pytest.mark.parametrize("names", [COLUMNS.names, ["data", "sequence"], ["headers"], ["timestamp", "reply"]])
+@pytest.mark.parametrize(
+    ("subject", "reply", "block"),
+    [(b"a", b"", b""), (b"a", b"re", b"NATS/1.0\r\nA: 1\r\nA: 2\r\n\r\n"), (b"\xff.b", b"r\xfe", b"")],
+)
+def test_columns_are_the_rows_that_single_messages_are(
+    names: list[str], subject: bytes, reply: bytes, block: bytes
+) -> None:
+    stored = [
+        StoredMessage(n, 1_700_000_000_123_456_789 + n, subject, reply if n % 2 else b"", block, b"%d" % n)
+        for n in range(1, 21)
+    ]
+    builder = ColumnsBuilder()
+    builder.add(StoredMessages(StoredMessage, stored), 0, 20, b"chan", 1 << 20)
+    batch = ReplayBatch()
+    for m in stored:
+        replayed = ReplayedMessage(
+            b"chan", m.subject, m.sequence, m.time_ns, m.reply or None, m.headers or None
+        )
+        batch.append(replayed, m.payload)
+    wanted = StructType([COLUMNS[name] for name in names])
+    found = replay_record_batch(Columns.read(pack(builder)), wanted)
+    found.validate(full=True)
+    assert found == replay_record_batch(batch, wanted)
+    assert found.schema == arrow_schema(wanted)
+
+
+def test_columns_of_nothing_are_an_empty_batch() -> None:
+    assert replay_record_batch(Columns.read(pack(ColumnsBuilder()))).num_rows == 0

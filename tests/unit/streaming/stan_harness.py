@@ -75,6 +75,7 @@ class ManualHost:
         self.headed: list[tuple[bytes, bytes, bytes]] = []
         """What was published with headers: subject, block, payload."""
         self.sees_receivers = True
+        self.max_payload = 1 << 20
         self.unread: dict[bytes, int | None] = {}
         """What waits for a reader that is slow; None: it is gone."""
         self._timers: list[tuple[int, int, ManualTimer]] = []

@@ -11,6 +11,7 @@ from stan_harness import SECOND, START_NS, HeldCommitter, World
 from headrace.errors import StorageError
 from headrace.log.port import NewMessage
 from headrace.log.store import FileStore, MemoryStore
+from headrace.protocol.columns import BLOCK, Columns
 from headrace.protocol.replay import BlockReader, End, ReplayedMessage, is_end
 from headrace.protocol.stan import PubMsg
 from headrace.streaming import replaying, spans
@@ -24,10 +25,14 @@ SUBJECT = b"_STAN.replay.test-cluster"
 class Reader:
     """One replay: what was asked for, and what came."""
 
+    form = ""
+
     def __init__(self, world: World, **request: Any) -> None:
         self.world = world
         self.inbox = world.name("replay")
         payload = request.pop("raw", None)
+        if self.form:
+            request["format"] = self.form
         world.send(SUBJECT, json.dumps(request).encode() if payload is None else payload, self.inbox)
         world.settle()
 
@@ -39,6 +44,9 @@ class Reader:
             assert end is None, "something came after the end"
             if is_end(block):
                 end = End.read(block)
+            elif block == BLOCK:
+                assert len(block) + len(payload) <= max(self.world.host.max_payload, 10_000)
+                found += listed(Columns.read(payload))
             else:
                 found.append((reader.read(block), payload))
         return found, end
@@ -49,6 +57,25 @@ class Reader:
         found, end = self.came()
         assert end is not None
         return [(one.channel, one.sequence) for one, _ in found], end
+
+
+def listed(columns: Columns) -> list[tuple[ReplayedMessage, bytes]]:
+    assert len(columns)
+    parts = [columns.streams.texts(), columns.subjects.texts(), columns.sequences, columns.times]
+    parts += [columns.replies.values(), columns.headers.values()]
+    found = [ReplayedMessage(*row) for row in zip(*parts, strict=True)]
+    return list(zip(found, columns.payloads.texts(), strict=True))
+
+
+@pytest.fixture(params=["", "arrow"], ids=["messages", "columns"], autouse=True)
+def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Both forms of an answer; tests of what only one of them has name it."""
+    monkeypatch.setattr(Reader, "form", request.param)
+    return str(request.param)
+
+
+messages_only = pytest.mark.parametrize("form", [""], indirect=True)
+columns_only = pytest.mark.parametrize("form", ["arrow"], indirect=True)
 
 
 def replayed(world: World, **request: Any) -> list[tuple[bytes, int]]:
@@ -152,6 +179,7 @@ def test_wildcards_replay_several_channels(
     assert replayed(world, **request_) == expected
 
 
+@messages_only
 def test_message_carries_what_direct_get_says(world: World) -> None:
     world.advance(0.123456789)
     world.send(
@@ -174,6 +202,7 @@ def test_message_carries_what_direct_get_says(world: World) -> None:
     assert end[2] == b""
 
 
+@messages_only
 def test_reply_that_would_break_the_headers_is_left_out(world: World) -> None:
     world.send(
         b"_STAN.pub.test-cluster.orders.eu",
@@ -411,6 +440,60 @@ def test_more_replays_than_there_may_be_are_refused(
 
     assert readers[2].came()[1] == End(429, "Too Many Replays")
     assert [len(reader.run()[0]) for reader in readers[:2]] == [10_000, 10_000]
+
+
+@columns_only
+def test_columns_carry_everything_as_it_is_stored(world: World) -> None:
+    stored = b"NATS/1.0\r\nA: 1\r\n\r\n"
+    world.store.open(b"odd").append(
+        [
+            NewMessage(b"odd", b"\x00body", b"re\r\nply", stored, START_NS + 1),
+            NewMessage(b"other.\xff", b"", b"", b"", START_NS + 2),
+        ]
+    )
+    world.restart()
+    reader = Reader(world, channel="odd")
+    world.advance(1)
+
+    assert reader.came()[0] == [
+        (ReplayedMessage(b"odd", b"odd", 1, START_NS + 1, b"re\r\nply", stored), b"\x00body"),
+        (ReplayedMessage(b"odd", b"other.\xff", 2, START_NS + 2, None, None), b""),
+    ]
+
+
+@columns_only
+@pytest.mark.parametrize("max_payload", [1, 5_000, 100_000, 1 << 26])
+def test_columns_fill_frames_that_the_server_may_send(max_payload: int, long_channel: World) -> None:
+    world = long_channel
+    world.host.max_payload = max_payload
+    reader = Reader(world, channel="long", max_messages=3000)
+    world.advance(10)
+    found, _ = reader.came()
+    frames = [payload for subject, block, payload in world.host.headed if block == BLOCK]
+
+    assert [one.sequence for one, _ in found] == list(range(1, 3001))
+    if max_payload >= 100_000:
+        largest = min(max_payload, 1 << 20)
+        assert len(frames) <= 3000 * 160 // (largest * 6 // 10) + 1
+    elif max_payload == 1:
+        assert len(frames) == 3000
+
+
+@columns_only
+def test_columns_of_large_and_small_messages(world: World) -> None:
+    world.publish(b"mixed", *[b"x" * size for size in (1, 900_000, 5, 1_040_000, 3, 3, 700_000, 2)])
+    reader = Reader(world, channel="mixed")
+    world.advance(1)
+
+    assert [len(payload) for _, payload in reader.came()[0]] == [1, 900_000, 5, 1_040_000, 3, 3, 700_000, 2]
+
+
+@columns_only
+def test_other_formats_are_refused(world: World) -> None:
+    reader = Reader(world, raw=b'{"channel": "orders.eu", "format": "csv"}')
+    end = reader.came()[1]
+    assert end is not None
+    assert (end.code, "csv" in end.text) == (400, True)
 
 
 def test_shutdown_says_that_the_replay_is_cut_short(long_channel: World) -> None:

@@ -1,0 +1,276 @@
+"""A log read from its files while another process writes it: nothing is locked, changed or repaired.
+
+Here live `LogView`, which looks once at what is there, and `read_slice`, which reads a part of that, anywhere
+the files can be seen. Never here: anything that writes, or waits for more to come.
+
+A view ends at the last whole record of the moment it was made. What is in the newest segment may not be
+durable yet: after a power loss of the machine that writes, other messages may get the same sequences.
+Everything before `sealed_end` is durable (unless the log is never synced). A segment that was removed since
+is `LogGone`, and so is one of a log that was deleted and made again: each carries a random salt. One that
+was rewritten without its dead messages keeps its salt: it is read from its beginning.
+
+Messages that are deleted after the view was made may still be read; their bytes, if they were erased, not.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from headrace.engine.holdings import SequenceSet
+from headrace.engine.messages import StoredMessages
+from headrace.errors import LogGone, StorageError
+from headrace.log.chain import CEILING, storage_errors
+from headrace.log.filesystem import Mode, RealFileSystem
+from headrace.log.port import StoredMessage
+from headrace.log.recovery import Recovery
+from headrace.log.segment import HEADER_BYTES, Header, Segment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from headrace.engine.records import Scan
+    from headrace.log.filesystem import FileSystem
+    from headrace.log.recovery import Found
+    from headrace.log.sealing import Cipher
+
+WINDOW: Final = 4 << 20
+"""Bytes of records read at once, but for a longer record: about so much is in one step of `read_slice`. Spark
+takes few large batches better than many small ones; beyond this the processor's caches do not.
+"""
+ATTEMPTS: Final = 8
+"""How often a view is begun again because a segment was removed while it looked."""
+_NO_LIMIT: Final = (1 << 62) - 1
+_SWEEP_BYTES: Final = 64
+_SWEEP_KIND: Final = 5
+"""A segment that was rewritten begins with a record of this kind, never overwritten, of so many bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Where in one segment records are to be read."""
+
+    path: Path
+    salt: int
+    sweep: bytes
+    """What the segment says about its last rewriting; empty: it never was."""
+    offset: int
+    """From the first record."""
+    size: int
+    """Of the file as far as the view saw whole records."""
+    expected: int
+    """The sequence that comes next at the offset if none is missing."""
+    ceiling: int
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """The sequences [first, end) of a view, and where they are. Can be pickled."""
+
+    first: int
+    end: int
+    size: int
+    """About the bytes of records that reading it looks at."""
+    pieces: tuple[Piece, ...]
+    removed: bytes
+    """Sequences that are not there any more: `SequenceSet.dump`."""
+
+
+class LogView:
+    """What a log's directory holds now.
+
+    Raises: StorageError when it cannot be read, or is encrypted and `cipher` is not its key; LogGone when
+    it is not there.
+    """
+
+    def __init__(
+        self, directory: Path, *, filesystem: FileSystem | None = None, cipher: Cipher | None = None
+    ) -> None:
+        self._fs: Final[FileSystem] = filesystem if filesystem is not None else RealFileSystem()
+        found = _look(directory, self._fs, cipher)
+        self._segments: Final = found.segments
+        self._removed: Final = found.ledger.removed.dump()
+        self.first_sequence: Final = min(found.ledger.floor, found.ledger.last_sequence + 1)
+        """Nothing below is there any more."""
+        self.last_sequence: Final = found.ledger.last_sequence
+        self.damaged: Final = sorted(found.ledger.unreadable)
+        """Ranges of sequences, both ends included, found unreadable; not all that are."""
+
+    @property
+    def sealed_end(self) -> int:
+        """The first sequence of the newest segment: what is below does not grow any more."""
+        return self._segments[-1].base if self._segments else self.last_sequence + 1
+
+    @property
+    def sealed_time_ns(self) -> int:
+        """The time of the last message below `sealed_end`, removed or not; 0: there was none."""
+        return self._segments[-1].header.last_time if self._segments else 0
+
+    def slices(self, first: int, end: int, count: int) -> list[Slice]:
+        """[first, end) in up to `count` parts of about equal bytes, cut where an index has a mark.
+
+        Raises: LogGone, StorageError.
+        """
+        first, end = max(first, self.first_sequence), min(end, self.last_sequence + 1)
+        if first >= end:
+            return []
+        marks = self._marks(first, end)
+        total = marks[-1][1] if marks else 0
+        cuts = [first]
+        for number in range(1, count):
+            place = bisect_left(marks, total * number // count, key=lambda mark: mark[1])
+            if place < len(marks) and cuts[-1] < marks[place][0] < end:
+                cuts.append(marks[place][0])
+        return [self._slice(a, b) for a, b in zip(cuts, [*cuts[1:], end], strict=True)]
+
+    def _marks(self, first: int, end: int) -> list[tuple[int, int]]:
+        """Places to cut: (sequence, bytes of records before it), and the end."""
+        marks: list[tuple[int, int]] = []
+        before = 0
+        for segment, ceiling in self._within(first, end):
+            size = segment.size - HEADER_BYTES
+            inside = [(segment.base, 0), *zip(segment.index.sequences, segment.index.offsets, strict=True)]
+            start = max((offset for sequence, offset in inside if sequence <= first), default=0)
+            stop = min((offset for sequence, offset in inside if sequence >= end), default=size)
+            marks += [
+                (sequence, before + offset - start) for sequence, offset in inside if first < sequence < end
+            ]
+            before += max(stop - start, 0)
+            if ceiling >= end:
+                break
+        return [*marks, (end, before)]
+
+    def _within(self, first: int, end: int) -> Iterator[tuple[Segment, int]]:
+        """Segments that may hold some of [first, end), each with the base of the next."""
+        ceilings = [segment.base for segment in self._segments[1:]] + [CEILING]
+        for segment, ceiling in zip(self._segments, ceilings, strict=True):
+            if ceiling > first and segment.base < end:
+                yield segment, ceiling
+
+    def _slice(self, first: int, end: int) -> Slice:
+        pieces = []
+        for segment, ceiling in self._within(first, end):
+            offset, expected = segment.index.before_sequence(first)
+            expected = max(expected, segment.base)
+            handle = _open(self._fs, segment.path)
+            try:
+                _, sweep = _beginning(self._fs, handle)
+            finally:
+                self._fs.close(handle)
+            pieces.append(Piece(segment.path, segment.salt, sweep, offset, segment.size, expected, ceiling))
+        size = self._marks(first, end)[-1][1]
+        return Slice(first, end, size, tuple(pieces), self._removed)
+
+
+def _open(filesystem: FileSystem, path: Path) -> int:
+    with storage_errors(f"cannot read {path.name}"):
+        try:
+            return filesystem.open(path, Mode.READ)
+        except FileNotFoundError as error:
+            raise LogGone(f"{path.name} is not there any more") from error
+
+
+def _beginning(filesystem: FileSystem, handle: int) -> tuple[Header | None, bytes]:
+    """The header of a segment, and what it says about its last rewriting. Raises: OSError."""
+    data = filesystem.pread(handle, HEADER_BYTES + _SWEEP_BYTES, 0)
+    is_swept = len(data) == HEADER_BYTES + _SWEEP_BYTES and data[HEADER_BYTES + 9] == _SWEEP_KIND
+    return Header.unpack(data[:HEADER_BYTES]), data[HEADER_BYTES:] if is_swept else b""
+
+
+def _look(directory: Path, filesystem: FileSystem, cipher: Cipher | None) -> Found:
+    """What recovery would find; it changes nothing. Raises: StorageError, LogGone."""
+    for _ in range(ATTEMPTS):
+        try:
+            return Recovery(directory, filesystem, cipher).run()
+        except StorageError as error:
+            if not isinstance(error.__cause__, FileNotFoundError):
+                raise
+            if not filesystem.is_directory(directory):
+                raise LogGone(f"there is no log in {directory}") from error
+    raise StorageError(f"{directory}: segments are removed faster than they can be looked at")
+
+
+def read_slice(
+    wanted: Slice, *, filesystem: FileSystem | None = None, cipher: Cipher | None = None
+) -> Iterator[tuple[StoredMessages[StoredMessage], list[tuple[int, int]]]]:
+    """The messages of a slice in order, about `WINDOW` bytes at a time, each with ranges that are unreadable.
+
+    Raises: LogGone when a segment is not there any more; StorageError.
+    """
+    files = filesystem if filesystem is not None else RealFileSystem()
+    removed = SequenceSet()
+    removed.load(wanted.removed)
+    for piece in wanted.pieces:
+        reading = _Reading(piece, wanted, removed, files, cipher)
+        damaged: list[tuple[int, int]] = []
+        for messages, found in reading.run():
+            damaged += found
+            if len(messages):
+                yield messages, []
+        if damaged:  # an erasure in place may have been under way: what is damaged stays so
+            again = [both for _, found in reading.run() for both in found]
+            yield StoredMessages(StoredMessage), [both for both in damaged if both in again]
+
+
+class _Reading:
+    """One piece, from its first byte to its last as often as it is run."""
+
+    def __init__(
+        self, piece: Piece, wanted: Slice, removed: SequenceSet, files: FileSystem, cipher: Cipher | None
+    ) -> None:
+        self._piece = piece
+        self._wanted = wanted
+        self._removed = removed
+        self._files = files
+        self._cipher = cipher
+
+    def run(self) -> Iterator[tuple[StoredMessages[StoredMessage], list[tuple[int, int]]]]:
+        piece = self._piece
+        handle = _open(self._files, piece.path)
+        with storage_errors(f"cannot read {piece.path.name}"):
+            try:
+                header, sweep = _beginning(self._files, handle)
+                if header is None or header.salt != piece.salt:
+                    raise LogGone(f"{piece.path.name} is another one now")
+                if sweep != piece.sweep:  # its records are elsewhere in it; it does not grow any more
+                    size = self._files.size(handle)
+                    piece = replace(piece, offset=0, size=size, expected=header.base)
+                yield from self._records(handle, piece, Segment(piece.path, header, piece.size))
+            finally:
+                self._files.close(handle)
+
+    def _records(
+        self, handle: int, piece: Piece, segment: Segment
+    ) -> Iterator[tuple[StoredMessages[StoredMessage], list[tuple[int, int]]]]:
+        end = piece.size - HEADER_BYTES
+        scan = segment.scan(piece.expected, piece.ceiling, piece.offset, self._cipher)
+        offset = piece.offset
+        while offset < end:
+            size = min(max(WINDOW, scan.need), end - offset)
+            data = self._files.pread(handle, size, HEADER_BYTES + offset)
+            if len(data) < size:
+                raise LogGone(f"{piece.path.name} is shorter than it was")
+            final = offset + size >= end
+            messages, stopped = self._step(scan, data, final)
+            offset = scan.base + scan.at
+            if final and not stopped:
+                scan.finish()
+            yield messages, self._damage(scan)
+            if final or stopped:
+                return
+
+    def _step(self, scan: Scan, data: bytes, final: bool) -> tuple[StoredMessages[StoredMessage], bool]:
+        wanted = self._wanted
+        messages = StoredMessages(StoredMessage)
+        left = scan.messages_in(
+            data, final, wanted.first, wanted.end - 1, None, self._removed, 0, messages, _NO_LIMIT, _NO_LIMIT
+        )
+        return messages, left < 0
+
+    def _damage(self, scan: Scan) -> list[tuple[int, int]]:
+        """What the scan found since it was asked, of what is wanted."""
+        found, scan.damaged = scan.damaged, []
+        first, last = self._wanted.first, self._wanted.end - 1
+        return [(max(a, first), min(b, last)) for a, b in found if a <= last and b >= first]

@@ -1,0 +1,237 @@
+"""Reading stored channels from the files of their logs, with no server in the path.
+
+Beside the driver a reader looks once at each log (`headrace.log.view`) and cuts what it holds into slices of
+about equal bytes; tasks read their slice from the files, as Arrow batches. A server may have the store open
+and write on: nothing is locked or changed. With option `url` only what does not grow any more is read from
+files, and the newest segment's messages from the server, which knows what is durable: sequences tell the two
+apart, so one scan has every message once. Messages that should be there and are not end the query, or, with
+`failOnDataLoss` false, are told of in the log. Tables, not streams: a stream asks a server what is new.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql.datasource import InputPartition
+
+from headrace.client.replay import ChannelState
+from headrace.engine.columns import ColumnsBuilder
+from headrace.errors import LogGone, StorageError
+from headrace.log.segment import base_of
+from headrace.log.store import list_logs, log_name
+from headrace.log.view import LogView, Slice, read_slice
+from headrace.protocol.columns import Columns, pack
+from headrace.spark.channel_reader import ChannelBatchReader, place_of, start_of
+from headrace.spark.errors import ChannelError
+from headrace.spark.offsets import ChannelRange, range_between
+from headrace.spark.options import Edge
+from headrace.spark.schema import replay_record_batch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
+
+SLICE_BYTES: Final = 4 << 20
+"""Fewer bytes of records than this do not pay for a second task."""
+_WHOLE: Final = 1 << 30
+_OWN: Final = b"$"
+"""Begins the names of logs that the server keeps for itself."""
+
+
+@dataclass(frozen=True)
+class LogPartition(InputPartition):
+    """What one task reads from files; `host` made the plan."""
+
+    channel: str
+    directory: str
+    host: str
+    slice: Slice
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What of one log is read from its files, and from where on its server is asked."""
+
+    channel: str
+    directory: Path
+    view: LogView
+    first: int
+    end: int
+
+    def slices(self, count: int) -> list[Slice]:
+        return self.view.slices(self.first, self.end, count)
+
+    @property
+    def size(self) -> int:
+        return sum(one.size for one in self.slices(1))
+
+
+class LogBatchReader(ChannelBatchReader):
+    """What `spark.read.format("nats").option("path", ...)` runs on."""
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """The ranges from `startingOffsets` to `endingOffsets` of every log, settled now.
+
+        Raises: ChannelError, also when there is no log; DataLossError, OptionError.
+        """
+        parts, tails = [], []
+        for channel, directory in self._logs().items():
+            view = _look(directory)
+            wanted, sealed = self._wanted(channel, directory, view)
+            self._check_view(channel, directory, view, wanted)
+            parts.append(_Part(channel, directory, view, wanted.first, min(wanted.end, sealed)))
+            tails.append(replace(wanted, first=max(wanted.first, min(sealed, wanted.end))))
+        nothing = LogPartition(parts[0].channel, "", "", Slice(1, 1, 0, (), b""))
+        return [*self._slices(parts), *self._plan(tails)] or [nothing]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one task. Runs in executors. Raises: ChannelError, DataLossError."""
+        if not isinstance(partition, LogPartition):
+            yield from super().read(partition)
+            return
+        builder = ColumnsBuilder()
+        name = _raw(partition.channel)
+        for piece in partition.slice.pieces:
+            found = read_slice(replace(partition.slice, pieces=(piece,)))
+            try:
+                for messages, damaged in found:
+                    self._report(partition, damaged)
+                    done = 0
+                    while done < len(messages):
+                        builder.clear()
+                        done += builder.add(messages, done, len(messages) - done, name, _WHOLE)
+                        yield replay_record_batch(Columns.read(pack(builder)), self._schema)
+            except LogGone as error:
+                self._gone(partition, error)
+            except StorageError as error:
+                raise ChannelError(f"channel {partition.channel}: {error}") from error
+
+    # ---- the plan ---------------------------------------------------------------------------
+
+    def _logs(self) -> dict[str, Path]:
+        """Channels and the directories of their logs. Raises: ChannelError."""
+        path, channels = Path(self._options.path or "").resolve(), self._options.channels
+        try:
+            if (path / "logs").is_dir():
+                logs = {
+                    _text(name): one for name, one in list_logs(path).items() if not name.startswith(_OWN)
+                }
+                missing = [name for name in channels if name not in logs]
+                if missing or not logs:
+                    what = f"log of channel {missing[0]}" if missing else "log"
+                    raise ChannelError(f"there is no {what} in {path}")
+                return {name: logs[name] for name in channels or sorted(logs)}
+            if any(base_of(name) is not None for name in os.listdir(path)):
+                own = log_name(path)
+                if len(channels) > 1:
+                    raise ChannelError(
+                        f"{path} is the log of one channel, option channel names {len(channels)}"
+                    )
+                return {channels[0] if channels else _text(own or path.name.encode()): path}
+        except OSError as error:
+            raise ChannelError(f"cannot read {path}: {error.strerror or error}") from error
+        raise ChannelError(f"there is no log in {path}: it is no store's directory and no log's")
+
+    def _wanted(self, channel: str, directory: Path, view: LogView) -> tuple[ChannelRange, int]:
+        """What is to be read of a log, and the first sequence that its server is asked for."""
+        state, sealed = ChannelState(view.first_sequence, view.last_sequence, 0, 0), view.last_sequence + 1
+        if self._options.url is not None:
+            state, sealed = self._server_state(channel, directory, view), view.sealed_end
+        start = start_of(channel, self._options.starting, Edge.EARLIEST)
+        stop = start_of(channel, self._options.ending, Edge.LATEST)
+        begin = place_of("startingOffsets", channel, start, state)
+        end = place_of("endingOffsets", channel, stop, state)
+        wanted = range_between(channel, begin, end)
+        if wanted.first < min(state.first_sequence, wanted.end):
+            low = min(state.first_sequence, wanted.end)
+            self._lost(
+                f"channel {channel} begins at sequence {state.first_sequence} now: {wanted.first} to "
+                f"{low - 1} were removed by its limits or a purge before they were read"
+            )
+        return wanted, sealed
+
+    def _server_state(self, channel: str, directory: Path, view: LogView) -> ChannelState:
+        """How far the channel has come on its server. Raises: ChannelError when it is not this log's."""
+        state = self._link.state(channel)
+        last = view.sealed_end - 1
+        same = state is not None and state.last_sequence >= last
+        if state is not None and same and last >= max(state.first_sequence, 1):
+            for batch in self._link.batches(channel, last, last + 1):
+                times = batch.times if isinstance(batch, Columns) else batch.timestamps
+                same = not len(batch) or times[0] == view.sealed_time_ns
+        if state is None or not same:
+            raise ChannelError(
+                f"the log in {directory} is not that of channel {channel} of cluster "
+                f"{self._options.cluster_id} at option url: they hold different messages"
+            )
+        return state
+
+    def _check_view(self, channel: str, directory: Path, view: LogView, wanted: ChannelRange) -> None:
+        for low, high in view.damaged:
+            if low < wanted.end and high >= wanted.first:
+                self._lost(
+                    f"the log of channel {channel} in {directory} is damaged: {_span(low, high)} cannot be "
+                    "read"
+                )
+
+    def _slices(self, parts: Sequence[_Part]) -> list[LogPartition]:
+        """A task for every `SLICE_BYTES`, at most `minPartitions` (else one per core) in all."""
+        most = self._options.min_partitions or os.cpu_count() or 1
+        total = sum(part.size for part in parts)
+        host = socket.gethostname()
+        planned = []
+        for part in parts:
+            share = -(-most * part.size // total) if total else 0
+            count = min(share, -(-part.size // SLICE_BYTES)) if not self._options.min_partitions else share
+            for one in part.slices(max(count, 1)):
+                planned.append(LogPartition(part.channel, str(part.directory), host, one))
+        return planned
+
+    # ---- what is missing --------------------------------------------------------------------
+
+    def _report(self, partition: LogPartition, damaged: Sequence[tuple[int, int]]) -> None:
+        for low, high in damaged:
+            self._lost(
+                f"the log of channel {partition.channel} in {partition.directory} is damaged: "
+                f"{_span(low, high)} cannot be read"
+            )
+
+    def _gone(self, partition: LogPartition, error: LogGone) -> None:
+        """Raises: ChannelError where the directory cannot be seen from, DataLossError."""
+        if partition.host != socket.gethostname() and not Path(partition.directory).is_dir():
+            raise ChannelError(
+                f"{partition.directory} cannot be seen from {socket.gethostname()}: option path must name a "
+                "directory that the driver and all executors share"
+            ) from error
+        self._lost(
+            f"channel {partition.channel}: some of sequences {partition.slice.first} to "
+            f"{partition.slice.end - 1} were removed before they were read ({error})"
+        )
+
+
+def _look(directory: Path) -> LogView:
+    try:
+        return LogView(directory)
+    except StorageError as error:
+        raise ChannelError(
+            f"{error}. Logs that are encrypted are read through their server (options url and channel)"
+            if "encrypted" in str(error)
+            else str(error)
+        ) from error
+
+
+def _span(low: int, high: int) -> str:
+    return f"sequences {low} to {high}" if high > low else f"sequence {low}"
+
+
+def _text(name: bytes) -> str:
+    return name.decode("utf-8", "surrogateescape")
+
+
+def _raw(name: str) -> bytes:
+    return name.encode("utf-8", "surrogateescape")
