@@ -1,4 +1,4 @@
-"""The command line: `python -m bench run | render | list | soak`, and benches with verbs of their own (`OWN`)."""
+"""The command line: `python -m bench run | render | list | soak`, and benches with own verbs (`OWN`)."""
 
 from __future__ import annotations
 
