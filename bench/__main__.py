@@ -22,6 +22,7 @@ from bench.results import Origin, Run, load_run
 from bench.runner import QUICK, Bench, Settings, probe
 from bench.sides import side_command
 from bench.soak import run_soak
+from bench.spark_sink import run_spark_sink
 
 
 def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
@@ -52,6 +53,9 @@ def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
     )
     soak.add_argument("--minutes", type=float, default=5.0)
     soak.add_argument("--seed", type=int, default=1)
+    sink = commands.add_parser("spark-sink", help="rows written by Spark beside a nats-py publish loop")
+    sink.add_argument("--count", type=int, default=500_000, help="rows (default 500000)")
+    sink.add_argument("--reps", type=int, default=3)
     for sub in (run, soak):
         sub.add_argument("--server-cmd", help="command with {port} and {http} (default: headrace serve)")
         sub.add_argument("--transport", choices=("epoll", "asyncio"), default="epoll")
@@ -193,6 +197,8 @@ def main(words: list[str] | None = None) -> int:
             return run_command(options)
         if options.verb == "soak":
             return soak_command(options)
+        if options.verb == "spark-sink":
+            return run_spark_sink(options.count, options.reps, RESULTS / "local" / "spark-sink.json")
         return render_command() if options.verb == "render" else list_command()
     except (BenchError, KeyError) as error:
         print(f"bench: {error.args[0]}", file=sys.stderr)

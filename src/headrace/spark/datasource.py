@@ -12,7 +12,6 @@ from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
     DataSourceStreamReader,
-    DataSourceStreamWriter,
 )
 
 from headrace.errors import UnsupportedError
@@ -21,6 +20,8 @@ from headrace.spark.core_reader import CoreStreamReader
 from headrace.spark.errors import OptionError
 from headrace.spark.options import Edge, for_executors, read_options
 from headrace.spark.schema import COLUMNS, check_columns
+from headrace.spark.sink import NatsBatchWriter, NatsStreamWriter, batch_writer, stream_writer
+from headrace.spark.sink_options import read_sink_options
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -59,11 +60,16 @@ class NatsDataSource(DataSource):
             raise OptionError("option startingOffsets: latest would read nothing; say earliest or sequences")
         return ChannelBatchReader(for_executors(options), columns)
 
-    def writer(self, schema: StructType, overwrite: bool) -> NoReturn:
-        _refuse("writing; publish from foreachBatch with headrace.client.blocking")
+    def writer(self, schema: StructType, overwrite: bool) -> NatsBatchWriter:
+        """A writer of a whole frame. Raises: OptionError, UnsupportedError."""
+        return batch_writer(read_sink_options(self.options), schema, overwrite=overwrite)
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
-        _refuse("writing; publish from foreachBatch with headrace.client.blocking")
+    def streamWriter(self, schema: StructType, overwrite: bool) -> NatsStreamWriter:  # noqa: N802
+        """A writer of micro-batches; `complete` mode publishes the whole result each time.
+
+        Raises: OptionError, UnsupportedError.
+        """
+        return stream_writer(read_sink_options(self.options), schema)
 
 
 def _refuse(what: str) -> NoReturn:
