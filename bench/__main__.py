@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from bench import chart, spark_scan, storage
+from bench import chart, spark_scan, spark_sink, storage
 from bench.cases import CASES, Case, select_cases
 from bench.errors import BenchError
 from bench.generator import build_generator
@@ -34,7 +34,7 @@ class Own(NamedTuple):
     help: str
     add_arguments: Callable[[argparse.ArgumentParser], None]
     run: Callable[[argparse.Namespace, dict[str, object]], int]
-    render: Callable[[], None]
+    render: Callable[[], None] | None = None
 
 
 OWN: Final = {
@@ -45,6 +45,10 @@ OWN: Final = {
     "spark-scan": Own(
         "Spark reads a stored stream, beside others",
         spark_scan.add_arguments, spark_scan.run_scan, spark_scan.render_scan,
+    ),
+    "spark-sink": Own(
+        "rows written by Spark beside a nats-py publish loop",
+        spark_sink.add_arguments, spark_sink.run_sink,
     ),
 }  # fmt: skip
 
@@ -173,7 +177,8 @@ def render_command() -> int:
     charts = frozenset(name for name, path in CHARTS.items() if path.exists())
     _write(PAGE, render_page(PAGE.read_text(encoding="utf-8"), RESULTS, charts))
     for own in OWN.values():
-        own.render()
+        if own.render is not None:
+            own.render()
     print(f"rendered: {PAGE.relative_to(RESULTS.parent.parent)}")
     return 0
 

@@ -137,6 +137,12 @@ class Connection:
         if len(self._out) >= WRITE_SIZE:
             self._write_below(WRITE_SIZE, time.monotonic() + DEFAULT_TIMEOUT)
 
+    def send(self, frames: bytes) -> None:
+        """Queue PUB and HPUB frames as `publish` does; the caller encoded them and minds `max_payload`."""
+        self._out += frames
+        if len(self._out) >= WRITE_SIZE:
+            self._write_below(WRITE_SIZE, time.monotonic() + DEFAULT_TIMEOUT)
+
     def subscribe(self, subject: str | bytes, queue: str | bytes | None = None) -> bytes:
         """Ask for the messages of a subject; gives the sid. `flush` proves that the server knows of it."""
         sid = b"%d" % self._next_sid

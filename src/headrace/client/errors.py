@@ -51,3 +51,16 @@ class StreamingRefusedError(ClientError):
     def __init__(self, code: int, text: str) -> None:
         super().__init__(text)
         self.code = code
+
+
+class PublishRefusedError(ClientError):
+    """A server answered a publish with no, for good: the text is its own, word for word."""
+
+
+class JetStreamError(ClientError):
+    """JetStream's API said no; `code` is as in HTTP, `err_code` is JetStream's own number."""
+
+    def __init__(self, code: int, err_code: int, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+        self.err_code = err_code

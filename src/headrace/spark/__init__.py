@@ -1,9 +1,10 @@
-"""NATS as a PySpark data source: `spark.readStream.format("nats")`.
+"""NATS as a PySpark data source and sink: `spark.readStream.format("nats")`, `df.write.format("nats")`.
 
 Here live the data source, its options and offsets, and the session our own commands and examples use.
 Never here: server code. Importing this package needs neither PySpark nor Java; its modules do.
 Reading order: `options`, `schema`, `offsets`, for stored channels `channel_link` and `channel_reader`, for
-core subjects `capture`, `spool`, `core_reader`, then `datasource`; apart from these `java` and `session`.
+core subjects `capture`, `spool`, `core_reader`, for writing `sink_options`, `sink_rows`, `sink_ledger`,
+`sink`, then `datasource`; apart from these `java` and `session`.
 """
 
 from __future__ import annotations

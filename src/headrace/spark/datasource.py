@@ -12,7 +12,6 @@ from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
     DataSourceStreamReader,
-    DataSourceStreamWriter,
 )
 
 from headrace.errors import UnsupportedError
@@ -22,6 +21,8 @@ from headrace.spark.errors import OptionError
 from headrace.spark.log_reader import LogBatchReader
 from headrace.spark.options import Edge, for_executors, read_options
 from headrace.spark.schema import COLUMNS, check_columns
+from headrace.spark.sink import NatsBatchWriter, NatsStreamWriter, batch_writer, stream_writer
+from headrace.spark.sink_options import read_sink_options
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -64,11 +65,16 @@ class NatsDataSource(DataSource):
             return LogBatchReader(for_executors(options) if options.url else options, columns)
         return ChannelBatchReader(for_executors(options), columns)
 
-    def writer(self, schema: StructType, overwrite: bool) -> NoReturn:
-        _refuse("writing; publish from foreachBatch with headrace.client.blocking")
+    def writer(self, schema: StructType, overwrite: bool) -> NatsBatchWriter:
+        """A writer of a whole frame. Raises: OptionError, UnsupportedError."""
+        return batch_writer(read_sink_options(self.options), schema, overwrite=overwrite)
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
-        _refuse("writing; publish from foreachBatch with headrace.client.blocking")
+    def streamWriter(self, schema: StructType, overwrite: bool) -> NatsStreamWriter:  # noqa: N802
+        """A writer of micro-batches; `complete` mode publishes the whole result each time.
+
+        Raises: OptionError, UnsupportedError.
+        """
+        return stream_writer(read_sink_options(self.options), schema)
 
 
 def _refuse(what: str) -> NoReturn:

@@ -33,5 +33,13 @@ class DataLossError(SparkSourceError):
     """Messages that should be read are gone: this run does not have them, or the server no longer has."""
 
 
+class SinkError(SparkSourceError):
+    """A write cannot go on, or cannot keep its promise: the text names the server and the target."""
+
+
+class RowError(SinkError):
+    """A row cannot be a message; the text names its column."""
+
+
 class JavaError(SparkSourceError):
     """No Java that Spark can run on was found; the text lists what was tried."""

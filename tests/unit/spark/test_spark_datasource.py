@@ -11,6 +11,7 @@ from headrace.spark.core_reader import CoreStreamReader
 from headrace.spark.datasource import NatsDataSource
 from headrace.spark.errors import OptionError
 from headrace.spark.schema import COLUMNS
+from headrace.spark.sink import NatsBatchWriter, NatsStreamWriter
 
 
 def test_datasource_with_subject_gives_columns_and_a_stream_reader() -> None:
@@ -41,14 +42,21 @@ def test_datasource_wrong_option_fails_when_the_frame_is_made() -> None:
         NatsDataSource({"stream": "ORDERS"}).schema()
 
 
-def test_datasource_reading_and_writing_tables_say_not_yet() -> None:
-    source = NatsDataSource({"subject": "a"})
+def test_datasource_reading_a_table_of_subjects_says_not_supported() -> None:
     with pytest.raises(UnsupportedError, match=r"does not support spark\.read"):
-        source.reader(COLUMNS)
-    with pytest.raises(UnsupportedError, match="does not support writing"):
-        source.writer(COLUMNS, overwrite=False)
-    with pytest.raises(UnsupportedError, match="does not support writing"):
-        source.streamWriter(COLUMNS, overwrite=False)
+        NatsDataSource({"subject": "a"}).reader(COLUMNS)
+
+
+def test_datasource_writes_frames_and_streams() -> None:
+    source = NatsDataSource({"subject": "a", "checkpointLocation": "c"})
+    assert isinstance(source.writer(COLUMNS, overwrite=False), NatsBatchWriter)
+    assert isinstance(source.streamWriter(COLUMNS, overwrite=True), NatsStreamWriter)
+    with pytest.raises(OptionError, match=r"subject a cannot be overwritten"):
+        source.writer(COLUMNS, overwrite=True)
+    named = NatsDataSource({"stream": "S", "idColumn": "subject", "writeId": "w"})
+    assert isinstance(named.writer(COLUMNS, overwrite=False), NatsBatchWriter)
+    with pytest.raises(OptionError, match=r"writeId is for df\.write"):
+        named.streamWriter(COLUMNS, overwrite=False)
 
 
 def test_pyspark_nats_is_light_until_asked_for_its_class() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from headrace.spark.options import OPTIONS
 from headrace.spark.schema import COLUMNS
+from headrace.spark.sink_options import CONNECTION_OPTIONS, SINK_OPTIONS
 from headrace.testing import Server
 
 ROOT = Path(__file__).parents[3]
@@ -16,6 +17,15 @@ def test_docs_option_table_is_the_codes() -> None:
     section = text.split("## Options")[1].split("\n## ")[0]
     rows = re.findall(r"^\| `(\w+)` \| (.*?) \| (.*?) \|$", section, re.MULTILINE)
     assert rows == [(option.name, option.default, option.meaning) for option in OPTIONS]
+
+
+def test_docs_sink_option_table_is_the_codes() -> None:
+    text = (ROOT / "docs" / "spark.md").read_text()
+    section = text.split("### What the sink is told")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| `(\w+)` \| (.*?) \| (.*?) \|$", section, re.MULTILINE)
+    assert rows == [(option.name, option.default, option.meaning) for option in SINK_OPTIONS]
+    listed = section.split("as for reading")[0]
+    assert {name.lower() for name in re.findall(r"`(\w+)`", listed)} == CONNECTION_OPTIONS
 
 
 def test_docs_column_table_is_the_codes() -> None:

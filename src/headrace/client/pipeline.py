@@ -1,0 +1,317 @@
+"""Publishing many messages with a bounded number of unacknowledged ones, through a server's outages.
+
+Here live the window, the matching of acknowledgements, and what happens when the server goes away: within
+`Patience` a new connection is made and what is unacknowledged is sent again, in order. What a message and an
+acknowledgement look like is a `Wire`'s: one each for JetStream, NATS Streaming and core subjects. What of it
+is stored already after an outage is the wire's to find out, too. Nothing of Spark here.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from enum import Enum
+from itertools import islice
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from headrace.client.errors import (
+    ClientTimeoutError,
+    ConnectError,
+    ConnectionLostError,
+    NoRespondersError,
+    PublishRefusedError,
+    ServerError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+    from headrace.client.blocking import Connection
+    from headrace.client.errors import ClientError
+
+OUTAGE: Final = (ConnectError, ConnectionLostError, ClientTimeoutError, NoRespondersError)
+"""What may pass by itself: no server, a server that went, one whose services are not up yet."""
+
+DEFAULT_WINDOW: Final = 4096
+"""Messages from the oldest unacknowledged one on; JetStream queues 10,000 per stream, then says 429."""
+
+WINDOW_BYTES: Final = 32 << 20
+"""Bytes of unacknowledged messages, kept for sending again; a single larger message is sent alone."""
+
+DEFAULT_ACK_TIMEOUT: Final = 10.0
+"""Seconds without any acknowledgement, while some are due, after which the server counts as away."""
+
+_CHUNK: Final = 512  # messages encoded and queued at once
+_FIRST_PAUSE: Final = 0.05
+_LONGEST_PAUSE: Final = 1.0
+
+
+@dataclass(slots=True)
+class Columns:
+    """Messages as columns of equal length. `headers` are header lines, each with its line end, or nothing;
+    `ids` are there for a wire that sends them.
+    """
+
+    subjects: Sequence[bytes]
+    payloads: Sequence[bytes]
+    headers: Sequence[bytes] | None = None
+    replies: Sequence[bytes | None] | None = None
+    ids: Sequence[bytes] | None = None
+
+    def __len__(self) -> int:
+        return len(self.payloads)
+
+
+class Answer(Enum):
+    """What a server said of one message."""
+
+    STORED = "stored"
+    DUPLICATE = "duplicate"
+    AGAIN = "again"
+    """Not now: the same message is sent again after a pause."""
+    REFUSED = "refused"
+
+
+class Ack(NamedTuple):
+    """An answer, and the number of the message that it is about."""
+
+    number: int
+    answer: Answer
+    text: str = ""
+
+
+class Sent(NamedTuple):
+    """A message on its way."""
+
+    frame: bytes
+    id: bytes | None
+
+
+class Wire(Protocol):
+    """How messages and acknowledgements look. Raises, from every method: ClientError."""
+
+    def open(self, connection: Connection) -> None:
+        """Make a new connection ready, the first one or one after an outage."""
+
+    def encode(self, first: int, columns: Columns, start: int, stop: int) -> list[bytes]:
+        """The frames of the rows [start, stop), numbered from `first` on."""
+
+    def again(self, frame: bytes) -> bytes:
+        """The same message for the present connection; as long as it was."""
+
+    def settle(self, connection: Connection, on_their_way: Mapping[int, Sent], timeout: float) -> list[Ack]:
+        """Acknowledgements, waiting up to `timeout` seconds for the first; none means silence."""
+
+    def stored(self, connection: Connection, on_their_way: Mapping[int, Sent]) -> Collection[int]:
+        """After an outage: which of the unacknowledged messages are stored nevertheless."""
+
+    def close(self, connection: Connection) -> None:
+        """Say goodbye on a connection that works."""
+
+
+class Patience:
+    """From the first failure to the next success: how long, and whether to try once more."""
+
+    def __init__(
+        self,
+        limit: float,
+        clock: Callable[[], float] = time.monotonic,
+        pause: Callable[[float], object] = time.sleep,
+    ) -> None:
+        """`limit` is in seconds."""
+        self.limit = limit
+        self.clock = clock
+        self._pause = pause
+        self.over()
+
+    def over(self) -> None:
+        """Something went well."""
+        self._since: float | None = None
+        self._next = _FIRST_PAUSE
+
+    def wait(self, error: ClientError) -> None:
+        """Pause before the next try. Raises: `error` once this has gone on for `limit`."""
+        now = self.clock()
+        if self._since is None:
+            self._since = now
+        left = self._since + self.limit - now
+        if left <= 0:
+            raise error
+        self._pause(min(self._next, left))
+        self._next = min(self._next * 2, _LONGEST_PAUSE)
+
+
+@dataclass(slots=True)
+class Counts:
+    """Messages by what became of them; `resent` counts sendings beyond the first."""
+
+    stored: int = 0
+    duplicates: int = 0
+    resent: int = 0
+
+
+@dataclass(slots=True)
+class Pipeline:
+    """One writer to one server; `open` gives a connection that nobody else uses. One thread at a time."""
+
+    open: Callable[[], Connection]
+    wire: Wire
+    patience: Patience
+    window: int = DEFAULT_WINDOW
+    ack_timeout: float = DEFAULT_ACK_TIMEOUT
+    counts: Counts = field(default_factory=Counts)
+    connection: Connection | None = None
+    _on_their_way: dict[int, Sent] = field(default_factory=dict)
+    _bytes: int = 0
+    _next: int = 1
+
+    def start(self) -> Connection:
+        """The connection, made and ready. Raises: ClientError once `patience` is over."""
+        while self.connection is None:
+            try:
+                self._connect()
+            except OUTAGE as error:
+                self._drop()
+                self.patience.wait(error)
+        return self.connection
+
+    def send(self, columns: Columns) -> None:
+        """Send all rows; those that fill the window are acknowledged when this returns.
+
+        Raises: PublishRefusedError when the server refuses one; ClientError once `patience` is over.
+        """
+        connection = self.start()
+        at = 0
+        while at < len(columns):
+            while self._room() <= 0:
+                self._settle()
+                connection = self.start()
+            stop = min(at + self._room(), at + _CHUNK, len(columns))
+            frames = self.wire.encode(self._next, columns, at, stop)
+            ids = columns.ids[at:stop] if columns.ids is not None else [None] * len(frames)
+            for number, sent in enumerate(map(Sent, frames, ids), self._next):
+                self._on_their_way[number] = sent
+            run = b"".join(frames)
+            self._next += len(frames)
+            self._bytes += len(run)
+            at = stop
+            try:
+                connection.send(run)
+            except (*OUTAGE, ServerError) as error:
+                self._recover(error)
+                connection = self.start()
+
+    def finish(self) -> Counts:
+        """Wait until every message is acknowledged. Raises: as `send`."""
+        while self._on_their_way:
+            self._settle()
+        return self.counts
+
+    def close(self, *, reuse: Callable[[Connection], object] | None = None) -> None:
+        """End; a connection that works goes to `reuse`, if there is one."""
+        connection, self.connection = self.connection, None
+        if connection is None:
+            return
+        try:
+            if connection.is_open:
+                self.wire.close(connection)
+        except (*OUTAGE, ServerError):  # it went while saying goodbye: nothing was waiting for it
+            connection.close()
+            return
+        if reuse is not None and connection.is_open and not self._on_their_way:
+            reuse(connection)
+        else:
+            connection.close()
+
+    def _room(self) -> int:
+        """How many more may be sent: from the oldest unacknowledged one to the newest lies one window."""
+        if self._bytes >= WINDOW_BYTES:
+            return 0
+        return next(iter(self._on_their_way), self._next) + self.window - self._next
+
+    def _settle(self) -> None:
+        connection = self.start()
+        try:
+            acks = self.wire.settle(connection, self._on_their_way, self.ack_timeout)
+            if not acks:
+                raise ClientTimeoutError(f"no acknowledgement in {self.ack_timeout:g} s")
+        except (*OUTAGE, ServerError) as error:
+            self._recover(error)
+            return
+        again = self._take(acks)
+        if again:
+            self.patience.wait(PublishRefusedError(again[0].text))
+            self._send_again([ack.number for ack in again])
+
+    def _take(self, acks: Iterable[Ack]) -> list[Ack]:
+        """Book them; those whose messages are to be sent again."""
+        again = []
+        good = False
+        for ack in acks:
+            if ack.answer is Answer.AGAIN:
+                if ack.number in self._on_their_way:
+                    again.append(ack)
+                continue
+            sent = self._on_their_way.pop(ack.number, None)
+            if sent is None:  # acknowledged before: it was sent twice
+                continue
+            self._bytes -= len(sent.frame)
+            if ack.answer is Answer.REFUSED:
+                raise PublishRefusedError(ack.text)
+            good = True
+            if ack.answer is Answer.STORED:
+                self.counts.stored += 1
+            else:
+                self.counts.duplicates += 1
+        if good:
+            self.patience.over()
+        return again
+
+    def _send_again(self, numbers: Sequence[int]) -> None:
+        try:
+            self._resend(self.start(), numbers)
+        except (*OUTAGE, ServerError) as error:
+            self._recover(error)
+
+    def _resend(self, connection: Connection, numbers: Sequence[int]) -> None:
+        self.counts.resent += len(numbers)
+        rest = iter(numbers)
+        while chunk := list(islice(rest, _CHUNK)):
+            for number in chunk:
+                sent = self._on_their_way[number]
+                self._on_their_way[number] = Sent(self.wire.again(sent.frame), sent.id)
+            connection.send(b"".join(self._on_their_way[number].frame for number in chunk))
+
+    def _recover(self, error: ClientError) -> None:
+        """A new connection, and on it what is unacknowledged. Raises: ClientError once it takes too long."""
+        failure: ClientError | None = error
+        while failure is not None:
+            if isinstance(failure, ServerError) and not failure.fatal:
+                raise failure
+            self._drop()
+            self.patience.wait(failure)
+            failure = self._try_again()
+
+    def _try_again(self) -> ClientError | None:
+        """What went wrong this time, if it may pass. Raises: ServerError when it is the connecting."""
+        try:
+            self._connect()
+        except OUTAGE as error:
+            return error
+        connection = self.start()
+        try:
+            there = self.wire.stored(connection, self._on_their_way) if self._on_their_way else ()
+            self._take([Ack(number, Answer.STORED) for number in there])
+            self._resend(connection, list(self._on_their_way))
+        except (*OUTAGE, ServerError) as error:
+            return error
+        return None
+
+    def _connect(self) -> None:
+        self.connection = self.open()
+        self.wire.open(self.connection)
+
+    def _drop(self) -> None:
+        connection, self.connection = self.connection, None
+        if connection is not None:
+            connection.close()
