@@ -40,6 +40,9 @@ COMMANDS: Final[dict[str, Command]] = {
     "streaming": Command(
         "headrace.cli.streaming", "Run the server with NATS Streaming; look after its channels"
     ),
+    "tables": Command(
+        "headrace.cli.tables", "Stored streams as Parquet tables: archive them, look after them"
+    ),
     "demo": Command("headrace.cli.demo", "Real flights through the server into a Spark table"),
 }
 

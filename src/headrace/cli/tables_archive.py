@@ -1,0 +1,139 @@
+"""`headrace tables archive`: from channels of a server or a store to their tables, once or again and again.
+
+Here live finding the channels, what is printed, and what happens to the others when one fails. Never lives
+here: arguments (`tables`), the archiver (`headrace.tables.archive`).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from headrace.cli import streaming_access as access
+from headrace.cli import streaming_source as source
+from headrace.cli.tables import EXIT_DAMAGED, EXIT_FAILURE, limits_of, ranges_text
+from headrace.cli.tables_progress import Meter
+from headrace.errors import HeadraceError
+from headrace.protocol.documents import name_of, raw_name
+from headrace.subjects.grammar import matches
+from headrace.tables.archive import Progress, archive
+from headrace.tables.files import FileLimits
+from headrace.tables.open import open_store, table_name
+from headrace.tables.rewrite import merge_tail
+from headrace.tables.source import LogSource, ReplaySource
+from headrace.tables.table import Table
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from headrace.tables.archive import ArchiveReport
+    from headrace.tables.source import SegmentSource
+
+
+GRACE_NS: Final = 3_600 * 10**9
+"""With `--every`: how long replaced files wait for readers that began before."""
+
+
+def run(options: argparse.Namespace) -> int:
+    """Archives; gives the exit code: that of the last round with `--every`, which Ctrl-C ends."""
+    while True:
+        try:
+            code = _round(options)
+        except HeadraceError as error:
+            if options.every is None:
+                raise
+            print(f"headrace tables archive: {error}; trying again", file=sys.stderr)
+        else:
+            if options.every is None:
+                return code
+        time.sleep(options.every)
+
+
+def _round(options: argparse.Namespace) -> int:
+    code = 0
+    with _sources(options) as sources:
+        for one in sources:
+            try:
+                report = _archived(options, one)
+            except HeadraceError as error:
+                print(f"{source.shown(one.stream)}: {error}", file=sys.stderr)
+                code = EXIT_FAILURE
+                continue
+            _print(report, quiet=options.every is not None)
+            if (report.missed or report.damaged) and code == 0:
+                code = EXIT_DAMAGED
+    return code
+
+
+def _archived(options: argparse.Namespace, one: SegmentSource) -> ArchiveReport:
+    limits = limits_of(options)
+    assert isinstance(limits, FileLimits)
+    table = Table(open_store(f"{options.to.rstrip('/')}/{table_name(one.stream)}"))
+    with Meter("archiving", source.shown(one.stream), unit="messages") as meter:
+
+        def show(progress: Progress) -> None:
+            meter.show(progress.at - progress.first, progress.end - progress.first)
+
+        report = archive(
+            table, one, retain=options.retain, restart=options.restart, limits=limits, progress=show
+        )
+    if options.every is not None and (report.rows or report.removed):
+        with table.writing() as writer:
+            merge_tail(writer, limits)
+            writer.vacuum(GRACE_NS)
+    return report
+
+
+def _print(report: ArchiveReport, *, quiet: bool) -> None:
+    name = source.shown(report.stream)
+    if report.rows or report.removed or not quiet:
+        removed = f", {report.removed:,} rows removed" if report.removed else ""
+        print(
+            f"{name}: {report.rows:,} rows in {report.files} files, {report.bytes:,} bytes{removed}; "
+            f"archived up to sequence {report.next - 1}",
+            flush=True,
+        )
+    if report.missed:
+        gone = ranges_text(report.missed)
+        print(f"{name}: gone from the stream before they were archived: {gone}", file=sys.stderr)
+    if report.damaged:
+        print(f"{name}: damaged in the stream: {ranges_text(report.damaged)}", file=sys.stderr)
+
+
+@contextmanager
+def _sources(options: argparse.Namespace) -> Iterator[list[SegmentSource]]:
+    """The channels that are meant. Raises: SourceError for a name or pattern that means none."""
+    if access.server_of(options):
+        from headrace.client.streaming_admin import StreamingAdmin
+
+        with access.connected(options) as connection:
+            admin = StreamingAdmin(connection, options.cluster_id)
+            known = [raw_name(one.name) for one in admin.channels()]
+            yield [
+                ReplaySource(connection, options.cluster_id, name_of(name))
+                for name in _chosen(known, options.channel)
+            ]
+        return
+    from headrace.streaming.state import load_state
+
+    with source.opened(options.dir, access.cipher_of(options)) as store:
+        created = load_state(store).channels
+        yield [
+            LogSource(store.open(name), name_of(name), created.get(name, 0))
+            for name in _chosen(source.channel_names(store), options.channel)
+        ]
+
+
+def _chosen(known: list[bytes], wanted: list[str]) -> list[bytes]:
+    picked: set[bytes] = set()
+    for pattern in wanted:
+        raw = os.fsencode(pattern)
+        found = [name for name in known if name == raw or matches(raw, name)]
+        if not found:
+            raise source.SourceError(f"no channel {pattern!r}")
+        picked.update(found)
+    return sorted(picked)

@@ -1,0 +1,74 @@
+"""How far long work on tables is: a bar with rate and time left on a terminal, else a line now and then.
+
+Goes to standard error, so that what is printed can be piped. Never lives here: the work.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+LINE_EVERY: Final = 2.0
+"""Seconds between lines where there is no terminal."""
+
+
+class Meter:
+    """`show(done, total)` as often as one likes; the first bar appears with the first call."""
+
+    def __init__(self, what: str, name: str, *, unit: str) -> None:
+        self._what = what
+        self._name = name
+        self._unit = unit
+        self._bars: Any = None
+        self._task: Any = None
+        self._started = self._shown = time.monotonic()
+
+    def __enter__(self) -> Meter:
+        if sys.stderr.isatty():
+            try:
+                self._bars = self._bar()
+            except ImportError:  # rich is not among the packages a server needs
+                return self
+            self._bars.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bars is not None:
+            self._bars.stop()
+
+    def _bar(self) -> Any:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+        return Progress(
+            TextColumn("  {task.description}", markup=False),
+            BarColumn(32),
+            TaskProgressColumn(),
+            TextColumn("{task.completed:>13,.0f} {task.fields[unit]}", style="cyan"),
+            TextColumn("{task.fields[rate]:>11,.0f}/s", style="cyan"),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+        )
+
+    def show(self, done: int, total: int) -> None:
+        now = time.monotonic()
+        rate = done / max(now - self._started, 1e-9)
+        if self._bars is not None:
+            if self._task is None:
+                description = f"{self._what} {self._name}"
+                self._task = self._bars.add_task(description, total=total, unit=self._unit, rate=0.0)
+            self._bars.update(self._task, completed=done, total=total, rate=rate)
+        elif now - self._shown >= LINE_EVERY:
+            self._shown = now
+            share = 100 * done // max(total, 1)
+            print(
+                f"  {self._what} {self._name}: {done:,} {self._unit}, {share} %, {rate:,.0f}/s",
+                file=sys.stderr,
+                flush=True,
+            )

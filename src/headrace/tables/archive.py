@@ -1,0 +1,239 @@
+"""The archiver: what a stream has and its table has not yet, into files; then both in step.
+
+A run goes from the table's `next` to the end of the stream, a commit for each file, so that one that was
+killed goes on behind its last whole file. Two runs at once end with every message once: where there is a lock
+the second is refused, elsewhere the one that commits later sees that its rows are there and drops its file.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from headrace.tables.columns import to_arrow
+from headrace.tables.errors import SourceChanged, SourceMissing, TableConflict
+from headrace.tables.files import FileLimits, FileWriter
+from headrace.tables.manifest import DataFile, Manifest, Ranges, Retired, add_ranges, without
+from headrace.tables.retention import STREAM, age_of, keep_in_step
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from headrace.tables.source import SegmentSource, SourceBatch, SourceState
+    from headrace.tables.table import Table, TableWriter
+
+MOST_GAPS: Final = 4096
+"""Gaps remembered of a run, to tell what limits took from single deletes; the first ones count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a run is: sequences of the span that it works on, rows and bytes that it committed."""
+
+    first: int
+    at: int
+    end: int
+    rows: int
+    bytes: int
+
+
+@dataclass(slots=True)
+class ArchiveReport:
+    """What a run did. `missed` and `damaged` are of this run only."""
+
+    stream: str
+    rows: int = 0
+    bytes: int = 0
+    files: int = 0
+    removed: int = 0
+    next: int = 1
+    missed: Ranges = ()
+    damaged: Ranges = ()
+
+
+@dataclass(slots=True)
+class _Span:
+    """What is being read, and what of it was not there."""
+
+    first: int
+    at: int
+    end: int
+    gaps: list[tuple[int, int]] = field(default_factory=list)
+    damaged: list[tuple[int, int]] = field(default_factory=list)
+
+    def see(self, batch: SourceBatch) -> None:
+        self.damaged += batch.damaged
+        found = batch.sequences
+        if found and found[-1] - self.at + 1 != len(found):
+            for sequence in found:
+                if sequence != self.at and len(self.gaps) < MOST_GAPS:
+                    self.gaps.append((self.at, sequence - 1))
+                self.at = sequence + 1
+        elif found:
+            self.at = found[-1] + 1
+
+    def finish(self) -> None:
+        if self.at < self.end:
+            self.gaps.append((self.at, self.end - 1))
+        self.at = self.end
+
+    def missed(self, first_sequence: int) -> Ranges:
+        """What lies before the stream's first message now and did not come."""
+        front = ((first_sequence, self.end),) if first_sequence < self.end else ()
+        return without(without(tuple(self.gaps), front), tuple(self.damaged))
+
+
+def archive(
+    table: Table,
+    source: SegmentSource,
+    *,
+    retain: str | None = None,
+    restart: bool = False,
+    limits: FileLimits | None = None,
+    progress: Callable[[Progress], object] = lambda _progress: None,
+) -> ArchiveReport:
+    """Brings a table up to where its stream is now, making it when there is none.
+
+    `retain`: see `headrace.tables.retention`; None leaves it as it is ("stream" for a new table).
+    `restart`: when the stream was deleted and made again, begin again, too; what the table had is removed.
+
+    Raises: SourceMissing, SourceChanged, TableLocked, TableConflict, TableDamaged, StoreError, ValueError for
+    a rule of retention that is none, and what the source raises.
+    """
+    if retain is not None:
+        age_of(retain)
+    with table.writing(create=True) as writer:
+        run = _Run(writer, source, limits or FileLimits(), progress)
+        run.begin(retain, restart=restart)
+        run.copy()
+        run.report.removed = keep_in_step(writer, source, run.limits)
+        run.report.next = table.manifest().next
+    return run.report
+
+
+class _Run:
+    """One run over one stream."""
+
+    def __init__(
+        self,
+        writer: TableWriter,
+        source: SegmentSource,
+        limits: FileLimits,
+        progress: Callable[[Progress], object],
+    ) -> None:
+        self.limits = limits
+        self.report = ArchiveReport(source.stream)
+        self._writer = writer
+        self._source = source
+        self._progress = progress
+        self._state = self._state_now()
+        self._span = _Span(1, 1, 1)
+
+    def _state_now(self) -> SourceState:
+        state = self._source.state()
+        if state is None:
+            raise SourceMissing(f"there is no stream {self._source.stream}")
+        return state
+
+    def begin(self, retain: str | None, *, restart: bool) -> None:
+        """Finds the table or makes it; begins it again, or sets another rule, where that is asked for."""
+        stream, state = self._source.stream, self._state
+
+        def change(current: Manifest | None) -> Manifest:
+            if current is None:
+                return Manifest(0, stream, state.created_ns, state.first_sequence, retain or STREAM)
+            self._check_same(current, restart=restart)
+            if current.created_ns != state.created_ns:
+                current = begun_again(current, state, self._writer.table.clock())
+            return replace(current, retain=retain or current.retain)
+
+        found = self._writer.table.newest()
+        if found is None or change(found) != found:
+            found = self._writer.commit(change)
+            self._writer.settle(found)
+        self._span = _Span(found.next, found.next, state.last_sequence + 1)
+
+    def _check_same(self, table: Manifest, *, restart: bool) -> None:
+        where, stream, state = self._writer.store.location, self._source.stream, self._state
+        if table.stream != stream:
+            raise SourceChanged(f"{where} is the table of stream {table.stream}, not of {stream}")
+        if table.created_ns != state.created_ns:
+            if restart:
+                return
+            raise SourceChanged(
+                f"stream {stream} was deleted and made again since {where} was made from it: archive it to "
+                "another place, or restart the table, which removes what it has"
+            )
+        if state.last_sequence + 1 < table.next:
+            raise SourceChanged(
+                f"stream {stream} ends at sequence {state.last_sequence}, and {where} has it up to "
+                f"{table.next - 1}: it is not the same stream, or an older copy of it"
+            )
+
+    def copy(self) -> None:
+        """Reads what is not archived and commits it, file by file."""
+        span = self._span
+        if span.first >= span.end:
+            return
+        committed = span.first
+        file = FileWriter(self._writer.store, self.limits)
+        try:
+            for batch in self._source.batches(span.first, span.end):
+                span.see(batch)
+                if batch.sequences:
+                    file.write(to_arrow(self._source.stream, batch))
+                self._show()
+                if file.is_full:
+                    self._commit(file.finish(), committed, span.at)
+                    committed = span.at
+                    file = FileWriter(self._writer.store, self.limits)
+            span.finish()
+            after = self._state_now()
+            if after.created_ns != self._state.created_ns:
+                raise SourceChanged(f"stream {self._source.stream} was deleted while it was archived")
+            self.report.missed = span.missed(after.first_sequence)
+            self._commit(file.finish(), committed, span.end)
+            self._show()
+        finally:
+            file.abort()
+
+    def _show(self) -> None:
+        span, report = self._span, self.report
+        self._progress(Progress(span.first, span.at, span.end, report.rows, report.bytes))
+
+    def _commit(self, file: DataFile | None, first: int, end: int) -> None:
+        """Adds a file (None: nothing was there) and says that everything below `end` is archived."""
+        store, report = self._writer.store, self.report
+        report.damaged = add_ranges(report.damaged, tuple(self._span.damaged))
+
+        def change(current: Manifest | None) -> Manifest:
+            if current is None or current.next != first:
+                raise TableConflict(f"{store.location}: another archiver was quicker")
+            return replace(
+                current,
+                next=end,
+                files=current.files if file is None else (*current.files, file),
+                missed=add_ranges(current.missed, report.missed),
+                damaged=add_ranges(current.damaged, report.damaged),
+            )
+
+        try:
+            self._writer.commit(change)
+        except TableConflict:
+            if file is not None:
+                store.remove(file.path)
+            raise
+        if file is not None:
+            report.rows += file.rows
+            report.bytes += file.bytes
+            report.files += 1
+
+
+def begun_again(table: Manifest, state: SourceState, now_ns: int) -> Manifest:
+    """The table of a stream that was made again: empty, and what it had is to be removed."""
+    gone = tuple(Retired(one.path, one.first, one.last, now_ns, True) for one in table.files)
+    erased = tuple(replace(one, erase=True) for one in table.retired)
+    fresh = Manifest(0, table.stream, state.created_ns, state.first_sequence, table.retain)
+    return replace(
+        fresh, version=table.version, commit=table.commit, lineage=table.lineage, retired=gone + erased
+    )

@@ -1,0 +1,48 @@
+"""What tables raise; each text names the table or file and what to do.
+
+Only exception classes live here.
+"""
+
+from __future__ import annotations
+
+from headrace.errors import HeadraceError
+
+
+class TableError(HeadraceError):
+    """Root of the errors of `headrace.tables`."""
+
+
+class TableMissing(TableError):
+    """There is no table here."""
+
+
+class TableDamaged(TableError):
+    """A manifest or a data file is not what it should be."""
+
+
+class TableLocked(TableError):
+    """Another process writes to the table."""
+
+
+class TableConflict(TableError):
+    """Another process changed the table in between; what was to be done no longer fits it."""
+
+
+class SourceChanged(TableError):
+    """The stream is not the one that the table was made from, or not as far as it was."""
+
+
+class SourceMissing(TableError):
+    """There is no such stream."""
+
+
+class StoreError(TableError):
+    """The directory or object store failed: no room, no permission, not reachable."""
+
+
+class KeyExists(StoreError):
+    """Something of this name is there already."""
+
+
+class KeyMissing(StoreError):
+    """Nothing of this name is there."""

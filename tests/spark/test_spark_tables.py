@@ -1,0 +1,41 @@
+"""Spark reads a table's directory, and exactly its newest version by its manifest, as plain Parquet."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.log.memory import MemoryLog
+from headrace.log.port import NewMessage
+from headrace.spark.schema import COLUMNS
+from headrace.tables import Table, open_store
+from headrace.tables.archive import archive
+from headrace.tables.files import FileLimits
+from headrace.tables.rewrite import compact
+from headrace.tables.source import LogSource
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+
+def test_spark_reads_a_table(spark: SparkSession, tmp_path: Path) -> None:
+    log = MemoryLog()
+    source = LogSource(log, "orders")
+    table = Table(open_store(str(tmp_path / "orders")))
+    for _ in range(3):
+        log.append([NewMessage(b"orders", b"x", headers=b"NATS/1.0\r\nA: b\r\n\r\n") for _ in range(100)])
+        archive(table, source, limits=FileLimits(group_rows=30))
+    with table.writing() as writer:
+        compact(writer)
+    log.delete(7, erase=True)
+    log.append([NewMessage(b"orders", b"y")])
+    archive(table, source)
+
+    for frame in (spark.read.parquet(str(tmp_path / "orders")), spark.read.parquet(*table.locations())):
+        assert [(f.name, f.dataType) for f in frame.schema][:-1] == [(f.name, f.dataType) for f in COLUMNS]
+        found = [row.sequence for row in frame.select("sequence").orderBy("sequence").collect()]
+        assert found == [n for n in range(1, 302) if n != 7]
+        (first,) = frame.where("sequence = 1").collect()
+        assert (first.headers, first.stream) == ({"A": ["b"]}, "orders")
+        assert frame.where("sequence > 300 and subject = 'orders'").count() == 1

@@ -1,0 +1,24 @@
+"""A table in a directory of the test's own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from table_makers import Unsynced
+
+from headrace.tables import Table
+from headrace.tables.store import LocalStore
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    return tmp_path / "orders"
+
+
+@pytest.fixture
+def table(directory: Path) -> Table:
+    return Table(LocalStore(directory, Unsynced()))
