@@ -24,6 +24,7 @@ COMPILED = [
     "engine.records",
     "engine.stan",
     "engine.replay",
+    "engine.frames",
 ]
 if sys.platform == "linux":
     COMPILED.append("server.epoll")

@@ -1,4 +1,4 @@
-"""The command line: `python -m bench run | render | list | soak`, from the root of the project."""
+"""The command line, from the project's root: `python -m bench run | render | list | soak | spark-read`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from bench import chart
+from bench import chart, spark_read
 from bench.cases import CASES, Case, select_cases
 from bench.errors import BenchError
 from bench.generator import build_generator
@@ -55,6 +55,7 @@ def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
     for sub in (run, soak):
         sub.add_argument("--server-cmd", help="command with {port} and {http} (default: headrace serve)")
         sub.add_argument("--transport", choices=("epoll", "asyncio"), default="epoll")
+    spark_read.add_arguments(commands.add_parser("spark-read", help="rows a second from a JetStream stream"))
     commands.add_parser("render", help="fill docs/performance.md and its chart from the stored results")
     commands.add_parser("list", help="name every case, its load and its target")
     return parser.parse_args(words)
@@ -193,6 +194,8 @@ def main(words: list[str] | None = None) -> int:
             return run_command(options)
         if options.verb == "soak":
             return soak_command(options)
+        if options.verb == "spark-read":
+            return spark_read.run_read(options, _origin_dict())
         return render_command() if options.verb == "render" else list_command()
     except (BenchError, KeyError) as error:
         print(f"bench: {error.args[0]}", file=sys.stderr)

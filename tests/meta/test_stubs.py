@@ -14,6 +14,7 @@ ROOT: Final = Path(__file__).parents[2]
 COMPILED: Final = [
     "headrace.engine.batches",
     "headrace.engine.client",
+    "headrace.engine.frames",
     "headrace.engine.holdings",
     "headrace.engine.interest",
     "headrace.engine.link",
