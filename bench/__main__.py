@@ -1,4 +1,4 @@
-"""The command line: `python -m bench run | render | list | soak`, and benches with verbs of their own (`OWN`)."""
+"""The command line: `python -m bench run | render | list | soak`, and verbs of single benches (`OWN`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from bench import chart, spark_scan, storage
+from bench import chart, spark_read, spark_scan, storage
 from bench.cases import CASES, Case, select_cases
 from bench.errors import BenchError
 from bench.generator import build_generator
@@ -45,6 +45,10 @@ OWN: Final = {
     "spark-scan": Own(
         "Spark reads a stored stream, beside others",
         spark_scan.add_arguments, spark_scan.run_scan, spark_scan.render_scan,
+    ),
+    "spark-read": Own(
+        "rows a second from a JetStream stream",
+        spark_read.add_arguments, spark_read.run_read, spark_read.render_read,
     ),
 }  # fmt: skip
 
