@@ -25,6 +25,7 @@ COMPILED = [
     "engine.stan",
     "engine.replay",
     "engine.columns",
+    "engine.frames",
 ]
 if sys.platform == "linux":
     COMPILED.append("server.epoll")

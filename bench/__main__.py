@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from bench import chart, spark_scan, spark_sink, storage
+from bench import chart, spark_read, spark_scan, spark_sink, storage
 from bench.cases import CASES, Case, select_cases
 from bench.errors import BenchError
 from bench.generator import build_generator
@@ -49,6 +49,10 @@ OWN: Final = {
     "spark-sink": Own(
         "rows written by Spark beside a nats-py publish loop",
         spark_sink.add_arguments, spark_sink.run_sink,
+    ),
+    "spark-read": Own(
+        "rows a second from a JetStream stream",
+        spark_read.add_arguments, spark_read.run_read, spark_read.render_read,
     ),
 }  # fmt: skip
 

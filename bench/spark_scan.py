@@ -8,7 +8,6 @@ turns; what is told are medians. Not here: what a micro-batch costs, or what is 
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import time
@@ -17,24 +16,21 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from bench.cases import Fill
-from bench.machine import ROOT
 from bench.process import Command, default_peer, default_server, running
 from bench.progress import Progress, short_number
 from bench.render import PAGE, RESULTS, replace_section
 from bench.sides import side_command
+from bench.spark_pull import ROW_BYTES, TASKS, let_workers_import, pull_source
 from bench.stores import STREAM, fill_by_publishing, temporary_stores
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
 
-ROW_BYTES = 128
-TASKS = 2
 PULL_ROWS = 100_000
-PULL_BATCH = 1000
 _APPEND = 5000
 
 
@@ -77,62 +73,11 @@ def fill(directory: Path, rows: int) -> None:
         store.close()
 
 
-def pull_source() -> Any:
-    """Give a data source as one writes it with nats-py: a task is a pull consumer of its own sequences."""
-    import pyarrow as pa
-    from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
-
-    async def pull(url: str, first: int, count: int) -> list[Any]:
-        import nats
-        from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
-
-        config = ConsumerConfig(
-            ack_policy=AckPolicy.NONE, deliver_policy=DeliverPolicy.BY_START_SEQUENCE, opt_start_seq=first
-        )
-        connection = await nats.connect(url)
-        consumer = await connection.jetstream().pull_subscribe(STREAM, stream=STREAM, config=config)
-        found: list[Any] = []
-        while len(found) < count:
-            found += await consumer.fetch(min(PULL_BATCH, count - len(found)), timeout=10)
-        await connection.close()
-        return found
-
-    class Reader(DataSourceReader):
-        def __init__(self, url: str, rows: int) -> None:
-            self.url, self.rows = url, rows
-
-        def partitions(self) -> list[InputPartition]:
-            return [InputPartition(number) for number in range(TASKS)]
-
-        def read(self, partition: InputPartition) -> Iterator[Any]:
-            share = self.rows // TASKS
-            found = asyncio.run(pull(self.url, 1 + partition.value * share, share))
-            columns = [
-                pa.array([message.subject for message in found]),
-                pa.array([message.metadata.sequence.stream for message in found], pa.int64()),
-                pa.array([message.data for message in found], pa.binary()),
-            ]
-            yield pa.RecordBatch.from_arrays(columns, ["subject", "sequence", "data"])
-
-    class Source(DataSource):
-        @classmethod
-        def name(cls) -> str:
-            return "nats_py"
-
-        def schema(self) -> str:
-            return "subject string, sequence long, data binary"
-
-        def reader(self, schema: Any) -> DataSourceReader:
-            return Reader(self.options["url"], int(self.options["rows"]))
-
-    return Source
-
-
 def measure(options: argparse.Namespace, origin: dict[str, object]) -> dict[str, Any]:
     """Give every side's rows per second, in the order they were measured. Raises: BenchError."""
     from headrace.spark.session import session
 
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
+    let_workers_import()
     ours, theirs = Command(default_server()), Command(default_peer())
     headrace, jetstream = (side_command(side, ours, theirs) for side in ("streaming", "jetstream"))
     with temporary_stores() as stores, stores.fresh() as directory:

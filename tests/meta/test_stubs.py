@@ -15,6 +15,7 @@ COMPILED: Final = [
     "headrace.engine.batches",
     "headrace.engine.client",
     "headrace.engine.columns",
+    "headrace.engine.frames",
     "headrace.engine.holdings",
     "headrace.engine.interest",
     "headrace.engine.link",

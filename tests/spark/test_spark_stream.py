@@ -186,7 +186,7 @@ def test_wrong_use_fails_with_the_option_and_the_fix(spark: SparkSession) -> Non
     with pytest.raises(AnalysisException, match="did you mean maxOffsetsPerTrigger"):
         spark.readStream.format("nats").option("subject", "a").option("maxOffsetPerTrigger", "1").load()
     with pytest.raises(AnalysisException, match="not supported by this version yet"):
-        spark.readStream.format("nats").option("stream", "ORDERS").load()
+        spark.readStream.format("nats").option("path", "ORDERS").load()
     with pytest.raises(AnalysisException, match=r"does not support spark\.read"):
         spark.read.format("nats").option("subject", "a").load().count()
 

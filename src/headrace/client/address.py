@@ -19,14 +19,19 @@ _SCHEMES: Final = ("nats", "tls")
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What CONNECT carries to prove who is there; all None means nothing is sent."""
+    """What CONNECT carries to prove who is there; all None means nothing is sent.
+
+    `seed` is a user's private nkey, with which the server's nonce is signed; `jwt` says who that user is.
+    """
 
     user: str | None = None
     password: str | None = field(default=None, repr=False)
     token: str | None = field(default=None, repr=False)
+    jwt: str | None = field(default=None, repr=False)
+    seed: str | None = field(default=None, repr=False)
 
     def __bool__(self) -> bool:
-        return self.user is not None or self.token is not None
+        return self.user is not None or self.token is not None or self.seed is not None
 
 
 @dataclass(frozen=True, slots=True)

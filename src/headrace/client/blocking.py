@@ -115,6 +115,10 @@ class Connection:
         """Whether nothing has ended it yet, as far as is known here."""
         return self._error is None
 
+    def new_inbox(self) -> bytes:
+        """A reply subject that nobody else has."""
+        return f"{self._options.inbox_prefix}.{secrets.token_hex(11)}".encode()
+
     def publish(
         self,
         subject: str | bytes,
@@ -216,7 +220,7 @@ class Connection:
 
         Raises: NoRespondersError if nobody listens, ClientTimeoutError if nobody answers.
         """
-        inbox = b"_INBOX." + secrets.token_hex(11).encode()
+        inbox = self.new_inbox()
         deadline = time.monotonic() + timeout
         sid = self.subscribe(inbox)
         self.unsubscribe(sid, 1)

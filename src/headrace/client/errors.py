@@ -16,6 +16,10 @@ class AddressError(ClientError, ValueError):
     """A server URL that cannot be understood; the text says which part."""
 
 
+class CredentialsError(ClientError, ValueError):
+    """A credentials file, a seed or a context that cannot be used; the text never shows a secret."""
+
+
 class ConnectError(ClientError):
     """No server could be reached, or it is not a NATS server, or TLS could not be agreed on."""
 
@@ -58,9 +62,13 @@ class PublishRefusedError(ClientError):
 
 
 class JetStreamError(ClientError):
-    """JetStream's API said no; `code` is as in HTTP, `err_code` is JetStream's own number."""
+    """JetStream said no; `code` is as in HTTP, `err_code` the server's number for the reason (0: none)."""
 
     def __init__(self, code: int, err_code: int, text: str) -> None:
         super().__init__(text)
         self.code = code
         self.err_code = err_code
+
+
+class ReadInterruptedError(ClientError):
+    """Reading a stream was broken off by the server: its consumer was removed, or messages are missing."""

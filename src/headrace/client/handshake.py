@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Final
 import headrace
 from headrace.client.address import DEFAULT_URL, Credentials, ServerAddress, parse_addresses
 from headrace.client.codec import PING, Control, FrameParser, Op, encode_connect
-from headrace.client.errors import ClientError, ClientTimeoutError, ConnectError, ServerError
+from headrace.client.errors import (
+    ClientError,
+    ClientTimeoutError,
+    ConnectError,
+    CredentialsError,
+    ServerError,
+)
+from headrace.client.signing import read_credentials_file, sign
 from headrace.client.transport import SocketStream, open_stream
 from headrace.errors import ProtocolError
 
@@ -35,10 +42,12 @@ NON_FATAL: Final = (
 class ConnectOptions:
     """How to connect. Durations are seconds.
 
-    `credentials` win over those in the URL, which win over NATS_USER, NATS_PASSWORD and NATS_TOKEN.
+    `credentials` win over those in the URL, which win over NATS_USER, NATS_PASSWORD, NATS_TOKEN and
+    NATS_CREDS (a credentials file).
     `tls` is used whenever the server or the URL asks for TLS; None means the system's certificates.
     `ping_interval` is the silence after which the server is asked whether it still lives; after
-    `ping_max` unanswered questions the connection counts as lost.
+    `ping_max` unanswered questions the connection counts as lost. Replies come to subjects that begin with
+    `inbox_prefix`.
     """
 
     name: str = "headrace"
@@ -49,6 +58,7 @@ class ConnectOptions:
     ping_interval: float = 20.0
     ping_max: int = 2
     echo: bool = True
+    inbox_prefix: str = "_INBOX"
 
 
 @dataclass(slots=True)
@@ -80,6 +90,8 @@ def resolve_credentials(
         return address.credentials
     if "NATS_USER" in env:
         return Credentials(user=env["NATS_USER"], password=env.get("NATS_PASSWORD", ""))
+    if "NATS_TOKEN" not in env and "NATS_CREDS" in env:
+        return read_credentials_file(env["NATS_CREDS"])
     return Credentials(token=env.get("NATS_TOKEN"))
 
 
@@ -165,6 +177,11 @@ def connect_fields(
         fields |= {"user": credentials.user, "pass": credentials.password or ""}
     if credentials.token is not None:
         fields["auth_token"] = credentials.token
+    if credentials.seed is not None:
+        nonce = info.get("nonce")
+        if not isinstance(nonce, str):
+            raise CredentialsError("the server asks for no signature: it knows no users with keys")
+        fields |= sign(credentials, nonce)
     return fields
 
 

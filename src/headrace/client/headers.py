@@ -41,6 +41,15 @@ def parse_headers(block: bytes) -> Headers:
     return headers
 
 
+def parse_status(block: bytes) -> tuple[bytes, bytes] | None:
+    """Code and description of an inline status; None for a block that has none."""
+    line = block.partition(b"\r\n")[0]
+    if not line.startswith(VERSION):
+        return None
+    code, _, text = line[len(VERSION) :].strip().partition(b" ")
+    return (code, text.strip()) if code else None
+
+
 def encode_headers(headers: Mapping[str, str | Iterable[str]]) -> bytes:
     """The block, or nothing if there are no headers.
 

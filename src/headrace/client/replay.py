@@ -13,7 +13,6 @@ Source of the shapes: `headrace.protocol.replay`, `headrace.protocol.admin`.
 
 from __future__ import annotations
 
-import secrets
 import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
@@ -89,6 +88,7 @@ class ChannelState:
     last_sequence: int
     messages: int
     created_ns: int
+    bytes: int = 0
 
 
 def replay(
@@ -175,13 +175,13 @@ def channel_state(connection: Connection, cluster_id: str, channel: str) -> Chan
     if not found:
         return None
     one = found[0]
-    return ChannelState(one.first_seq, one.last_seq, one.msgs, one.created_ns)
+    return ChannelState(one.first_seq, one.last_seq, one.msgs, one.created_ns, one.bytes)
 
 
 def _parts(
     connection: Connection, subject: str, request: ReplayRequest, timeout: float
 ) -> Iterator[Columns | ReplayBatch]:
-    inbox = b"_INBOX." + secrets.token_hex(11).encode()
+    inbox = connection.new_inbox()
     sid = connection.subscribe(inbox)
     reader = BlockReader()
     after: str | None = None

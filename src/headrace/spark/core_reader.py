@@ -31,6 +31,7 @@ from headrace.spark.errors import DataLossError
 from headrace.spark.offsets import CoreOffset
 from headrace.spark.schema import arrow_schema
 from headrace.spark.spool import Slice, read_slices
+from headrace.spark.values import Decoder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -136,13 +137,15 @@ class CoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task, with the wanted columns in the wanted order. Runs in executors."""
         assert isinstance(partition, CapturePartition)
-        stored, wanted = arrow_schema(), arrow_schema(self._schema)
+        decoder = Decoder(self._options.value_format, self._schema)
+        stored, wanted = arrow_schema(), arrow_schema(decoder.raw_columns)
         for batch in read_slices(partition.slices, stored):
             columns = [batch.column(name) for name in wanted.names]
             if partition.shift and "sequence" in wanted.names:
                 place = wanted.names.index("sequence")
                 columns[place] = pc.add(columns[place], pa.scalar(partition.shift, pa.int64()))
-            yield pa.RecordBatch.from_arrays(columns, schema=wanted)
+            raw = pa.RecordBatch.from_arrays(columns, schema=wanted)
+            yield decoder.decode(raw, batch.column("sequence"), ", ".join(self._options.subjects))
 
     def commit(self, end: dict[str, Any]) -> None:
         """Free what no batch can ask for again."""

@@ -1,6 +1,6 @@
 """The class Spark knows as `format("nats")`: it looks at the options and picks a reader.
 
-No reading here. Core subjects and stored channels have readers of their own, with the same columns, so that
+No reading here. Core subjects and stored streams have readers of their own, with the same columns, so that
 a job changes one option; later kinds are picked here too. Spark pickles this object.
 """
 
@@ -15,21 +15,24 @@ from pyspark.sql.datasource import (
 )
 
 from headrace.errors import UnsupportedError
-from headrace.spark.channel_reader import ChannelBatchReader, ChannelStreamReader
 from headrace.spark.core_reader import CoreStreamReader
 from headrace.spark.errors import OptionError
 from headrace.spark.log_reader import LogBatchReader
-from headrace.spark.options import Edge, for_executors, read_options
-from headrace.spark.schema import COLUMNS, check_columns
+from headrace.spark.option_places import Edge
+from headrace.spark.options import for_executors, read_options
+from headrace.spark.schema import check_columns, columns_of
 from headrace.spark.sink import NatsBatchWriter, NatsStreamWriter, batch_writer, stream_writer
 from headrace.spark.sink_options import read_sink_options
+from headrace.spark.stored_reader import FilteringBatchReader, StoredBatchReader, StoredStreamReader
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
+    from headrace.spark.options import SourceOptions
+
 
 class NatsDataSource(DataSource):
-    """NATS subjects and stored channels as DataFrames; see docs/spark.md."""
+    """NATS subjects, STAN channels and JetStream streams as DataFrames; see docs/spark.md."""
 
     @classmethod
     def name(cls) -> str:
@@ -40,30 +43,39 @@ class NatsDataSource(DataSource):
 
         Raises: OptionError, UnsupportedError.
         """
-        read_options(self.options)
-        return COLUMNS
+        return _columns(read_options(self.options))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
-        """A reader of core subjects or channels. Raises: OptionError, UnsupportedError."""
-        options, columns = read_options(self.options), check_columns(schema)
+        """A reader of core subjects or stored streams. Raises: OptionError, UnsupportedError."""
+        options = read_options(self.options)
+        columns = check_columns(schema, _columns(options))
         if options.ending is not None:
-            raise OptionError("option endingOffsets is for spark.read: a stream has no end")
+            raise OptionError(
+                "options endingOffsets and endingTimestamp are for spark.read: a stream has no end"
+            )
+        if options.pushdown:
+            raise OptionError("option pushdown is for spark.read: Spark has none for streams")
         if options.path:
             _refuse("spark.readStream of log files (option path); read the channel from its server")
-        if options.channels:
-            return ChannelStreamReader(for_executors(options), columns)
+        if options.stored_names:
+            return StoredStreamReader(for_executors(options), columns)
         return CoreStreamReader(options, columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A reader of what channels hold. Raises: OptionError, UnsupportedError."""
-        options, columns = read_options(self.options), check_columns(schema)
-        if not options.channels and not options.path:
-            _refuse("spark.read of subjects (they keep nothing to read); use spark.readStream or a channel")
+        """A reader of what stored streams hold. Raises: OptionError, UnsupportedError."""
+        options = read_options(self.options)
+        columns = check_columns(schema, _columns(options))
+        if not options.stored_names and not options.path:
+            _refuse(
+                "spark.read of subjects (they keep nothing to read); use spark.readStream, or read a channel "
+                "or a stream"
+            )
         if options.starting is Edge.LATEST:
             raise OptionError("option startingOffsets: latest would read nothing; say earliest or sequences")
         if options.path:
             return LogBatchReader(for_executors(options) if options.url else options, columns)
-        return ChannelBatchReader(for_executors(options), columns)
+        kind = FilteringBatchReader if options.pushdown else StoredBatchReader
+        return kind(for_executors(options), columns)
 
     def writer(self, schema: StructType, overwrite: bool) -> NatsBatchWriter:
         """A writer of a whole frame. Raises: OptionError, UnsupportedError."""
@@ -75,6 +87,10 @@ class NatsDataSource(DataSource):
         Raises: OptionError, UnsupportedError.
         """
         return stream_writer(read_sink_options(self.options), schema)
+
+
+def _columns(options: SourceOptions) -> StructType:
+    return columns_of(options.value_format.type, headers=options.include_headers)
 
 
 def _refuse(what: str) -> NoReturn:

@@ -25,8 +25,12 @@ class SpoolFullError(CaptureError):
     """The spool reached `spoolMaxBytes`, or its disk is full."""
 
 
-class ChannelError(SparkSourceError):
-    """A streaming server cannot be asked, or refuses: the text names it and the channel."""
+class StoredStreamError(SparkSourceError):
+    """A server cannot be asked about a channel or stream, or refuses: the text names both."""
+
+
+class ValueFormatError(SparkSourceError, ValueError):
+    """A payload is not what option valueFormat says, and option valueMode says to fail."""
 
 
 class DataLossError(SparkSourceError):

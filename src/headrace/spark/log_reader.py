@@ -16,29 +16,31 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
+from pyspark.sql.types import StructType
 
-from headrace.client.replay import ChannelState
 from headrace.engine.columns import ColumnsBuilder
 from headrace.errors import LogGone, StorageError
 from headrace.log.segment import base_of
 from headrace.log.store import list_logs, log_name
 from headrace.log.view import LogView, Slice, read_slice
 from headrace.protocol.columns import Columns, pack
-from headrace.spark.channel_reader import ChannelBatchReader, place_of, start_of
-from headrace.spark.errors import ChannelError
-from headrace.spark.offsets import ChannelRange, range_between
-from headrace.spark.options import Edge
-from headrace.spark.schema import replay_record_batch
+from headrace.spark.errors import StoredStreamError
+from headrace.spark.offsets import StoredRange, range_between
+from headrace.spark.option_places import Edge
+from headrace.spark.schema import COLUMNS, columns_record_batch
+from headrace.spark.stored_link import StoredState
+from headrace.spark.stored_reader import StoredBatchReader, start_of
+from headrace.spark.values import Decoder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    import pyarrow as pa
-
 SLICE_BYTES: Final = 4 << 20
 """Fewer bytes of records than this do not pay for a second task."""
 _WHOLE: Final = 1 << 30
+_TIME: Final = StructType([COLUMNS["timestamp"]])
 _OWN: Final = b"$"
 """Begins the names of logs that the server keeps for itself."""
 
@@ -71,13 +73,13 @@ class _Part:
         return sum(one.size for one in self.slices(1))
 
 
-class LogBatchReader(ChannelBatchReader):
+class LogBatchReader(StoredBatchReader):
     """What `spark.read.format("nats").option("path", ...)` runs on."""
 
     def partitions(self) -> Sequence[InputPartition]:
         """The ranges from `startingOffsets` to `endingOffsets` of every log, settled now.
 
-        Raises: ChannelError, also when there is no log; DataLossError, OptionError.
+        Raises: StoredStreamError, also when there is no log; DataLossError, OptionError.
         """
         parts, tails = [], []
         for channel, directory in self._logs().items():
@@ -87,14 +89,17 @@ class LogBatchReader(ChannelBatchReader):
             parts.append(_Part(channel, directory, view, wanted.first, min(wanted.end, sealed)))
             tails.append(replace(wanted, first=max(wanted.first, min(sealed, wanted.end))))
         nothing = LogPartition(parts[0].channel, "", "", Slice(1, 1, 0, (), b""))
-        return [*self._slices(parts), *self._plan(tails)] or [nothing]
+        return [*self._slices(parts), *self._plan(tails, ())] or [nothing]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one task. Runs in executors. Raises: ChannelError, DataLossError."""
+        """The rows of one task. Runs in executors.
+
+        Raises: StoredStreamError, DataLossError, ValueFormatError.
+        """
         if not isinstance(partition, LogPartition):
             yield from super().read(partition)
             return
-        builder = ColumnsBuilder()
+        builder, decoder = ColumnsBuilder(), Decoder(self._options.value_format, self._schema)
         name = _raw(partition.channel)
         for piece in partition.slice.pieces:
             found = read_slice(replace(partition.slice, pieces=(piece,)))
@@ -105,16 +110,20 @@ class LogBatchReader(ChannelBatchReader):
                     while done < len(messages):
                         builder.clear()
                         done += builder.add(messages, done, len(messages) - done, name, _WHOLE)
-                        yield replay_record_batch(Columns.read(pack(builder)), self._schema)
+                        yield self._rows(partition, Columns.read(pack(builder)), decoder)
             except LogGone as error:
                 self._gone(partition, error)
             except StorageError as error:
-                raise ChannelError(f"channel {partition.channel}: {error}") from error
+                raise StoredStreamError(f"channel {partition.channel}: {error}") from error
+
+    def _rows(self, partition: LogPartition, found: Columns, decoder: Decoder) -> pa.RecordBatch:
+        raw = columns_record_batch(found, decoder.raw_columns)
+        return decoder.decode(raw, found.sequences, self._of(partition.channel))
 
     # ---- the plan ---------------------------------------------------------------------------
 
     def _logs(self) -> dict[str, Path]:
-        """Channels and the directories of their logs. Raises: ChannelError."""
+        """Channels and the directories of their logs. Raises: StoredStreamError."""
         path, channels = Path(self._options.path or "").resolve(), self._options.channels
         try:
             if (path / "logs").is_dir():
@@ -124,28 +133,28 @@ class LogBatchReader(ChannelBatchReader):
                 missing = [name for name in channels if name not in logs]
                 if missing or not logs:
                     what = f"log of channel {missing[0]}" if missing else "log"
-                    raise ChannelError(f"there is no {what} in {path}")
+                    raise StoredStreamError(f"there is no {what} in {path}")
                 return {name: logs[name] for name in channels or sorted(logs)}
             if any(base_of(name) is not None for name in os.listdir(path)):
                 own = log_name(path)
                 if len(channels) > 1:
-                    raise ChannelError(
+                    raise StoredStreamError(
                         f"{path} is the log of one channel, option channel names {len(channels)}"
                     )
                 return {channels[0] if channels else _text(own or path.name.encode()): path}
         except OSError as error:
-            raise ChannelError(f"cannot read {path}: {error.strerror or error}") from error
-        raise ChannelError(f"there is no log in {path}: it is no store's directory and no log's")
+            raise StoredStreamError(f"cannot read {path}: {error.strerror or error}") from error
+        raise StoredStreamError(f"there is no log in {path}: it is no store's directory and no log's")
 
-    def _wanted(self, channel: str, directory: Path, view: LogView) -> tuple[ChannelRange, int]:
+    def _wanted(self, channel: str, directory: Path, view: LogView) -> tuple[StoredRange, int]:
         """What is to be read of a log, and the first sequence that its server is asked for."""
-        state, sealed = ChannelState(view.first_sequence, view.last_sequence, 0, 0), view.last_sequence + 1
+        state, sealed = StoredState(view.first_sequence, view.last_sequence, 0, 0, 0), view.last_sequence + 1
         if self._options.url is not None:
             state, sealed = self._server_state(channel, directory, view), view.sealed_end
         start = start_of(channel, self._options.starting, Edge.EARLIEST)
         stop = start_of(channel, self._options.ending, Edge.LATEST)
-        begin = place_of("startingOffsets", channel, start, state)
-        end = place_of("endingOffsets", channel, stop, state)
+        begin = self._place("startingOffsets", channel, start, state)
+        end = self._place("endingOffsets", channel, stop, state)
         wanted = range_between(channel, begin, end)
         if wanted.first < min(state.first_sequence, wanted.end):
             low = min(state.first_sequence, wanted.end)
@@ -155,23 +164,24 @@ class LogBatchReader(ChannelBatchReader):
             )
         return wanted, sealed
 
-    def _server_state(self, channel: str, directory: Path, view: LogView) -> ChannelState:
-        """How far the channel has come on its server. Raises: ChannelError when it is not this log's."""
+    def _server_state(self, channel: str, directory: Path, view: LogView) -> StoredState:
+        """How far the channel has come on its server. Raises: StoredStreamError when it is not this log's."""
         state = self._link.state(channel)
         last = view.sealed_end - 1
         same = state is not None and state.last_sequence >= last
         if state is not None and same and last >= max(state.first_sequence, 1):
-            for batch in self._link.batches(channel, last, last + 1):
-                times = batch.times if isinstance(batch, Columns) else batch.timestamps
-                same = not len(batch) or times[0] == view.sealed_time_ns
+            newest = StoredRange(channel, last, last + 1, state.created_ns)
+            for rows in self._link.rows(newest, (), _TIME):
+                times = rows.table.column("timestamp").cast(pa.int64()).to_pylist()  # in microseconds
+                same = not times or times[0] == view.sealed_time_ns // 1000
         if state is None or not same:
-            raise ChannelError(
+            raise StoredStreamError(
                 f"the log in {directory} is not that of channel {channel} of cluster "
                 f"{self._options.cluster_id} at option url: they hold different messages"
             )
         return state
 
-    def _check_view(self, channel: str, directory: Path, view: LogView, wanted: ChannelRange) -> None:
+    def _check_view(self, channel: str, directory: Path, view: LogView, wanted: StoredRange) -> None:
         for low, high in view.damaged:
             if low < wanted.end and high >= wanted.first:
                 self._lost(
@@ -202,9 +212,9 @@ class LogBatchReader(ChannelBatchReader):
             )
 
     def _gone(self, partition: LogPartition, error: LogGone) -> None:
-        """Raises: ChannelError where the directory cannot be seen from, DataLossError."""
+        """Raises: StoredStreamError where the directory cannot be seen from, DataLossError."""
         if partition.host != socket.gethostname() and not Path(partition.directory).is_dir():
-            raise ChannelError(
+            raise StoredStreamError(
                 f"{partition.directory} cannot be seen from {socket.gethostname()}: option path must name a "
                 "directory that the driver and all executors share"
             ) from error
@@ -218,7 +228,7 @@ def _look(directory: Path) -> LogView:
     try:
         return LogView(directory)
     except StorageError as error:
-        raise ChannelError(
+        raise StoredStreamError(
             f"{error}. Logs that are encrypted are read through their server (options url and channel)"
             if "encrypted" in str(error)
             else str(error)

@@ -2,8 +2,9 @@
 
 Core subjects: `{"v": 1, "core": {"capture": "<id>", "next": <sequence>}}`; `next` is the first sequence not
 yet read and `capture` names the run that holds the messages, because core subjects cannot be read again.
-STAN channels: `{"v": 1, "channels": {"<name>": {"next": <sequence>, "created": <id or null>}}}`; `created`
-tells a channel from one of the same name made after it was deleted, null: there was none yet.
+Stored streams: `{"v": 1, "channels": {"<name>": {"next": <sequence>, "created": <id or null>}}}` for STAN
+channels, with the key `streams` for JetStream streams; `created` tells a stream from one of the same name
+made after it was deleted, null: there was none yet.
 Later selections use other keys beside `v`, so that a checkpoint can never be continued by the wrong kind of
 source. Spark compares the JSON: keys keep their order, no floats. No server is asked here.
 """
@@ -45,61 +46,85 @@ class CoreOffset:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredKind:
+    """A kind of stored stream: the word for one, which is the option that selects it, its key in offsets."""
+
+    word: str
+    key: str
+    title: str
+
+
+CHANNEL: Final = StoredKind("channel", "channels", "STAN channels")
+STREAM: Final = StoredKind("stream", "streams", "JetStream streams")
+
+
+@dataclass(frozen=True, slots=True)
 class Place:
-    """The first sequence of a channel not yet read, in which incarnation of it (None: none was there)."""
+    """The first sequence of a stream not yet read, in which incarnation of it (None: none was there)."""
 
     next: int
     created: int | None
 
 
 @dataclass(frozen=True, slots=True)
-class ChannelRange:
-    """The sequences [first, end) of one incarnation of a channel."""
+class StoredRange:
+    """The sequences [first, end) of one incarnation of a stored stream."""
 
-    channel: str
+    name: str
     first: int
     end: int
     created: int | None
 
 
-def channels_to_json(places: Mapping[str, Place]) -> dict[str, Any]:
-    """The offset, channels in the order of the mapping."""
+def places_to_json(kind: StoredKind, places: Mapping[str, Place]) -> dict[str, Any]:
+    """The offset, streams in the order of the mapping."""
     named = {name: {"next": place.next, "created": place.created} for name, place in places.items()}
-    return {"v": VERSION, "channels": named}
+    return {"v": VERSION, kind.key: named}
 
 
-def channels_from_json(offset: dict[str, Any], channels: Sequence[str]) -> dict[str, Place]:
-    """Where each of these channels is. Raises: DataLossError if the checkpoint is not one of theirs."""
-    found = offset.get("channels")
+def places_from_json(kind: StoredKind, offset: dict[str, Any], names: Sequence[str]) -> dict[str, Place]:
+    """Where each of these streams is. Raises: DataLossError if the checkpoint is not one of theirs."""
+    found = offset.get(kind.key)
     if offset.get("v") != VERSION or not isinstance(found, dict):
         raise DataLossError(
-            f"the checkpoint holds the offset {offset}, which was not written by a source that reads STAN "
-            "channels; give this query a checkpointLocation of its own"
+            f"the checkpoint holds the offset {offset}, which was not written by a source that reads "
+            f"{kind.title}; give this query a checkpointLocation of its own"
         )
-    if set(found) != set(channels):
+    if set(found) != set(names):
         raise DataLossError(
-            f"the checkpoint is one of the channels {', '.join(found)}, option channel says "
-            f"{', '.join(channels)}; give this query a checkpointLocation of its own"
+            f"the checkpoint is one of the {kind.key} {', '.join(found)}, option {kind.word} says "
+            f"{', '.join(names)}; give this query a checkpointLocation of its own"
         )
-    return {name: Place(int(found[name]["next"]), found[name]["created"]) for name in channels}
+    try:
+        return {name: _place(found[name]) for name in names}
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataLossError(
+            f"the checkpoint holds the offset {offset}, which is damaged; give this query a new "
+            "checkpointLocation"
+        ) from error
 
 
-def range_between(channel: str, start: Place, end: Place) -> ChannelRange:
-    """What a batch from `start` to `end` reads; of a channel made again, all from its first message on."""
+def _place(fields: dict[str, Any]) -> Place:
+    created = fields["created"]
+    return Place(int(fields["next"]), None if created is None else int(created))
+
+
+def range_between(name: str, start: Place, end: Place) -> StoredRange:
+    """What a batch from `start` to `end` reads; of a stream made again, all from its first message on."""
     first = start.next if start.created is None or start.created == end.created else 1
-    return ChannelRange(channel, first, max(first, end.next), end.created)
+    return StoredRange(name, first, max(first, end.next), end.created)
 
 
-def split(whole: ChannelRange, pieces: int) -> list[ChannelRange]:
+def split(whole: StoredRange, pieces: int) -> list[StoredRange]:
     """The range in so many pieces of about equal width; none of them is empty, so there may be fewer."""
     width = whole.end - whole.first
     count = min(pieces, width)
     edges = [whole.first + width * piece // count for piece in range(count + 1)] if count else []
-    return [ChannelRange(whole.channel, low, high, whole.created) for low, high in itertools.pairwise(edges)]
+    return [StoredRange(whole.name, low, high, whole.created) for low, high in itertools.pairwise(edges)]
 
 
 def shared_limit(widths: Mapping[str, int], limit: int) -> dict[str, int]:
-    """How many of each channel's waiting messages fit in a limit for all, in proportion to what waits.
+    """How many of each stream's waiting messages fit in a limit for all, in proportion to what waits.
 
     Adds up to the limit, or to everything if that is less. What rounding leaves goes to those with least.
     """

@@ -7,24 +7,26 @@ text here, as Spark hands them over; the meaning of a value is decided once, her
 from __future__ import annotations
 
 import difflib
-import enum
-import json
 import os
 import re
-import ssl
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from headrace.client.address import Credentials, parse_addresses
-from headrace.client.errors import AddressError
+from headrace.client.errors import CredentialsError
 from headrace.client.handshake import ConnectOptions, resolve_addresses, resolve_credentials
 from headrace.errors import UnsupportedError
 from headrace.spark.errors import OptionError
+from headrace.spark.offsets import CHANNEL, STREAM
+from headrace.spark.option_connection import Connecting, read_connecting
+from headrace.spark.option_places import read_places
+from headrace.spark.values import ValueFormat, read_value_format
 from headrace.subjects.grammar import is_valid_subject, overlaps
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Hashable, Mapping
+
+    from headrace.spark.offsets import StoredKind
+    from headrace.spark.option_places import Starts
 
 DEFAULT_SPOOL_MAX_BYTES: Final = 4 << 30
 """Bytes of captured messages that may wait on disk; when they are reached the query fails."""
@@ -37,81 +39,163 @@ DEFAULT_RECONNECT_TIMEOUT: Final = 30.0
 DEFAULT_CLUSTER_ID: Final = "test-cluster"
 
 
-class Edge(enum.Enum):
-    """An end of a channel: the first message that is there, or the first that is not there yet."""
+DEFAULT_MAX_TRIGGER_DELAY: Final = 15 * 60.0
+"""Seconds a query waits for `minOffsetsPerTrigger`, as in Spark's Kafka source."""
 
-    EARLIEST = "earliest"
-    LATEST = "latest"
+SELECTIONS: Final = ("subject", "channel", "stream", "path")
+"""The options of which a query has one (`path` may have `channel` too); others may be for some only."""
 
+_STORED: Final = ("channel", "stream")
 
-Start = Edge | int
-"""Where reading a channel begins or ends: at an end of it, or at a sequence."""
+_READ: Final = (*_STORED, "path")
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One row of the option table; `default` is text for people."""
+    """One row of the option table; `default` is text for people, `of` the selections it goes with."""
 
     name: str
     default: str
     meaning: str
+    of: tuple[str, ...] = SELECTIONS
 
 
 OPTIONS: Final = (
     Option(
-        "subject", "this or `channel`", "Core subjects to read, with wildcards; several with commas between"
+        "subject",
+        "one of these",
+        "Core subjects to read, with wildcards; several with commas between them",
     ),
-    Option("channel", "this or `subject`", "STAN channels to read; several with commas between them"),
+    Option("channel", "one of these", "STAN channels to read; several with commas between them"),
+    Option("stream", "one of these", "JetStream streams to read; several with commas between them"),
     Option(
-        "path", "none", "Directory of a store or of one log: read its files (`channel` chooses among them)"
+        "path",
+        "one of these",
+        "Directory of a store or of one log: read its files (`channel` chooses among them)",
     ),
-    Option("clusterId", "test-cluster", "Cluster ID of the streaming server (channels)"),
+    Option(
+        "filterSubjects",
+        "all",
+        "Read only these subjects, with wildcards; several with commas between them (streams)",
+        ("stream",),
+    ),
+    Option("clusterId", "test-cluster", "Cluster ID of the streaming server (channels)", ("channel", "path")),
+    Option("jetStreamDomain", "the server's", "Domain of the streams (streams)", ("stream",)),
+    Option("jetStreamApiPrefix", "$JS.API", "Where the subjects of the API begin (streams)", ("stream",)),
     Option(
         "startingOffsets",
         "latest; batch: earliest",
-        'Where a new query begins: `earliest`, `latest` or sequences such as `{"orders": 17}` (channels)',
+        'Where a new query begins: `earliest`, `latest` or sequences such as `{"orders": 17}` (stored)',
+        _READ,
     ),
+    Option(
+        "startingTimestamp",
+        "none",
+        "Instead: begin with the first message of that time or later; ms since 1970 or "
+        "`2026-11-21T08:00:00Z` (stored)",
+        _STORED,
+    ),
+    Option("startingOffsetsByTimestamp", "none", "The same for each, as JSON (stored)", _STORED),
     Option(
         "endingOffsets",
         "latest",
-        "Where a batch read ends: `latest` or the first sequences not read, as JSON (channels)",
+        "Where a batch read ends: `latest` or the first sequences not read, as JSON (stored)",
+        _READ,
     ),
-    Option("queue", "none", "Queue group: share the messages with the group's other members (subjects)"),
+    Option(
+        "endingTimestamp",
+        "none",
+        "Instead: end before the first message of that time or later (stored)",
+        _STORED,
+    ),
+    Option("endingOffsetsByTimestamp", "none", "The same for each, as JSON (stored)", _STORED),
+    Option(
+        "queue",
+        "none",
+        "Queue group: share the messages with the group's other members (subjects)",
+        ("subject",),
+    ),
+    Option("includeHeaders", "true", "Whether there is a column `headers`"),
+    Option("valueFormat", "binary", "What column `data` is: `binary`, `string` or `json`"),
+    Option(
+        "valueSchema", "none", "With `json`: the fields, as `id bigint, tags array<string>` or Spark's JSON"
+    ),
+    Option(
+        "valueMode",
+        "permissive",
+        "A payload that is not of the format: null (`permissive`), an error (`failfast`), no row "
+        "(`dropmalformed`)",
+    ),
     Option("url", "NATS_URL, else nats://127.0.0.1:4222", "Server URL; several with commas between them"),
+    Option("context", "none", "Context of the `nats` tool that says what options do not"),
     Option("user", "NATS_USER", "User name"),
     Option("password", "NATS_PASSWORD", "Password; prefer `passwordFile` or the environment"),
     Option("passwordFile", "none", "File that holds the password"),
     Option("token", "NATS_TOKEN", "Token; prefer `tokenFile` or the environment"),
     Option("tokenFile", "none", "File that holds the token"),
+    Option("credsFile", "NATS_CREDS", "Credentials file: a user's JWT and seed"),
+    Option("nkeyFile", "none", "File that holds a user's seed"),
     Option("tlsCaFile", "the system's", "Certificates to trust, PEM"),
     Option("tlsCertFile", "none", "Client certificate, PEM; needs `tlsKeyFile`"),
     Option("tlsKeyFile", "none", "Key of the client certificate, PEM"),
     Option("tlsFirst", "false", "TLS before the server's first line (its `handshake_first`)"),
+    Option("inboxPrefix", "_INBOX", "How reply subjects begin, where permissions want that"),
     Option("connectionName", "headrace-spark", "Name of the connection in the server's /connz"),
     Option("connectTimeout", "5s", "How long connecting may take"),
-    Option("reconnectTimeout", "30s", "How long the server may be away before the query fails (channels)"),
+    Option(
+        "reconnectTimeout", "30s", "How long the server may be away before the query fails (stored)", _READ
+    ),
     Option("maxOffsetsPerTrigger", "none", "Most messages in one micro-batch"),
+    Option(
+        "maxBytesPerTrigger",
+        "none",
+        "About as many bytes in one micro-batch, by the mean size of what is stored (stored)",
+        _STORED,
+    ),
+    Option(
+        "minOffsetsPerTrigger",
+        "none",
+        "Wait until so many messages are there for a micro-batch (stored)",
+        _STORED,
+    ),
+    Option("maxTriggerDelay", "15m", "Wait for `minOffsetsPerTrigger` no longer than that (stored)", _STORED),
     Option(
         "minPartitions", "cores of the driver", "Tasks of a micro-batch that has 10,000 messages for each"
     ),
+    Option(
+        "pushdown",
+        "false",
+        "Let conditions of a batch query narrow what is read; needs the Spark setting "
+        "`spark.sql.python.filterPushdown.enabled` (stored)",
+        _STORED,
+    ),
     Option("failOnDataLoss", "true", "Fail when messages that should be read are gone; else warn and go on"),
-    Option("spoolDir", "the system's", "Directory for captured messages; executors must see it (subjects)"),
-    Option("spoolMaxBytes", "4GiB", "Bytes of captured messages on disk; the query fails beyond (subjects)"),
-    Option("captureDuration", "none", "With trigger(availableNow=True): how long to listen first (subjects)"),
+    Option(
+        "spoolDir",
+        "the system's",
+        "Directory for captured messages; executors must see it (subjects)",
+        ("subject",),
+    ),
+    Option(
+        "spoolMaxBytes",
+        "4GiB",
+        "Bytes of captured messages on disk; the query fails beyond (subjects)",
+        ("subject",),
+    ),
+    Option(
+        "captureDuration",
+        "none",
+        "With trigger(availableNow=True): how long to listen first (subjects)",
+        ("subject",),
+    ),
 )
 
-_OF_SUBJECTS: Final = ("queue", "spoolDir", "spoolMaxBytes", "captureDuration")
-_OF_CHANNELS: Final = ("clusterId", "startingOffsets", "endingOffsets", "reconnectTimeout")
 
-LATER: Final = {
-    "stream": "JetStream streams",
-    "startingtimestamp": "starting timestamps",
-    "minoffsetspertrigger": "a lower limit per trigger",
-    "maxtriggerdelay": "a lower limit per trigger",
-    "valueformat": "decoding in the source (use from_json and the like on column data)",
-    "includeheaders": "leaving columns out by option (select the columns you want)",
-    "credsfile": "credentials files",
-}
+def option_table() -> str:
+    """The rows for the reference in docs/spark.md."""
+    return "".join(f"| `{one.name}` | {one.default} | {one.meaning} |\n" for one in OPTIONS)
+
+
 """Options of later versions, by lower-case name: they must not be taken for misspellings."""
 
 
@@ -122,53 +206,77 @@ class SourceOptions:
     subjects: tuple[str, ...] = ()
     channels: tuple[str, ...] = ()
     path: str | None = None
+    streams: tuple[str, ...] = ()
+    filters: tuple[str, ...] = ()
     cluster_id: str = DEFAULT_CLUSTER_ID
-    starting: Mapping[str, Start] | Edge | None = None
-    ending: Mapping[str, Start] | Edge | None = None
+    starting: Starts | None = None
+    ending: Starts | None = None
     queue: str | None = None
-    url: str | None = None
-    credentials: Credentials = field(default_factory=Credentials)
-    tls_ca_file: str | None = None
-    tls_cert_file: str | None = None
-    tls_key_file: str | None = None
-    tls_first: bool = False
+    include_headers: bool = True
+    value_format: ValueFormat = field(default_factory=ValueFormat)
+    connecting: Connecting = field(default_factory=Connecting)
     connection_name: str = "headrace-spark"
     connect_timeout: float = DEFAULT_CONNECT_TIMEOUT
     reconnect_timeout: float = DEFAULT_RECONNECT_TIMEOUT
     max_offsets_per_trigger: int | None = None
+    max_bytes_per_trigger: int | None = None
+    min_offsets_per_trigger: int | None = None
+    max_trigger_delay: float = DEFAULT_MAX_TRIGGER_DELAY
     min_partitions: int | None = None
+    pushdown: bool = False
     fail_on_data_loss: bool = True
     spool_dir: str | None = None
     spool_max_bytes: int = DEFAULT_SPOOL_MAX_BYTES
     capture_duration: float | None = None
 
+    @property
+    def url(self) -> str | None:
+        return self.connecting.url
+
+    @property
+    def jetstream_api(self) -> str:
+        return self.connecting.jetstream_api
+
+    @property
+    def stored_kind(self) -> StoredKind:
+        """What `stored_names` are."""
+        return STREAM if self.streams else CHANNEL
+
+    @property
+    def stored_names(self) -> tuple[str, ...]:
+        """The stored streams to read; none for core subjects."""
+        return self.channels or self.streams
+
+    def connection_key(self) -> Hashable:
+        """Equal for options whose connections are as good as each other."""
+        return self.connecting, self.connection_name
+
     def connect_options(self) -> ConnectOptions:
         """The client's view. Raises: OptionError if a certificate file cannot be used."""
-        context = None
-        if self.tls_ca_file or self.tls_cert_file:
-            try:
-                context = ssl.create_default_context(cafile=self.tls_ca_file)
-                if self.tls_cert_file:
-                    context.load_cert_chain(self.tls_cert_file, self.tls_key_file)
-            except OSError as error:
-                raise OptionError(f"options tlsCaFile, tlsCertFile, tlsKeyFile: {error}") from error
         return ConnectOptions(
             name=self.connection_name,
-            credentials=self.credentials or None,
-            tls=context,
-            tls_first=self.tls_first,
+            credentials=self.connecting.credentials or None,
+            tls=self.connecting.tls(),
+            tls_first=self.connecting.tls_first,
             timeout=self.connect_timeout,
+            inbox_prefix=self.connecting.inbox_prefix,
         )
 
 
 def for_executors(options: SourceOptions) -> SourceOptions:
-    """The same with what the environment adds here, since executors have another environment."""
+    """The same with what the environment adds here, since executors have another environment.
+
+    Raises: OptionError if NATS_CREDS names a file that cannot be used.
+    """
     url = options.url or os.environ.get("NATS_URL")
     addresses = resolve_addresses(url)
-    credentials = options.credentials
+    credentials = options.connecting.credentials
     if not credentials and not any(address.credentials for address in addresses):
-        credentials = resolve_credentials(addresses[0], None)
-    return replace(options, url=url, credentials=credentials)
+        try:
+            credentials = resolve_credentials(addresses[0], None)
+        except CredentialsError as error:
+            raise OptionError(f"NATS_CREDS: {error}") from error
+    return replace(options, connecting=replace(options.connecting, url=url, credentials=credentials))
 
 
 def read_options(given: Mapping[str, str]) -> SourceOptions:
@@ -180,35 +288,35 @@ def read_options(given: Mapping[str, str]) -> SourceOptions:
     for name in values:
         _check_name(name)
     _check_selection(values)
-    channels = _channels(values.get("channel"))
-    cert, key = values.get("tlscertfile"), values.get("tlskeyfile")
-    if (cert is None) != (key is None):
-        raise OptionError("options tlsCertFile and tlsKeyFile need each other: set both or neither")
-    url = values.get("url") or None
-    if url is not None:
-        try:
-            parse_addresses(url)
-        except AddressError as error:
-            raise OptionError(f"option url: {error}") from error
+    channels, streams = _channels(values.get("channel")), _streams(values.get("stream"))
+    least, most = _count("minOffsetsPerTrigger", values), _count("maxOffsetsPerTrigger", values)
+    if least is not None and most is not None and least > most:
+        raise OptionError("option minOffsetsPerTrigger is more than maxOffsetsPerTrigger")
+    tls_first = _boolean("tlsFirst", values, default=False) if "tlsfirst" in values else None
     return SourceOptions(
-        subjects=_subjects(values.get("subject")),
+        subjects=_subjects("subject", values.get("subject")),
         channels=channels,
         path=values.get("path") or None,
+        streams=streams,
+        filters=_subjects("filterSubjects", values.get("filtersubjects")),
         cluster_id=values.get("clusterid") or DEFAULT_CLUSTER_ID,
-        starting=_offsets("startingOffsets", values, channels),
-        ending=_offsets("endingOffsets", values, channels),
+        starting=read_places("starting", values, channels or streams),
+        ending=read_places("ending", values, channels or streams),
         queue=_queue(values.get("queue")),
-        url=url,
-        credentials=_credentials(values),
-        tls_ca_file=values.get("tlscafile"),
-        tls_cert_file=cert,
-        tls_key_file=key,
-        tls_first=_boolean("tlsFirst", values, default=False),
+        include_headers=_boolean("includeHeaders", values, default=True),
+        value_format=read_value_format(
+            values.get("valueformat"), values.get("valueschema"), values.get("valuemode"), ValueFormat()
+        ),
+        connecting=read_connecting(values, tls_first=tls_first),
         connection_name=values.get("connectionname") or "headrace-spark",
         connect_timeout=_duration("connectTimeout", values) or DEFAULT_CONNECT_TIMEOUT,
         reconnect_timeout=_duration("reconnectTimeout", values) or DEFAULT_RECONNECT_TIMEOUT,
-        max_offsets_per_trigger=_count("maxOffsetsPerTrigger", values),
+        max_offsets_per_trigger=most,
+        max_bytes_per_trigger=_size("maxBytesPerTrigger", values),
+        min_offsets_per_trigger=least,
+        max_trigger_delay=_duration("maxTriggerDelay", values) or DEFAULT_MAX_TRIGGER_DELAY,
         min_partitions=_count("minPartitions", values),
+        pushdown=_boolean("pushdown", values, default=False),
         fail_on_data_loss=_boolean("failOnDataLoss", values, default=True),
         spool_dir=values.get("spooldir") or None,
         spool_max_bytes=_size("spoolMaxBytes", values) or DEFAULT_SPOOL_MAX_BYTES,
@@ -217,11 +325,6 @@ def read_options(given: Mapping[str, str]) -> SourceOptions:
 
 
 def _check_name(name: str) -> None:
-    if name in LATER:
-        raise UnsupportedError(
-            f'option {name}: format("nats") of this version reads core subjects (option subject) and STAN '
-            f"channels (option channel); {LATER[name]} are not supported by this version yet"
-        )
     names = {option.name.lower(): option.name for option in OPTIONS}
     if name not in names:
         close = difflib.get_close_matches(name, names, 1)
@@ -230,24 +333,42 @@ def _check_name(name: str) -> None:
 
 
 def _check_selection(values: Mapping[str, str]) -> None:
-    """One kind of selection, and no option that belongs to the other."""
-    has_path = bool(values.get("path"))
-    has_subject, has_channel = bool(values.get("subject")), bool(values.get("channel")) or has_path
-    if has_subject and has_path:
-        raise OptionError("options subject and path exclude each other: a query reads one kind")
-    if has_subject and has_channel:
-        raise OptionError("options subject and channel exclude each other: a query reads one kind")
-    if not has_subject and not has_channel:
+    """One kind of selection, and no option that belongs to another."""
+    chosen = [name for name in SELECTIONS if values.get(name)]
+    if chosen == ["channel", "path"]:  # the channels chosen among those of a directory
+        chosen = ["path"]
+    if len(chosen) > 1:
+        raise OptionError(f"options {' and '.join(chosen)} exclude each other: a query reads one kind")
+    if not chosen:
         raise OptionError(
             'option subject is missing: set it to what to read, such as "orders.>", or set option channel to '
-            "a STAN channel"
+            "a STAN channel, option stream to a JetStream stream, or option path to a directory of logs"
         )
-    strange = _OF_CHANNELS if has_subject else _OF_SUBJECTS
-    for name in strange:
-        if name.lower() in values:
-            own, other = ("subject", "channel") if has_subject else ("channel", "subject")
-            why = "core subjects keep nothing to go back to" if has_subject else "channels are stored"
-            raise OptionError(f"option {name} goes with option {other}, not with option {own}: {why}")
+    [own] = chosen
+    for option in OPTIONS:
+        if option.name.lower() in values and option.name not in SELECTIONS and own not in option.of:
+            others = " or ".join(option.of)
+            raise OptionError(
+                f"option {option.name} goes with option {others}, not with option {own}: {_WHY[own]}"
+            )
+
+
+_WHY: Final = {
+    "subject": "core subjects keep nothing to go back to",
+    "channel": "channels are stored, and each is one subject",
+    "stream": "streams are stored by JetStream",
+    "path": "files are read as they are",
+}
+
+
+def _streams(text: str | None) -> tuple[str, ...]:
+    if not text:
+        return ()
+    streams = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
+    for name in streams:
+        if not name or not name.isprintable() or set(name) & set(" .*>/\\"):
+            raise OptionError(f"option stream: {name!r} is not the name of a stream")
+    return streams
 
 
 def _channels(text: str | None) -> tuple[str, ...]:
@@ -265,58 +386,17 @@ def _channels(text: str | None) -> tuple[str, ...]:
     return channels
 
 
-_EDGE_NUMBERS: Final = {-2: Edge.EARLIEST, -1: Edge.LATEST}
-"""As in Spark's Kafka source."""
-
-
-def _offsets(
-    name: str, values: Mapping[str, str], channels: tuple[str, ...]
-) -> Mapping[str, Start] | Edge | None:
-    text = values.get(name.lower())
-    if text is None:
-        return None
-    if text.lower() in ("earliest", "latest"):
-        edge = Edge(text.lower())
-        if edge is Edge.EARLIEST and name == "endingOffsets":
-            raise OptionError(f"option {name}: earliest would read nothing; say latest or sequences")
-        return edge
-    try:
-        given = json.loads(text)
-    except ValueError:
-        given = None
-    if not isinstance(given, dict):
-        raise OptionError(f'option {name}: {text!r} is not earliest, latest or JSON such as {{"orders": 17}}')
-    if set(given) != set(channels):
-        raise OptionError(
-            f"option {name} must name the channels of option channel ({', '.join(channels) or 'none'}), "
-            f"it names {', '.join(given) or 'none'}"
-        )
-    return {channel: _start(name, channel, given[channel]) for channel in channels}
-
-
-def _start(name: str, channel: str, value: object) -> Start:
-    if isinstance(value, int) and not isinstance(value, bool):
-        if value in _EDGE_NUMBERS:
-            return _EDGE_NUMBERS[value]
-        if 1 <= value < 1 << 63:
-            return value
-    raise OptionError(
-        f"option {name}: {value!r} for channel {channel} is not a sequence from 1 on, -1 (latest) or "
-        "-2 (earliest)"
-    )
-
-
-def _subjects(text: str | None) -> tuple[str, ...]:
+def _subjects(option: str, text: str | None) -> tuple[str, ...]:
     if not text:
         return ()
     subjects = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
     for number, subject in enumerate(subjects):
         if not is_valid_subject(subject.encode()):
-            raise OptionError(f"option subject: {subject!r} is not a subject one can subscribe to")
+            raise OptionError(f"option {option}: {subject!r} is not a subject one can subscribe to")
         for other in subjects[:number]:
             if overlaps(subject.encode(), other.encode()):
                 raise OptionError(
-                    f"option subject: {other!r} and {subject!r} overlap, so that some messages would be "
+                    f"option {option}: {other!r} and {subject!r} overlap, so that some messages would be "
                     "read twice; leave one of them out"
                 )
     return subjects
@@ -326,31 +406,6 @@ def _queue(text: str | None) -> str | None:
     if text is not None and (not text or any(character.isspace() for character in text)):
         raise OptionError(f"option queue: {text!r} is empty or holds white space")
     return text
-
-
-def _credentials(values: Mapping[str, str]) -> Credentials:
-    password = _secret("password", values)
-    token = _secret("token", values)
-    user = values.get("user")
-    if user is not None and token is not None:
-        raise OptionError("options user and token exclude each other")
-    if password is not None and user is None:
-        raise OptionError("option password needs option user")
-    if user is not None and password is None:
-        raise OptionError("option user needs option password or passwordFile")
-    return Credentials(user, password, token)
-
-
-def _secret(name: str, values: Mapping[str, str]) -> str | None:
-    file = values.get(f"{name}file")
-    if file is None:
-        return values.get(name)
-    if name in values:
-        raise OptionError(f"options {name} and {name}File exclude each other")
-    try:
-        return Path(file).read_text().rstrip("\r\n")
-    except OSError as error:
-        raise OptionError(f"option {name}File: {error}") from error
 
 
 def _boolean(name: str, values: Mapping[str, str], *, default: bool) -> bool:

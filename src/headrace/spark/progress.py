@@ -10,6 +10,8 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from headrace.spark.offsets import CHANNEL, STREAM
+
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
@@ -21,7 +23,8 @@ def messages_before(offset: str | dict[str, Any] | None) -> int:
     fields = json.loads(offset) if isinstance(offset, str) else offset
     if not fields:
         return 0
-    places = fields["channels"].values() if "channels" in fields else [fields["core"]]
+    stored = fields.get(CHANNEL.key) or fields.get(STREAM.key)
+    places = [fields["core"]] if stored is None else stored.values()
     return sum(int(place["next"]) - 1 for place in places)
 
 

@@ -3,12 +3,13 @@
 A job does not change when its source does. For stored channels `stream` is the channel, `sequence` and
 `timestamp` are those under which the message is stored. For core subjects `stream` is null, `sequence` counts
 the messages captured by this query from 1 and `timestamp` is when this query received the message (core
-messages carry no time of their own).
+messages carry no time of their own). Options `includeHeaders` and `valueFormat` leave out `headers` and give
+`data` another type; what a payload then is stands in `values`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
+    DataType,
     LongType,
     MapType,
     StringType,
@@ -25,15 +27,13 @@ from pyspark.sql.types import (
 )
 
 from headrace.client.headers import parse_headers
-from headrace.protocol.columns import Columns
 from headrace.spark.errors import OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from headrace.client.codec import MessageBatch
-    from headrace.client.replay import ReplayBatch
-    from headrace.protocol.columns import BytesColumn
+    from headrace.protocol.columns import BytesColumn, Columns
 
 COLUMNS: Final = StructType(
     [
@@ -53,9 +53,20 @@ def arrow_schema(columns: StructType = COLUMNS) -> pa.Schema:
     return to_arrow_schema(columns, timezone="UTC")
 
 
-def check_columns(wanted: StructType) -> StructType:
-    """The user's own schema, if it is some of our columns in any order. Raises: OptionError."""
-    known = {field.name: field.dataType for field in COLUMNS}
+def columns_of(value_type: DataType, *, headers: bool = True) -> StructType:
+    """The columns where `data` has this type."""
+    return StructType(
+        [
+            StructField("data", value_type) if column.name == "data" else column
+            for column in COLUMNS
+            if headers or column.name != "headers"
+        ]
+    )
+
+
+def check_columns(wanted: StructType, offered: StructType = COLUMNS) -> StructType:
+    """The user's own schema, if it is some of the columns in any order. Raises: OptionError."""
+    known = {field.name: field.dataType for field in offered}
     for column in wanted:
         if column.name not in known:
             raise OptionError(f"schema: column {column.name!r} is not one of {', '.join(known)}")
@@ -87,22 +98,43 @@ def to_record_batch(
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def replay_record_batch(batch: ReplayBatch | Columns, columns: StructType = COLUMNS) -> pa.RecordBatch:
+class StoredColumns(Protocol):
+    """Stored messages as the client gives them. Times are ns since 1970 UTC, headers blocks of the wire."""
+
+    subjects: list[bytes]
+    sequences: list[int]
+    timestamps: list[int]
+    headers: list[bytes | None]
+    payloads: list[bytes]
+
+
+def columns_record_batch(batch: Columns, columns: StructType = COLUMNS) -> pa.RecordBatch:
+    """As `stored_record_batch`, of what came as columns; it is not copied, but for times and headers."""
+    schema = arrow_schema(columns)
+    return pa.RecordBatch.from_arrays([_column(batch, field) for field in schema], schema=schema)
+
+
+def stored_record_batch(
+    stream: str,
+    batch: StoredColumns,
+    columns: StructType = COLUMNS,
+    replies: Sequence[bytes | None] | None = None,
+) -> pa.RecordBatch:
     """Stored messages as one record batch with the wanted columns only, in their order.
 
-    Spark keeps microseconds: nanoseconds are cut, never rounded up. What came as columns is not copied, but
-    for times and headers.
+    `replies` None: no message has one. Spark keeps microseconds: nanoseconds are cut, never rounded up.
     """
     schema = arrow_schema(columns)
-    if isinstance(batch, Columns):
-        return pa.RecordBatch.from_arrays([_column(batch, field) for field in schema], schema=schema)
+    rows = len(batch.payloads)
     make: dict[str, Callable[[], pa.Array]] = {
-        "stream": lambda: _text_column(batch.channels),
+        "stream": lambda: pa.repeat(pa.scalar(stream, pa.string()), rows),
         "subject": lambda: _text_column(batch.subjects),
         "sequence": lambda: pa.array(batch.sequences, pa.int64()),
         "timestamp": lambda: _stamp_column(batch.timestamps, schema.field("timestamp").type),
-        "reply": lambda: _text_column([reply or None for reply in batch.replies]),
-        "headers": lambda: _header_column(batch.headers if any(batch.headers) else None, len(batch), schema),
+        "reply": lambda: (
+            pa.nulls(rows, pa.string()) if replies is None else _text_column([one or None for one in replies])
+        ),
+        "headers": lambda: _header_column(batch.headers if any(batch.headers) else None, rows, schema),
         "data": lambda: pa.array(batch.payloads, pa.binary()),
     }
     return pa.RecordBatch.from_arrays([make[name]() for name in schema.names], schema=schema)

@@ -29,11 +29,11 @@ from headrace.client.jetstream_publish import STREAM_NOT_FOUND, JetStreamApi, Je
 from headrace.client.pipeline import OUTAGE, Patience, Pipeline
 from headrace.client.streaming_publish import StreamingWire
 from headrace.errors import ProtocolError
-from headrace.spark.channel_link import Idle
 from headrace.spark.errors import OptionError, RowError, SinkError
 from headrace.spark.sink_ledger import BatchLedger
 from headrace.spark.sink_options import Guarantee, Target
 from headrace.spark.sink_rows import Identity, Limits, RowReader, check_sink_columns, chosen
+from headrace.spark.stored_link import Idle
 from headrace.subjects.grammar import matches
 
 if TYPE_CHECKING:
@@ -80,10 +80,7 @@ class Surroundings:
 def surroundings(options: SinkOptions) -> Surroundings:
     """Real connections, kept in this process between tasks."""
     server = options.server
-    key = (
-        server.url, server.credentials, server.tls_ca_file, server.tls_cert_file, server.tls_key_file,
-        server.tls_first, server.connection_name,
-    )  # fmt: skip
+    key = server.connection_key()
     return Surroundings(
         lambda: _idle.take(key) or connect(server.url, server.connect_options()),
         lambda connection: _idle.give(key, connection),

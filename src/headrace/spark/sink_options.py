@@ -74,13 +74,16 @@ SINK_OPTIONS: Final = (
     Option("batchBucket", DEFAULT_BUCKET, "KV bucket that notes where a batch began in its stream"),
     Option("mode", "failfast", "A row that cannot be a message: `failfast`, or `dropmalformed` and count it"),
     Option("maxInFlight", str(DEFAULT_WINDOW), "Messages of one task that wait for their acknowledgement"),
-    Option("apiPrefix", DEFAULT_PREFIX, "Subjects of JetStream's API, such as `$JS.hub.API` (streams)"),
+    Option(
+        "jetStreamApiPrefix", DEFAULT_PREFIX, "Subjects of JetStream's API, such as `$JS.hub.API` (streams)"
+    ),
 )
 
 CONNECTION_OPTIONS: Final = frozenset(
     {
         "url", "user", "password", "passwordfile", "token", "tokenfile", "tlscafile", "tlscertfile",
         "tlskeyfile", "tlsfirst", "connectionname", "connecttimeout", "reconnecttimeout", "clusterid",
+        "context", "credsfile", "nkeyfile", "inboxprefix",
     }
 )  # fmt: skip
 """Options of the source that mean the same here, by lower-case name."""
@@ -88,7 +91,14 @@ CONNECTION_OPTIONS: Final = frozenset(
 OF_SPARK: Final = frozenset({"checkpointlocation", "path", "queryname"})
 """What Spark itself hands a sink among its options."""
 
-_ONLY_STREAMS: Final = ("idColumn", "keyColumns", "positionalIds", "writeId", "batchBucket", "apiPrefix")
+_ONLY_STREAMS: Final = (
+    "idColumn",
+    "keyColumns",
+    "positionalIds",
+    "writeId",
+    "batchBucket",
+    "jetStreamApiPrefix",
+)
 _MOST_IN_FLIGHT: Final = 1 << 16
 
 _Kind = TypeVar("_Kind", bound=enum.Enum)
@@ -146,7 +156,7 @@ def read_sink_options(given: Mapping[str, str]) -> SinkOptions:
         bucket=_word(values, "batchBucket") or DEFAULT_BUCKET,
         mode=_choice("mode", values, Mode) or Mode.FAIL_FAST,
         max_in_flight=_in_flight(values),
-        api_prefix=_subject(values.get("apiprefix")) or DEFAULT_PREFIX,
+        api_prefix=_subject(values.get("jetstreamapiprefix")) or DEFAULT_PREFIX,
         server=for_executors(read_options({**connection, "channel": "any"})),
     )
     _check_ids(options)

@@ -15,10 +15,13 @@ from headrace.client.errors import (
     StreamingRefusedError,
 )
 from headrace.client.replay import ChannelState, ReplayBatch
-from headrace.spark import channel_link
+from headrace.spark import channel_link, stored_link
 from headrace.spark.channel_link import ChannelLink
-from headrace.spark.errors import ChannelError
+from headrace.spark.errors import StoredStreamError
+from headrace.spark.offsets import StoredRange
 from headrace.spark.options import read_options
+from headrace.spark.schema import COLUMNS
+from headrace.spark.stored_link import StoredState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +49,7 @@ class World:
         self.asked: list[tuple[int, int]] = []
         self.now = 100.0
         self.per_batch = 3
-        monkeypatch.setattr(channel_link, "connect", self._connect)
+        monkeypatch.setattr(stored_link, "connect", self._connect)
         monkeypatch.setattr(channel_link, "channel_state", self._state)
         monkeypatch.setattr(channel_link, "replay_columns", self._replay)
 
@@ -85,13 +88,17 @@ class World:
 
 @pytest.fixture(autouse=True)
 def _no_waiting_connections() -> Iterator[None]:
-    channel_link.idle.clear()
+    stored_link.idle.clear()
     yield
-    channel_link.idle.clear()
+    stored_link.idle.clear()
 
 
 def sequences(link: ChannelLink, first: int, end: int) -> list[int]:
-    return [sequence for batch in link.batches("a", first, end) for sequence in batch.sequences]
+    return [
+        sequence
+        for batch in link.rows(StoredRange("a", first, end, 7), (), COLUMNS)
+        for sequence in batch.sequences
+    ]
 
 
 @pytest.mark.parametrize(
@@ -101,7 +108,7 @@ def test_link_asks_again_after_an_outage_and_never_on_the_same_connection(
     error: HeadraceError, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     world = World(monkeypatch, error, error)
-    assert world.link().state("a") == STATE
+    assert world.link().state("a") == StoredState(1, 10, 10, 0, 7)
     assert [connection.closed for connection in world.opened] == [True, True, False]
     assert caplog.text.count("trying again for 30 s") == 1
 
@@ -114,7 +121,7 @@ def test_link_goes_on_behind_the_last_message_that_came(monkeypatch: pytest.Monk
 
 def test_link_gives_up_when_the_time_is_over_and_says_where(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(monkeypatch, *[LOST] * 1000)
-    with pytest.raises(ChannelError) as caught:
+    with pytest.raises(StoredStreamError) as caught:
         world.link(reconnectTimeout="10s", clusterId="mine").state("a")
     assert str(caught.value) == (
         "cannot read channel a of cluster mine at nats://h:1: it went "
@@ -139,9 +146,11 @@ def test_link_does_not_ask_again_what_was_refused(
     error: HeadraceError, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = World(monkeypatch, error, error)
-    with pytest.raises(ChannelError, match="cannot read channel a of cluster test-cluster at nats://h:1: "):
+    with pytest.raises(
+        StoredStreamError, match="cannot read channel a of cluster test-cluster at nats://h:1: "
+    ):
         world.link().state("a")
-    with pytest.raises(ChannelError, match="cannot read channel a"):
+    with pytest.raises(StoredStreamError, match="cannot read channel a"):
         sequences(world.link(), 1, 2)
     assert world.now == 100
 
@@ -165,7 +174,7 @@ def test_link_uses_a_connection_again_for_the_same_server_and_user_only(
 
 def test_link_reading_that_is_given_up_closes_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(monkeypatch)
-    batches = world.link().batches("a", 1, 100)
+    batches = world.link().rows(StoredRange("a", 1, 100, 7), (), COLUMNS)
     next(batches)
     batches.close()  # type: ignore[attr-defined]
     assert [connection.closed for connection in world.opened] == [True]
@@ -179,13 +188,13 @@ def test_link_asks_for_nothing_when_the_range_is_empty(monkeypatch: pytest.Monke
 
 def test_idle_connection_that_waited_too_long_is_not_used_again() -> None:
     now = [0.0]
-    idle = channel_link.Idle(lambda: now[0])
+    idle = stored_link.Idle(lambda: now[0])
     first, second = Connection(), Connection()
     idle.give("key", first)  # type: ignore[arg-type]
-    now[0] = channel_link.KEPT
+    now[0] = stored_link.KEPT
     assert idle.take("key") is first  # type: ignore[comparison-overlap]
     idle.give("key", first)  # type: ignore[arg-type]
-    now[0] += channel_link.KEPT + 1
+    now[0] += stored_link.KEPT + 1
     assert idle.take("key") is None
     assert first.closed
     idle.give("key", second)  # type: ignore[arg-type]

@@ -6,12 +6,12 @@ import sys
 import pytest
 
 from headrace.errors import UnsupportedError
-from headrace.spark.channel_reader import ChannelBatchReader, ChannelStreamReader
 from headrace.spark.core_reader import CoreStreamReader
 from headrace.spark.datasource import NatsDataSource
 from headrace.spark.errors import OptionError
 from headrace.spark.schema import COLUMNS
 from headrace.spark.sink import NatsBatchWriter, NatsStreamWriter
+from headrace.spark.stored_reader import FilteringBatchReader, StoredBatchReader, StoredStreamReader
 
 
 def test_datasource_with_subject_gives_columns_and_a_stream_reader() -> None:
@@ -21,15 +21,16 @@ def test_datasource_with_subject_gives_columns_and_a_stream_reader() -> None:
     assert isinstance(source.streamReader(COLUMNS), CoreStreamReader)
 
 
-def test_datasource_with_channel_reads_streams_and_tables() -> None:
-    source = NatsDataSource({"channel": "a"})
+@pytest.mark.parametrize("kind", ["channel", "stream"])
+def test_datasource_with_stored_streams_reads_streams_and_tables(kind: str) -> None:
+    source = NatsDataSource({kind: "a"})
     assert source.schema() == COLUMNS
-    assert isinstance(source.streamReader(COLUMNS), ChannelStreamReader)
-    assert isinstance(source.reader(COLUMNS), ChannelBatchReader)
+    assert isinstance(source.streamReader(COLUMNS), StoredStreamReader)
+    assert isinstance(source.reader(COLUMNS), StoredBatchReader)
 
 
 def test_datasource_channel_options_that_make_no_sense_are_refused() -> None:
-    with pytest.raises(OptionError, match=r"endingOffsets is for spark\.read"):
+    with pytest.raises(OptionError, match=r"endingTimestamp are for spark\.read"):
         NatsDataSource({"channel": "a", "endingOffsets": "latest"}).streamReader(COLUMNS)
     with pytest.raises(OptionError, match="startingOffsets: latest would read nothing"):
         NatsDataSource({"channel": "a", "startingOffsets": "latest"}).reader(COLUMNS)
@@ -38,8 +39,29 @@ def test_datasource_channel_options_that_make_no_sense_are_refused() -> None:
 def test_datasource_wrong_option_fails_when_the_frame_is_made() -> None:
     with pytest.raises(OptionError, match="option subject is missing"):
         NatsDataSource({}).schema()
-    with pytest.raises(UnsupportedError, match="JetStream streams are not supported"):
-        NatsDataSource({"stream": "ORDERS"}).schema()
+    with pytest.raises(OptionError, match="options stream and path exclude each other"):
+        NatsDataSource({"path": "x", "stream": "y"}).schema()
+    with pytest.raises(
+        OptionError, match="option pushdown goes with option channel or stream, not with option path"
+    ):
+        NatsDataSource({"path": "x", "channel": "y", "pushdown": "true"}).schema()
+
+
+def test_datasource_pushdown_is_for_tables_only() -> None:
+    source = NatsDataSource({"stream": "a", "pushdown": "true"})
+    assert isinstance(source.reader(COLUMNS), FilteringBatchReader)
+    assert type(NatsDataSource({"stream": "a"}).reader(COLUMNS)) is StoredBatchReader
+    with pytest.raises(OptionError, match=r"pushdown is for spark\.read"):
+        source.streamReader(COLUMNS)
+
+
+def test_datasource_columns_follow_the_options() -> None:
+    given = {"stream": "a", "valueFormat": "json", "valueSchema": "id bigint", "includeHeaders": "false"}
+    columns = NatsDataSource(given).schema()
+    assert "headers" not in columns.names
+    assert columns["data"].dataType.simpleString() == "struct<id:bigint>"
+    with pytest.raises(OptionError, match="schema: column 'headers' is not one of"):
+        NatsDataSource(given).reader(COLUMNS)
 
 
 def test_datasource_reading_a_table_of_subjects_says_not_supported() -> None:

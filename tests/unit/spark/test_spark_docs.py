@@ -4,7 +4,7 @@ import re
 import runpy
 from pathlib import Path
 
-from headrace.spark.options import OPTIONS
+from headrace.spark.options import OPTIONS, option_table
 from headrace.spark.schema import COLUMNS
 from headrace.spark.sink_options import CONNECTION_OPTIONS, SINK_OPTIONS
 from headrace.testing import Server
@@ -15,8 +15,9 @@ ROOT = Path(__file__).parents[3]
 def test_docs_option_table_is_the_codes() -> None:
     text = (ROOT / "docs" / "spark.md").read_text()
     section = text.split("## Options")[1].split("\n## ")[0]
-    rows = re.findall(r"^\| `(\w+)` \| (.*?) \| (.*?) \|$", section, re.MULTILINE)
-    assert rows == [(option.name, option.default, option.meaning) for option in OPTIONS]
+    table = section.split("|---|---|---|\n")[1].split("\n\n")[0] + "\n"
+    assert table == option_table(), "print headrace.spark.options.option_table() into docs/spark.md"
+    assert [line.split("`")[1] for line in table.splitlines()] == [option.name for option in OPTIONS]
 
 
 def test_docs_sink_option_table_is_the_codes() -> None:

@@ -10,23 +10,25 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from headrace.client.replay import ChannelState, ReplayBatch
+from headrace.client.replay import ReplayBatch
 from headrace.errors import UnsupportedError
 from headrace.log.port import NewMessage
 from headrace.log.segment import HEADER_BYTES
 from headrace.log.store import FileStore
-from headrace.spark.channel_reader import ChannelPartition
 from headrace.spark.datasource import NatsDataSource
-from headrace.spark.errors import ChannelError, DataLossError, OptionError
+from headrace.spark.errors import DataLossError, OptionError, StoredStreamError, ValueFormatError
 from headrace.spark.log_reader import LogBatchReader, LogPartition
 from headrace.spark.options import read_options
-from headrace.spark.schema import COLUMNS
+from headrace.spark.schema import COLUMNS, stored_record_batch
+from headrace.spark.stored_link import StoredRows, StoredState
+from headrace.spark.stored_reader import StoredPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from headrace.log.port import MessageLog
+    from headrace.spark.offsets import StoredRange
 
 START = 1_700_000_000_000_000_000
 BLOCK = b"NATS/1.0\r\nA: 1\r\nA: 2\r\n\r\n"
@@ -40,18 +42,21 @@ class Server:
         self.created = created
         self.asked: list[tuple[int, int]] = []
 
-    def state(self, _channel: str) -> ChannelState | None:
+    def state(self, _channel: str) -> StoredState | None:
         state = self.log.state()
-        return ChannelState(state.first_sequence, state.last_sequence, state.messages, self.created)
+        return StoredState(state.first_sequence, state.last_sequence, state.messages, 0, self.created)
 
-    def batches(self, channel: str, first: int, end: int) -> Iterator[ReplayBatch]:
+    def rows(self, wanted: StoredRange, _filters: object, columns: StructType) -> Iterator[StoredRows]:
+        first, end = wanted.first, wanted.end
         self.asked.append((first, end))
         page = self.log.read_from(first, up_to=end, max_messages=1 << 20, max_bytes=1 << 40).messages
-        name = [channel.encode()] * len(page)
-        yield ReplayBatch(
+        name = [wanted.name.encode()] * len(page)
+        batch = ReplayBatch(
             name, name, [m.sequence for m in page], [m.time_ns for m in page],
             [m.reply or None for m in page], [m.headers or None for m in page], [m.payload for m in page],
         )  # fmt: skip
+        table = stored_record_batch(wanted.name, batch, columns, batch.replies)
+        yield StoredRows(batch.sequences, table)
 
 
 @pytest.fixture
@@ -121,6 +126,19 @@ def test_wanted_columns_come_in_their_order(store: FileStore, tmp_path: Path) ->
     assert found.column_names == ["sequence", "stream"]
 
 
+def test_values_are_decoded_and_headers_left_out(store: FileStore, tmp_path: Path) -> None:
+    options = {"path": str(tmp_path / "store"), "channel": "prices", "includeHeaders": "false"}
+    source = NatsDataSource({**options, "valueFormat": "string"})
+    found = table(source.reader(source.schema()))  # type: ignore[arg-type]
+    assert "headers" not in found.column_names
+    assert found["data"].to_pylist() == [str(n) for n in range(1, 21)]
+    store.open(b"prices").append([NewMessage(b"prices", b"no JSON")])
+    strict = {"valueFormat": "json", "valueSchema": "id bigint", "valueMode": "failfast"}
+    source = NatsDataSource({**options, **strict, "startingOffsets": '{"prices": 21}'})
+    with pytest.raises(ValueFormatError, match="payload of sequence 21 of channel prices is not JSON"):
+        table(source.reader(source.schema()))  # type: ignore[arg-type]
+
+
 def test_offsets_bound_what_is_read(store: FileStore, tmp_path: Path) -> None:
     def bounded(start: str, end: str) -> list[int]:
         options = {"channel": "orders", "startingOffsets": start, "endingOffsets": end}
@@ -131,7 +149,7 @@ def test_offsets_bound_what_is_read(store: FileStore, tmp_path: Path) -> None:
     assert bounded('{"orders": 301}', "latest") == []
     with pytest.raises(OptionError, match="sequence 302 of channel orders is not there yet"):
         bounded('{"orders": 302}', "latest")
-    with pytest.raises(OptionError, match="must name the channels"):
+    with pytest.raises(OptionError, match=r"must name what is read \(none\)"):
         reader(tmp_path / "store", startingOffsets='{"orders": 5}')
 
 
@@ -146,7 +164,7 @@ def test_sealed_part_is_read_from_files_and_the_rest_from_the_server(
     log.append([NewMessage(b"orders", b"too late", time_ns=START * 2)])
     [*files, tail] = plan
     assert all(isinstance(part, LogPartition) for part in files)
-    assert isinstance(tail, ChannelPartition)
+    assert isinstance(tail, StoredPartition)
     newest = max(int(path.stem) for path in (tmp_path / "store/logs/orders").glob("*.log"))
     assert tail.range.first == newest == files[-1].slice.end  # type: ignore[attr-defined]
     rows = [row for part in plan for batch in one.read(part) for row in batch.to_pylist()]
@@ -159,10 +177,10 @@ def test_server_with_another_channel_of_that_name_is_refused(store: FileStore, t
     other = FileStore(tmp_path / "other")
     log = other.open(b"orders")
     one = reader(tmp_path / "store", Server(log), channel="orders", url="nats://h")
-    with pytest.raises(ChannelError, match="hold different messages"):
+    with pytest.raises(StoredStreamError, match="hold different messages"):
         one.partitions()
     log.append([NewMessage(b"orders", b"", time_ns=START)] * 400)
-    with pytest.raises(ChannelError, match="hold different messages"):
+    with pytest.raises(StoredStreamError, match="hold different messages"):
         one.partitions()
     other.close()
 
@@ -217,7 +235,7 @@ def test_what_is_no_log_is_refused(store: FileStore, tmp_path: Path) -> None:
         ({"path": str(tmp_path / "store"), "channel": "missing"}, "no log of channel missing"),
         ({"path": str(tmp_path / "store/logs/orders"), "channel": "a,b"}, "the log of one channel"),
     ):
-        with pytest.raises(ChannelError, match=text):
+        with pytest.raises(StoredStreamError, match=text):
             LogBatchReader(read_options(options), COLUMNS).partitions()
 
 
@@ -238,7 +256,7 @@ def test_directory_that_other_hosts_do_not_share_is_said(
     store.close()
     (tmp_path / "store").rename(tmp_path / "elsewhere")
     monkeypatch.setattr(socket, "gethostname", lambda: "worker-7")
-    with pytest.raises(ChannelError, match="cannot be seen from worker-7"):
+    with pytest.raises(StoredStreamError, match="cannot be seen from worker-7"):
         list(one.read(partition))
 
 

@@ -18,7 +18,8 @@ from headrace.spark.schema import (
     COLUMNS,
     arrow_schema,
     check_columns,
-    replay_record_batch,
+    columns_record_batch,
+    stored_record_batch,
     to_record_batch,
 )
 
@@ -110,11 +111,11 @@ def test_columns_are_the_rows_that_single_messages_are(
         )
         batch.append(replayed, m.payload)
     wanted = StructType([COLUMNS[name] for name in names])
-    found = replay_record_batch(Columns.read(pack(builder)), wanted)
+    found = columns_record_batch(Columns.read(pack(builder)), wanted)
     found.validate(full=True)
-    assert found == replay_record_batch(batch, wanted)
+    assert found == stored_record_batch("chan", batch, wanted, batch.replies)
     assert found.schema == arrow_schema(wanted)
 
 
 def test_columns_of_nothing_are_an_empty_batch() -> None:
-    assert replay_record_batch(Columns.read(pack(ColumnsBuilder()))).num_rows == 0
+    assert columns_record_batch(Columns.read(pack(ColumnsBuilder()))).num_rows == 0

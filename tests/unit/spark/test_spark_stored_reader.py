@@ -1,28 +1,31 @@
-"""The reader of channels over a stand-in for the server, without a JVM: Spark's calls are made by hand."""
+"""The reader of stored streams over a stand-in for the server, without a JVM: Spark's calls by hand."""
 
 from __future__ import annotations
 
 import json
 import logging
 import pickle
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.sql.datasource import EqualTo, GreaterThan, LessThanOrEqual
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
-from pyspark.sql.types import BinaryType, LongType, StructField, StructType
+from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
-from headrace.client.replay import ChannelState, ReplayBatch
+from headrace.client.jetstream import StreamBatch
 from headrace.errors import UnsupportedError
-from headrace.spark import channel_reader
-from headrace.spark.channel_reader import ChannelBatchReader, ChannelStreamReader
-from headrace.spark.errors import ChannelError, DataLossError, OptionError
-from headrace.spark.offsets import Place, channels_to_json
+from headrace.spark import stored_reader
+from headrace.spark.errors import DataLossError, OptionError, StoredStreamError, ValueFormatError
+from headrace.spark.offsets import CHANNEL, STREAM, Place, StoredKind, StoredRange, places_to_json
 from headrace.spark.options import read_options
 from headrace.spark.progress import messages_before
-from headrace.spark.schema import COLUMNS
+from headrace.spark.schema import COLUMNS, stored_record_batch
+from headrace.spark.stored_link import StoredRows, StoredState
+from headrace.spark.stored_reader import FilteringBatchReader, StoredBatchReader, StoredStreamReader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
 ALL = ReadAllAvailable()
 SECOND = 1_000_000_000
@@ -38,6 +41,7 @@ class Shelf:
         self.created = created
         self.page = page
         self.damaged: tuple[int, ...] = ()
+        self.keeps_order = True
 
     def add(self, count: int) -> None:
         self.messages |= {s: b"%d" % s for s in range(self.last + 1, self.last + count + 1)}
@@ -49,34 +53,51 @@ class Shelf:
 
 
 class StandIn:
-    """What `ChannelLink` gives, from shelves; `on_page` is called before each batch."""
+    """What a `StoredLink` gives, from shelves; `on_page` is called before each batch."""
+
+    kind: StoredKind = CHANNEL
 
     def __init__(self, **shelves: Shelf | None) -> None:
         self.shelves = shelves
+        self.asked: list[tuple[StoredRange, tuple[str, ...]]] = []
         self.on_page: Callable[[], object] = lambda: None
 
-    def state(self, channel: str) -> ChannelState | None:
-        shelf = self.shelves[channel]
+    def place(self, name: str) -> str:
+        return f"{self.kind.word} {name} of a stand-in"
+
+    def state(self, name: str) -> StoredState | None:
+        shelf = self.shelves[name]
         if shelf is None:
             return None
-        return ChannelState(shelf.first, shelf.last, len(shelf.messages), shelf.created)
+        size = sum(map(len, shelf.messages.values())) * 100
+        return StoredState(
+            shelf.first, shelf.last, len(shelf.messages), size, shelf.created, shelf.keeps_order
+        )
 
-    def batches(self, channel: str, first: int, end: int) -> Iterator[ReplayBatch]:
-        at = first
+    def sequence_at(self, name: str, time_ns: int) -> int:
+        shelf = self.shelves[name]
+        assert shelf is not None
+        return min((s for s in shelf.messages if s * SECOND >= time_ns), default=shelf.last + 1)
+
+    def rows(self, wanted: StoredRange, filters: Sequence[str], columns: StructType) -> Iterator[StoredRows]:
+        self.asked.append((wanted, tuple(filters)))
+        name, at, end = wanted.name, wanted.first, wanted.end
         while True:
             self.on_page()
-            shelf = self.shelves[channel]
+            shelf = self.shelves[name]
             if shelf is None:
                 return
             page = [s for s in sorted(shelf.messages) if at <= s < end][: shelf.page]
             if not page:
                 return
-            name, rows = channel.encode(), len(page)
-            yield ReplayBatch(
-                [name] * rows, [name] * rows, page, [s * SECOND + 999 for s in page], [None] * rows,
-                [None] * rows, [shelf.messages[s] for s in page],
-                ((name, tuple((s, s) for s in shelf.damaged if at <= s < end)),) if shelf.damaged else (),
+            rows = len(page)
+            batch = StreamBatch(
+                [name.encode()] * rows, page, [s * SECOND + 999 for s in page], [None] * rows,
+                [shelf.messages[s] for s in page],
             )  # fmt: skip
+            damaged = tuple((s, s) for s in shelf.damaged if at <= s < end)
+            damage = ((name.encode(), damaged),) if damaged else ()
+            yield StoredRows(page, stored_record_batch(name, batch, columns), damage)
             at = page[-1] + 1
 
 
@@ -92,17 +113,17 @@ def on_second_page(link: StandIn, happens: Callable[[], object]) -> None:
     link.on_page = count
 
 
-def reader(link: StandIn, schema: StructType = COLUMNS, **options: str) -> ChannelStreamReader:
+def reader(link: StandIn, schema: StructType = COLUMNS, **options: str) -> StoredStreamReader:
     given = {"channel": ",".join(link.shelves), "startingOffsets": "earliest", **options}
-    return ChannelStreamReader(read_options(given), schema, link)  # type: ignore[arg-type]
+    return StoredStreamReader(read_options(given), schema, link)  # type: ignore[arg-type]
 
 
-def table(link: StandIn, **options: str) -> ChannelBatchReader:
+def table(link: StandIn, **options: str) -> StoredBatchReader:
     given = {"channel": ",".join(link.shelves), **options}
-    return ChannelBatchReader(read_options(given), COLUMNS, link)  # type: ignore[arg-type]
+    return StoredBatchReader(read_options(given), COLUMNS, link)  # type: ignore[arg-type]
 
 
-def read(one: ChannelStreamReader | ChannelBatchReader, partitions: Any) -> list[dict[str, Any]]:
+def read(one: StoredStreamReader | StoredBatchReader, partitions: Any) -> list[dict[str, Any]]:
     return [
         row
         for partition in partitions
@@ -111,18 +132,18 @@ def read(one: ChannelStreamReader | ChannelBatchReader, partitions: Any) -> list
     ]
 
 
-def sequences(one: ChannelStreamReader, start: dict[str, Any], end: dict[str, Any]) -> list[int]:
+def sequences(one: StoredStreamReader, start: dict[str, Any], end: dict[str, Any]) -> list[int]:
     return [row["sequence"] for row in read(one, one.partitions(start, end))]
 
 
 def offset(next_: int, created: int | None = 7, channel: str = "a") -> dict[str, Any]:
-    return channels_to_json({channel: Place(next_, created)})
+    return places_to_json(CHANNEL, {channel: Place(next_, created)})
 
 
 # -- offsets
 
 
-def test_channel_reader_gives_every_message_once_with_its_columns() -> None:
+def test_stored_reader_gives_every_message_once_with_its_columns() -> None:
     link = StandIn(a=Shelf(10))
     one = reader(link)
     start = one.initialOffset()
@@ -142,7 +163,7 @@ def test_channel_reader_gives_every_message_once_with_its_columns() -> None:
     assert one.reportLatestOffset() == offset(11)
 
 
-def test_channel_reader_reads_the_same_range_again_whatever_came_since() -> None:
+def test_stored_reader_reads_the_same_range_again_whatever_came_since() -> None:
     link = StandIn(a=Shelf(10))
     one = reader(link)
     plan = one.partitions(offset(3), offset(8))
@@ -163,23 +184,23 @@ def test_channel_reader_reads_the_same_range_again_whatever_came_since() -> None
         ('{"a": 11}', 11),
     ],
 )
-def test_channel_reader_starts_where_it_is_told(starting: str, expected: int) -> None:
+def test_stored_reader_starts_where_it_is_told(starting: str, expected: int) -> None:
     shelf = Shelf(10)
     shelf.remove_below(5)
     assert reader(StandIn(a=shelf), startingOffsets=starting).initialOffset() == offset(expected)
 
 
-def test_channel_reader_without_a_start_begins_with_what_comes() -> None:
-    one = ChannelStreamReader(read_options({"channel": "a"}), COLUMNS, StandIn(a=Shelf(3)))  # type: ignore[arg-type]
+def test_stored_reader_without_a_start_begins_with_what_comes() -> None:
+    one = StoredStreamReader(read_options({"channel": "a"}), COLUMNS, StandIn(a=Shelf(3)))  # type: ignore[arg-type]
     assert one.initialOffset() == offset(4)
 
 
-def test_channel_reader_start_behind_the_end_is_refused() -> None:
+def test_stored_reader_start_behind_the_end_is_refused() -> None:
     with pytest.raises(OptionError, match=r"startingOffsets: sequence 12 .* the next one is 11"):
         reader(StandIn(a=Shelf(10)), startingOffsets='{"a": 12}').initialOffset()
 
 
-def test_channel_reader_waits_for_a_channel_that_is_not_there_yet(caplog: pytest.LogCaptureFixture) -> None:
+def test_stored_reader_waits_for_a_channel_that_is_not_there_yet(caplog: pytest.LogCaptureFixture) -> None:
     link = StandIn(a=None)
     one = reader(link)
     start = one.initialOffset()
@@ -192,12 +213,12 @@ def test_channel_reader_waits_for_a_channel_that_is_not_there_yet(caplog: pytest
     assert sequences(one, start, end) == [1, 2, 3]
 
 
-def test_channel_reader_shares_a_limit_among_channels() -> None:
+def test_stored_reader_shares_a_limit_among_channels() -> None:
     link = StandIn(a=Shelf(30), b=Shelf(10, created=8))
     one = reader(link)
     start = one.initialOffset()
     end = one.latestOffset(start, ReadMaxRows(20))
-    assert end == channels_to_json({"a": Place(16, 7), "b": Place(6, 8)})
+    assert end == places_to_json(CHANNEL, {"a": Place(16, 7), "b": Place(6, 8)})
     rows = read(one, one.partitions(start, end))
     assert [(row["stream"], row["sequence"]) for row in rows] == [
         *(("a", s) for s in range(1, 16)), *(("b", s) for s in range(1, 6)),
@@ -206,8 +227,8 @@ def test_channel_reader_shares_a_limit_among_channels() -> None:
     assert messages_before(last) == 40
 
 
-def test_channel_reader_partitions_are_small_and_as_many_as_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(channel_reader, "ROWS_PER_TASK", 10)
+def test_stored_reader_partitions_are_small_and_as_many_as_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stored_reader, "ROWS_PER_TASK", 10)
     one = reader(StandIn(a=Shelf(101)), minPartitions="4")
     assert len(one.partitions(offset(1), offset(102))) == 4
     assert len(one.partitions(offset(1), offset(12))) == 2
@@ -215,20 +236,20 @@ def test_channel_reader_partitions_are_small_and_as_many_as_asked(monkeypatch: p
     assert one.partitions(offset(5), offset(5)) == []
 
 
-def test_channel_reader_own_schema_gives_those_columns_in_that_order() -> None:
+def test_stored_reader_own_schema_gives_those_columns_in_that_order() -> None:
     schema = StructType([StructField("data", BinaryType()), StructField("sequence", LongType())])
     one = reader(StandIn(a=Shelf(1)), schema)
     assert read(one, one.partitions(offset(1), offset(2))) == [{"data": b"1", "sequence": 1}]
 
 
-def test_channel_reader_does_not_know_a_limit_by_bytes() -> None:
+def test_stored_reader_does_not_know_a_limit_by_bytes() -> None:
     with pytest.raises(UnsupportedError, match="read limit"):
         reader(StandIn(a=Shelf(1))).latestOffset(offset(1), ReadMaxBytes(1))
     assert reader(StandIn(a=None), maxOffsetsPerTrigger="5").getDefaultReadLimit() == ReadMaxRows(5)
     assert reader(StandIn(a=None)).getDefaultReadLimit() == ALL
 
 
-def test_channel_reader_available_now_ends_at_what_was_there() -> None:
+def test_stored_reader_available_now_ends_at_what_was_there() -> None:
     link = StandIn(a=Shelf(10), b=None)
     one = reader(link)
     start = one.initialOffset()
@@ -241,8 +262,8 @@ def test_channel_reader_available_now_ends_at_what_was_there() -> None:
     assert one.latestOffset(end, ReadMaxRows(6)) == end
 
 
-def test_channel_reader_over_pickle_reads_the_same() -> None:
-    one = ChannelStreamReader(read_options({"channel": "a", "password": "p", "user": "u"}), COLUMNS)
+def test_stored_reader_over_pickle_reads_the_same() -> None:
+    one = StoredStreamReader(read_options({"channel": "a", "password": "p", "user": "u"}), COLUMNS)
     assert pickle.loads(pickle.dumps(one)).partitions(offset(1), offset(9)) == one.partitions(
         offset(1), offset(9)
     )
@@ -276,7 +297,7 @@ LOSSES = [
 
 
 @pytest.mark.parametrize(("happens", "text"), LOSSES)
-def test_channel_reader_loss_before_a_batch_is_planned_ends_the_query(
+def test_stored_reader_loss_before_a_batch_is_planned_ends_the_query(
     happens: Callable[[StandIn], None], text: str
 ) -> None:
     link = StandIn(a=Shelf(10))
@@ -287,7 +308,7 @@ def test_channel_reader_loss_before_a_batch_is_planned_ends_the_query(
 
 
 @pytest.mark.parametrize(("happens", "text"), LOSSES)
-def test_channel_reader_loss_after_a_batch_was_planned_ends_the_task(
+def test_stored_reader_loss_after_a_batch_was_planned_ends_the_task(
     happens: Callable[[StandIn], None], text: str
 ) -> None:
     link = StandIn(a=Shelf(10))
@@ -299,9 +320,7 @@ def test_channel_reader_loss_after_a_batch_was_planned_ends_the_task(
 
 
 @pytest.mark.parametrize(("happens", "text"), [(case, text) for case, text in LOSSES if case is not purged])
-def test_channel_reader_loss_while_a_task_reads_ends_it(
-    happens: Callable[[StandIn], None], text: str
-) -> None:
+def test_stored_reader_loss_while_a_task_reads_ends_it(happens: Callable[[StandIn], None], text: str) -> None:
     link = StandIn(a=Shelf(10, page=2))
     one = reader(link)
     on_second_page(link, lambda: happens(link))
@@ -309,7 +328,7 @@ def test_channel_reader_loss_while_a_task_reads_ends_it(
         read(one, one.partitions(offset(5), offset(11)))
 
 
-def test_channel_reader_messages_removed_between_two_pages_are_a_loss() -> None:
+def test_stored_reader_messages_removed_between_two_pages_are_a_loss() -> None:
     link = StandIn(a=Shelf(10, page=2))
     one = reader(link)
     on_second_page(link, lambda: link.shelves["a"].remove_below(9))  # type: ignore[union-attr]
@@ -317,7 +336,7 @@ def test_channel_reader_messages_removed_between_two_pages_are_a_loss() -> None:
         read(one, one.partitions(offset(3), offset(11)))
 
 
-def test_channel_reader_range_that_was_removed_whole_is_a_loss() -> None:
+def test_stored_reader_range_that_was_removed_whole_is_a_loss() -> None:
     link = StandIn(a=Shelf(20))
     one = reader(link)
     plan = one.partitions(offset(5), offset(11))
@@ -326,7 +345,7 @@ def test_channel_reader_range_that_was_removed_whole_is_a_loss() -> None:
         read(one, plan)
 
 
-def test_channel_reader_end_of_a_range_removed_while_it_is_read_is_a_loss() -> None:
+def test_stored_reader_end_of_a_range_removed_while_it_is_read_is_a_loss() -> None:
     link = StandIn(a=Shelf(20, page=2))
     one = reader(link)
     on_second_page(link, lambda: link.shelves["a"].remove_below(15))  # type: ignore[union-attr]
@@ -338,7 +357,7 @@ def test_channel_reader_end_of_a_range_removed_while_it_is_read_is_a_loss() -> N
     ("happens", "start", "rows"),
     [(made_again, 5, list(range(1, 21))), (deleted, 5, []), (purged, 5, [8, 9, 10]), (rolled_back, 5, [])],
 )
-def test_channel_reader_loss_that_is_fine_is_told_and_the_rest_is_read(
+def test_stored_reader_loss_that_is_fine_is_told_and_the_rest_is_read(
     happens: Callable[[StandIn], None], start: int, rows: list[int], caplog: pytest.LogCaptureFixture
 ) -> None:
     link = StandIn(a=Shelf(10))
@@ -353,14 +372,14 @@ def test_channel_reader_loss_that_is_fine_is_told_and_the_rest_is_read(
         assert sequences(one, end, one.latestOffset(end, ALL)) == [4, 5]
 
 
-def test_channel_reader_deleted_single_messages_are_no_loss() -> None:
+def test_stored_reader_deleted_single_messages_are_no_loss() -> None:
     shelf = Shelf(10)
     del shelf.messages[4], shelf.messages[10]
     one = reader(StandIn(a=shelf))
     assert sequences(one, offset(1), offset(11)) == [1, 2, 3, 5, 6, 7, 8, 9]
 
 
-def test_channel_reader_damaged_messages_are_a_loss_and_named(caplog: pytest.LogCaptureFixture) -> None:
+def test_stored_reader_damaged_messages_are_a_loss_and_named(caplog: pytest.LogCaptureFixture) -> None:
     shelf = Shelf(10)
     del shelf.messages[4]
     shelf.damaged = (4,)
@@ -372,7 +391,7 @@ def test_channel_reader_damaged_messages_are_a_loss_and_named(caplog: pytest.Log
     assert "sequences 4 cannot be read" in caplog.text
 
 
-def test_channel_reader_checkpoint_of_another_channel_is_refused() -> None:
+def test_stored_reader_checkpoint_of_another_channel_is_refused() -> None:
     one = reader(StandIn(a=Shelf(3)))
     with pytest.raises(DataLossError, match="the checkpoint is one of the channels b"):
         one.latestOffset(offset(1, channel="b"), ALL)
@@ -381,24 +400,145 @@ def test_channel_reader_checkpoint_of_another_channel_is_refused() -> None:
 # -- a table
 
 
-def test_channel_table_reads_what_is_there_between_two_places() -> None:
+def test_stored_table_reads_what_is_there_between_two_places() -> None:
     link = StandIn(a=Shelf(10))
     assert [row["sequence"] for row in read(table(link), table(link).partitions())] == list(range(1, 11))
     some = table(link, startingOffsets='{"a": 3}', endingOffsets='{"a": 6}')
     assert [row["sequence"] for row in read(some, some.partitions())] == [3, 4, 5]
 
 
-def test_channel_table_of_nothing_has_a_partition_without_rows() -> None:
+def test_stored_table_of_nothing_has_a_partition_without_rows() -> None:
     empty = table(StandIn(a=Shelf(0)))
     assert len(empty.partitions()) == 1
     assert read(empty, empty.partitions()) == []
 
 
-def test_channel_table_that_is_not_there_is_an_error() -> None:
-    with pytest.raises(ChannelError, match="there is no channel a in cluster test-cluster"):
+def test_stored_table_that_is_not_there_is_an_error() -> None:
+    with pytest.raises(StoredStreamError, match="there is no channel a of a stand-in"):
         table(StandIn(a=None)).partitions()
 
 
-def test_channel_table_end_that_is_not_there_yet_is_refused() -> None:
+def test_stored_table_end_that_is_not_there_yet_is_refused() -> None:
     with pytest.raises(OptionError, match="endingOffsets: sequence 20 of channel a is not there yet"):
         table(StandIn(a=Shelf(3)), endingOffsets=json.dumps({"a": 20})).partitions()
+
+
+# -- limits of a trigger, times, filters, kinds
+
+
+def test_stored_reader_of_streams_has_offsets_of_streams_and_reads_only_the_filters() -> None:
+    link = StandIn(a=Shelf(10))
+    link.kind = STREAM
+    options = read_options({"stream": "a", "startingOffsets": "earliest", "filterSubjects": "x.*,y"})
+    one = StoredStreamReader(options, COLUMNS, link)  # type: ignore[arg-type]
+    start = one.initialOffset()
+    assert start == {"v": 1, "streams": {"a": {"next": 1, "created": 7}}}
+    end = one.latestOffset(start, ALL)
+    assert sequences(one, start, end) == list(range(1, 11))
+    assert link.asked[0][1] == ("x.*", "y")
+    with pytest.raises(DataLossError, match="not written by a source that reads JetStream streams"):
+        one.latestOffset(offset(1), ALL)
+
+
+def test_stored_reader_bytes_of_a_trigger_are_kept_by_the_mean_size() -> None:
+    link = StandIn(a=Shelf(9))  # payloads of one byte, said to be 100 each
+    one = reader(link, maxBytesPerTrigger="350")
+    start = one.initialOffset()
+    middle = one.latestOffset(start, ALL)
+    assert middle == offset(4)
+    assert one.latestOffset(middle, ReadMaxRows(2)) == offset(6)
+    tiny = reader(link, maxBytesPerTrigger="1")
+    assert tiny.latestOffset(start, ALL) == offset(2)
+
+
+def test_stored_reader_waits_for_enough_messages_or_long_enough() -> None:
+    now = [100.0]
+    link = StandIn(a=Shelf(3))
+    options = read_options(
+        {
+            "channel": "a",
+            "startingOffsets": "earliest",
+            "minOffsetsPerTrigger": "5",
+            "maxTriggerDelay": "10s",
+        }
+    )
+    one = StoredStreamReader(options, COLUMNS, link, lambda: now[0])  # type: ignore[arg-type]
+    first = one.latestOffset(offset(1), ALL)
+    assert first == offset(4)  # the first does not wait, as with Spark's Kafka source
+    link.shelves["a"].add(4)  # type: ignore[union-attr]
+    now[0] += 9
+    assert one.latestOffset(first, ALL) == first
+    link.shelves["a"].add(1)  # type: ignore[union-attr]
+    assert one.latestOffset(first, ALL) == offset(9)
+    link.shelves["a"].add(1)  # type: ignore[union-attr]
+    assert one.latestOffset(offset(9), ALL) == offset(9)
+    now[0] += 10
+    assert one.latestOffset(offset(9), ALL) == offset(10)
+    one.prepareForTriggerAvailableNow()
+    assert one.latestOffset(offset(8), ALL) == offset(10)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"startingTimestamp": "4000"}, [4, 5, 6, 7, 8, 9, 10]),
+        ({"startingTimestamp": "1970-01-01T00:00:03.5Z", "endingTimestamp": "6000"}, [4, 5]),
+        ({"startingOffsetsByTimestamp": '{"a": 9000}', "endingOffsets": '{"a": 10}'}, [9]),
+        ({"startingTimestamp": "99000"}, []),
+        ({"endingTimestamp": "1"}, []),
+    ],
+)
+def test_stored_table_between_times(options: dict[str, str], expected: list[int]) -> None:
+    one = table(StandIn(a=Shelf(10)), **options)
+    assert [row["sequence"] for row in read(one, one.partitions())] == expected
+
+
+def test_stored_reader_time_of_a_channel_not_there_yet_is_its_first_message() -> None:
+    one = reader(StandIn(a=None), startingOffsets="earliest")
+    assert one.initialOffset() == offset(1, None)
+    given = {"channel": "a", "startingTimestamp": "1"}
+    later = StoredStreamReader(read_options(given), COLUMNS, StandIn(a=None))  # type: ignore[arg-type]
+    assert later.initialOffset() == offset(1, None)
+
+
+def test_stored_reader_first_sequence_means_nothing_where_messages_are_replaced() -> None:
+    shelf = Shelf(10)
+    shelf.remove_below(8)
+    shelf.keeps_order = False
+    one = reader(StandIn(a=shelf))
+    assert sequences(one, offset(1), one.latestOffset(offset(1), ALL)) == [8, 9, 10]
+
+
+def test_stored_table_conditions_of_the_query_narrow_what_is_read() -> None:
+    link = StandIn(a=Shelf(10), b=Shelf(10))
+    options = read_options({"channel": "a,b", "pushdown": "true"})
+    one = FilteringBatchReader(options, COLUMNS, link)  # type: ignore[arg-type]
+    conditions = [
+        GreaterThan(("sequence",), 3),
+        LessThanOrEqual(("timestamp",), datetime(1970, 1, 1, 0, 0, 7, tzinfo=UTC)),
+        EqualTo(("stream",), "a"),
+        EqualTo(("data",), b"x"),
+    ]
+    assert one.pushFilters(conditions) == conditions
+    assert [(row["stream"], row["sequence"]) for row in read(one, one.partitions())] == [
+        ("a", 4), ("a", 5), ("a", 6), ("a", 7),
+    ]  # fmt: skip
+    nothing = FilteringBatchReader(options, COLUMNS, link)  # type: ignore[arg-type]
+    nothing.pushFilters([EqualTo(("stream",), "c")])
+    assert read(nothing, nothing.partitions()) == []
+
+
+def test_stored_reader_values_of_another_format_are_made_and_bad_ones_named() -> None:
+    shelf = Shelf(3)
+    shelf.messages = {1: b'{"id": 1}', 2: b"no", 3: b'{"id": 3}'}
+    given = {"channel": "a", "valueFormat": "json", "valueSchema": "id int"}
+    columns = StructType([StructField("data", StructType([StructField("id", IntegerType())]))])
+
+    def values(**more: str) -> list[Any]:
+        one = StoredBatchReader(read_options({**given, **more}), columns, StandIn(a=shelf))  # type: ignore[arg-type]
+        return [row["data"] for row in read(one, one.partitions())]
+
+    assert values() == [{"id": 1}, None, {"id": 3}]
+    assert values(valueMode="dropmalformed") == [{"id": 1}, {"id": 3}]
+    with pytest.raises(ValueFormatError, match=r"sequence 2 of channel a is not JSON .*b'no'"):
+        values(valueMode="failfast")

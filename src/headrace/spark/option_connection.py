@@ -1,0 +1,137 @@
+"""Where the server is and who to be there: the options of the connection, contexts and secrets included.
+
+Text in, frozen values out. Files are read beside the driver; nothing is connected here.
+"""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from headrace.client.address import Credentials, parse_addresses
+from headrace.client.contexts import Context, read_context
+from headrace.client.errors import AddressError, CredentialsError
+from headrace.client.signing import read_credentials_file, read_seed_file
+from headrace.spark.errors import OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+DEFAULT_API: Final = "$JS.API"
+
+
+@dataclass(frozen=True, slots=True)
+class Connecting:
+    """What the options say about the connection; `url` None: NATS_URL or the local server."""
+
+    url: str | None = None
+    credentials: Credentials = field(default_factory=Credentials)
+    tls_ca_file: str | None = None
+    tls_cert_file: str | None = None
+    tls_key_file: str | None = None
+    tls_first: bool = False
+    jetstream_api: str = DEFAULT_API
+    inbox_prefix: str = "_INBOX"
+
+    def tls(self) -> ssl.SSLContext | None:
+        """None where the system's certificates do. Raises: OptionError if a file cannot be used."""
+        if not self.tls_ca_file and not self.tls_cert_file:
+            return None
+        try:
+            context = ssl.create_default_context(cafile=self.tls_ca_file)
+            if self.tls_cert_file:
+                context.load_cert_chain(self.tls_cert_file, self.tls_key_file)
+        except OSError as error:
+            raise OptionError(f"options tlsCaFile, tlsCertFile, tlsKeyFile: {error}") from error
+        return context
+
+
+def read_connecting(values: Mapping[str, str], *, tls_first: bool | None) -> Connecting:
+    """The options of the connection; one that is given wins over the context. Raises: OptionError."""
+    context = _context(values.get("context"))
+    url = values.get("url") or context.url
+    if url is not None:
+        try:
+            parse_addresses(url)
+        except AddressError as error:
+            raise OptionError(f"option {'url' if values.get('url') else 'context'}: {error}") from error
+    cert, key = values.get("tlscertfile"), values.get("tlskeyfile")
+    if (cert is None) != (key is None):
+        raise OptionError("options tlsCertFile and tlsKeyFile need each other: set both or neither")
+    return Connecting(
+        url=url,
+        credentials=_credentials(values) or context.credentials,
+        tls_ca_file=values.get("tlscafile") or context.tls_ca_file,
+        tls_cert_file=cert or context.tls_cert_file,
+        tls_key_file=key or context.tls_key_file,
+        tls_first=context.tls_first if tls_first is None else tls_first,
+        jetstream_api=_api(values, context),
+        inbox_prefix=values.get("inboxprefix") or context.inbox_prefix or "_INBOX",
+    )
+
+
+def _context(name: str | None) -> Context:
+    if name is None:
+        return Context()
+    try:
+        return read_context(name)
+    except CredentialsError as error:
+        raise OptionError(f"option context: {error}") from error
+
+
+def _api(values: Mapping[str, str], context: Context) -> str:
+    domain, prefix = values.get("jetstreamdomain"), values.get("jetstreamapiprefix")
+    if domain and prefix:
+        raise OptionError("options jetStreamDomain and jetStreamApiPrefix exclude each other")
+    if not domain and not prefix:
+        domain, prefix = context.jetstream_domain, context.jetstream_api_prefix
+    found = prefix.removesuffix(".") if prefix else f"$JS.{domain}.API" if domain else DEFAULT_API
+    if any(
+        not word or word in ("*", ">") or not word.isprintable() or " " in word for word in found.split(".")
+    ):
+        raise OptionError(f"options jetStreamDomain, jetStreamApiPrefix: {found!r} is not a subject")
+    return found
+
+
+def _credentials(values: Mapping[str, str]) -> Credentials:
+    password = _secret("password", values)
+    token = _secret("token", values)
+    user = values.get("user")
+    ways = [
+        name
+        for name, value in (
+            ("user", user),
+            ("token", token),
+            ("credsFile", values.get("credsfile")),
+            ("nkeyFile", values.get("nkeyfile")),
+        )
+        if value is not None
+    ]
+    if len(ways) > 1:
+        raise OptionError(f"options {' and '.join(ways)} exclude each other")
+    if password is not None and user is None:
+        raise OptionError("option password needs option user")
+    if user is not None and password is None:
+        raise OptionError("option user needs option password or passwordFile")
+    try:
+        if "credsfile" in values:
+            return read_credentials_file(values["credsfile"])
+        if "nkeyfile" in values:
+            return read_seed_file(values["nkeyfile"])
+    except CredentialsError as error:
+        raise OptionError(f"option {ways[0]}: {error}") from error
+    return Credentials(user, password, token)
+
+
+def _secret(name: str, values: Mapping[str, str]) -> str | None:
+    file = values.get(f"{name}file")
+    if file is None:
+        return values.get(name)
+    if name in values:
+        raise OptionError(f"options {name} and {name}File exclude each other")
+    try:
+        return Path(file).read_text().rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise OptionError(f"option {name}File: {error}") from error

@@ -1,0 +1,250 @@
+"""Asking a server about stored streams and reading them, through its outages.
+
+Used beside the driver (how far is a stream?) and in executors (give me these sequences). A server that
+refuses, closes or does not answer is tried again until `reconnectTimeout` has passed without anything coming
+of it; reading goes on behind the last message that came. What was lost or made again is not judged here.
+What a kind of stream says on the wire is in `channel_link` and `jetstream_link`.
+Connections wait in the process for the next task, since Spark uses its workers again.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from headrace.client.blocking import Connection, connect
+from headrace.client.errors import (
+    ClientError,
+    ClientTimeoutError,
+    ConnectError,
+    ConnectionLostError,
+    NoRespondersError,
+    ReadInterruptedError,
+)
+from headrace.client.handshake import resolve_addresses
+from headrace.spark.errors import StoredStreamError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterator, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from headrace.protocol.replay import Damage
+    from headrace.spark.offsets import StoredKind, StoredRange
+    from headrace.spark.options import SourceOptions
+
+_OUTAGE: Final = (
+    ConnectError, ConnectionLostError, ClientTimeoutError, NoRespondersError, ReadInterruptedError,
+)  # fmt: skip
+"""What may pass by itself: no server, a server that went, one whose streams are not up yet."""
+
+KEPT: Final = 30.0
+"""Seconds a connection waits for its next use; nobody answers the server's pings meanwhile."""
+
+_FIRST_PAUSE: Final = 0.05
+_LONGEST_PAUSE: Final = 1.0
+
+_log = logging.getLogger("headrace.spark")
+
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredState:
+    """How far a stream has come; an empty one's first sequence is one above its last.
+
+    `created_ns` tells one incarnation from another. `keeps_order`: a first sequence that rises means that
+    messages were removed by limits or a purge; else only that they were consumed or replaced.
+    """
+
+    first_sequence: int
+    last_sequence: int
+    messages: int
+    bytes: int
+    created_ns: int
+    keeps_order: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRows:
+    """Some messages in order: their sequences, their columns, and what the server could not read."""
+
+    sequences: Sequence[int]
+    table: pa.RecordBatch
+    damaged: Damage = ()
+
+
+class Idle:
+    """One waiting connection for each server and user; whoever finds none opens one."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._waiting: dict[Hashable, tuple[Connection, float]] = {}
+
+    def take(self, key: Hashable) -> Connection | None:
+        """One that waits, unless it does so for so long that the server may have given it up."""
+        with self._lock:
+            connection, since = self._waiting.pop(key, (None, 0.0))
+        if connection is not None and self._clock() - since > KEPT:
+            connection.close()
+            return None
+        return connection
+
+    def give(self, key: Hashable, connection: Connection) -> None:
+        with self._lock:
+            before, _ = self._waiting.get(key, (None, 0.0))
+            self._waiting[key] = connection, self._clock()
+        if before is not None:
+            before.close()
+
+    def clear(self) -> None:
+        with self._lock:
+            waiting = list(self._waiting.values())
+            self._waiting.clear()
+        for connection, _ in waiting:
+            connection.close()
+
+
+idle: Final = Idle()
+"""The waiting connections of this process."""
+
+
+class StoredLink(ABC):
+    """The server that some options name. One thread at a time; copies begin without connection."""
+
+    kind: StoredKind
+
+    def __init__(
+        self,
+        options: SourceOptions,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        pause: Callable[[float], object] = time.sleep,
+    ) -> None:
+        self._options = options
+        self._key = options.connection_key()
+        self._clock = clock
+        self._pause = pause
+
+    def state(self, name: str) -> StoredState | None:
+        """How far a stream has come; None if there is no such stream. Raises: StoredStreamError."""
+        return self._ask(name, lambda connection: self._state(connection, name))
+
+    def sequence_at(self, name: str, time_ns: int) -> int:
+        """The first sequence stored at that time or later, above the last one if there is none.
+
+        Raises: StoredStreamError.
+        """
+        return self._ask(name, lambda connection: self._sequence_at(connection, name, time_ns))
+
+    def rows(self, wanted: StoredRange, filters: Sequence[str], columns: StructType) -> Iterator[StoredRows]:
+        """The stored messages of a range, in order, each once; with `filters` those of these subjects only.
+
+        Raises: StoredStreamError.
+        """
+        name, left = wanted.name, wanted
+        outage = _Outage(self, name)
+        while left.first < left.end:
+            try:
+                for rows in self._pooled(left, filters, columns):
+                    yield rows
+                    if rows.sequences:
+                        left = replace(left, first=rows.sequences[-1] + 1)
+                    outage.over()
+                return
+            except _OUTAGE as error:
+                outage.wait(error)
+            except ClientError as error:
+                if self._is_gone(error):  # deleted since: who asked for the messages sees that they are gone
+                    return
+                raise self._failed(name, error) from error
+
+    @abstractmethod
+    def _state(self, connection: Connection, name: str) -> StoredState | None: ...
+
+    @abstractmethod
+    def _sequence_at(self, connection: Connection, name: str, time_ns: int) -> int: ...
+
+    @abstractmethod
+    def _read(
+        self, connection: Connection, span: StoredRange, filters: Sequence[str], columns: StructType
+    ) -> Iterator[StoredRows]: ...
+
+    @abstractmethod
+    def _is_gone(self, error: ClientError) -> bool:
+        """Whether this says that there is no such stream."""
+
+    def place(self, name: str) -> str:
+        """The stream in words, for errors."""
+        return f"{self.kind.word} {name}"
+
+    def _ask(self, name: str, ask: Callable[[Connection], _Result]) -> _Result:
+        outage = _Outage(self, name)
+        while True:
+            try:
+                return self._with_connection(ask)
+            except _OUTAGE as error:
+                outage.wait(error)
+            except ClientError as error:
+                raise self._failed(name, error) from error
+
+    def _pooled(self, span: StoredRange, filters: Sequence[str], columns: StructType) -> Iterator[StoredRows]:
+        connection = self._connection()
+        try:
+            yield from self._read(connection, span, filters, columns)
+        except BaseException:
+            connection.close()
+            raise
+        idle.give(self._key, connection)
+
+    def _with_connection(self, ask: Callable[[Connection], _Result]) -> _Result:
+        connection = self._connection()
+        try:
+            answer = ask(connection)
+        except BaseException:
+            connection.close()
+            raise
+        idle.give(self._key, connection)
+        return answer
+
+    def _connection(self) -> Connection:
+        waiting = idle.take(self._key)
+        return waiting or connect(self._options.url, self._options.connect_options())
+
+    def _failed(self, name: str, error: ClientError, tried: str = "") -> StoredStreamError:
+        where = ", ".join(map(str, resolve_addresses(self._options.url)))  # never shows credentials
+        return StoredStreamError(f"cannot read {self.place(name)} at {where}: {error}{tried}")
+
+
+class _Outage:
+    """From the first failure to the next success: how long, and whether to try once more."""
+
+    def __init__(self, link: StoredLink, name: str) -> None:
+        self._link = link
+        self._name = name
+        self.over()
+
+    def over(self) -> None:
+        self._since: float | None = None
+        self._next = _FIRST_PAUSE
+
+    def wait(self, error: ClientError) -> None:
+        """Raises: StoredStreamError once this has gone on for `reconnectTimeout`."""
+        link, limit = self._link, self._link._options.reconnect_timeout
+        now = link._clock()
+        if self._since is None:
+            self._since = now
+            _log.warning("%s %s: %s; trying again for %g s", link.kind.word, self._name, error, limit)
+        left = self._since + limit - now
+        if left <= 0:
+            raise link._failed(
+                self._name, error, f" (tried for {limit:g} s, option reconnectTimeout)"
+            ) from error
+        link._pause(min(self._next, left))
+        self._next = min(self._next * 2, _LONGEST_PAUSE)

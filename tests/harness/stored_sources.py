@@ -1,0 +1,128 @@
+"""Stored streams of each kind behind one face, so that one test file says what all of them must do.
+
+A STAN channel on Headrace, and a JetStream stream on the Go server; both in processes that can be killed and
+started again with what they stored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from typing import TYPE_CHECKING, Any, Protocol
+
+from harness.processes import NATS_SERVER, ServerProcess
+from headrace.client import stan
+from headrace.client.blocking import connect
+from headrace.client.streaming_admin import StreamingAdmin
+from headrace.demo.server import CLUSTER_ID, DemoServer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+class Source(Protocol):
+    """One stream called `a`, empty at first, and the server that has it."""
+
+    word: str
+
+    @property
+    def url(self) -> str: ...
+    def options(self) -> dict[str, str]: ...
+    def publish(self, count: int) -> None:
+        """Numbers from the stream's next sequence on, so that every payload says its own sequence."""
+
+    def keep_last(self, count: int) -> None: ...
+    def delete(self) -> None: ...
+    def kill(self) -> None: ...
+    def start(self) -> None: ...
+    def stop(self) -> None: ...
+
+
+class StanChannel:
+    word = "channel"
+
+    def __init__(self, folder: Path) -> None:
+        self._server = DemoServer(folder / "store", folder / "server.log")
+        self.start, self.kill, self.stop = self._server.start, self._server.kill, self._server.stop
+        self.start()
+
+    @property
+    def url(self) -> str:
+        return self._server.url
+
+    def options(self) -> dict[str, str]:
+        return {"url": self.url, "clusterId": CLUSTER_ID, "channel": "a"}
+
+    def publish(self, count: int) -> None:
+        async def work(first: int) -> None:
+            async with await stan.connect(CLUSTER_ID, "publisher", servers=self.url) as client:
+                for number in range(first, first + count):
+                    last = await client.publish_async("a", b"%d" % number)
+                await last
+
+        with connect(self.url) as nc:
+            found = StreamingAdmin(nc, CLUSTER_ID).channels("a")
+        asyncio.run(work(found[0].last_seq + 1 if found else 1))
+
+    def keep_last(self, count: int) -> None:
+        with connect(self.url) as nc:
+            StreamingAdmin(nc, CLUSTER_ID).purge("a", keep=count)
+
+    def delete(self) -> None:
+        with connect(self.url) as nc:
+            StreamingAdmin(nc, CLUSTER_ID).delete("a")
+
+
+class GoStream:
+    word = "stream"
+
+    def __init__(self, folder: Path, config: str = "", **stream: Any) -> None:
+        self._folder = folder
+        self._config = config
+        self._stream = stream
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self._port = free.getsockname()[1]
+        self.url = f"nats://127.0.0.1:{self._port}"
+        self.start()
+
+    def start(self) -> None:
+        listen = ("-a", "127.0.0.1", "-p", str(self._port), "-js", "-sd", str(self._folder / "js"))
+        self._server = ServerProcess(NATS_SERVER, self._folder, listen=listen, config=self._config or None)
+
+    def kill(self) -> None:
+        self._server.kill()
+
+    def stop(self) -> None:
+        if self._server.process.poll() is None:
+            self._server.kill()
+
+    def options(self) -> dict[str, str]:
+        return {"url": self.url, "stream": "a"}
+
+    def api(self, verb: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        with connect(self.url) as nc:
+            payload = b"" if body is None else json.dumps(body).encode()
+            answer: dict[str, Any] = json.loads(nc.request(f"$JS.API.{verb}", payload).data)
+        return answer
+
+    def publish(self, count: int, subject: Callable[[int], str] = lambda number: f"a.{number % 3}") -> None:
+        config = {"name": "a", "subjects": ["a.>"], "storage": "file", "allow_direct": True, **self._stream}
+        answer = self.api("STREAM.CREATE.a", config)
+        assert "error" not in answer, answer
+        first = answer["state"]["last_seq"] + 1
+        with connect(self.url) as nc:
+            acks = nc.subscribe("acks")
+            got = 0
+            for number in range(first, first + count):
+                nc.publish(subject(number), b"%d" % number, reply="acks")
+            while got < count:
+                got += len(nc.receive_of(acks, 10.0))
+
+    def keep_last(self, count: int) -> None:
+        assert self.api("STREAM.PURGE.a", {"keep": count})["success"]
+
+    def delete(self) -> None:
+        assert self.api("STREAM.DELETE.a")["success"]

@@ -1,0 +1,174 @@
+"""Seeds, credentials files and contexts: what is read, what is refused, and that no secret is shown."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from headrace.client.address import Credentials, parse_address
+from headrace.client.contexts import Context, read_context
+from headrace.client.errors import CredentialsError
+from headrace.client.handshake import ConnectOptions, connect_fields, resolve_credentials
+from headrace.client.signing import read_credentials_file, read_seed_file, sign
+from headrace.protocol.nkeys import verify_signature
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# A pair made for this test; its secret is the SHA-256 of "headrace test".
+SEED = "SUAEMEORE3JIHJESYSL5GIVXPT5OWFDSAZ5JC5POLYGJEFPXM3EZ7PMFPQ"
+USER = "UCVMBFHIFOOEXOVQR6LUNCIZO37ISWFNBWW2S4ODFF7KGQRCQCARIOCH"
+
+CREDS = f"""-----BEGIN NATS USER JWT-----
+header.claims.signature
+------END NATS USER JWT------
+
+************************* IMPORTANT *************************
+NKEY Seed printed below can be used to sign and prove identity.
+
+-----BEGIN USER NKEY SEED-----
+{SEED}
+------END USER NKEY SEED------
+
+*************************************************************
+"""
+
+
+def other_kind() -> str:
+    """The same key as the seed of an account."""
+    raw = bytearray(base64.b32decode(SEED + "=" * (-len(SEED) % 8))[:-2])
+    raw[0], raw[1] = 18 << 3, raw[1] & 7
+    whole = bytes(raw) + binascii.crc_hqx(bytes(raw), 0).to_bytes(2, "little")
+    return base64.b32encode(whole).decode().rstrip("=")
+
+
+def test_seed_signs_a_nonce_as_the_user_it_belongs_to(tmp_path: Path) -> None:
+    file = tmp_path / "user.nk"
+    file.write_text(f"# mine\n{SEED}\n")
+    fields = sign(read_seed_file(file), "nonce-of-the-server")
+    assert fields["nkey"] == USER
+    assert verify_signature(USER, b"nonce-of-the-server", fields["sig"])
+    assert not verify_signature(USER, b"another", fields["sig"])
+
+
+def test_credentials_file_gives_jwt_and_seed_and_never_shows_them(tmp_path: Path) -> None:
+    file = tmp_path / "user.creds"
+    file.write_text(CREDS)
+    found = read_credentials_file(file)
+    assert found == Credentials(jwt="header.claims.signature", seed=SEED)
+    assert found
+    assert SEED not in repr(found)
+    assert "claims" not in repr(found)
+    fields = sign(found, "n")
+    assert fields["jwt"] == "header.claims.signature"
+    assert verify_signature(USER, b"n", fields["sig"])
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "has no NATS USER JWT"),
+        (CREDS.split("*****", maxsplit=1)[0], "has no USER NKEY SEED"),
+        (CREDS.replace(SEED, SEED[:-1] + "A"), "the checksum of the seed is wrong"),
+        (CREDS.replace(SEED, SEED[:-2]), "has no seed of a user"),
+        (CREDS.replace(SEED, other_kind()), "is not one of a user"),
+    ],
+)
+def test_credentials_file_that_cannot_be_used_is_an_error_without_the_secret(
+    tmp_path: Path, text: str, says: str
+) -> None:
+    file = tmp_path / "user.creds"
+    file.write_text(text)
+    with pytest.raises(CredentialsError, match=says) as caught:
+        read_credentials_file(file)
+    assert SEED[:20] not in str(caught.value)
+
+
+def test_secret_files_that_are_no_files_or_no_text_are_errors(tmp_path: Path) -> None:
+    with pytest.raises(CredentialsError, match="cannot read"):
+        read_credentials_file(tmp_path / "none")
+    binary = tmp_path / "binary"
+    binary.write_bytes(b"\xff\xfe")
+    with pytest.raises(CredentialsError, match="not a text file"):
+        read_seed_file(binary)
+    binary.write_bytes(b"nothing")
+    with pytest.raises(CredentialsError, match="has no seed"):
+        read_seed_file(binary)
+
+
+def test_connect_with_a_seed_signs_what_the_server_asked() -> None:
+    fields = connect_fields(Credentials(seed=SEED), ConnectOptions(), {"nonce": "abc"})
+    assert fields["nkey"] == USER
+    assert verify_signature(USER, b"abc", str(fields["sig"]))
+    with pytest.raises(CredentialsError, match="asks for no signature"):
+        connect_fields(Credentials(seed=SEED), ConnectOptions(), {})
+
+
+def test_environment_may_name_a_credentials_file(tmp_path: Path) -> None:
+    file = tmp_path / "user.creds"
+    file.write_text(CREDS)
+    environment = {"NATS_CREDS": str(file)}
+    assert resolve_credentials(parse_address("h"), None, environment).seed == SEED
+    environment["NATS_TOKEN"] = "t"
+    assert resolve_credentials(parse_address("h"), None, environment) == Credentials(token="t")
+
+
+# -- contexts of the nats tool
+
+
+def context(folder: Path, fields: object, name: str = "mine") -> dict[str, str]:
+    place = folder / "nats" / "context"
+    place.mkdir(parents=True, exist_ok=True)
+    (place / f"{name}.json").write_text(fields if isinstance(fields, str) else json.dumps(fields))
+    return {"XDG_CONFIG_HOME": str(folder)}
+
+
+def test_context_as_the_tool_writes_it(tmp_path: Path) -> None:
+    creds = tmp_path / "user.creds"
+    creds.write_text(CREDS)
+    fields = {
+        "description": "Far", "url": "tls://far:4222", "socks_proxy": "", "token": "", "user": "",
+        "password": "", "creds": str(creds), "nkey": "", "cert": "/c", "key": "/k", "ca": "/a", "nsc": "",
+        "jetstream_domain": "hub", "jetstream_api_prefix": "", "jetstream_event_prefix": "",
+        "inbox_prefix": "_INBOX.me", "user_jwt": "", "color_scheme": "", "tls_first": True,
+    }  # fmt: skip
+    assert read_context("mine", context(tmp_path, fields)) == Context(
+        "tls://far:4222", Credentials(jwt="header.claims.signature", seed=SEED), "/a", "/c", "/k", True,
+        "hub", None, "_INBOX.me",
+    )  # fmt: skip
+
+
+def test_context_lies_below_home_where_nothing_else_is_said(tmp_path: Path) -> None:
+    context(tmp_path / ".config", {"user": "u"})
+    assert read_context("mine", {"HOME": str(tmp_path)}).credentials == Credentials("u", "")
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ("{", "is not JSON"),
+        ([], "is not a JSON object"),
+        ({"url": 7}, "url is not a text"),
+        ({"cert": "/c"}, "cert and key need each other"),
+        ({"nsc": "nsc://x"}, "uses nsc, which this client does not support"),
+        ({"user": "u", "token": "t"}, "user and token exclude each other"),
+        ({"creds": "/does/not/exist"}, "cannot read /does/not/exist"),
+    ],
+)
+def test_context_that_cannot_be_used_is_an_error(tmp_path: Path, fields: object, says: str) -> None:
+    with pytest.raises(CredentialsError, match=says):
+        read_context("mine", context(tmp_path, fields))
+
+
+def test_context_that_is_not_there_names_those_that_are(tmp_path: Path) -> None:
+    environment = context(tmp_path, {}, "a")
+    context(tmp_path, {}, "b")
+    with pytest.raises(CredentialsError, match="there are: a, b"):
+        read_context("c", environment)
+    for name in ("", "../a", ".a"):
+        with pytest.raises(CredentialsError, match="is not the name of a context"):
+            read_context(name, environment)
