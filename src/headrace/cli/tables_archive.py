@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from contextlib import contextmanager
+from time import sleep
 from typing import TYPE_CHECKING, Final
 
 from headrace.cli import streaming_access as access
@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
         else:
             if options.every is None:
                 return code
-        time.sleep(options.every)
+        sleep(options.every)
 
 
 def _round(options: argparse.Namespace) -> int:

@@ -193,7 +193,7 @@ def test_every_goes_on_through_outages(
         else:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(tables_archive.time, "sleep", pause)
+    monkeypatch.setattr(tables_archive, "sleep", pause)  # not for other threads
     assert tables("archive", "orders.eu", "--to", out, "--dir", store, "--every", "90s") == 130
 
     assert pauses == [90, 90, 90]
@@ -210,7 +210,7 @@ def test_every_merges_what_it_made(store: Path, out: Path, monkeypatch: pytest.M
             raise KeyboardInterrupt
         change(store, b"orders.eu", publish=4)
 
-    monkeypatch.setattr(tables_archive.time, "sleep", pause)
+    monkeypatch.setattr(tables_archive, "sleep", pause)  # not for other threads
     assert tables("archive", "orders.eu", "--to", out, "--dir", store, "--every", "1s") == 130
 
     assert len(list((out / "orders.eu").glob("*.parquet"))) == 2
