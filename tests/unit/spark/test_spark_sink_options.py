@@ -37,7 +37,7 @@ def test_sink_options_carry_what_the_environment_says_to_executors(monkeypatch: 
     monkeypatch.setenv("NATS_USER", "joe")
     monkeypatch.setenv("NATS_PASSWORD", "secret")
     options = read_sink_options({"subject": "a", "url": "nats://h", "reconnectTimeout": "7s"})
-    assert options.server.credentials == Credentials("joe", "secret")
+    assert options.server.connecting.credentials == Credentials("joe", "secret")
     assert options.server.reconnect_timeout == 7
     assert "secret" not in repr(options)
 
