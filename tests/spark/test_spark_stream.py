@@ -185,8 +185,8 @@ def test_wrong_use_fails_with_the_option_and_the_fix(spark: SparkSession) -> Non
         spark.readStream.format("nats").load()
     with pytest.raises(AnalysisException, match="did you mean maxOffsetsPerTrigger"):
         spark.readStream.format("nats").option("subject", "a").option("maxOffsetPerTrigger", "1").load()
-    with pytest.raises(AnalysisException, match="not supported by this version yet"):
-        spark.readStream.format("nats").option("path", "ORDERS").load()
+    with pytest.raises(AnalysisException, match="options subject and path exclude each other"):
+        spark.readStream.format("nats").options(subject="a", path="ORDERS").load()
     with pytest.raises(AnalysisException, match=r"does not support spark\.read"):
         spark.read.format("nats").option("subject", "a").load().count()
 
