@@ -366,24 +366,65 @@ def send(Outgoing out not None, bytes inbox not None, bytes channel not None, Me
 
 def acknowledged(Gathered run not None) -> list[int | None]:
     """The sequence of each Ack in a run; None for what is none."""
+    cdef const char *at = run.begin
+    cdef uint64_t sequence
+    sequences = []
+    while at < run.end:
+        sequences.append(sequence if read_ack(&at, &sequence) else None)
+    return sequences
+
+
+def settle(Gathered run not None, dict pending not None, list acked not None) -> list[int | None]:
+    """Takes what a run of Acks acknowledges out of `pending` and adds it to `acked`, in order.
+
+    Gives what was not pending; None in it for what is no Ack.
+    """
+    cdef const char *at = run.begin
+    cdef uint64_t sequence
+    strays = []
+    while at < run.end:
+        if not read_ack(&at, &sequence):
+            strays.append(None)
+            continue
+        key = sequence
+        if key in pending:
+            del pending[key]
+            acked.append(key)
+        else:
+            strays.append(key)
+    return strays
+
+
+cdef bint read_ack(const char **at, uint64_t *sequence) noexcept:
+    """Reads the record at `at` and goes on to the next; False when it is no Ack."""
     cdef record_t record
     cdef cursor_t c
     cdef field_t field
-    cdef uint64_t sequence
     cdef int found
-    cdef const char *at = run.begin
-    sequences = []
-    while at < run.end:
-        memcpy(&record, at, sizeof(record_t))
-        at += sizeof(record_t) + record.subject_len + record.reply_len + record.body_len
-        c.end = at
-        c.at = at - (record.body_len - record.header_len)
-        sequence = 0
-        while True:
-            found = next_field(&c, 1 << 1, 1 << 2, &field)  # subject, sequence
-            if found != 1:
-                break
-            if field.number == 2:
-                sequence = field.value
-        sequences.append(sequence if found == 0 else None)
-    return sequences
+    memcpy(&record, at[0], sizeof(record_t))
+    at[0] += sizeof(record_t) + record.subject_len + record.reply_len + record.body_len
+    c.end = at[0]
+    c.at = at[0] - (record.body_len - record.header_len)
+    sequence[0] = 0
+    while True:
+        found = next_field(&c, 1 << 1, 1 << 2, &field)  # subject, sequence
+        if found != 1:
+            return found == 0
+        if field.number == 2:
+            sequence[0] = field.value
+
+
+def without_gap(list sequences not None) -> bool:
+    """Whether each is one more than the one before.
+
+    Raises: OverflowError, TypeError for what is no sequence.
+    """
+    cdef uint64_t expected = 0, sequence
+    cdef bint begun = False
+    for one in sequences:
+        sequence = one
+        if begun and sequence != expected:
+            return False
+        begun = True
+        expected = sequence + 1
+    return True

@@ -295,11 +295,18 @@ class FileLog:
             room = max(left, 0)
             return left < 0
 
-        small = max_messages * 256 < LARGE_WINDOW
-        following, _ = self._reader.walk(start, WINDOW if small else LARGE_WINDOW, step, READ_PER_CALL)
+        window = LARGE_WINDOW if wanted else self._window_for(max_messages)
+        following, _ = self._reader.walk(start, window, step, READ_PER_CALL)
         following = end if following >= stop else following
         following = max(following, sequence)
         return Page(out, following, self._damaged_between(sequence, following))
+
+    def _window_for(self, messages: int) -> int:
+        """Bytes that probably hold so many messages of this log: one read then gets them and little else."""
+        ledger = self._ledger
+        besides = RECORD_HEADER_BYTES + (OVERHEAD if self._cipher is not None else 0)
+        mean = ledger.bytes // max(ledger.messages, 1) + besides
+        return min(max(messages * mean, WINDOW), LARGE_WINDOW)
 
     def _span_of(
         self, filters: Sequence[bytes], start: int, stop: int

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from headrace.streaming.journal import Journal
     from headrace.streaming.subscription import DurableKey, GroupKey, QueueGroup, Subscription
 
-PAGE: Final = 256
+PAGE: Final = 1024
 """Messages of one read; a subscription that has room for more goes on in the next tick."""
 PAGE_BYTES: Final = 1 << 20
 _DELETE_RETRY_S: Final = 0.01

@@ -146,20 +146,24 @@ class Deliverer:
 
     def acknowledged(self, subscription: Subscription, run: Gathered[Delivery]) -> None:
         """An ack for a message that is not pending is ignored, as is what is no ack."""
-        for sequence in acknowledged(run):
+        if self._context.note.tracing:
+            self._trace_acknowledged(subscription, run)
+        for sequence in subscription.acknowledged(run):
             if sequence is None:
                 self._context.note.error(
                     "[Client:%s] Invalid ack for subid=%d", shown(subscription.client_id), subscription.id
                 )
-                continue
-            if self._context.note.tracing:
+            elif subscription.group is not None:
+                holder = subscription.group.holder(sequence)
+                if holder is not None:
+                    holder.forget(sequence)
+        self.wake(subscription)
+
+    def _trace_acknowledged(self, subscription: Subscription, run: Gathered[Delivery]) -> None:
+        for sequence in acknowledged(run):
+            if sequence is not None:
                 self._context.note.trace(
                     "[Client:%s] Received ack for subid=%d, subject=%s, seq=%d",
                     shown(subscription.client_id), subscription.id,
                     shown(subscription.channel.name), sequence,
                 )  # fmt: skip
-            if not subscription.forget(sequence) and subscription.group is not None:
-                holder = subscription.group.holder(sequence)
-                if holder is not None:
-                    holder.forget(sequence)
-        self.wake(subscription)

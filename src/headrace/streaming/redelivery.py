@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from headrace.errors import LogError
-from headrace.streaming.channels import PAGE, redelivered
+from headrace.streaming.channels import redelivered
 from headrace.streaming.context import NS
 from headrace.streaming.naming import shown
 
@@ -25,6 +25,8 @@ TOLERANCE_NS: Final = 15_000_000
 MOVED_DELAY_NS: Final = 100_000_000
 """From a member's leaving to the redelivery of what it had pending."""
 _RETRY_NS: Final = NS
+_TURN: Final = 256
+"""Messages sent again before others have their turn; each is read by itself."""
 
 
 class Redelivery:
@@ -55,7 +57,7 @@ class Redelivery:
             return
         limit = now + TOLERANCE_NS
         expired = sorted(sequence for sequence, expiry in subscription.pending.items() if expiry <= limit)
-        for sequence in expired[:PAGE]:
+        for sequence in expired[:_TURN]:
             if not self._again(subscription, sequence):
                 self.arm(subscription, now + _RETRY_NS)
                 return
@@ -101,7 +103,7 @@ class Redelivery:
             return  # closed since; whoever comes back starts anew
         subscription.hold_new = True
         for position, sequence in enumerate(sequences):
-            if position == PAGE:
+            if position == _TURN:
                 self._later(0, subscription, sequences[position:], session, all_due)
                 return
             if sequence in subscription.pending and not self._replay_one(subscription, sequence, all_due):

@@ -27,6 +27,7 @@ import struct
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
+from headrace.engine.stan import without_gap
 from headrace.errors import ProtocolError
 from headrace.log.port import NewMessage
 from headrace.protocol.stan import ClientInfo, ServerInfo, SubState
@@ -83,11 +84,11 @@ def _entry(kind: bytes, body: bytes = b"") -> bytes:
     return _ENTRY.pack(kind, len(body)) + body
 
 
-def sent(identity: int, sequences: Sequence[int]) -> bytes:
+def sent(identity: int, sequences: list[int]) -> bytes:
     return _sequences(b"T", b"R", identity, sequences)
 
 
-def acked(identity: int, sequences: Sequence[int]) -> bytes:
+def acked(identity: int, sequences: list[int]) -> bytes:
     return _sequences(b"a", b"r", identity, sequences)
 
 
@@ -125,12 +126,10 @@ def subscribed(record: SubscriptionRecord) -> bytes:
     return _entry(b"N", _CHANNEL.pack(len(record.channel)) + record.channel + state.encode())
 
 
-def _sequences(kind: bytes, range_kind: bytes, identity: int, sequences: Sequence[int]) -> bytes:
+def _sequences(kind: bytes, range_kind: bytes, identity: int, sequences: list[int]) -> bytes:
     first, last = sequences[0], sequences[-1]
     count = len(sequences)
-    if last - first == count - 1 < _MAX_RANGE and (
-        count < 3 or list(sequences) == list(range(first, last + 1))
-    ):
+    if last - first == count - 1 < _MAX_RANGE and without_gap(sequences):
         return _entry(range_kind, _SPAN.pack(identity, first, last))
     return _entry(kind, _ID.pack(identity) + struct.pack(f"<{count}Q", *sequences))
 

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from headrace.engine.stan import settle
 from headrace.protocol.stan import SubState
 from headrace.streaming.state import SubscriptionRecord
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from headrace.core.service import Timer
+    from headrace.core.service import Delivery, Timer
+    from headrace.engine.batches import Gathered
     from headrace.streaming.channels import Channel
     from headrace.streaming.clients import Client
     from headrace.streaming.journal import Journal
@@ -107,6 +109,16 @@ class Subscription:
         self.unsaved_acked.append(sequence)
         self.journal.touched[self.id] = self
         return True
+
+    def acknowledged(self, run: Gathered[Delivery]) -> list[int | None]:
+        """Forgets what a run of Acks names; gives what was not pending here, None for what is no Ack."""
+        before = len(self.unsaved_acked)
+        strays = settle(run, self.pending, self.unsaved_acked)
+        if self.redeliveries:
+            for sequence in self.unsaved_acked[before:]:
+                self.redeliveries.pop(sequence, None)
+        self.journal.touched[self.id] = self
+        return strays
 
     def adopt(self, sequence: int, expiry_ns: int, redeliveries: int = 0) -> None:
         """A message that was pending elsewhere in the group is pending here now."""

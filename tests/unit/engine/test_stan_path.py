@@ -13,7 +13,7 @@ from headrace.core.service import Delivery
 from headrace.engine.batches import Gathered, Outgoing
 from headrace.engine.memory import live_objects
 from headrace.engine.messages import StoredMessages
-from headrace.engine.stan import Publications, acknowledged, send, sort_publications
+from headrace.engine.stan import Publications, acknowledged, send, settle, sort_publications, without_gap
 from headrace.errors import ProtocolError
 from headrace.log.port import NewMessage, StoredMessage
 from headrace.protocol.stan import Ack, MsgProto, PubAck, PubMsg
@@ -253,6 +253,37 @@ def test_acks_are_read_as_the_class_reads_them() -> None:
             expected.append(None)
     assert acknowledged(gathered(*payloads)) == expected
     assert None in expected
+
+
+def test_settling_takes_out_what_is_pending_and_gives_what_is_not() -> None:
+    random = Random(11)
+    for _ in range(200):
+        pending = dict.fromkeys(random.sample(range(1, 40), 20), 5)
+        pending[(1 << 64) - 1] = 6
+        sequences = [random.choice([*range(1, 40), (1 << 64) - 1]) for _ in range(random.randrange(60))]
+        payloads = [Ack(b"chan", sequence).encode() for sequence in sequences]
+        payloads.insert(random.randrange(len(payloads) + 1), b"\x0a\xff")
+        model, acked, strays = dict(pending), [7], []
+        for sequence in acknowledged(gathered(*payloads)):
+            if sequence is None or model.pop(sequence, None) is None:
+                strays.append(sequence)
+            else:
+                acked.append(sequence)
+        taken = [7]
+        assert settle(gathered(*payloads), pending, taken) == strays
+        assert (pending, taken) == (model, acked)
+
+
+def test_a_gap_is_seen_wherever_it_is() -> None:
+    run = list(range(5, 50))
+    assert without_gap([])
+    assert without_gap([(1 << 64) - 1])
+    assert without_gap(run)
+    for place in range(1, len(run) - 1):
+        assert not without_gap(run[:place] + run[place + 1 :])
+        assert not without_gap([*run[:place], run[place - 1], *run[place + 1 :]])
+    with pytest.raises(OverflowError):
+        without_gap([-1])
 
 
 def test_outgoing_refuses_what_breaks_a_wire() -> None:

@@ -12,6 +12,7 @@ from headrace.errors import MessageDamaged, StorageError
 from headrace.log.memory import MemoryLog
 from headrace.log.port import Page, StoredMessage
 from headrace.protocol.stan import StartPosition
+from headrace.streaming.channels import PAGE
 from headrace.streaming.options import StreamingOptions
 
 
@@ -146,11 +147,11 @@ def test_more_than_a_page_is_redelivered_in_order(world: World) -> None:
 
 
 def test_a_replay_goes_page_by_page(world: World) -> None:
-    world.publish(b"foo", *[b"x"] * 1000)
+    world.publish(b"foo", *[b"x"] * (PAGE + 500))
     sub = world.subscribe(b"foo", start=StartPosition.FIRST, max_in_flight=5000)
-    assert len(world.sequences(sub)) == 256
+    assert len(world.sequences(sub)) == PAGE
     world.advance(0)
-    assert world.sequences(sub) == list(range(257, 1001))
+    assert world.sequences(sub) == list(range(PAGE + 1, PAGE + 501))
 
 
 def test_redelivery_of_a_plain_subscription_pauses_while_heartbeats_fail() -> None:
