@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -26,6 +27,16 @@ pytestmark = pytest.mark.spark
 COUNT = 40
 
 
+def expected(published: int, stored: int, killed_at: int, kept: int) -> Expected:
+    return Expected(published, stored, {}, killed_at, kept)
+
+
+def heard(spark: SparkSession, files: Files) -> dict[str, bytes]:
+    """What a listener heard last when all went well."""
+    rows = job.results(spark.read.parquet(str(files.delays))).collect()
+    return {row["subject"]: bytes(row["data"]) for row in rows}
+
+
 def write(spark: SparkSession, files: Files, sequences: list[int]) -> None:
     schema = StructType([StructField("sequence", LongType()), *job.FLIGHT])
     rows = [
@@ -40,18 +51,18 @@ def write(spark: SparkSession, files: Files, sequences: list[int]) -> None:
 @pytest.mark.parametrize(
     ("sequences", "expected", "wrong"),
     [
-        (list(range(1, COUNT + 1)), Expected(COUNT, COUNT, 20, 25), None),
-        (list(range(1, COUNT + 1)), Expected(COUNT, COUNT, 20, 19), "20 rows were acknowledged before"),
-        (list(range(1, COUNT + 1)), Expected(COUNT, COUNT + 1, 20, 25), "is the channel's last sequence"),
-        (list(range(1, COUNT + 1)), Expected(COUNT + 1, COUNT + 1, 20, 25), "40 rows in the flights table"),
+        (list(range(1, COUNT + 1)), expected(COUNT, COUNT, 20, 25), None),
+        (list(range(1, COUNT + 1)), expected(COUNT, COUNT, 20, 19), "20 rows were acknowledged before"),
+        (list(range(1, COUNT + 1)), expected(COUNT, COUNT + 1, 20, 25), "is the channel's last sequence"),
+        (list(range(1, COUNT + 1)), expected(COUNT + 1, COUNT + 1, 20, 25), "40 rows in the flights table"),
         (
             [*range(1, COUNT), 7],
-            Expected(COUNT, COUNT, 20, 25),
+            expected(COUNT, COUNT, 20, 25),
             "39 different sequences from 1 to 39: 40 expected",
         ),
         (
             [*range(1, COUNT), COUNT + 1],
-            Expected(COUNT, COUNT, 20, 25),
+            expected(COUNT, COUNT, 20, 25),
             "40 different sequences from 1 to 41",
         ),
     ],
@@ -69,9 +80,32 @@ def test_outcome_is_good_only_if_everything_agrees(
 ) -> None:
     files = Files(tmp_path)
     write(spark, files, sequences)
+    expected = replace(expected, results=heard(spark, files))
     text = io.StringIO()
     good = check_outcome(spark, files, expected, Display(Console(file=text, width=120)))
     failures = [line for line in text.getvalue().splitlines() if line.startswith("  WRONG")]
     assert good == (wrong is None)
     assert bool(failures) == (not good)
     assert wrong is None or any(wrong in line for line in failures), failures
+
+
+@pytest.mark.parametrize("change", ["missing", "stale", "strange"])
+def test_outcome_is_not_good_if_the_results_that_were_heard_differ(
+    spark: SparkSession, tmp_path: Path, change: str
+) -> None:
+    files = Files(tmp_path)
+    write(spark, files, list(range(1, COUNT + 1)))
+    results = heard(spark, files)
+    first = next(iter(results))
+    if change == "missing":
+        del results[first]
+    elif change == "stale":
+        results[first] = b'{"carrier":"UA"}'
+    else:
+        results["delays.ZZ.99"] = results[first]
+    text = io.StringIO()
+    outcome = replace(expected(COUNT, COUNT, 20, 25), results=results)
+    assert not check_outcome(spark, files, outcome, Display(Console(file=text, width=120)))
+    failures = [line for line in text.getvalue().splitlines() if line.startswith("  WRONG")]
+    assert len(failures) == 1
+    assert "heard by nats-py on delays.>" in failures[0]

@@ -68,11 +68,28 @@ def start_rows(flights: DataFrame, table: Path, checkpoint: Path) -> StreamingQu
     )
 
 
-def start_delays(flights: DataFrame, table: Path, checkpoint: Path) -> StreamingQuery:
-    """Keep a Parquet table of the delays up to date, written anew after each micro-batch."""
+RESULTS: Final = "delays.>"
+"""The subjects of the results: one for each row of the delay table, `delays.<carrier>.<hour>`."""
+
+
+def results(delays: DataFrame) -> DataFrame:
+    """The rows of the delay table as messages: `subject`, and the row as JSON in `data`."""
+    subject = F.format_string("delays.%s.%02d", "carrier", "hour")
+    return delays.select(subject.alias("subject"), F.to_json(F.struct("*")).cast("binary").alias("data"))
+
+
+def start_delays(
+    flights: DataFrame, table: Path, checkpoint: Path, target: Mapping[str, str]
+) -> StreamingQuery:
+    """Keep the delays up to date: a Parquet table, and the same rows as messages on result subjects.
+
+    Both are written anew after each micro-batch. `target`: options of `format("nats")`, where messages go.
+    """
 
     def write(result: DataFrame, _batch: int) -> None:
         result.orderBy("carrier", "hour").coalesce(1).write.mode("overwrite").parquet(str(table))
+        kept = result.sparkSession.read.parquet(str(table))  # what is told is what the table has
+        results(kept).write.format("nats").options(**target).mode("append").save()
 
     return (
         delays(flights)

@@ -6,6 +6,7 @@ but what must be in them.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -35,12 +36,13 @@ _COLUMNS: Final = {"carrier": False} | dict.fromkeys(
 class Expected:
     """What the feed left behind: rows published, and the last sequence as the server says.
 
-    `killed_at`: rows acknowledged when the server was killed, None if it was not; `kept`: how many messages
-    it had when it was back.
+    `results`: what was heard last on each result subject, as JSON; `killed_at`: rows acknowledged when the
+    server was killed, None if it was not; `kept`: how many messages it had when it was back.
     """
 
     published: int
     stored: int
+    results: Mapping[str, bytes]
     killed_at: int | None = None
     kept: int = 0
 
@@ -75,12 +77,24 @@ def check_outcome(spark: SparkSession, files: Files, expected: Expected, display
             cancelled == without_delay,
             f"{cancelled:,} cancelled flights counted apart, {without_delay:,} in the rows",
         ),
+        _results_check(delays, expected.results),
         (differing == 0, f"computed again from the rows, {differing} rows of the delay table differ"),
     ]
     for good, text in checks:
         display.checked(good, text)
     draw_delays([row.asDict() for row in delays.collect()], load_airlines(), counted, files.chart)
     return all(good for good, _ in checks)
+
+
+def _results_check(delays: DataFrame, heard: Mapping[str, bytes]) -> tuple[bool, str]:
+    """Whether what was heard last on the result subjects is the table."""
+    told = {row["subject"]: json.loads(row["data"]) for row in job.results(delays).collect()}
+    same = sum(told.get(subject) == json.loads(data) for subject, data in heard.items())
+    return (
+        same == len(told) == len(heard),
+        f"{same:,} of {len(told):,} rows of the delay table heard by nats-py on {job.RESULTS}, "
+        f"{len(heard) - same:,} others",
+    )
 
 
 def _kill_checks(expected: Expected) -> list[tuple[bool, str]]:

@@ -19,6 +19,7 @@ from headrace.demo import job
 from headrace.demo.channel import CHANNEL, look, look_unused
 from headrace.demo.display import Counters
 from headrace.demo.files import Files
+from headrace.demo.listener import Listener
 from headrace.demo.monitor import stored_messages
 from headrace.demo.outage import Outage
 from headrace.demo.outcome import Expected, check_outcome
@@ -78,6 +79,7 @@ class _Place:
 class _Run:
     spark: SparkSession
     replay: Replay
+    listener: Listener
     place: _Place
     files: Files
     display: Display
@@ -104,11 +106,15 @@ def run_demo(options: DemoOptions, display: Display) -> bool:
             place.outage.published if place.outage else _nothing,
         )  # fmt: skip
         stack.callback(replay.end)
+        listener = Listener(place.url, job.RESULTS)
+        stack.callback(listener.close)
+        listener.start()
         spark = session("headrace demo", quick_start=True, log_file=files.spark_log)
         stack.callback(spark.stop)
         display.fact("spark", f"PySpark {spark.version}, Java at {os.environ['JAVA_HOME']}")
         expected = _stream(
-            _Run(spark, replay, place, files, display), source_options(place.url, place.cluster_id)
+            _Run(spark, replay, listener, place, files, display),
+            source_options(place.url, place.cluster_id),
         )
         good = check_outcome(spark, files, expected, display)
     if place.server:
@@ -132,6 +138,11 @@ def source_options(url: str, cluster_id: str) -> dict[str, str]:
     }
 
 
+def target_options(url: str) -> dict[str, str]:
+    """The one place that says where the job's results go: each row to a core subject of its own."""
+    return {"target": "subject", "url": url, "connectionName": CONNECTION_NAME}
+
+
 def _place(options: DemoOptions, files: Files, stack: contextlib.ExitStack) -> _Place:
     if options.url:
         return _Place(options.url, options.cluster_id, options.monitor_url)
@@ -152,7 +163,11 @@ def _stream(run: _Run, source: dict[str, str]) -> Expected:
         flights = job.read_flights(run.spark, source)
         queries = [
             QueryCounts(job.start_rows(flights, files.flights, files.checkpoints / "rows")),
-            QueryCounts(job.start_delays(flights, files.delays, files.checkpoints / "delays")),
+            QueryCounts(
+                job.start_delays(
+                    flights, files.delays, files.checkpoints / "delays", target_options(run.place.url)
+                )
+            ),
         ]
         _wait_live(queries)
         total = run.replay.wait_ready()
@@ -168,7 +183,9 @@ def _stream(run: _Run, source: dict[str, str]) -> Expected:
         raise DemoError(f"a streaming query failed: {failure_text(error)} (see {files.spark_log})") from error
     place = run.place
     stored = look(place.url, place.cluster_id).last_sequence
-    return Expected(total, stored, place.outage.killed_at if place.outage else None, _kept(run))
+    return Expected(
+        total, stored, run.listener.last, place.outage.killed_at if place.outage else None, _kept(run)
+    )
 
 
 def _wait_live(queries: list[QueryCounts]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,14 +13,16 @@ from headrace.client.blocking import connect
 from headrace.client.errors import ConnectError
 from headrace.client.replay import replay
 from headrace.client.stan import StanClosedError, StanError
+from headrace.demo import listener as listening
 from headrace.demo import publisher
 from headrace.demo.channel import CHANNEL, Look, look
+from headrace.demo.listener import Listener, ListenerError
 from headrace.demo.outage import Outage
 from headrace.demo.publisher import Publication, PublishError
 from headrace.demo.server import CLUSTER_ID, DemoServer, DemoServerError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from headrace.errors import HeadraceError
@@ -177,3 +180,44 @@ def test_publication_stops_at_what_the_server_refuses(server: DemoServer) -> Non
     publication = Publication(server.url, CLUSTER_ID, "a.*", published=print)
     with pytest.raises(StanError, match="stan: invalid"):
         asyncio.run(publication.run([b"x"]))
+
+
+def test_listener_hears_the_last_word_also_after_a_kill(server: DemoServer) -> None:
+    listener = Listener(server.url, "delays.>")
+    listener.start()
+    try:
+        tell(server.url, {"delays.AA.01": b"1", "delays.AA.02": b"2", "other": b"3"})
+        wait_until(lambda: listener.last == {"delays.AA.01": b"1", "delays.AA.02": b"2"})
+        server.kill()
+        server.start()
+
+        def told_again() -> bool:
+            tell(server.url, {"delays.AA.01": b"4"})
+            return listener.last["delays.AA.01"] == b"4"
+
+        wait_until(told_again)
+    finally:
+        listener.close()
+    assert listener.last == {"delays.AA.01": b"4", "delays.AA.02": b"2"}
+
+
+def test_listener_says_that_it_cannot_listen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listening, "_ATTEMPTS", 2)
+    listener = Listener("nats://127.0.0.1:1", "delays.>")
+    with pytest.raises(ListenerError, match=r"cannot listen to delays\.>: "):
+        listener.start()
+    listener.close()
+
+
+def tell(url: str, messages: dict[str, bytes]) -> None:
+    with connect(url) as connection:
+        for subject, payload in messages.items():
+            connection.publish(subject, payload)
+        connection.flush()
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
