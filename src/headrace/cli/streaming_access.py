@@ -15,7 +15,9 @@ from headrace.errors import HeadraceError
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
+    from ssl import SSLContext
 
+    from headrace.client.address import Credentials
     from headrace.client.blocking import Connection
     from headrace.log.sealing import Cipher
 
@@ -37,7 +39,11 @@ def add_server_login(parser: argparse.ArgumentParser) -> None:
     flags.add_argument("--user", help="user name (default: of the URL, or NATS_USER)")
     flags.add_argument("--password", help="its password (default: of the URL, or NATS_PASSWORD)")
     flags.add_argument("--token", help="authorization token (default: of the URL, or NATS_TOKEN)")
+    flags.add_argument("--creds", metavar="FILE", help="credentials file (default: NATS_CREDS)")
+    flags.add_argument("--nkey", metavar="FILE", help="file with the seed of a user's nkey")
     flags.add_argument("--tlsca", metavar="FILE", help="certificates of the authorities to trust")
+    flags.add_argument("--tlscert", metavar="FILE", help="certificate to show the server")
+    flags.add_argument("--tlskey", metavar="FILE", help="its private key")
 
 
 def check_place(parser: argparse.ArgumentParser, options: argparse.Namespace) -> argparse.Namespace:
@@ -60,26 +66,47 @@ def server_of(options: argparse.Namespace) -> str | None:
 @contextmanager
 def connected(options: argparse.Namespace) -> Iterator[Connection]:
     """A connection to the server that is meant. Raises: AccessError, ClientError."""
-    from headrace.client.address import Credentials
     from headrace.client.blocking import connect
     from headrace.client.handshake import ConnectOptions
 
-    if options.user is not None and options.token is not None:
-        raise AccessError("give one of --user and --token")
-    if options.password is not None and options.user is None:
-        raise AccessError("--password needs --user")
-    credentials = Credentials(options.user, options.password, options.token)
-    context = None
-    if options.tlsca:
-        import ssl
-
-        try:
-            context = ssl.create_default_context(cafile=options.tlsca)
-        except OSError as error:  # of which an SSLError is one
-            raise AccessError(f"--tlsca {options.tlsca}: {error}") from error
-    chosen = ConnectOptions(name="headrace streaming", credentials=credentials or None, tls=context)
+    chosen = ConnectOptions(name="headrace streaming", credentials=_credentials(options), tls=_tls(options))
     with connect(server_of(options), chosen) as connection:
         yield connection
+
+
+def _credentials(options: argparse.Namespace) -> Credentials | None:
+    from headrace.client.address import Credentials
+    from headrace.client.signing import read_credentials_file, read_seed_file
+
+    ways = [name for name in ("user", "token", "creds", "nkey") if getattr(options, name) is not None]
+    if len(ways) > 1:
+        raise AccessError(f"give one of {' and '.join(f'--{name}' for name in ways)}")
+    if options.password is not None and options.user is None:
+        raise AccessError("--password needs --user")
+    if options.creds is not None:
+        return read_credentials_file(options.creds)
+    if options.nkey is not None:
+        return read_seed_file(options.nkey)
+    return Credentials(options.user, options.password, options.token) if ways else None
+
+
+def _tls(options: argparse.Namespace) -> SSLContext | None:
+    if (options.tlscert is None) != (options.tlskey is None):
+        raise AccessError("--tlscert and --tlskey need each other")
+    if options.tlsca is None and options.tlscert is None:
+        return None
+    import ssl
+
+    try:
+        context = ssl.create_default_context(cafile=options.tlsca)
+    except OSError as error:  # of which an SSLError is one
+        raise AccessError(f"--tlsca {options.tlsca}: {error}") from error
+    if options.tlscert is not None:
+        try:
+            context.load_cert_chain(options.tlscert, options.tlskey)
+        except OSError as error:
+            raise AccessError(f"--tlscert {options.tlscert}: {error}") from error
+    return context
 
 
 def add_keys(parser: argparse.ArgumentParser) -> None:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from harness.keys import ACCOUNT, USER, KeyPair, credentials
 from headrace import app
 from headrace.cli.main import main
 from headrace.client import stan
-from headrace.conf.options import AuthorizationOptions, StreamingOptions
+from headrace.conf.options import AuthorizationOptions, StreamingOptions, UserOptions
 from headrace.log.port import NewMessage
 from headrace.log.store import FileStore
 from headrace.testing import Server
@@ -138,7 +139,12 @@ def test_replay_prints_messages(streaming: Streaming, capsysbinary: pytest.Captu
         (["report", "--check"], "--check reads a store: it needs --dir"),
         (["channels", "--user", "me", "--token", "t"], "give one of --user and --token"),
         (["channels", "--password", "x"], "--password needs --user"),
+        (["channels", "--creds", "c", "--nkey", "n"], "give one of --creds and --nkey"),
+        (["channels", "--creds", "/nowhere.creds"], "/nowhere.creds"),
+        (["channels", "--nkey", "/nowhere.nk"], "/nowhere.nk"),
         (["channels", "--tlsca", "/nowhere.pem"], "--tlsca /nowhere.pem: "),
+        (["channels", "--tlscert", "/nowhere.pem"], "--tlscert and --tlskey need each other"),
+        (["channels", "--tlscert", "/nowhere.pem", "--tlskey", "k"], "--tlscert /nowhere.pem: "),
     ],
 )
 def test_what_cannot_be_done_is_one_line(
@@ -162,6 +168,23 @@ def test_credentials_are_used(capsys: pytest.CaptureFixture[str]) -> None:
         assert main([*command, "--token", "secret"]) == 0
         assert main([*command, "--token", "wrong"]) == 1
         assert "Authorization Violation" in capsys.readouterr().err
+
+
+def test_keys_sign_for_their_users(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    account, user, other = (KeyPair(k, bytes([n]) * 32) for n, k in enumerate((ACCOUNT, USER, USER)))
+    seed, creds = tmp_path / "seed.nk", tmp_path / "user.creds"
+    creds.write_text(credentials(user, account.jwt(user, "user")))
+    users = (UserOptions(nkey=user.public),)
+    with Server(streaming=StreamingOptions(), authorization=AuthorizationOptions(users=users)) as server:
+        command = ["headrace", "streaming", "channels", "--server", server.url]
+        for pair, code in ((user, 0), (other, 1)):
+            seed.write_text(pair.seed)
+            assert main([*command, "--nkey", str(seed)]) == code
+        assert main([*command, "--creds", str(creds)]) == 1  # this server trusts no operator
+    error = capsys.readouterr().err
+    assert error.count("Authorization Violation") == 2
+    assert "Traceback" not in error
+    assert not any(secret in error for secret in (user.seed, other.seed))
 
 
 @pytest.mark.parametrize(
