@@ -22,7 +22,7 @@ help:
 	$(PYTHON) -m venv .venv
 	@touch $@
 
-.venv/.requirements: .venv/.created requirements/base.txt requirements/dev.txt
+.venv/.requirements: .venv/.created requirements/base.txt requirements/dev.txt requirements/iceberg.txt requirements/s3.txt
 	$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements/dev.txt
 	@touch $@
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from time import time_ns
 from typing import TYPE_CHECKING, Any, Final
 
-from headrace.errors import ConfigError, LogError, StartError
+from headrace.errors import ConfigError, HeadraceError, LogError, StartError
 from headrace.server import files, logs
 from headrace.server.listener import listen
 from headrace.server.loop import run_in_poller
@@ -28,11 +28,12 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Coroutine, Iterator, Sequence
 
-    from headrace.conf.options import Options, StreamingOptions
+    from headrace.conf.options import ArchiveOptions, Options, StreamingOptions
     from headrace.core.service import Service
     from headrace.log.sealing import Cipher
     from headrace.log.store import LogStore
     from headrace.streaming import options as streaming_options
+    from headrace.streaming.service import StreamingService
 
 RELOADABLE: Final = frozenset(["config_digest", "debug", "trace", "warnings"])
 """Options that take effect on SIGHUP; a change of any other needs a restart and is refused as a whole."""
@@ -104,16 +105,44 @@ def streaming_service(options: StreamingOptions, on_conflict: Callable[[str], ob
             options.sync_interval,
             report=lambda error: log.error("STREAM: could not sync: %s", error),
         )
+    service = StreamingService(
+        resolved, store, committer, log, on_conflict=on_conflict, acquire=store.acquire
+    )
     try:
-        yield StreamingService(
-            resolved, store, committer, log, on_conflict=on_conflict, acquire=store.acquire
-        )
+        with _archiving(options.archive, service, log):
+            yield service
     finally:
         committer.stop()
         try:
             store.close()
         except LogError as error:
             log.error("STREAM: could not close the store: %s", error)
+
+
+@contextmanager
+def _archiving(
+    options: ArchiveOptions | None, service: StreamingService, log: logging.Logger
+) -> Iterator[None]:
+    """The channels of a service become tables meanwhile. Raises: StartError when they cannot."""
+    if options is None:
+        yield
+        return
+    try:
+        from headrace.archiving import Archiver
+
+        archiver = Archiver(options, service.stored, log)
+    except ImportError as error:
+        raise StartError(
+            f"STREAM: Failed to start: archive needs the packages of headrace[tables]: {error}"
+        ) from error
+    except HeadraceError as error:
+        raise StartError(f"STREAM: Failed to start: archive: {error}") from error
+    service.archive = archiver.figures
+    archiver.start()
+    try:
+        yield
+    finally:
+        archiver.stop()
 
 
 def service_options(options: StreamingOptions) -> streaming_options.StreamingOptions:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from headrace.log.memory import MemoryLog
 from headrace.log.port import NewMessage
+from headrace.log.store import FileStore
 from headrace.spark.schema import COLUMNS
 from headrace.tables import Table, open_store
 from headrace.tables.archive import archive
@@ -39,3 +40,28 @@ def test_spark_reads_a_table(spark: SparkSession, tmp_path: Path) -> None:
         (first,) = frame.where("sequence = 1").collect()
         assert (first.headers, first.stream) == ({"A": ["b"]}, "orders")
         assert frame.where("sequence > 300 and subject = 'orders'").count() == 1
+
+
+def test_spark_reads_tables_and_the_log_behind_them_as_nats(spark: SparkSession, tmp_path: Path) -> None:
+    store = FileStore(tmp_path / "store", segment_bytes=1 << 16)
+    log = store.open(b"orders")
+    for first in range(1, 2001, 100):
+        subjects = [b"orders", b"orders.big"]
+        log.append([NewMessage(subjects[n % 2], b"%d" % n) for n in range(first, first + 100)])
+        if first <= 1000:
+            source = LogSource(log, "orders")
+            archive(Table(open_store(str(tmp_path / "tables" / "orders"))), source, limits=FileLimits())
+
+    frame = (
+        spark.read.format("nats")
+        .options(path=str(tmp_path / "tables"), logPath=str(tmp_path / "store"), pushdown="true")
+        .option("minPartitions", "3")
+        .load()
+    )
+    [row] = frame.selectExpr(
+        "count(*)", "count(distinct sequence)", "sum(cast(cast(data as string) as bigint))"
+    ).collect()
+    assert list(row) == [2000, 2000, sum(range(1, 2001))]
+    assert frame.where("sequence between 950 and 1250 and subject = 'orders.big'").count() == 150
+    assert frame.where("subject like 'orders.%'").count() == 1000
+    store.close()

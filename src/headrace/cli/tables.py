@@ -77,6 +77,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
     listing.add_argument("--json", action="store_true", help="print JSON")
     compacting = _add(commands, "compact", "make few large files of many small ones", _compact)
     _add_file_size(compacting)
+    _add_iceberg(compacting)
     _add(commands, "verify", "read every byte; exit code 3 if anything is wrong", _verify)
     vacuum = _add(commands, "vacuum", "remove files that were replaced", _vacuum)
     vacuum.add_argument(
@@ -86,6 +87,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
     erasing = _add(commands, "erase", "remove rows for good", _erase)
     erasing.add_argument("sequences", nargs="+", type=_range, metavar="SEQ", help="7, or 9-12")
     erasing.add_argument("-f", "--force", action="store_true", help="do not ask")
+    _add_iceberg(erasing)
     return parser
 
 
@@ -128,6 +130,7 @@ def _add_archive(commands: Commands) -> None:
         "--every", type=_duration, metavar="DURATION", help="go on until Ctrl-C, with such pauses between"
     )
     _add_file_size(parser)
+    _add_iceberg(parser)
     access.add_server_login(parser)
     access.add_keys(parser)
     parser.set_defaults(action=partial(_archive, parser))
@@ -137,6 +140,28 @@ def _add_file_size(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--file-size", type=_size, metavar="SIZE", help="about how large files become (default: 256MiB)"
     )
+
+
+def _add_iceberg(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--iceberg",
+        metavar="CATALOG",
+        help="then bring the tables of an Apache Iceberg catalog in step: an SQL URI such as "
+        "sqlite:////data/catalog.db, or a name in pyiceberg's configuration",
+    )
+
+
+def register(options: argparse.Namespace, table: Table) -> None:
+    """Brings the Iceberg table of a table in step, where that is asked for. Raises: HeadraceError."""
+    if options.iceberg is None:
+        return
+    from headrace.tables.iceberg import open_catalog, sync
+
+    name, added, left = sync(table, open_catalog(options.iceberg))
+    if added or left:
+        print(
+            f"{table.store.location}: Iceberg table {name}, {added} files added, {left} left out", flush=True
+        )
 
 
 def _archive(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
@@ -274,6 +299,7 @@ def _compact(options: argparse.Namespace) -> int:
             if before
             else f"{table.store.location}: -"
         )
+        register(options, table)
     return 0
 
 
@@ -301,6 +327,7 @@ def _erase(options: argparse.Namespace) -> int:
     with table.writing() as writer:
         count = remove_rows(writer, ranges)
     print(f"{where}: {count:,} rows erased")
+    register(options, table)
     return 0
 
 

@@ -10,19 +10,18 @@ import os
 import sys
 from contextlib import contextmanager
 from time import sleep
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from headrace.cli import streaming_access as access
 from headrace.cli import streaming_source as source
-from headrace.cli.tables import EXIT_DAMAGED, EXIT_FAILURE, limits_of, ranges_text
+from headrace.cli.tables import EXIT_DAMAGED, EXIT_FAILURE, limits_of, ranges_text, register
 from headrace.cli.tables_progress import Meter
 from headrace.errors import HeadraceError
 from headrace.protocol.documents import name_of, raw_name
 from headrace.subjects.grammar import matches
-from headrace.tables.archive import Progress, archive
+from headrace.tables.archive import Progress, archive, archive_and_merge
 from headrace.tables.files import FileLimits
 from headrace.tables.open import open_store, table_name
-from headrace.tables.rewrite import merge_tail
 from headrace.tables.source import LogSource, ReplaySource
 from headrace.tables.table import Table
 
@@ -32,10 +31,6 @@ if TYPE_CHECKING:
 
     from headrace.tables.archive import ArchiveReport
     from headrace.tables.source import SegmentSource
-
-
-GRACE_NS: Final = 3_600 * 10**9
-"""With `--every`: how long replaced files wait for readers that began before."""
 
 
 def run(options: argparse.Namespace) -> int:
@@ -78,13 +73,9 @@ def _archived(options: argparse.Namespace, one: SegmentSource) -> ArchiveReport:
         def show(progress: Progress) -> None:
             meter.show(progress.at - progress.first, progress.end - progress.first)
 
-        report = archive(
-            table, one, retain=options.retain, restart=options.restart, limits=limits, progress=show
-        )
-    if options.every is not None and (report.rows or report.removed):
-        with table.writing() as writer:
-            merge_tail(writer, limits)
-            writer.vacuum(GRACE_NS)
+        run = archive if options.every is None else archive_and_merge
+        report = run(table, one, retain=options.retain, restart=options.restart, limits=limits, progress=show)
+    register(options, table)
     return report
 
 

@@ -125,6 +125,19 @@ class JetStream:
         except (KeyError, TypeError, ValueError) as error:
             raise ProtocolError(f"not the description of a stream: {error!r}") from error
 
+    def names(self) -> list[str]:
+        """The names of all streams, in pages as the server gives them. Raises: as `state`."""
+        found: list[str] = []
+        while True:
+            answer = self._ask("STREAM.NAMES", {"offset": len(found)})
+            try:
+                page, total = [str(name) for name in answer["streams"] or ()], int(answer["total"])
+            except (KeyError, TypeError, ValueError) as error:
+                raise ProtocolError(f"not a list of streams: {error!r}") from error
+            found += page
+            if not page or len(found) >= total:
+                return found
+
     def sequence_at(self, stream: str, time_ns: int, *, direct: bool = False) -> int:
         """The first sequence stored at that time or later; one above the last if there is none.
 

@@ -112,6 +112,21 @@ class StoreLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class ArchiveOptions:
+    """Tables that a server makes of its channels, every `interval` seconds, below `to`: a directory or a URL.
+
+    `channels`: names, with wildcards. `retain`: as of `headrace tables archive`; None leaves it to the table.
+    `file_size`: about how large files become.
+    """
+
+    to: str
+    interval: float = 60.0
+    channels: tuple[str, ...] = (">",)
+    retain: str | None = None
+    file_size: int = 256 << 20
+
+
+@dataclass(frozen=True, slots=True)
 class StreamingOptions:
     """NATS Streaming; defaults are nats-streaming-server's. Inside the server, unless `nats_server` is set.
 
@@ -138,6 +153,7 @@ class StreamingOptions:
     stan_debug: bool = False
     stan_trace: bool = False
     nats_server: NATSServerOptions | None = None
+    archive: ArchiveOptions | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, cast
 
-from headrace.conf.fields import UNSET, Field, Table, duration, flag, seconds, string_of, text, whole
+from headrace.conf.fields import UNSET, Field, Table, duration, flag, seconds, string_of, strings, text, whole
 from headrace.conf.options import ChannelLimits
 from headrace.conf.problems import shown
 from headrace.conf.streaming_rules import Setting, Settings, channel_limit, is_channel_pattern
@@ -72,6 +72,14 @@ def _settings(bound: Bound) -> Settings:
 
 def _block(table: Table) -> Reader:
     return lambda binder, entry: _settings_of(binder.bind_map(entry, table))
+
+
+def _archive(binder: Binder, entry: Entry) -> Settings | UnsetType:
+    """The block `archive`, also when it says nothing, which is a mistake (`streaming_rules`)."""
+    settings = _settings_of(binder.bind_map(entry, _ARCHIVE))
+    if settings is UNSET:
+        return UNSET
+    return {"archive": Setting(True, entry.key, entry.position), **settings}
 
 
 def _given(binder: Binder, entry: Entry) -> bool:
@@ -170,6 +178,15 @@ _TLS: Final = Table(
         Field(("skip_verify",), _setting(flag)),
     )
 )
+_ARCHIVE: Final = Table(
+    (
+        Field(("to",), _setting(text), option="archive_to"),
+        Field(("interval",), _setting(duration), option="archive_interval"),
+        Field(("channels",), _setting(strings), option="archive_channels"),
+        Field(("retain",), _setting(text), option="archive_retain"),
+        Field(("file_size",), _setting(whole), option="archive_file_size"),
+    )
+)
 
 STREAMING: Final = Table(
     (
@@ -201,5 +218,6 @@ STREAMING: Final = Table(
         Field(("encryption_cipher",), _setting(text)),
         Field(("encryption_key",), _setting(text)),
         Field(("replace_durable",), _setting(flag)),
+        Field(("archive",), _archive, spreads=True),
     )
 )

@@ -13,8 +13,9 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
+from headrace.conf.durations import parse_duration
 from headrace.conf.names import is_valid_subject
-from headrace.conf.options import StoreLimits, StreamingOptions
+from headrace.conf.options import ArchiveOptions, StoreLimits, StreamingOptions
 from headrace.conf.problems import shown
 
 if TYPE_CHECKING:
@@ -131,9 +132,24 @@ _CONNECTION: Final[dict[str, frozenset[object]]] = {
 
 _WAYS_IN: Final = ("credentials", "nkey_seed_file", "username", "token")
 
-_RAW: Final = frozenset(
-    ("sync", "sync_interval", "encrypt", "encryption_cipher", "encryption_key", "nats_server_url")
-) | frozenset(_CONNECTION)
+_ARCHIVE: Final = frozenset(
+    f"archive_{name}" for name in ("to", "interval", "channels", "retain", "file_size")
+)
+_RAW: Final = (
+    frozenset(
+        (
+            "sync",
+            "sync_interval",
+            "encrypt",
+            "encryption_cipher",
+            "encryption_key",
+            "nats_server_url",
+            "archive",
+        )
+    )
+    | frozenset(_CONNECTION)
+    | _ARCHIVE
+)
 _LIMITS: Final = ("max_channels", "max_subscriptions", "max_msgs", "max_bytes", "max_age", "max_inactivity")
 
 
@@ -156,6 +172,7 @@ def streaming_options(
     plain |= _sync(settings, problems)
     plain |= _encryption(settings, problems, environ)
     plain["nats_server"] = _nats_server(settings, problems)
+    plain["archive"] = _archive(settings, problems)
     options = StreamingOptions(**cast("dict[str, Any]", plain))
     _check(options, _Report(settings, problems))
     return options
@@ -261,6 +278,38 @@ def _nats_server(settings: Mapping[str, Setting], problems: Problems) -> NATSSer
 
     values = {option: setting.value for option, setting in given.items()}
     return NATSServerOptions(url=str(url.value), **cast("dict[str, Any]", values))
+
+
+def _archive(settings: Mapping[str, Setting], problems: Problems) -> ArchiveOptions | None:
+    """The tables that the server makes of its channels; None: none."""
+    if "archive" not in settings:
+        return None
+    given = {name.removeprefix("archive_"): one for name, one in settings.items() if name in _ARCHIVE}
+    if "to" not in given or not given["to"].value:
+        problems.add("archive needs a place for its tables: to", settings["archive"].position)
+        return None
+    for option in ("interval", "file_size"):
+        if option in given and cast("float", given[option].value) <= 0:
+            problems.add(f"{given[option].name} must be more than 0", given[option].position)
+    if "channels" in given:
+        for channel in cast("tuple[str, ...]", given["channels"].value):
+            if not is_valid_subject(channel):
+                problems.add(f"invalid channel name {shown(channel)}", given["channels"].position)
+    retain = given.get("retain")
+    if retain is not None and not _is_retention(str(retain.value)):
+        message = f"retain cannot be {shown(str(retain.value))}: stream, forever and durations are known"
+        problems.add(message, retain.position)
+    values = {option: setting.value for option, setting in given.items()}
+    return ArchiveOptions(**cast("dict[str, Any]", values))
+
+
+def _is_retention(text: str) -> bool:
+    if text in ("stream", "forever"):
+        return True
+    try:
+        return parse_duration(text) > 0
+    except ValueError:
+        return False
 
 
 class _Report:

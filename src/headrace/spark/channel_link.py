@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 from headrace.client.errors import StreamingRefusedError
 from headrace.client.replay import channel_state, replay_columns
+from headrace.client.streaming_admin import StreamingAdmin
 from headrace.protocol.columns import Columns
+from headrace.protocol.documents import name_of, raw_name
 from headrace.spark.offsets import CHANNEL
 from headrace.spark.schema import columns_record_batch, stored_record_batch
 from headrace.spark.stored_link import StoredLink, StoredRows, StoredState
@@ -43,6 +45,14 @@ class ChannelLink(StoredLink):
         return StoredState(
             state.first_sequence, state.last_sequence, state.messages, state.bytes, state.created_ns
         )
+
+    def _matching(self, connection: Connection, pattern: str) -> dict[str, StoredState]:
+        return {
+            name_of(raw_name(one.name)): StoredState(
+                one.first_seq, one.last_seq, one.msgs, one.bytes, one.created_ns
+            )
+            for one in StreamingAdmin(connection, self._options.cluster_id).channels(pattern)
+        }
 
     def _sequence_at(self, connection: Connection, name: str, time_ns: int) -> int:
         cluster = self._options.cluster_id

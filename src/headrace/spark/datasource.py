@@ -18,7 +18,7 @@ from headrace.errors import UnsupportedError
 from headrace.spark.core_reader import CoreStreamReader
 from headrace.spark.errors import OptionError
 from headrace.spark.log_reader import LogBatchReader
-from headrace.spark.option_places import Edge
+from headrace.spark.option_places import Edge, points_to_time
 from headrace.spark.options import for_executors, read_options
 from headrace.spark.schema import check_columns, columns_of
 from headrace.spark.sink import NatsBatchWriter, NatsStreamWriter, batch_writer, stream_writer
@@ -56,7 +56,7 @@ class NatsDataSource(DataSource):
         if options.pushdown:
             raise OptionError("option pushdown is for spark.read: Spark has none for streams")
         if options.path:
-            _refuse("spark.readStream of log files (option path); read the channel from its server")
+            _refuse("spark.readStream of files (option path); read the channel from its server")
         if options.stored_names:
             return StoredStreamReader(for_executors(options), columns)
         return CoreStreamReader(options, columns)
@@ -73,7 +73,7 @@ class NatsDataSource(DataSource):
         if options.starting is Edge.LATEST:
             raise OptionError("option startingOffsets: latest would read nothing; say earliest or sequences")
         if options.path:
-            return LogBatchReader(for_executors(options) if options.url else options, columns)
+            return _path_reader(for_executors(options) if options.url else options, columns)
         kind = FilteringBatchReader if options.pushdown else StoredBatchReader
         return kind(for_executors(options), columns)
 
@@ -87,6 +87,29 @@ class NatsDataSource(DataSource):
         Raises: OptionError, UnsupportedError.
         """
         return stream_writer(read_sink_options(self.options), schema)
+
+
+def _path_reader(options: SourceOptions, columns: StructType) -> DataSourceReader:
+    """A reader of the tables or logs in a directory. Raises: OptionError."""
+    from headrace.spark.table_reader import FilteringTableReader, TableBatchReader, holds_tables
+
+    assert options.path is not None
+    if holds_tables(options.path):
+        return (
+            FilteringTableReader(options, columns) if options.pushdown else TableBatchReader(options, columns)
+        )
+    only = {
+        "pushdown": options.pushdown,
+        "logPath": options.log_path is not None,
+        "startingTimestamp": points_to_time(options.starting),
+        "endingTimestamp": points_to_time(options.ending),
+    }
+    for name, is_given in only.items():
+        if is_given:
+            raise OptionError(
+                f"option {name} is for paths of tables, and there is no table in {options.path}"
+            )
+    return LogBatchReader(options, columns)
 
 
 def _columns(options: SourceOptions) -> StructType:

@@ -51,6 +51,11 @@ class JetStreamLink(StoredLink):
             state.keeps_order,
         )
 
+    def _matching(self, connection: Connection, pattern: str) -> dict[str, StoredState]:
+        names = _waiting_for_it(self._streams(connection).names)
+        states = {name: self._state(connection, name) for name in names if self.kind.matches(pattern, name)}
+        return {name: state for name, state in states.items() if state is not None}
+
     def _found(self, connection: Connection, name: str) -> StreamState | None:
         return _waiting_for_it(lambda: self._streams(connection).state(name))
 

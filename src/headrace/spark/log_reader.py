@@ -27,7 +27,7 @@ from headrace.log.store import list_logs, log_name
 from headrace.log.view import LogView, Slice, read_slice
 from headrace.protocol.columns import Columns, pack
 from headrace.spark.errors import StoredStreamError
-from headrace.spark.offsets import StoredRange, range_between
+from headrace.spark.offsets import CHANNEL, StoredRange, range_between
 from headrace.spark.option_places import Edge
 from headrace.spark.schema import COLUMNS, columns_record_batch
 from headrace.spark.stored_link import StoredState
@@ -82,7 +82,7 @@ class LogBatchReader(StoredBatchReader):
         Raises: StoredStreamError, also when there is no log; DataLossError, OptionError.
         """
         parts, tails = [], []
-        for channel, directory in self._logs().items():
+        for channel, directory in self.logs().items():
             view = _look(directory)
             wanted, sealed = self._wanted(channel, directory, view)
             self._check_view(channel, directory, view, wanted)
@@ -122,7 +122,7 @@ class LogBatchReader(StoredBatchReader):
 
     # ---- the plan ---------------------------------------------------------------------------
 
-    def _logs(self) -> dict[str, Path]:
+    def logs(self) -> dict[str, Path]:
         """Channels and the directories of their logs. Raises: StoredStreamError."""
         path, channels = Path(self._options.path or "").resolve(), self._options.channels
         try:
@@ -130,16 +130,17 @@ class LogBatchReader(StoredBatchReader):
                 logs = {
                     _text(name): one for name, one in list_logs(path).items() if not name.startswith(_OWN)
                 }
-                missing = [name for name in channels if name not in logs]
-                if missing or not logs:
-                    what = f"log of channel {missing[0]}" if missing else "log"
-                    raise StoredStreamError(f"there is no {what} in {path}")
-                return {name: logs[name] for name in channels or sorted(logs)}
+                wanted = CHANNEL.chosen(channels or (">",), logs)
+                missing = [name for name in wanted if name not in logs]
+                if missing or not wanted:
+                    what = f"log of channel {missing[0] if missing else ', '.join(channels)}"
+                    raise StoredStreamError(f"there is no {what if channels else 'log'} in {path}")
+                return {name: logs[name] for name in wanted}
             if any(base_of(name) is not None for name in os.listdir(path)):
                 own = log_name(path)
-                if len(channels) > 1:
+                if len(channels) > 1 or any(map(CHANNEL.is_pattern, channels)):
                     raise StoredStreamError(
-                        f"{path} is the log of one channel, option channel names {len(channels)}"
+                        f"{path} is the log of one channel, option channel says {', '.join(channels)}"
                     )
                 return {channels[0] if channels else _text(own or path.name.encode()): path}
         except OSError as error:
@@ -185,7 +186,7 @@ class LogBatchReader(StoredBatchReader):
         for low, high in view.damaged:
             if low < wanted.end and high >= wanted.first:
                 self._lost(
-                    f"the log of channel {channel} in {directory} is damaged: {_span(low, high)} cannot be "
+                    f"the log of channel {channel} in {directory} is damaged: {span(low, high)} cannot be "
                     "read"
                 )
 
@@ -208,7 +209,7 @@ class LogBatchReader(StoredBatchReader):
         for low, high in damaged:
             self._lost(
                 f"the log of channel {partition.channel} in {partition.directory} is damaged: "
-                f"{_span(low, high)} cannot be read"
+                f"{span(low, high)} cannot be read"
             )
 
     def _gone(self, partition: LogPartition, error: LogGone) -> None:
@@ -235,7 +236,8 @@ def _look(directory: Path) -> LogView:
         ) from error
 
 
-def _span(low: int, high: int) -> str:
+def span(low: int, high: int) -> str:
+    """Sequences for people, both ends included."""
     return f"sequences {low} to {high}" if high > low else f"sequence {low}"
 
 

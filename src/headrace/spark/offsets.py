@@ -13,12 +13,14 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final
 
 from headrace.spark.errors import DataLossError
+from headrace.subjects.grammar import matches
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 VERSION: Final = 1
 
@@ -53,9 +55,46 @@ class StoredKind:
     key: str
     title: str
 
+    def is_pattern(self, text: str) -> bool:
+        """Whether what an option says may mean several."""
+        raise NotImplementedError
 
-CHANNEL: Final = StoredKind("channel", "channels", "STAN channels")
-STREAM: Final = StoredKind("stream", "streams", "JetStream streams")
+    def matches(self, pattern: str, name: str) -> bool:
+        """Whether a pattern means a name."""
+        raise NotImplementedError
+
+    def chosen(self, wanted: Sequence[str], known: Iterable[str]) -> list[str]:
+        """The names that are wanted, each once: as they are, and in place of a pattern those it means."""
+        names: dict[str, None] = {}
+        there = sorted(known)
+        for one in wanted:
+            found = [name for name in there if self.matches(one, name)] if self.is_pattern(one) else [one]
+            names |= dict.fromkeys(found)
+        return list(names)
+
+
+class _Channels(StoredKind):
+    """Patterns are subjects with wildcards."""
+
+    def is_pattern(self, text: str) -> bool:
+        return not {"*", ">"}.isdisjoint(text.split("."))
+
+    def matches(self, pattern: str, name: str) -> bool:
+        return matches(pattern.encode(), name.encode("utf-8", "surrogateescape"))
+
+
+class _Streams(StoredKind):
+    """In patterns `*` stands for any text."""
+
+    def is_pattern(self, text: str) -> bool:
+        return "*" in text
+
+    def matches(self, pattern: str, name: str) -> bool:
+        return fnmatchcase(name, pattern)
+
+
+CHANNEL: Final = _Channels("channel", "channels", "STAN channels")
+STREAM: Final = _Streams("stream", "streams", "JetStream streams")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,25 +122,34 @@ def places_to_json(kind: StoredKind, places: Mapping[str, Place]) -> dict[str, A
 
 
 def places_from_json(kind: StoredKind, offset: dict[str, Any], names: Sequence[str]) -> dict[str, Place]:
-    """Where each of these streams is. Raises: DataLossError if the checkpoint is not one of theirs."""
+    """Where each of these streams is, and of those that patterns mean each that was there then.
+
+    Raises: DataLossError if the checkpoint is not one of theirs.
+    """
     found = offset.get(kind.key)
     if offset.get("v") != VERSION or not isinstance(found, dict):
         raise DataLossError(
             f"the checkpoint holds the offset {offset}, which was not written by a source that reads "
             f"{kind.title}; give this query a checkpointLocation of its own"
         )
-    if set(found) != set(names):
+    fixed = {name for name in names if not kind.is_pattern(name)}
+    others = [name for name in found if name not in fixed]
+    if not fixed <= set(found) or any(not _is_meant(kind, names, name) for name in others):
         raise DataLossError(
             f"the checkpoint is one of the {kind.key} {', '.join(found)}, option {kind.word} says "
             f"{', '.join(names)}; give this query a checkpointLocation of its own"
         )
     try:
-        return {name: _place(found[name]) for name in names}
+        return {name: _place(found[name]) for name in (*(name for name in names if name in fixed), *others)}
     except (KeyError, TypeError, ValueError) as error:
         raise DataLossError(
             f"the checkpoint holds the offset {offset}, which is damaged; give this query a new "
             "checkpointLocation"
         ) from error
+
+
+def _is_meant(kind: StoredKind, names: Sequence[str], name: str) -> bool:
+    return any(kind.is_pattern(one) and kind.matches(one, name) for one in names)
 
 
 def _place(fields: dict[str, Any]) -> Place:

@@ -42,6 +42,13 @@ _EDGE_NUMBERS: Final = {-2: Edge.EARLIEST, -1: Edge.LATEST}
 _LARGEST: Final = (1 << 63) - 1
 
 
+def points_to_time(starts: Starts | None) -> bool:
+    """Whether it is said by a time where to begin or end."""
+    return isinstance(starts, Moment) or (
+        isinstance(starts, Mapping) and any(isinstance(one, Moment) for one in starts.values())
+    )
+
+
 def read_places(side: str, values: Mapping[str, str], names: tuple[str, ...]) -> Starts | None:
     """What the options of one side ("starting" or "ending") say; None if they say nothing.
 
@@ -77,6 +84,8 @@ def _fields(option: str, text: str, names: tuple[str, ...]) -> dict[str, object]
     if not isinstance(given, dict):
         what = 'JSON such as {"orders": 1795251196253}' if by_time else "earliest, latest or JSON such as "
         raise OptionError(f"option {option}: {text!r} is not {what}" + ("" if by_time else '{"orders": 17}'))
+    if any(not {"*", ">"}.isdisjoint(name) for name in names):
+        raise OptionError(f"option {option}: JSON needs names, not wildcards, of what is read")
     if set(given) != set(names):
         raise OptionError(
             f"option {option} must name what is read ({', '.join(names) or 'none'}), it names "

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final
 
 from headrace.client.errors import CredentialsError
 from headrace.client.handshake import ConnectOptions, resolve_addresses, resolve_credentials
-from headrace.errors import UnsupportedError
 from headrace.spark.errors import OptionError
 from headrace.spark.offsets import CHANNEL, STREAM
 from headrace.spark.option_connection import Connecting, read_connecting
@@ -66,12 +65,24 @@ OPTIONS: Final = (
         "one of these",
         "Core subjects to read, with wildcards; several with commas between them",
     ),
-    Option("channel", "one of these", "STAN channels to read; several with commas between them"),
-    Option("stream", "one of these", "JetStream streams to read; several with commas between them"),
+    Option(
+        "channel", "one of these", "STAN channels to read, with wildcards; several with commas between them"
+    ),
+    Option(
+        "stream",
+        "one of these",
+        "JetStream streams to read, `*` for any text; several with commas between them",
+    ),
     Option(
         "path",
         "one of these",
-        "Directory of a store or of one log: read its files (`channel` chooses among them)",
+        "Directory of a store, a log or of tables, or URL of tables: read their files (`channel` chooses)",
+    ),
+    Option(
+        "logPath",
+        "none",
+        "Directory of the store of these tables: read what is behind them from its logs (tables)",
+        ("path",),
     ),
     Option(
         "filterSubjects",
@@ -93,9 +104,9 @@ OPTIONS: Final = (
         "none",
         "Instead: begin with the first message of that time or later; ms since 1970 or "
         "`2026-11-21T08:00:00Z` (stored)",
-        _STORED,
+        _READ,
     ),
-    Option("startingOffsetsByTimestamp", "none", "The same for each, as JSON (stored)", _STORED),
+    Option("startingOffsetsByTimestamp", "none", "The same for each, as JSON (stored)", _READ),
     Option(
         "endingOffsets",
         "latest",
@@ -106,9 +117,9 @@ OPTIONS: Final = (
         "endingTimestamp",
         "none",
         "Instead: end before the first message of that time or later (stored)",
-        _STORED,
+        _READ,
     ),
-    Option("endingOffsetsByTimestamp", "none", "The same for each, as JSON (stored)", _STORED),
+    Option("endingOffsetsByTimestamp", "none", "The same for each, as JSON (stored)", _READ),
     Option(
         "queue",
         "none",
@@ -167,7 +178,7 @@ OPTIONS: Final = (
         "false",
         "Let conditions of a batch query narrow what is read; needs the Spark setting "
         "`spark.sql.python.filterPushdown.enabled` (stored)",
-        _STORED,
+        _READ,
     ),
     Option("failOnDataLoss", "true", "Fail when messages that should be read are gone; else warn and go on"),
     Option(
@@ -206,6 +217,7 @@ class SourceOptions:
     subjects: tuple[str, ...] = ()
     channels: tuple[str, ...] = ()
     path: str | None = None
+    log_path: str | None = None
     streams: tuple[str, ...] = ()
     filters: tuple[str, ...] = ()
     cluster_id: str = DEFAULT_CLUSTER_ID
@@ -297,6 +309,7 @@ def read_options(given: Mapping[str, str]) -> SourceOptions:
         subjects=_subjects("subject", values.get("subject")),
         channels=channels,
         path=values.get("path") or None,
+        log_path=values.get("logpath") or None,
         streams=streams,
         filters=_subjects("filterSubjects", values.get("filtersubjects")),
         cluster_id=values.get("clusterid") or DEFAULT_CLUSTER_ID,
@@ -366,7 +379,7 @@ def _streams(text: str | None) -> tuple[str, ...]:
         return ()
     streams = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
     for name in streams:
-        if not name or not name.isprintable() or set(name) & set(" .*>/\\"):
+        if not name or not name.isprintable() or set(name) & set(" .>/\\?[]"):
             raise OptionError(f"option stream: {name!r} is not the name of a stream")
     return streams
 
@@ -378,11 +391,6 @@ def _channels(text: str | None) -> tuple[str, ...]:
     for name in channels:
         if not is_valid_subject(name.encode()):
             raise OptionError(f"option channel: {name!r} is not the name of a channel")
-        if {"*", ">"} & set(name.split(".")):
-            raise UnsupportedError(
-                f"option channel: {name!r} has a wildcard; channels by wildcard are not supported by this "
-                "version yet, name them with commas between them"
-            )
     return channels
 
 

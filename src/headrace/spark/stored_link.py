@@ -136,6 +136,11 @@ class StoredLink(ABC):
         """How far a stream has come; None if there is no such stream. Raises: StoredStreamError."""
         return self._ask(name, lambda connection: self._state(connection, name))
 
+    def matching(self, pattern: str) -> dict[str, StoredState]:
+        """How far the streams are that a pattern means, in the order of names. Raises: StoredStreamError."""
+        found = self._ask(pattern, lambda connection: self._matching(connection, pattern))
+        return dict(sorted(found.items()))
+
     def sequence_at(self, name: str, time_ns: int) -> int:
         """The first sequence stored at that time or later, above the last one if there is none.
 
@@ -167,6 +172,10 @@ class StoredLink(ABC):
 
     @abstractmethod
     def _state(self, connection: Connection, name: str) -> StoredState | None: ...
+
+    @abstractmethod
+    def _matching(self, connection: Connection, pattern: str) -> dict[str, StoredState]:
+        """The streams that a pattern means."""
 
     @abstractmethod
     def _sequence_at(self, connection: Connection, name: str, time_ns: int) -> int: ...

@@ -41,7 +41,7 @@ from headrace.spark.pushdown import Bounds, bounds_of
 from headrace.spark.values import Decoder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
     from pyspark.sql.datasource import Filter
@@ -80,6 +80,16 @@ class _StoredTasks:
         self._link = link or link_of(options)
         self._kind = options.stored_kind
         self._names = options.stored_names
+
+    def _found(self) -> dict[str, StoredState | None]:
+        """How far each of the streams is that the options name, and those that wildcards mean now."""
+        states: dict[str, StoredState | None] = {}
+        for name in self._names:
+            if self._kind.is_pattern(name):
+                states |= self._link.matching(name)
+            else:
+                states[name] = self._link.state(name)
+        return states
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task. Runs in executors.
@@ -212,7 +222,8 @@ class StoredStreamReader(_StoredTasks, DataSourceStreamReader, SupportsTriggerAv
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """How far the next batch goes. Raises: StoredStreamError, DataLossError, UnsupportedError."""
         begins = places_from_json(self._kind, start, self._names)
-        states = self._states()
+        states = self._states(begins)
+        begins |= {name: Place(1, None) for name in states if name not in begins}
         self._latest = {name: _last_place(state) for name, state in states.items()}
         ends = {name: self._end(name, begins[name], state) for name, state in states.items()}
         ranges = {name: range_between(name, begins[name], end) for name, end in ends.items()}
@@ -242,11 +253,16 @@ class StoredStreamReader(_StoredTasks, DataSourceStreamReader, SupportsTriggerAv
         """The tasks of a batch; asks nobody. Raises: DataLossError for offsets of another source."""
         begins = places_from_json(self._kind, start, self._names)
         ends = places_from_json(self._kind, end, self._names)
-        ranges = [range_between(name, begins[name], ends[name]) for name in self._names]
+        nothing = Place(1, None)  # of what wildcards mean since
+        ranges = [range_between(name, begins.get(name, nothing), end) for name, end in ends.items()]
         return self._plan(ranges, self._options.filters)
 
-    def _states(self) -> dict[str, StoredState | None]:
-        return {name: self._link.state(name) for name in self._names}
+    def _states(self, begun: Iterable[str] = ()) -> dict[str, StoredState | None]:
+        """Of what is read: what the options name or mean now, and what was begun."""
+        states = self._found()
+        if self._targets is not None:
+            states = {name: state for name, state in states.items() if name in self._targets}
+        return states | {name: self._link.state(name) for name in begun if name not in states}
 
     def _is_too_little(self, waiting: int) -> bool:
         """Whether to wait for `minOffsetsPerTrigger`, for at most `maxTriggerDelay`; never to end with it."""
@@ -298,7 +314,7 @@ class StoredStreamReader(_StoredTasks, DataSourceStreamReader, SupportsTriggerAv
         end = _last_place(state)
         if self._targets is None:
             return end
-        target = self._targets[name]
+        target = self._targets.get(name, begin)
         return Place(min(end.next, target.next), end.created) if target.created == end.created else begin
 
 
@@ -315,8 +331,10 @@ class StoredBatchReader(_StoredTasks, DataSourceReader):
         bounds = self._bounds
         filters = bounds.filters(self._options.filters)
         ranges = []
-        for name in self._names:
-            state = self._link.state(name)
+        states = self._found()
+        if not states:
+            raise StoredStreamError(f"there is no {self._link.place(', '.join(self._names))}")
+        for name, state in states.items():
             if state is None:
                 raise StoredStreamError(f"there is no {self._link.place(name)}")
             start = start_of(name, self._options.starting, Edge.EARLIEST)

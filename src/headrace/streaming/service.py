@@ -30,6 +30,7 @@ from headrace.streaming.redelivery import Redelivery
 from headrace.streaming.replaying import Replays
 from headrace.streaming.requests import Requests
 from headrace.streaming.snapshot import (
+    ArchiveSnapshot,
     ChannelSnapshot,
     ClientSnapshot,
     ServerSnapshot,
@@ -38,6 +39,7 @@ from headrace.streaming.snapshot import (
     client_snapshot,
 )
 from headrace.streaming.state import STATE_LOG, Replay, ServiceState
+from headrace.streaming.stored import StoredChannels
 from headrace.streaming.subscribing import Subscriptions
 
 if TYPE_CHECKING:
@@ -90,6 +92,8 @@ class StreamingService:
         self._counters = Counters()
         self._routes: Routes = {}
         self._state = "SHUTDOWN"
+        self.archive: Callable[[], ArchiveSnapshot] | None = None
+        """Figures of the archive of its channels, where there is one."""
 
     # -- life ------------------------------------------------------------------------------------------
 
@@ -333,6 +337,10 @@ class StreamingService:
         for line in limit_lines(self.options.limits):
             self._note.info("%s", line)
 
+    def stored(self) -> StoredChannels | None:
+        """The channels for whoever copies them elsewhere; None while it does not serve."""
+        return StoredChannels(self._channels) if self._is_open and self._state == self._active else None
+
     # -- monitoring ------------------------------------------------------------------------------------
 
     def snapshot_server(self) -> ServerSnapshot:
@@ -357,6 +365,7 @@ class StreamingService:
             out_bytes=counters.out_bytes,
             sync=self.options.sync.value,
             damaged=damaged,
+            archive=self.archive() if self.archive is not None else None,
         )
 
     def snapshot_store(self) -> StoreSnapshot:

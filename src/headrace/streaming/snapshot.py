@@ -19,6 +19,21 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class ArchiveSnapshot:
+    """What became tables below `to` since the start. `last_ns`: when the last round ended, 0: none did."""
+
+    to: str
+    rounds: int = 0
+    rows: int = 0
+    bytes: int = 0
+    files: int = 0
+    removed: int = 0
+    failures: int = 0
+    last_ns: int = 0
+    last_error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ServerSnapshot:
     """Of /streaming/serverz; times in ns since 1970 UTC."""
 
@@ -43,6 +58,8 @@ class ServerSnapshot:
     """The store's sync policy: what an acknowledgement promises."""
     damaged: int
     """Messages found unreadable since the start."""
+    archive: ArchiveSnapshot | None = None
+    """What was archived; None where nothing is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from headrace.tables.errors import SourceChanged, SourceMissing, TableConflict
 from headrace.tables.files import FileLimits, FileWriter
 from headrace.tables.manifest import DataFile, Manifest, Ranges, Retired, add_ranges, without
 from headrace.tables.retention import STREAM, age_of, keep_in_step
+from headrace.tables.rewrite import merge_tail
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from headrace.tables.source import SegmentSource, SourceBatch, SourceState
     from headrace.tables.table import Table, TableWriter
 
+GRACE_NS: Final = 3_600 * 10**9
+"""How long replaced files wait for readers that began before."""
 MOST_GAPS: Final = 4096
 """Gaps remembered of a run, to tell what limits took from single deletes; the first ones count."""
 
@@ -64,12 +67,12 @@ class _Span:
     def see(self, batch: SourceBatch) -> None:
         self.damaged += batch.damaged
         found = batch.sequences
-        if found and found[-1] - self.at + 1 != len(found):
+        if len(found) and found[-1] - self.at + 1 != len(found):
             for sequence in found:
                 if sequence != self.at and len(self.gaps) < MOST_GAPS:
                     self.gaps.append((self.at, sequence - 1))
                 self.at = sequence + 1
-        elif found:
+        elif len(found):
             self.at = found[-1] + 1
 
     def finish(self) -> None:
@@ -109,6 +112,27 @@ def archive(
         run.report.removed = keep_in_step(writer, source, run.limits)
         run.report.next = table.manifest().next
     return run.report
+
+
+def archive_and_merge(
+    table: Table,
+    source: SegmentSource,
+    *,
+    retain: str | None = None,
+    restart: bool = False,
+    limits: FileLimits | None = None,
+    progress: Callable[[Progress], object] = lambda _progress: None,
+) -> ArchiveReport:
+    """As `archive`, for who does it again and again: merges the small files that this makes.
+
+    What was merged stays for `GRACE_NS`. Raises: as `archive`.
+    """
+    report = archive(table, source, retain=retain, restart=restart, limits=limits, progress=progress)
+    if report.rows or report.removed:
+        with table.writing() as writer:
+            merge_tail(writer, limits)
+            writer.vacuum(GRACE_NS)
+    return report
 
 
 class _Run:
@@ -180,8 +204,8 @@ class _Run:
         try:
             for batch in self._source.batches(span.first, span.end):
                 span.see(batch)
-                if batch.sequences:
-                    file.write(to_arrow(self._source.stream, batch))
+                if batch.messages is not None:
+                    file.write(to_arrow(self._source.stream, batch.messages))
                 self._show()
                 if file.is_full:
                     self._commit(file.finish(), committed, span.at)

@@ -46,3 +46,7 @@ class KeyExists(StoreError):
 
 class KeyMissing(StoreError):
     """Nothing of this name is there."""
+
+
+class IcebergError(TableError):
+    """The catalog failed, or what it has is not of this table."""

@@ -136,18 +136,18 @@ class FileWriter:
 
 
 @contextmanager
-def opened(store: Store, path: str) -> Iterator[Any]:
+def opened(store: Store, path: str, *, in_parts: bool = False) -> Iterator[Any]:
     """A data file as pyarrow's ParquetFile, also one that was replaced since the manifest was read.
 
-    Raises: KeyMissing, TableDamaged.
+    `in_parts`: see `Store.open`. Raises: KeyMissing, TableDamaged.
     """
     try:
-        raw = store.open(path)
+        raw = store.open(path, in_parts=in_parts)
     except KeyMissing:
-        raw = store.open(f"{REPLACED}/{path}")
+        raw = store.open(f"{REPLACED}/{path}", in_parts=in_parts)
     with raw:
         try:
-            file = pq.ParquetFile(raw)
+            file = pq.ParquetFile(raw, pre_buffer=in_parts)
         except (pa.ArrowInvalid, OSError) as error:
             raise TableDamaged(f"{store.location}: {path}: {error}") from error
         with file:

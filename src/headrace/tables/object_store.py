@@ -9,6 +9,7 @@ Never here: what a key means.
 from __future__ import annotations
 
 import hashlib
+import io
 import tempfile
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any, Final
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 PIECE: Final = 16 << 20
 """Bytes asked for at once: each request has a time limit of its own."""
+FOOTER: Final = 64 << 10
+"""Least bytes of a request for a part of an object: about what a file's footer takes."""
 
 
 def _obstore() -> Any:
@@ -88,15 +91,19 @@ class RemoteStore:
         with self.errors(f"cannot read {self._url}/{key}"):
             return bytes(self._obstore.get(self._store, key).bytes())
 
-    def open(self, key: str) -> IO[bytes]:
-        """The whole object in a temporary file: a reader of Parquet asks for many small pieces."""
+    def open(self, key: str, *, in_parts: bool = False) -> IO[bytes]:
+        """The whole object in a temporary file: a reader of Parquet asks for many small pieces.
+
+        With `in_parts` nothing is copied, each read is a request: for readers that ask for large ones.
+        """
+        if in_parts:
+            return io.BufferedReader(_Parts(self, key), FOOTER)
         copy = tempfile.TemporaryFile()  # noqa: SIM115  # the caller closes it
         try:
-            with self.errors(f"cannot read {self._url}/{key}"):
-                size = self._obstore.head(self._store, key)["size"]
+            size = self.size(key)
+            with self.errors("cannot write a temporary file"):
                 for start in range(0, size, PIECE):
-                    end = min(start + PIECE, size)
-                    copy.write(self._obstore.get_range(self._store, key, start=start, end=end))
+                    copy.write(self.part(key, start, min(start + PIECE, size)))
             copy.seek(0)
         except BaseException:
             copy.close()
@@ -124,6 +131,49 @@ class RemoteStore:
                 self._obstore.delete(self._store, key)
         except KeyMissing:
             return  # S3 does not say so, others do
+
+    def size(self, key: str) -> int:
+        """Bytes. Raises: KeyMissing."""
+        with self.errors(f"cannot read {self._url}/{key}"):
+            return int(self._obstore.head(self._store, key)["size"])
+
+    def part(self, key: str, start: int, end: int) -> bytes:
+        """Bytes [start, end). Raises: KeyMissing."""
+        with self.errors(f"cannot read {self._url}/{key}"):
+            return bytes(self._obstore.get_range(self._store, key, start=start, end=end))
+
+
+class _Parts(io.RawIOBase):
+    """An object read where it lies."""
+
+    def __init__(self, store: RemoteStore, key: str) -> None:
+        self._store = store
+        self._key = key
+        self._at = 0
+        self._size = store.size(key)
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        self._at = max(base + offset, 0)
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
+        end = min(self._at + min(len(buffer), PIECE), self._size)
+        if end <= self._at:
+            return 0
+        data = self._store.part(self._key, self._at, end)
+        buffer[: len(data)] = data
+        self._at += len(data)
+        return len(data)
 
 
 class RemoteDraft:

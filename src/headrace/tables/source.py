@@ -6,37 +6,39 @@ only go. Here lives the reading; never what becomes of it, and no opening of sto
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
-from headrace.client.replay import channel_state, replay
+from headrace.client.replay import channel_state, replay_columns
+from headrace.engine.columns import ColumnsBuilder
+from headrace.protocol.columns import Columns, pack
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from headrace.client.blocking import Connection
-    from headrace.log.port import MessageLog
+    from headrace.client.replay import ReplayBatch
+    from headrace.log.port import MessageLog, Page
 
 PAGE_MESSAGES: Final = 16_384
 PAGE_BYTES: Final = 8 << 20
 """About how many messages and bytes a batch of a log holds."""
+_WHOLE: Final = 1 << 30
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class SourceBatch:
-    """Messages in ascending sequence as columns of equal length. Times are ns since 1970 UTC.
+    """Messages in ascending sequence, as columns (from an older server: as lists), None: there are none.
 
-    `headers` are blocks of the wire. `damaged`: ranges of sequences, both ends included, that are in the
-    stream and cannot be read.
+    `damaged`: ranges of sequences, both ends included, that are in the stream and cannot be read.
     """
 
-    subjects: list[bytes] = field(default_factory=list)
-    sequences: list[int] = field(default_factory=list)
-    timestamps: list[int] = field(default_factory=list)
-    replies: list[bytes | None] = field(default_factory=list)
-    headers: list[bytes | None] = field(default_factory=list)
-    payloads: list[bytes] = field(default_factory=list)
-    damaged: list[tuple[int, int]] = field(default_factory=list)
+    messages: Columns | ReplayBatch | None
+    damaged: Sequence[tuple[int, int]] = ()
+
+    @property
+    def sequences(self) -> Sequence[int]:
+        return () if self.messages is None else self.messages.sequences
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,22 +85,25 @@ class LogSource:
         return SourceState(state.first_sequence, state.last_sequence, state.messages, self._created_ns)
 
     def batches(self, first: int, end: int) -> Iterator[SourceBatch]:
-        at = first
+        at, name = first, self._stream.encode("utf-8", "surrogateescape")
         while at < end:
             page = self._log.read_from(at, max_messages=PAGE_MESSAGES, max_bytes=PAGE_BYTES, up_to=end)
-            batch = SourceBatch(damaged=[(one, one) for one in page.damaged])
-            for message in page.messages:
-                batch.subjects.append(message.subject)
-                batch.sequences.append(message.sequence)
-                batch.timestamps.append(message.time_ns)
-                batch.replies.append(message.reply or None)
-                batch.headers.append(message.headers or None)
-                batch.payloads.append(message.payload)
-            if batch.sequences or batch.damaged:
-                yield batch
+            yield from packed(page, name)
             if page.next_sequence <= at:
                 return
             at = page.next_sequence
+
+
+def packed(page: Page, name: bytes) -> Iterator[SourceBatch]:
+    """A page of a log as batches: one, unless there is more in it than an Arrow column holds."""
+    messages, damaged = page.messages, [(one, one) for one in page.damaged]
+    if damaged:
+        yield SourceBatch(None, damaged)
+    builder, done = ColumnsBuilder(), 0
+    while done < len(messages):
+        builder.clear()
+        done += builder.add(messages, done, len(messages) - done, name, _WHOLE)
+        yield SourceBatch(Columns.read(pack(builder)))
 
 
 class ReplaySource:
@@ -122,13 +127,6 @@ class ReplaySource:
     def batches(self, first: int, end: int) -> Iterator[SourceBatch]:
         if first >= end:
             return
-        for part in replay(self._connection, self._cluster_id, self._channel, first, end - 1):
-            yield SourceBatch(
-                part.subjects,
-                part.sequences,
-                part.timestamps,
-                part.replies,
-                part.headers,
-                part.payloads,
-                [one for _, ranges in part.damaged for one in ranges],
-            )
+        for part in replay_columns(self._connection, self._cluster_id, self._channel, first, end - 1):
+            damaged = [one for _, ranges in part.damaged for one in ranges]
+            yield SourceBatch(part if len(part) else None, damaged)

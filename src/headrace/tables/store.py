@@ -77,8 +77,11 @@ class Store(Protocol):
     def read(self, key: str) -> bytes:
         """Raises: KeyMissing."""
 
-    def open(self, key: str) -> IO[bytes]:
-        """For reading anywhere in it. Raises: KeyMissing."""
+    def open(self, key: str, *, in_parts: bool = False) -> IO[bytes]:
+        """For reading anywhere in it; `in_parts`: only some of it will be, and it may be gone then.
+
+        Raises: KeyMissing; with `in_parts` every read of it does, too.
+        """
 
     def entries(self, folder: str = "") -> list[Entry]:
         """The keys directly in a folder ("": the table itself), sorted; none when it is not there."""
@@ -165,7 +168,7 @@ class LocalStore:
         with _errors(f"cannot read {path}"):
             return read_file(self._fs, path)
 
-    def open(self, key: str) -> IO[bytes]:
+    def open(self, key: str, *, in_parts: bool = False) -> IO[bytes]:
         path = self._directory / key
         with _errors(f"cannot read {path}"):
             return io.BufferedReader(_Reading(self._fs, path), 64 << 10)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 NOT_CONFIGURED = {"dup_cid_timeout"}
 """Of the service's options: the reference has none for it either."""
-NOT_THE_SERVICES = {"segment_bytes", "encryption_cipher", "encryption_key", "nats_server"}
+NOT_THE_SERVICES = {"segment_bytes", "encryption_cipher", "encryption_key", "nats_server", "archive"}
 """Of the configured options: what the log or the connection needs and the service does not."""
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from headrace.conf.binding import load_options
-from headrace.conf.options import ChannelLimits, StoreLimits, StreamingOptions
+from headrace.conf.options import ArchiveOptions, ChannelLimits, StoreLimits, StreamingOptions
 from headrace.conf.remote import NATSServerOptions
 from headrace.conf.streaming_rules import MAX_SEGMENT_BYTES, MIN_SEGMENT_BYTES, Setting, StreamingFlags
 from headrace.errors import ConfigError
@@ -518,3 +518,35 @@ def test_problem_of_a_flat_file_has_its_place() -> None:
     assert complaints("port: 5\nhbf: many", given) == [
         '<text>:2:6: field "hbf" must be an integer, not a string'
     ]
+
+
+# -- archive
+
+
+def test_archive_block() -> None:
+    text = 'archive { to: /tables, interval: "5m", channels: [orders.>, prices], retain: "720h", file_size: 64MB }'
+    assert section(text).archive == ArchiveOptions(
+        "/tables", 300.0, ("orders.>", "prices"), "720h", 64 * 1000 * 1000
+    )
+    assert section("archive { to: s3://bucket/tables }").archive == ArchiveOptions("s3://bucket/tables")
+    assert section("cluster_id: a").archive is None
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ('archive { interval: "5m" }', "archive needs a place for its tables: to"),
+        ("archive {}", "archive needs a place for its tables: to"),
+        ('archive { to: "" }', "archive needs a place for its tables: to"),
+        ("archive: yes", "a map"),
+        ('archive { to: x, interval: "0s" }', "interval must be more than 0"),
+        ("archive { to: x, interval: 5 }", "a duration as a string"),
+        ("archive { to: x, file_size: -1 }", "file_size must be more than 0"),
+        ("archive { to: x, channels: [a..b] }", "invalid channel name"),
+        ("archive { to: x, retain: ever }", "stream, forever and durations are known"),
+        ('archive { to: x, retain: "-1h" }', "stream, forever and durations are known"),
+        ('archive { to: x, every: "5m" }', "unknown field"),
+    ],
+)
+def test_archive_that_makes_no_sense(text: str, part: str) -> None:
+    assert part in only_complaint(text)

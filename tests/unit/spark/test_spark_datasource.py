@@ -41,10 +41,8 @@ def test_datasource_wrong_option_fails_when_the_frame_is_made() -> None:
         NatsDataSource({}).schema()
     with pytest.raises(OptionError, match="options stream and path exclude each other"):
         NatsDataSource({"path": "x", "stream": "y"}).schema()
-    with pytest.raises(
-        OptionError, match="option pushdown goes with option channel or stream, not with option path"
-    ):
-        NatsDataSource({"path": "x", "channel": "y", "pushdown": "true"}).schema()
+    with pytest.raises(OptionError, match="option queue goes with option subject, not with option path"):
+        NatsDataSource({"path": "x", "channel": "y", "queue": "q"}).schema()
 
 
 def test_datasource_pushdown_is_for_tables_only() -> None:

@@ -114,6 +114,15 @@ def test_whole_store_is_all_channels_and_nothing_of_the_servers_own(store: FileS
     assert set(found["stream"].to_pylist()) == {"orders", "prices"}
 
 
+def test_wildcards_choose_among_the_channels_of_a_store(store: FileStore, tmp_path: Path) -> None:
+    store.open(b"orders.eu").append([NewMessage(b"orders.eu", b"1")])
+    assert set(table(reader(tmp_path / "store", channel="orders.>"))["stream"].to_pylist()) == {"orders.eu"}
+    found = table(reader(tmp_path / "store", channel="*"))["stream"].to_pylist()
+    assert set(found) == {"orders", "prices"}
+    with pytest.raises(StoredStreamError, match="there is no log of channel none"):
+        reader(tmp_path / "store", channel="none.*").partitions()
+
+
 def test_directory_of_one_log_is_that_channel(store: FileStore, tmp_path: Path) -> None:
     found = table(reader(tmp_path / "store" / "logs" / "prices"))
     assert set(found["stream"].to_pylist()) == {"prices"}
@@ -263,7 +272,7 @@ def test_directory_that_other_hosts_do_not_share_is_said(
 def test_datasource_takes_a_path_for_tables_only() -> None:
     source = NatsDataSource({"path": "/data"})
     assert isinstance(source.reader(COLUMNS), LogBatchReader)
-    with pytest.raises(UnsupportedError, match=r"spark\.readStream of log files"):
+    with pytest.raises(UnsupportedError, match=r"spark\.readStream of files"):
         source.streamReader(COLUMNS)
     with pytest.raises(OptionError, match="subject and path exclude each other"):
         NatsDataSource({"path": "/data", "subject": "a"}).schema()

@@ -7,7 +7,6 @@ import pytest
 from pyspark.sql.types import StringType
 
 from headrace.client.address import Credentials
-from headrace.errors import UnsupportedError
 from headrace.spark.errors import OptionError
 from headrace.spark.option_connection import Connecting
 from headrace.spark.option_places import Edge, Moment
@@ -144,10 +143,19 @@ def test_read_options_channels_give_values() -> None:
     assert read_options({"channel": "a"}) == SourceOptions(channels=("a",))
 
 
-def test_read_options_channels_by_wildcard_are_for_a_later_version() -> None:
-    for name in ("a.*", "a.>"):
-        with pytest.raises(UnsupportedError, match="channels by wildcard are not supported"):
+def test_read_options_wildcards_choose_channels_and_streams() -> None:
+    assert read_options({"channel": "a.*, b.>"}).channels == ("a.*", "b.>")
+    assert read_options({"stream": "ORD*,PRICES"}).streams == ("ORD*", "PRICES")
+    for name in ("a.>.b", "a..b", "*.b."):
+        with pytest.raises(OptionError, match="is not the name of a channel"):
             read_options({"channel": name})
+    for name in ("a.b", "a>", "a?", "[a]*"):
+        with pytest.raises(OptionError, match="is not the name of a stream"):
+            read_options({"stream": name})
+    for kind, name in (("channel", "a.*"), ("stream", "A*")):
+        with pytest.raises(OptionError, match="JSON needs names, not wildcards"):
+            read_options({kind: name, "startingOffsets": json.dumps({name: 5})})
+        assert read_options({kind: name, "startingOffsets": "earliest"}).starting is Edge.EARLIEST
 
 
 def test_options_for_executors_carry_what_the_drivers_environment_adds(

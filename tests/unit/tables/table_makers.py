@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from itertools import pairwise
 from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from headrace.tables.archive import archive
 from headrace.tables.errors import KeyExists, KeyMissing
 from headrace.tables.files import FileLimits
 from headrace.tables.rewrite import compact
-from headrace.tables.source import LogSource
+from headrace.tables.source import LogSource, SourceBatch
 from headrace.tables.store import Entry
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
     from headrace.log.port import Limits
     from headrace.tables import Table
-    from headrace.tables.source import SourceBatch
     from headrace.tables.store import Draft, Store
 
 SECOND = 10**9
@@ -61,15 +61,12 @@ class Stream(LogSource):
         """In pages of `page`; `damaged` cannot be read."""
         self.reads += 1
         for at in range(first, end, self.page):
-            for batch in super().batches(at, min(at + self.page, end)):
-                bad = [n for n in batch.sequences if n in self.damaged]
-                for n in bad:
-                    row = batch.sequences.index(n)
-                    for column in (batch.subjects, batch.sequences, batch.timestamps, batch.replies):
-                        del column[row]
-                    del batch.headers[row], batch.payloads[row]
-                batch.damaged = [(n, n) for n in bad]
-                yield batch
+            stop = min(at + self.page, end)
+            bad = [n for n in range(at, stop) if n in self.damaged]
+            for low, high in pairwise([at - 1, *bad, stop]):
+                yield from super().batches(low + 1, high)
+            if bad:
+                yield SourceBatch(None, [(n, n) for n in bad])
             self.on_batch(at)
 
     def live(self) -> list[int]:
@@ -151,7 +148,7 @@ class KeyedStore:
             raise KeyMissing(key)
         return self.objects[key]
 
-    def open(self, key: str) -> Any:
+    def open(self, key: str, *, in_parts: bool = False) -> Any:
         import io
 
         return io.BytesIO(self.read(key))

@@ -10,8 +10,10 @@ import pytest
 from table_makers import FakeObstore, KeyedStore, Stream, archived, as_store, merge_and_erase, sequences
 
 from headrace.tables import Table, object_store, open_store
-from headrace.tables.errors import KeyExists, KeyMissing, StoreError
+from headrace.tables.errors import KeyExists, KeyMissing, StoreError, TableDamaged
+from headrace.tables.files import FileLimits
 from headrace.tables.open import find_tables
+from headrace.tables.scan import Wanted, scan
 from headrace.tables.store import LocalStore
 from headrace.tables.table import ORPHAN_AGE_NS
 from headrace.tables.verify import verify
@@ -126,6 +128,36 @@ def test_large_objects_are_read_in_pieces(fake: FakeObstore, monkeypatch: pytest
 
     with open_store("s3://archive/orders").open("a.parquet") as file:
         assert file.read() == bytes(range(50))
+
+
+def test_parts_of_an_object_are_read_where_it_lies(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(object_store, "PIECE", 1 << 16)
+    store.create("a.parquet", bytes(range(256)) * 1024)
+
+    with store.open("a.parquet", in_parts=True) as file:
+        assert file.seek(-3, 2) == (256 << 10) - 3
+        assert file.read() == bytes([253, 254, 255])
+        file.seek(5)
+        assert file.read(3) == bytes([5, 6, 7])
+        assert file.read(200_000) == (bytes(range(256)) * 1024)[8:200_008]
+    with pytest.raises(KeyMissing):
+        store.open("b.parquet", in_parts=True)
+
+
+def test_a_part_of_an_object_that_is_gone_by_now(fake: FakeObstore) -> None:
+    store = open_store("s3://archive/orders")
+    table = Table(store)
+    stream = Stream(35)
+    archived(table, stream, FileLimits())
+    manifest = table.manifest()
+    (planned,) = manifest.files
+    reading = scan(table, manifest.files, Wanted(1, 36), ["sequence"])
+    fake.kept[f"_headrace/replaced/{planned.path}"] = fake.kept.pop(planned.path)
+
+    assert next(reading).num_rows == 35
+    del fake.kept[f"_headrace/replaced/{planned.path}"]
+    with pytest.raises(TableDamaged, match="it is missing"):
+        next(scan(table, manifest.files, Wanted(1, 36), ["sequence"]))
 
 
 def test_a_life_of_a_table_over_obstore(fake: FakeObstore) -> None:

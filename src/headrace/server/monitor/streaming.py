@@ -40,6 +40,29 @@ class NotFoundError(HeadraceError):
 # ---- the port -----------------------------------------------------------------------------------
 
 
+class ArchiveFigures(Protocol):
+    """What became tables since the start; `last_ns` is 0 before the first round ended."""
+
+    @property
+    def to(self) -> str: ...
+    @property
+    def rounds(self) -> int: ...
+    @property
+    def rows(self) -> int: ...
+    @property
+    def bytes(self) -> int: ...
+    @property
+    def files(self) -> int: ...
+    @property
+    def removed(self) -> int: ...
+    @property
+    def failures(self) -> int: ...
+    @property
+    def last_ns(self) -> int: ...
+    @property
+    def last_error(self) -> str: ...
+
+
 class ServerFigures(Protocol):
     """The service now; times in ns since 1970 UTC. `role` and `node_id` are empty outside of a cluster.
 
@@ -82,6 +105,8 @@ class ServerFigures(Protocol):
     def sync(self) -> str: ...
     @property
     def damaged(self) -> int: ...
+    @property
+    def archive(self) -> ArchiveFigures | None: ...
 
 
 class ChannelLimits(Protocol):
@@ -238,6 +263,24 @@ def serverz(source: StreamingSource, query: Mapping[str, str]) -> dict[str, obje
         "out_bytes": server.out_bytes,
         **_given("open_fds", open_files),
         **_given("max_fds", most_files),
+        **_given("archive", _archive(server.archive)),
+    }
+
+
+def _archive(figures: ArchiveFigures | None) -> dict[str, object]:
+    """Only where channels are archived: nats-streaming-server has no such field."""
+    if figures is None:
+        return {}
+    return {
+        "to": figures.to,
+        "rounds": figures.rounds,
+        "rows": figures.rows,
+        "bytes": figures.bytes,
+        "files": figures.files,
+        "removed": figures.removed,
+        "failures": figures.failures,
+        **(_given("last", rfc3339(figures.last_ns)) if figures.last_ns else {}),
+        **_given("last_error", figures.last_error),
     }
 
 
