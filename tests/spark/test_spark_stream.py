@@ -79,10 +79,11 @@ def test_flights_job_equals_the_same_sums_in_plain_python(
 ) -> None:
     flights = load_flights()[30_000:33_000]  # a stretch with cancelled flights
     assert any(flight["dep_delay"] is None for flight in flights)
+    results = {"target": "subject", "url": server.url}
     read = job.read_flights(spark, {"subject": "flights.>", "url": server.url})
     queries = [
         QueryCounts(job.start_rows(read, tmp_path / "flights", tmp_path / "one")),
-        QueryCounts(job.start_delays(read, tmp_path / "delays", tmp_path / "two")),
+        QueryCounts(job.start_delays(read, tmp_path / "delays", tmp_path / "two", results)),
     ]
     for counts in queries:
         wait(counts)
