@@ -71,11 +71,15 @@ def ours(path: str) -> tuple[int, str, bytes]:
 
 
 def shape(value: object) -> object:
-    """A document without its values: names in order and JSON types, a list by its first entry."""
+    """A document without its values: names in order and JSON types, a list by what kinds of entries it has.
+
+    The Go server gives the subscriptions of a connection in any order.
+    """
     if isinstance(value, dict):
         return [(name, shape(inner)) for name, inner in value.items() if name not in NOT_OURS]
     if isinstance(value, list):
-        return [shape(entry) for entry in value[:1]]
+        kinds = {repr(kind): kind for kind in map(shape, value)}
+        return [kinds[name] for name in sorted(kinds)]
     return (
         "number" if isinstance(value, int | float) and not isinstance(value, bool) else type(value).__name__
     )
