@@ -122,7 +122,7 @@ class Chain:
         self.drafted = 0
         """The number of the last draft."""
         self.saved = 0
-        """That of the last one that was written, or failed to be."""
+        """That of the last one that was written, or failed to be and left no checkpoint behind."""
 
     # ---- opening ----------------------------------------------------------------------------
 
@@ -172,12 +172,16 @@ class Chain:
             self._close_quietly(old)
 
     def _clear_abandoned(self) -> None:
+        """Removes a segment that could not be begun, durably: a power loss that brought it back would end the
+        one before it, which takes the next messages, too early.
+        """
         if self._abandoned is None:
             return
         try:
-            self._fs.unlink(self._abandoned)
-        except FileNotFoundError:
-            pass  # it was not even created
+            with contextlib.suppress(FileNotFoundError):  # it was not even created
+                self._fs.unlink(self._abandoned)
+            if self._policy is not SyncPolicy.NEVER:
+                self._fs.fsync_dir(self.directory)
         except OSError:
             return  # tried again before the next append, which is refused until it works
         self._abandoned = None
@@ -303,11 +307,23 @@ class Chain:
             for path, data in draft.files:
                 replace_file(self._fs, path, data, durable=durable)
         except OSError:  # only the next start takes longer
-            self.saved = draft.number
-            return
-        for segment in draft.indexed:
-            segment.is_indexed = True
+            if not self._is_forgotten(draft.files[-1][0], durable=durable):
+                return
+        else:
+            for segment in draft.indexed:
+                segment.is_indexed = True
         self.saved = draft.number
+
+    def _is_forgotten(self, checkpoint: Path, *, durable: bool) -> bool:
+        """Whether no checkpoint from before is left: it counts on files that go or change after this one."""
+        try:
+            with contextlib.suppress(FileNotFoundError):
+                self._fs.unlink(checkpoint)
+            if durable:
+                self._fs.fsync_dir(self.directory)
+        except OSError:
+            return False  # they wait for the next draft
+        return True
 
     def save(self, checkpoint: tuple[Path, bytes]) -> None:
         """Has a checkpoint written, indexes first, when what it counts is durable: that is all by now."""

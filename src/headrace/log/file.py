@@ -438,15 +438,25 @@ class FileLog:
         segment = self._chain.segments[self._chain.at(sequence)]
         with storage_errors("cannot take back a copy of a message"):
             self._sweep.erase(segment)
-            # The subject may be in no record any more. And a start from a checkpoint that counts the message
-            # would look for it.
-            if self._checkpoint_size() <= CHECKPOINT_ON_ERASE:
-                self._checkpoint()
-            else:
-                self._forget_checkpoint()
-        self.sync()  # once the bytes are gone, the record that says so must not be lost
+            self._supersede_checkpoint()
         record = self._chain.pread(segment, outline.length, outline.offset)
         self._chain.overwrite(segment, outline.offset, erased(record, segment.salt))
+
+    def _supersede_checkpoint(self) -> None:
+        """No checkpoint from before is left, and what is written is durable. Raises OSError, StorageError.
+
+        A start from one that counts a message would look for it, and its subject may be in no record any
+        more. And once bytes are gone, the record that says so must not be lost.
+        """
+        if self._checkpoint_size() > CHECKPOINT_ON_ERASE:
+            self.sync()  # and with it a checkpoint that waits for it
+            self._forget_checkpoint()
+            return
+        before = self._chain.drafted
+        self._checkpoint()
+        self.sync()
+        if self._chain.saved <= before:
+            raise StorageError("the checkpoint that counts a message to be erased cannot be replaced")
 
     def purge(self, subject: bytes | None = None, *, up_to: int | None = None, keep: int = 0) -> int:
         self._check_open()

@@ -126,7 +126,7 @@ class _Directory:
             change.apply(self.durable)
         self.pending.clear()
         self.entries = dict(self.durable)
-        for node in set(self.entries.values()):
+        for node in dict.fromkeys(self.entries.values()):  # a set has another order every time
             node.lose_power(random)
 
 

@@ -15,6 +15,7 @@ from harness.tallies import note
 from headrace.errors import StorageError
 from headrace.log.file import FileLog
 from headrace.log.port import NO_LIMITS, Limits, NewMessage
+from headrace.log.recovery import CHECKPOINT
 from headrace.testing.faultfs import Fault, FaultyFileSystem, MemoryFileSystem
 
 if TYPE_CHECKING:
@@ -244,3 +245,115 @@ def test_no_append_while_a_cut_back_is_not_durable() -> None:
     log.sync()
     inner.crash(Random(1))
     assert held(open_log(inner)) == {1: b"1", 2: b"3"}
+
+
+class NoCheckpoint(FaultyFileSystem):
+    """Takes no new checkpoint once `is_full`, and does not give up the old one while it `is_stuck`."""
+
+    is_full = is_stuck = False
+
+    def rename(self, old: Path, new: Path) -> None:
+        if self.is_full and new.name == CHECKPOINT:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        super().rename(old, new)
+
+    def unlink(self, path: Path) -> None:
+        if self.is_stuck and path.name == CHECKPOINT:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        super().unlink(path)
+
+
+def with_checkpoint_amid_a_segment(files: NoCheckpoint, *, is_stuck: bool) -> Story:
+    """Its first segment was larger after the checkpoint, which is the last one, and is to be rewritten.
+
+    Where the checkpoint ends, behind three messages and a removal, a record ends after that too: the mark of
+    a rewritten segment is as long as a removal.
+    """
+    story = Story(files, Random(1))
+    story.append(3)
+    story.delete(2, erase=False)
+    story.log._checkpoint()
+    story.sync()
+    assert story.log._chain.saved == story.log._chain.drafted == 1
+    files.is_full, files.is_stuck = True, is_stuck
+    for _ in range(12):
+        story.append(2)
+    for sequence in range(5, 10):
+        story.delete(sequence, erase=False)
+    story.sync()
+    return story
+
+
+def go_on_until_rewritten(story: Story) -> bool:
+    for _ in range(20):
+        story.append(2)
+        story.log._checkpoint()
+        story.sync()
+    return story.log._sweep.rewritten > 0
+
+
+def test_a_checkpoint_that_could_not_be_replaced_does_not_outlive_what_it_counts_on() -> None:
+    """It would fit a rewritten segment of at least the size it had then, and be read on amid its records."""
+    inner = MemoryFileSystem()
+    files = NoCheckpoint(inner)
+    story = with_checkpoint_amid_a_segment(files, is_stuck=False)
+    assert go_on_until_rewritten(story)
+    inner.kill()
+    story.reopen()
+    assert not story.log.opened_from_checkpoint
+    assert story.log.state().damaged == ()
+    story.check()
+
+
+def test_a_checkpoint_that_stays_keeps_what_it_counts_on() -> None:
+    inner = MemoryFileSystem()
+    files = NoCheckpoint(inner)
+    story = with_checkpoint_amid_a_segment(files, is_stuck=True)
+    assert not go_on_until_rewritten(story)
+    files.is_stuck = False  # it cannot be replaced still, but taken away
+    assert go_on_until_rewritten(story)
+    inner.kill()
+    story.reopen()
+    story.check()
+
+
+def test_nothing_is_erased_that_a_checkpoint_counts() -> None:
+    """A start from it would look for the message, and its subject is in no record any more."""
+    inner = MemoryFileSystem()
+    files = NoCheckpoint(inner)
+    story = with_checkpoint_amid_a_segment(files, is_stuck=True)
+    with pytest.raises(StorageError, match="checkpoint that counts a message to be erased cannot be"):
+        story.log.delete(3, erase=True)
+    assert story.log.read(3) is None
+    inner.kill()
+    story.must.pop(3)
+    story.reopen()
+    story.check()
+
+    files.is_stuck = False
+    assert not story.log.delete(3, erase=True)  # removed already: its bytes are what it is about
+    inner.kill()
+    story.reopen()
+    story.check()
+
+
+@pytest.mark.parametrize("call", ["write", "fdatasync"])
+def test_a_segment_that_could_not_be_begun_does_not_come_back(call: str) -> None:
+    """Not after the segment before it took the messages that it was for."""
+    for seed in range(100):
+        inner = MemoryFileSystem()
+        files = FaultyFileSystem(inner, only=[call], fault=Fault.PARTIAL)
+        story = Story(files, Random(seed))
+        while story.log._chain.active.size < 800:
+            story.append(1)
+        story.sync()
+        files.fail_at = files.calls + 1
+        story.append(4)
+        assert files.failed == [call]
+        story.append(1)
+        story.sync()
+        story.append(4)  # begins a segment
+        inner.crash(Random(seed))
+        story.reopen()
+        story.check()
+        assert not damaged_in(story.log) & set(held(story.log))
