@@ -1,5 +1,8 @@
 """CRC32C (Castagnoli): by the processor where it can, by tables of eight everywhere else.
 
+The processor takes three cycles for eight bytes, and one more every cycle: long data is read in three places
+at once, and the results are joined by tables of what so many zero bytes make of a checksum.
+
 Whoever uses `hr_crc` calls `hr_crc_prepare` once before; it says whether the processor does it.
 """
 
@@ -26,9 +29,44 @@ cdef extern from *:
     }
 
     #if defined(__x86_64__) && defined(__GNUC__)
+    enum { HR_CRC_LONG = 256, HR_CRC_SHORT = 64 };
+    static uint32_t hr_crc_long[4][256], hr_crc_short[4][256];
+
+    __attribute__((target("sse4.2")))
+    static void hr_crc_prepare_over(uint32_t over[4][256], size_t n) {
+        for (int k = 0; k < 4; k++)
+            for (uint64_t v = 0; v < 256; v++) {
+                uint64_t c = v << 8 * k;
+                for (size_t i = 0; i < n; i += 8) c = __builtin_ia32_crc32di(c, 0);
+                over[k][v] = (uint32_t)c;
+            }
+    }
+
+    /* What n zero bytes, those of the table, make of a checksum. */
+    static inline uint32_t hr_crc_over(const uint32_t over[4][256], uint32_t c) {
+        return over[0][c & 255] ^ over[1][(c >> 8) & 255] ^ over[2][(c >> 16) & 255] ^ over[3][c >> 24];
+    }
+
+    __attribute__((target("sse4.2")))
+    static inline uint32_t hr_crc_three(uint32_t crc, const uint8_t *p, size_t n, const uint32_t over[4][256]) {
+        uint64_t a = crc, b = 0, c = 0, u, v, w;
+        for (size_t i = 0; i < n; i += 8) {
+            memcpy(&u, p + i, 8); memcpy(&v, p + n + i, 8); memcpy(&w, p + 2 * n + i, 8);
+            a = __builtin_ia32_crc32di(a, u);
+            b = __builtin_ia32_crc32di(b, v);
+            c = __builtin_ia32_crc32di(c, w);
+        }
+        return hr_crc_over(over, hr_crc_over(over, (uint32_t)a) ^ (uint32_t)b) ^ (uint32_t)c;
+    }
+
     __attribute__((target("sse4.2")))
     static uint32_t hr_crc_sse42(uint32_t crc, const uint8_t *p, size_t n) {
-        uint64_t c = crc, w;
+        uint64_t c, w;
+        for (; n >= 3 * HR_CRC_LONG; p += 3 * HR_CRC_LONG, n -= 3 * HR_CRC_LONG)
+            crc = hr_crc_three(crc, p, HR_CRC_LONG, hr_crc_long);
+        for (; n >= 3 * HR_CRC_SHORT; p += 3 * HR_CRC_SHORT, n -= 3 * HR_CRC_SHORT)
+            crc = hr_crc_three(crc, p, HR_CRC_SHORT, hr_crc_short);
+        c = crc;
         while (n >= 8) { memcpy(&w, p, 8); c = __builtin_ia32_crc32di(c, w); p += 8; n -= 8; }
         crc = (uint32_t)c;
         while (n--) crc = __builtin_ia32_crc32qi(crc, *p++);
@@ -49,7 +87,12 @@ cdef extern from *:
                 hr_crc_table[t][i] = hr_crc_table[0][hr_crc_table[t - 1][i] & 255]
                     ^ (hr_crc_table[t - 1][i] >> 8);
     #if defined(__x86_64__) && defined(__GNUC__)
-        if (__builtin_cpu_supports("sse4.2")) { hr_crc_run = hr_crc_sse42; return 1; }
+        if (__builtin_cpu_supports("sse4.2")) {
+            hr_crc_prepare_over(hr_crc_long, HR_CRC_LONG);
+            hr_crc_prepare_over(hr_crc_short, HR_CRC_SHORT);
+            hr_crc_run = hr_crc_sse42;
+            return 1;
+        }
     #endif
         return 0;
     }
