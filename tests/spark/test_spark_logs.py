@@ -58,3 +58,29 @@ def test_path_reads_what_a_server_has_open(spark: SparkSession, server: Server, 
     assert totals(spark, **both) == whole
     with pytest.raises(PySparkException, match="no log of channel missing"):
         totals(spark, path=str(directory), channel="missing")
+
+
+def test_path_with_its_server_is_a_stream(
+    spark: SparkSession, server: Server, directory: Path, tmp_path: Path
+) -> None:
+    """It begins with the files, and its checkpoint is one of the channel: without `path` it goes on."""
+    options = {"channel": "orders", "url": server.url, "clusterId": "mine", "startingOffsets": "earliest"}
+
+    def run(**more: str) -> int:
+        query = (
+            spark.readStream.format("nats")
+            .options(**options, **more)
+            .load()
+            .writeStream.format("parquet")
+            .option("path", str(tmp_path / "table"))
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        return sum(progress.numInputRows for progress in query.recentProgress)
+
+    assert run(path=str(directory), maxOffsetsPerTrigger="55000") == COUNT
+    assert run() == 0
+    found = spark.read.parquet(str(tmp_path / "table")).select("sequence")
+    assert (found.count(), found.distinct().count()) == (COUNT, COUNT)

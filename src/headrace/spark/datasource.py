@@ -17,7 +17,7 @@ from pyspark.sql.datasource import (
 from headrace.errors import UnsupportedError
 from headrace.spark.core_reader import CoreStreamReader
 from headrace.spark.errors import OptionError
-from headrace.spark.log_reader import LogBatchReader
+from headrace.spark.log_reader import LogBatchReader, LogStreamReader
 from headrace.spark.option_places import Edge, points_to_time
 from headrace.spark.options import for_executors, read_options
 from headrace.spark.schema import check_columns, columns_of
@@ -56,7 +56,7 @@ class NatsDataSource(DataSource):
         if options.pushdown:
             raise OptionError("option pushdown is for spark.read: Spark has none for streams")
         if options.path:
-            _refuse("spark.readStream of files (option path); read the channel from its server")
+            return _path_stream(options, columns)
         if options.stored_names:
             return StoredStreamReader(for_executors(options), columns)
         return CoreStreamReader(options, columns)
@@ -87,6 +87,21 @@ class NatsDataSource(DataSource):
         Raises: OptionError, UnsupportedError.
         """
         return stream_writer(read_sink_options(self.options), schema)
+
+
+def _path_stream(options: SourceOptions, columns: StructType) -> DataSourceStreamReader:
+    """A stream of channels that reads from files what it can. Raises: OptionError, UnsupportedError."""
+    from headrace.spark.table_reader import holds_tables
+
+    assert options.path is not None
+    if holds_tables(options.path):
+        _refuse("spark.readStream of tables (option path); read the channel from its server")
+    if not options.url or not options.channels:
+        raise OptionError(
+            "spark.readStream with option path needs options url and channel too: only the server of a store "
+            "knows what of it is durable"
+        )
+    return LogStreamReader(for_executors(options), columns)
 
 
 def _path_reader(options: SourceOptions, columns: StructType) -> DataSourceReader:

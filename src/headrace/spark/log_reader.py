@@ -5,7 +5,7 @@ about equal bytes; tasks read their slice from the files, as Arrow batches. A se
 and write on: nothing is locked or changed. With option `url` only what does not grow any more is read from
 files, and the newest segment's messages from the server, which knows what is durable: sequences tell the two
 apart, so one scan has every message once. Messages that should be there and are not end the query, or, with
-`failOnDataLoss` false, are told of in the log. Tables, not streams: a stream asks a server what is new.
+`failOnDataLoss` false, are told of in the log. A stream needs `url`: only the server knows what is durable.
 """
 
 from __future__ import annotations
@@ -31,14 +31,19 @@ from headrace.spark.offsets import CHANNEL, StoredRange, range_between
 from headrace.spark.option_places import Edge
 from headrace.spark.schema import COLUMNS, columns_record_batch
 from headrace.spark.stored_link import StoredState
-from headrace.spark.stored_reader import StoredBatchReader, start_of
+from headrace.spark.stored_reader import StoredBatchReader, StoredStreamReader, start_of
 from headrace.spark.values import Decoder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from headrace.spark.options import SourceOptions
+    from headrace.spark.stored_link import StoredLink
+
 SLICE_BYTES: Final = 4 << 20
 """Fewer bytes of records than this do not pay for a second task."""
+FROM_FILES: Final = 50_000
+"""Sequences of a micro-batch's range from which on looking at the files pays."""
 _WHOLE: Final = 1 << 30
 _TIME: Final = StructType([COLUMNS["timestamp"]])
 _OWN: Final = b"$"
@@ -121,6 +126,33 @@ class LogBatchReader(StoredBatchReader):
         return decoder.decode(raw, found.sequences, self._of(partition.channel))
 
     # ---- the plan ---------------------------------------------------------------------------
+
+    def sealed(self, ranges: Sequence[StoredRange]) -> tuple[list[LogPartition], list[StoredRange]]:
+        """Tasks for what of these does not grow any more, and what is left for the server to give.
+
+        What its files do not have, or is of another incarnation, is left to the server, which says why.
+        Raises: StoredStreamError, DataLossError.
+        """
+        parts, left, directories = [], [], self.logs()
+        for wanted in ranges:
+            directory = directories.get(wanted.name)
+            if directory is None:
+                left.append(wanted)
+                continue
+            view = _look(directory)
+            state = self._server_state(wanted.name, directory, view)
+            cut = min(view.sealed_end, wanted.end)
+            if (
+                state.created_ns != wanted.created
+                or view.first_sequence > wanted.first
+                or cut <= wanted.first
+            ):
+                left.append(wanted)
+                continue
+            self._check_view(wanted.name, directory, view, replace(wanted, end=cut))
+            parts.append(_Part(wanted.name, directory, view, wanted.first, cut))
+            left.append(replace(wanted, first=cut))
+        return self._slices(parts), left
 
     def logs(self) -> dict[str, Path]:
         """Channels and the directories of their logs. Raises: StoredStreamError."""
@@ -223,6 +255,34 @@ class LogBatchReader(StoredBatchReader):
             f"channel {partition.channel}: some of sequences {partition.slice.first} to "
             f"{partition.slice.end - 1} were removed before they were read ({error})"
         )
+
+
+class LogStreamReader(StoredStreamReader):
+    """What `spark.readStream.format("nats")` runs on with options `path` and `url`.
+
+    Offsets are those of the channels on their server, which knows what is durable. A range that is large and
+    sealed is read from files, as when a query catches up.
+    """
+
+    def __init__(self, options: SourceOptions, schema: StructType, link: StoredLink | None = None) -> None:
+        super().__init__(options, schema, link)
+        self._files = LogBatchReader(options, schema, link)
+
+    def _plan(self, ranges: Sequence[StoredRange], filters: tuple[str, ...]) -> list[InputPartition]:
+        small = [one for one in ranges if one.end - one.first < FROM_FILES]
+        large = [one for one in ranges if one.end - one.first >= FROM_FILES]
+        tasks, left = self._files.sealed(large) if large else ([], [])
+        return [*tasks, *super()._plan([*small, *left], filters)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one task. Runs in executors.
+
+        Raises: StoredStreamError, DataLossError, ValueFormatError.
+        """
+        if isinstance(partition, LogPartition):
+            yield from self._files.read(partition)
+        else:
+            yield from super().read(partition)
 
 
 def _look(directory: Path) -> LogView:

@@ -44,9 +44,7 @@ DEFAULT_MAX_TRIGGER_DELAY: Final = 15 * 60.0
 SELECTIONS: Final = ("subject", "channel", "stream", "path")
 """The options of which a query has one (`path` may have `channel` too); others may be for some only."""
 
-_STORED: Final = ("channel", "stream")
-
-_READ: Final = (*_STORED, "path")
+_READ: Final = ("channel", "stream", "path")
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,15 +159,15 @@ OPTIONS: Final = (
         "maxBytesPerTrigger",
         "none",
         "About as many bytes in one micro-batch, by the mean size of what is stored (stored)",
-        _STORED,
+        _READ,
     ),
     Option(
         "minOffsetsPerTrigger",
         "none",
         "Wait until so many messages are there for a micro-batch (stored)",
-        _STORED,
+        _READ,
     ),
-    Option("maxTriggerDelay", "15m", "Wait for `minOffsetsPerTrigger` no longer than that (stored)", _STORED),
+    Option("maxTriggerDelay", "15m", "Wait for `minOffsetsPerTrigger` no longer than that (stored)", _READ),
     Option(
         "minPartitions", "cores of the driver", "Tasks of a micro-batch that has 10,000 messages for each"
     ),

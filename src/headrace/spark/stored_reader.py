@@ -114,7 +114,7 @@ class _StoredTasks:
         if self._check_present(wanted) and gap.first is not None:
             self._check_gap(wanted, gap.first)
 
-    def _plan(self, ranges: Sequence[StoredRange], filters: tuple[str, ...]) -> list[StoredPartition]:
+    def _plan(self, ranges: Sequence[StoredRange], filters: tuple[str, ...]) -> Sequence[InputPartition]:
         """One task for every `ROWS_PER_TASK` messages, at most `minPartitions` (else one per core) in all."""
         rows = sum(one.end - one.first for one in ranges)
         most = self._options.min_partitions or os.cpu_count() or 1

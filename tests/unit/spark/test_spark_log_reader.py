@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from headrace.client.replay import ReplayBatch
-from headrace.errors import UnsupportedError
 from headrace.log.port import NewMessage
 from headrace.log.segment import HEADER_BYTES
 from headrace.log.store import FileStore
+from headrace.log.view import LogView
+from headrace.spark import log_reader
 from headrace.spark.datasource import NatsDataSource
 from headrace.spark.errors import DataLossError, OptionError, StoredStreamError, ValueFormatError
-from headrace.spark.log_reader import LogBatchReader, LogPartition
+from headrace.spark.log_reader import LogBatchReader, LogPartition, LogStreamReader
 from headrace.spark.options import read_options
 from headrace.spark.schema import COLUMNS, stored_record_batch
 from headrace.spark.stored_link import StoredRows, StoredState
@@ -269,12 +271,95 @@ def test_directory_that_other_hosts_do_not_share_is_said(
         list(one.read(partition))
 
 
-def test_datasource_takes_a_path_for_tables_only() -> None:
+def test_datasource_reads_a_path_as_a_table_and_with_its_server_as_a_stream() -> None:
     source = NatsDataSource({"path": "/data"})
     assert isinstance(source.reader(COLUMNS), LogBatchReader)
-    with pytest.raises(UnsupportedError, match=r"spark\.readStream of files"):
-        source.streamReader(COLUMNS)
+    for more in ({}, {"url": "nats://h"}, {"channel": "a"}):
+        with pytest.raises(OptionError, match="needs options url and channel too"):
+            NatsDataSource({"path": "/data", **more}).streamReader(COLUMNS)
+    both = NatsDataSource({"path": "/data", "url": "nats://h", "channel": "a", "maxBytesPerTrigger": "1MiB"})
+    assert isinstance(both.streamReader(COLUMNS), LogStreamReader)
     with pytest.raises(OptionError, match="subject and path exclude each other"):
         NatsDataSource({"path": "/data", "subject": "a"}).schema()
     with pytest.raises(OptionError, match="option spoolDir goes with option subject"):
         NatsDataSource({"path": "/data", "spoolDir": "/tmp"}).schema()
+
+
+# -- as a stream
+
+
+def stream(path: Path, server: Server, **options: str) -> LogStreamReader:
+    given = {
+        "path": str(path),
+        "url": "nats://h",
+        "channel": "orders",
+        "startingOffsets": "earliest",
+        **options,
+    }
+    return LogStreamReader(read_options(given), COLUMNS, server)  # type: ignore[arg-type]
+
+
+def batch(one: LogStreamReader, start: Any, end: Any) -> list[int]:
+    planned = pickle.loads(pickle.dumps(one.partitions(start, end)))
+    return [n for p in planned for b in one.read(p) for n in b.column("sequence").to_pylist()]
+
+
+def test_stream_catches_up_from_files_and_goes_on_from_the_server(
+    store: FileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_reader, "FROM_FILES", 50)
+    log = store.open(b"orders")
+    server = Server(log)
+    one = stream(tmp_path / "store", server, minPartitions="3")
+    start = one.initialOffset()
+    first = one.latestOffset(start, ReadAllAvailable())
+    assert first == {"v": 1, "channels": {"orders": {"next": 301, "created": 7}}}
+    kinds = [type(partition) for partition in one.partitions(start, first)]
+    assert kinds.count(LogPartition) == 3
+    server.asked.clear()
+    assert batch(one, start, first) == list(range(1, 301))
+    sealed = LogView(tmp_path / "store" / "logs" / "orders").sealed_end
+    assert {asked for asked in server.asked if asked[1] - asked[0] > 1} == {(sealed, 301)}
+
+    log.append([NewMessage(b"orders", b"%d" % n) for n in range(301, 321)])
+    second = one.latestOffset(first, ReadAllAvailable())
+    assert {type(partition) for partition in one.partitions(first, second)} == {StoredPartition}
+    assert batch(one, first, second) == list(range(301, 321))
+    again = pickle.loads(pickle.dumps(one.partitions(start, first)))
+    assert [n for p in again for b in one.read(p) for n in b.column("sequence").to_pylist()] == list(
+        range(1, 301)
+    )
+
+
+def test_stream_leaves_what_files_no_longer_have_to_the_server(
+    store: FileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch that is run again after limits removed its front: the loss is told of, never passed over."""
+    monkeypatch.setattr(log_reader, "FROM_FILES", 50)
+    log = store.open(b"orders")
+    server = Server(log)
+    one = stream(tmp_path / "store", server)
+    start = one.initialOffset()
+    end = one.latestOffset(start, ReadAllAvailable())
+    log.purge(up_to=120)
+    assert {type(partition) for partition in one.partitions(start, end)} == {StoredPartition}
+    with pytest.raises(DataLossError, match="begins at sequence 120 now: 1 to 119 were removed"):
+        batch(one, start, end)
+    server.created = 8
+    with pytest.raises(DataLossError, match="deleted and made again"):
+        batch(one, start, end)
+
+
+def test_stream_of_a_store_that_is_not_the_servers_is_refused(
+    store: FileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_reader, "FROM_FILES", 50)
+    other = FileStore(tmp_path / "other")
+    log = other.open(b"orders")
+    log.append([NewMessage(b"orders", b"x", b"", b"", START + n) for n in range(400)])
+    one = stream(tmp_path / "store", Server(log))
+    start = one.initialOffset()
+    end = one.latestOffset(start, ReadAllAvailable())
+    with pytest.raises(StoredStreamError, match="they hold different messages"):
+        one.partitions(start, end)
+    other.close()

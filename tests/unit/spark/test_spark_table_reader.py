@@ -408,7 +408,7 @@ def test_data_source_tells_tables_from_logs(shop: Shop) -> None:
     for name, value in (("pushdown", "true"), ("logPath", "x"), ("endingTimestamp", "1")):
         with pytest.raises(OptionError, match=f"option {name} is for paths of tables"):
             made(shop.path, **{name: value})
-    with pytest.raises(UnsupportedError, match=r"spark\.readStream of files"):
+    with pytest.raises(UnsupportedError, match=r"spark\.readStream of tables"):
         NatsDataSource({"path": str(shop.tables)}).streamReader(COLUMNS)
 
 
