@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import pickle
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,6 +12,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from harness.stored_sources import GoStream, Source, StanChannel
 from headrace.client.blocking import connect
+from headrace.client.jetstream import DEFAULT_TIMEOUT, WINDOW_BYTES, JetStream
 from headrace.spark.datasource import NatsDataSource
 from headrace.spark.errors import DataLossError, StoredStreamError
 from headrace.spark.stored_link import idle
@@ -299,6 +301,22 @@ def test_stream_message_larger_than_a_window_is_read(go_stream: Any) -> None:
     source.publish(1)
     found = rows(table(source), table(source).partitions())
     assert [len(row["data"]) for row in found] == [1, 6 << 20, 1]
+
+
+@pytest.mark.parametrize("missing", [0, 1], ids=["full to the byte", "one byte less"])
+def test_stream_window_that_is_full_to_the_byte_ends_without_a_word(go_stream: Any, missing: int) -> None:
+    """What the server counts of a message: subject, ack subject, headers and payload."""
+    source = go_stream("max_payload: 8MB\n")
+    source.publish(0)
+    ack = f"$JS.ACK.a.headrace-{'0' * 16}.1.1.1.{time.time_ns()}.1"
+    sizes = [WINDOW_BYTES - len("a.big") - len(ack) - missing, 7]
+    with connect(source.url) as nc:
+        for size in sizes:
+            nc.request("a.big", b"x" * size)
+        begun = time.monotonic()
+        found = [list(map(len, batch.payloads)) for batch in JetStream(nc).read("a", 1, 3)]
+    assert found == [[size] for size in sizes]
+    assert time.monotonic() - begun < DEFAULT_TIMEOUT
 
 
 def test_stream_wrong_credentials_are_not_tried_again(go_stream: Any) -> None:

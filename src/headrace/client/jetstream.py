@@ -310,13 +310,17 @@ class _Consumer:
         if not alone:
             body["max_bytes"] = WINDOW_BYTES
         batch = StreamBatch()
+        size = 0
         for arrived in window.ask(
             f"{self._streams._api}.CONSUMER.MSG.NEXT.{self._stream}.{self._name}", body
         ):
             status = self._take(arrived, batch)
+            size += arrived.byte_count()  # as the server counts
             if len(batch) == count:
                 break
             if status is None:
+                if size >= WINDOW_BYTES and not alone:
+                    break  # full to the byte: the server says nothing then
                 continue
             code, text = status
             if code in _EXHAUSTED:

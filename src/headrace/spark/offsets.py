@@ -4,7 +4,9 @@ Core subjects: `{"v": 1, "core": {"capture": "<id>", "next": <sequence>}}`; `nex
 yet read and `capture` names the run that holds the messages, because core subjects cannot be read again.
 Stored streams: `{"v": 1, "channels": {"<name>": {"next": <sequence>, "created": <id or null>}}}` for STAN
 channels, with the key `streams` for JetStream streams; `created` tells a stream from one of the same name
-made after it was deleted, null: there was none yet.
+made after it was deleted, null: there was none yet. The end of a query's first batch says under `began`
+where that batch begins, in the same words: Spark keeps the ends of batches only, and asks anew where to begin
+when it has to repeat the first one.
 Later selections use other keys beside `v`, so that a checkpoint can never be continued by the wrong kind of
 source. Spark compares the JSON: keys keep their order, no floats. No server is asked here.
 """
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 VERSION: Final = 1
+_BEGAN: Final = "began"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +41,16 @@ class CoreOffset:
     @classmethod
     def from_json(cls, offset: dict[str, Any]) -> CoreOffset:
         """Raises: DataLossError if the checkpoint is not one of a core subject source."""
-        core = offset.get("core")
-        if offset.get("v") != VERSION or not isinstance(core, dict):
+        core = _fields(offset, "core")
+        if core is None:
             raise DataLossError(
                 f"the checkpoint holds the offset {offset}, which was not written by a source that reads "
                 "core subjects; give this query a checkpointLocation of its own"
             )
-        return cls(str(core["capture"]), int(core["next"]))
+        try:
+            return cls(str(core["capture"]), _sequence(core["next"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise _damaged(offset) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +121,22 @@ class StoredRange:
     created: int | None
 
 
-def places_to_json(kind: StoredKind, places: Mapping[str, Place]) -> dict[str, Any]:
-    """The offset, streams in the order of the mapping."""
-    named = {name: {"next": place.next, "created": place.created} for name, place in places.items()}
-    return {"v": VERSION, kind.key: named}
+def places_to_json(
+    kind: StoredKind, places: Mapping[str, Place], began: Mapping[str, Place] | None = None
+) -> dict[str, Any]:
+    """The offset, streams in the order of the mapping; `began` for the end of a query's first batch."""
+    offset = {"v": VERSION, kind.key: _named(places)}
+    return offset if began is None else offset | {_BEGAN: _named(began)}
+
+
+def batch_places(
+    kind: StoredKind, start: dict[str, Any], end: dict[str, Any], names: Sequence[str]
+) -> tuple[dict[str, Place], dict[str, Place]]:
+    """Where a batch begins and ends. Raises: DataLossError as `places_from_json`."""
+    ends = places_from_json(kind, end, names)
+    if _BEGAN in end:  # `start` is where a new query would begin now: what was planned counts
+        start = {"v": VERSION, kind.key: end[_BEGAN]}
+    return places_from_json(kind, start, names), ends
 
 
 def places_from_json(kind: StoredKind, offset: dict[str, Any], names: Sequence[str]) -> dict[str, Place]:
@@ -126,8 +144,8 @@ def places_from_json(kind: StoredKind, offset: dict[str, Any], names: Sequence[s
 
     Raises: DataLossError if the checkpoint is not one of theirs.
     """
-    found = offset.get(kind.key)
-    if offset.get("v") != VERSION or not isinstance(found, dict):
+    found = _fields(offset, kind.key)
+    if found is None:
         raise DataLossError(
             f"the checkpoint holds the offset {offset}, which was not written by a source that reads "
             f"{kind.title}; give this query a checkpointLocation of its own"
@@ -142,10 +160,17 @@ def places_from_json(kind: StoredKind, offset: dict[str, Any], names: Sequence[s
     try:
         return {name: _place(found[name]) for name in (*(name for name in names if name in fixed), *others)}
     except (KeyError, TypeError, ValueError) as error:
-        raise DataLossError(
-            f"the checkpoint holds the offset {offset}, which is damaged; give this query a new "
-            "checkpointLocation"
-        ) from error
+        raise _damaged(offset) from error
+
+
+def _named(places: Mapping[str, Place]) -> dict[str, Any]:
+    return {name: {"next": place.next, "created": place.created} for name, place in places.items()}
+
+
+def _fields(offset: object, key: str) -> dict[str, Any] | None:
+    """What an offset of this version says under its key; whatever else may stand in a checkpoint has none."""
+    found = offset.get(key) if isinstance(offset, dict) and offset.get("v") == VERSION else None
+    return found if isinstance(found, dict) else None
 
 
 def _is_meant(kind: StoredKind, names: Sequence[str], name: str) -> bool:
@@ -154,7 +179,20 @@ def _is_meant(kind: StoredKind, names: Sequence[str], name: str) -> bool:
 
 def _place(fields: dict[str, Any]) -> Place:
     created = fields["created"]
-    return Place(int(fields["next"]), None if created is None else int(created))
+    return Place(_sequence(fields["next"]), None if created is None else int(created))
+
+
+def _sequence(value: object) -> int:
+    if not isinstance(value, int) or value < 1:
+        raise ValueError(f"{value!r} is no sequence")
+    return value
+
+
+def _damaged(offset: object) -> DataLossError:
+    return DataLossError(
+        f"the checkpoint holds the offset {offset}, which is damaged; give this query a new "
+        "checkpointLocation"
+    )
 
 
 def range_between(name: str, start: Place, end: Place) -> StoredRange:

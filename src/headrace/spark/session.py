@@ -1,8 +1,8 @@
 """The Spark session that our commands, tests and examples use; a user's own session is never touched.
 
-Sets what a first-time user would otherwise trip over: Java, the workers' Python, the loopback address;
-and the settings measured best for small machines: Unix sockets between JVM and Python (no 40 ms stall a
-task) and the checkpoint manager without helper processes (both in spark.md section 3.2).
+Sets what a first-time user would otherwise trip over: Java, the workers' Python, the loopback address where
+there is no cluster; and the settings measured best for small machines: Unix sockets between JVM and Python
+(no 40 ms stall a task) and the checkpoint manager without helper processes (both in spark.md section 3.2).
 """
 
 from __future__ import annotations
@@ -63,16 +63,22 @@ appender.console.layout.pattern = %d{{HH:mm:ss}} %p %c{{1}}: %m%n%ex{{8}}
 """
 
 
-def ensure_java() -> JavaRuntime:
+def ensure_java(*, local: bool = True) -> JavaRuntime:
     """Point JAVA_HOME, PYSPARK_PYTHON and SPARK_LOCAL_IP of this process where Spark works.
 
+    On a cluster, not `local`, other hosts run Python and connect to the driver: there what the environment
+    says of the two stays, and no address is made up.
     Raises: JavaError if there is no Java to point to.
     """
     runtime = find_java()
     os.environ["JAVA_HOME"] = str(runtime.home)
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["SPARK_HOME"] = str(Path(pyspark.__file__).parent)
+    if local:
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+        os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    else:
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     return runtime
 
 
@@ -100,8 +106,9 @@ def session(
                 "first, or keep it and call headrace.spark.register(spark)"
             )
         return SparkSession.builder.getOrCreate()
-    ensure_java()
-    settings = {**SETTINGS, **(LOCAL_SETTINGS if master.startswith("local") else {}), **(conf or {})}
+    local = master.startswith("local")
+    ensure_java(local=local)
+    settings = {**SETTINGS, **(LOCAL_SETTINGS if local else {}), **(conf or {})}
     options = [
         settings.get("spark.driver.extraJavaOptions", ""),
         f"-Dlog4j2.configurationFile={_logging(log_level)}",

@@ -30,6 +30,7 @@ from headrace.spark.jetstream_link import JetStreamLink
 from headrace.spark.offsets import (
     Place,
     StoredRange,
+    batch_places,
     places_from_json,
     places_to_json,
     range_between,
@@ -200,6 +201,7 @@ class StoredStreamReader(_StoredTasks, DataSourceStreamReader, SupportsTriggerAv
         self._clock = clock
         self._targets: dict[str, Place] | None = None
         self._latest: dict[str, Place] | None = None
+        self._initial: dict[str, Any] | None = None
         self._triggered: float | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  # Spark's name
@@ -213,7 +215,8 @@ class StoredStreamReader(_StoredTasks, DataSourceStreamReader, SupportsTriggerAv
             places[name] = self._place("startingOffsets", name, start, state)
             if state is None:
                 _log.warning("%s is not there yet: reading it begins with its first message", self._of(name))
-        return places_to_json(self._kind, places)
+        self._initial = places_to_json(self._kind, places)
+        return self._initial
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802  # Spark's name
         most = self._options.max_offsets_per_trigger
@@ -239,7 +242,9 @@ class StoredStreamReader(_StoredTasks, DataSourceStreamReader, SupportsTriggerAv
         most = min(most, self._rows_in_bytes(waiting, states))
         if most < sum(waiting.values()):
             ends = _limited(ranges, ends, shared_limit(waiting, most))
-        return places_to_json(self._kind, ends)
+        if ends == begins:
+            return start  # to the letter: Spark compares the JSON
+        return places_to_json(self._kind, ends, begins if start == self._initial else None)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802  # Spark's name
         """How far the streams had come at the last question, for the lag in the query's progress."""
@@ -251,8 +256,7 @@ class StoredStreamReader(_StoredTasks, DataSourceStreamReader, SupportsTriggerAv
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The tasks of a batch; asks nobody. Raises: DataLossError for offsets of another source."""
-        begins = places_from_json(self._kind, start, self._names)
-        ends = places_from_json(self._kind, end, self._names)
+        begins, ends = batch_places(self._kind, start, end, self._names)
         nothing = Place(1, None)  # of what wildcards mean since
         ranges = [range_between(name, begins.get(name, nothing), end) for name, end in ends.items()]
         return self._plan(ranges, self._options.filters)

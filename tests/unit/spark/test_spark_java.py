@@ -3,6 +3,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import subprocess
+import sys
 import types
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ import pytest
 
 from headrace.spark.errors import JavaError
 from headrace.spark.java import cache_folder, find_java
+from headrace.spark.session import ensure_java
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -110,3 +112,20 @@ def test_cache_folder_follows_the_environment(tmp_path: Path) -> None:
     assert cache_folder({"XDG_CACHE_HOME": str(tmp_path)}) == tmp_path / "headrace"
     assert cache_folder({"HOME": str(tmp_path)}).is_relative_to(tmp_path)
     assert cache_folder({}).name == "headrace"
+
+
+@pytest.mark.parametrize("given", [{}, {"PYSPARK_PYTHON": "./env/bin/python", "SPARK_LOCAL_IP": "10.0.0.7"}])
+def test_environment_on_a_cluster_keeps_what_other_hosts_depend_on(
+    monkeypatch: pytest.MonkeyPatch, given: dict[str, str]
+) -> None:
+    runtime = types.SimpleNamespace(home="/java")
+    monkeypatch.setattr("headrace.spark.session.find_java", lambda: runtime)
+    names = ("JAVA_HOME", "SPARK_HOME", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "SPARK_LOCAL_IP")
+    environment = {name: text for name, text in os.environ.items() if name not in names} | given
+    monkeypatch.setattr("headrace.spark.session.os.environ", environment)
+    ensure_java(local=False)
+    assert environment["PYSPARK_PYTHON"] == given.get("PYSPARK_PYTHON", sys.executable)
+    assert environment.get("SPARK_LOCAL_IP") == given.get("SPARK_LOCAL_IP")
+    ensure_java()
+    assert (environment["PYSPARK_PYTHON"], environment["SPARK_LOCAL_IP"]) == (sys.executable, "127.0.0.1")
+    assert environment["JAVA_HOME"] == "/java"

@@ -21,6 +21,12 @@ def test_offset_of_another_source_is_refused(other: dict[str, object]) -> None:
         CoreOffset.from_json(other)
 
 
+@pytest.mark.parametrize("core", [{}, {"capture": "a"}, {"capture": "a", "next": "x"}])
+def test_offset_that_was_damaged_is_refused(core: dict[str, object]) -> None:
+    with pytest.raises(DataLossError, match="is damaged"):
+        CoreOffset.from_json({"v": 1, "core": core})
+
+
 def test_messages_before_counts_from_one() -> None:
     assert messages_before(None) == 0
     assert messages_before(json.dumps(CoreOffset("a", 1).to_json())) == 0

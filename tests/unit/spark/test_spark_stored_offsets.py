@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -35,13 +36,16 @@ def test_channel_offset_through_json_is_the_same() -> None:
     "other",
     [
         {},
+        ["v", 1],
+        17,
+        {"v": 1, "channels": ["a"]},
         {"v": 2, "channels": {"a": {"next": 1, "created": None}}},
         CoreOffset("abc", 1).to_json(),
         places_to_json(CHANNEL, {"b": Place(1, None)}),
         places_to_json(CHANNEL, {"a": Place(1, None), "b": Place(1, None)}),
     ],
 )
-def test_channel_offset_of_another_source_or_other_channels_is_refused(other: dict[str, object]) -> None:
+def test_channel_offset_of_another_source_or_other_channels_is_refused(other: Any) -> None:
     with pytest.raises(DataLossError, match="checkpointLocation of its own"):
         places_from_json(CHANNEL, other, ("a",))
 
@@ -110,7 +114,18 @@ def test_stream_offset_through_json_is_the_same_and_no_channels() -> None:
         places_from_json(CHANNEL, fields, ("ORDERS",))
 
 
-@pytest.mark.parametrize("place", [{}, {"next": "x", "created": 1}, {"next": 1, "created": "x"}, None, 7])
+@pytest.mark.parametrize(
+    "place",
+    [
+        {},
+        {"next": "x", "created": 1},
+        {"next": 0, "created": 1},
+        {"next": 1.5, "created": 1},
+        {"next": 1, "created": "x"},
+        None,
+        7,
+    ],
+)
 def test_offset_that_is_damaged_is_refused(place: object) -> None:
     with pytest.raises(DataLossError, match="is damaged"):
         places_from_json(STREAM, {"v": 1, "streams": {"a": place}}, ("a",))

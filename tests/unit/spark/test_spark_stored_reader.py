@@ -136,8 +136,11 @@ def sequences(one: StoredStreamReader, start: dict[str, Any], end: dict[str, Any
     return [row["sequence"] for row in read(one, one.partitions(start, end))]
 
 
-def offset(next_: int, created: int | None = 7, channel: str = "a") -> dict[str, Any]:
-    return places_to_json(CHANNEL, {channel: Place(next_, created)})
+def offset(
+    next_: int, created: int | None = 7, channel: str = "a", began: Place | None = None
+) -> dict[str, Any]:
+    """With `began` the end of a query's first batch."""
+    return places_to_json(CHANNEL, {channel: Place(next_, created)}, began and {channel: began})
 
 
 # -- offsets
@@ -149,7 +152,7 @@ def test_stored_reader_gives_every_message_once_with_its_columns() -> None:
     start = one.initialOffset()
     assert start == offset(1)
     middle = one.latestOffset(start, ReadMaxRows(3))
-    assert middle == offset(4)
+    assert middle == offset(4, began=Place(1, 7))
     end = one.latestOffset(middle, ALL)
     assert end == offset(11)
     assert one.latestOffset(end, ALL) == end
@@ -209,8 +212,31 @@ def test_stored_reader_waits_for_a_channel_that_is_not_there_yet(caplog: pytest.
     assert one.latestOffset(start, ALL) == start
     link.shelves["a"] = Shelf(3)
     end = one.latestOffset(start, ALL)
-    assert end == offset(4)
+    assert end == offset(4, began=Place(1, None))
+    assert one.latestOffset(end, ALL) == end, "the same JSON, else Spark would take it for new data"
     assert sequences(one, start, end) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("starting", ["earliest", "latest", '{"a": 7}'])
+def test_stored_reader_repeats_a_first_batch_as_it_was_planned(starting: str) -> None:
+    """Spark asks the new run where to begin, and gets another answer by then."""
+    link = StandIn(a=Shelf(10))
+    one = reader(link, startingOffsets=starting)
+    start = one.initialOffset()
+    link.shelves["a"].add(5)  # type: ignore[union-attr]
+    end = json.loads(json.dumps(one.latestOffset(start, ALL)))
+    rows = sequences(one, start, end)
+    assert rows[-1] == 15
+    link.shelves["a"].add(5)  # type: ignore[union-attr]
+    again = reader(link, startingOffsets="latest")
+    assert sequences(again, again.initialOffset(), end) == rows
+    link.shelves["a"].remove_below(rows[0] + 1)  # type: ignore[union-attr]
+    late = reader(link, startingOffsets="earliest")
+    with pytest.raises(DataLossError, match="were removed by its limits or a purge"):
+        sequences(late, late.initialOffset(), end)
+    follow = late.latestOffset(end, ALL)
+    assert follow == offset(21)
+    assert sequences(late, end, follow) == [16, 17, 18, 19, 20]
 
 
 def test_stored_reader_shares_a_limit_among_channels() -> None:
@@ -218,7 +244,8 @@ def test_stored_reader_shares_a_limit_among_channels() -> None:
     one = reader(link)
     start = one.initialOffset()
     end = one.latestOffset(start, ReadMaxRows(20))
-    assert end == places_to_json(CHANNEL, {"a": Place(16, 7), "b": Place(6, 8)})
+    began = {"a": Place(1, 7), "b": Place(1, 8)}
+    assert end == places_to_json(CHANNEL, {"a": Place(16, 7), "b": Place(6, 8)}, began)
     rows = read(one, one.partitions(start, end))
     assert [(row["stream"], row["sequence"]) for row in rows] == [
         *(("a", s) for s in range(1, 16)), *(("b", s) for s in range(1, 6)),
@@ -445,7 +472,7 @@ def test_stored_reader_bytes_of_a_trigger_are_kept_by_the_mean_size() -> None:
     one = reader(link, maxBytesPerTrigger="350")
     start = one.initialOffset()
     middle = one.latestOffset(start, ALL)
-    assert middle == offset(4)
+    assert middle == offset(4, began=Place(1, 7))
     assert one.latestOffset(middle, ReadMaxRows(2)) == offset(6)
     tiny = reader(link, maxBytesPerTrigger="1")
     assert tiny.latestOffset(start, ALL) == offset(2)

@@ -1,0 +1,54 @@
+"""kill -9 of driver, JVM, Python workers and both servers of running queries: every row once, in each sink.
+
+A short run; `HEADRACE_TEST_KILLS=50 pytest tests/spark/test_spark_kills.py` is a long one, and
+`HEADRACE_TEST_SEED` another one.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+
+from harness.killing import BreakingPipeline
+from harness.tallies import note
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.spark
+
+KILLS = int(os.environ.get("HEADRACE_TEST_KILLS", "0"))
+SEED = int(os.environ.get("HEADRACE_TEST_SEED", "4"))
+EACH_ONCE = ("worker", "headrace", "jvm", "nats-server", "worker")
+
+
+def test_every_row_is_in_each_sink_once_whatever_is_killed(tmp_path: Path) -> None:
+    begun = time.monotonic()
+    pipeline = BreakingPipeline(tmp_path, SEED)
+    try:
+        for number in range(KILLS or len(EACH_ONCE)):
+            target, moment = pipeline.kill(None if KILLS else EACH_ONCE[number])
+            print(f"{time.monotonic() - begun:.1f} s: killed {target}, {moment}", flush=True)
+        last = pipeline.finish()
+        stored = pipeline.channel()
+        assert set(stored) == set(range(1, last + 1))
+        assert {f"NUMBER {number}" for number in range(1, pipeline.published() + 1)} == set(stored.values())
+        expected = Counter(stored.items())
+        for name, rows in (
+            ("table", pipeline.table()),
+            ("OUT", pipeline.stream("OUT")),
+            ("COPY", pipeline.stream("COPY")),
+        ):
+            found = Counter(rows)
+            assert not found - expected, f"{name}: there twice or never published"
+            assert not expected - found, f"{name}: missing"
+    finally:
+        pipeline.close()
+        print(dict(pipeline.kills), *pipeline.ended, sep="\n")
+    for target, count in pipeline.kills.items():
+        note(f"kills of {target} under running Spark queries", count)
+    note("rows that went through killed Spark queries into each of three sinks", last)
