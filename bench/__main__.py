@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from bench import chart, spark_read, spark_scan, spark_sink, storage
+from bench import chart, spark_read, spark_scan, spark_sink, spark_stream, storage
 from bench.cases import CASES, Case, select_cases
 from bench.errors import BenchError
 from bench.generator import build_generator
@@ -53,6 +53,10 @@ OWN: Final = {
     "spark-read": Own(
         "rows a second from a JetStream stream",
         spark_read.add_arguments, spark_read.run_read, spark_read.render_read,
+    ),
+    "spark-stream": Own(
+        "what a micro-batch costs, latency, and the rate that keeps up",
+        spark_stream.add_arguments, spark_stream.run_stream, spark_stream.render_stream,
     ),
 }  # fmt: skip
 

@@ -43,6 +43,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "tables": Command(
         "headrace.cli.tables", "Stored streams as Parquet tables: archive them, look after them"
     ),
+    "checkpoints": Command("headrace.cli.checkpoints", "An object store for Spark's checkpoints"),
     "demo": Command("headrace.cli.demo", "Real flights through the server into a Spark table"),
 }
 

@@ -27,7 +27,7 @@ import struct
 import sys
 from array import array
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from headrace.engine.columns import ColumnsBuilder, offsets_are_valid
@@ -184,6 +184,10 @@ class Counts(NamedTuple):
     headers: int
     payloads: int
 
+    def nulls(self) -> tuple[int, ...]:
+        """Of each column."""
+        return 0, 0, 0, 0, self.null_replies, self.null_headers, 0
+
     def buffers(self) -> list[tuple[int, int]]:
         """(offset in the body, bytes) of each buffer, the columns' one after another."""
         rows = self.rows
@@ -200,28 +204,47 @@ class Counts(NamedTuple):
         return placed
 
 
-def _head(counts: Counts) -> bytes:
+def _drawn_head(counts: Counts) -> bytes:
+    """The head as a FlatBuffers writer makes it."""
     buffers = counts.buffers()
-    nulls = [0, 0, 0, 0, counts.null_replies, counts.null_headers, 0]
-    last, size = buffers[-1]
     batch = _table(
         {
             0: ("i64", counts.rows),
-            1: ("ref", _pairs([(counts.rows, number) for number in nulls])),
+            1: ("ref", _pairs([(counts.rows, number) for number in counts.nulls()])),
             2: ("ref", _pairs(buffers)),
         }
     )
-    return _PREFIX + _message(_BATCH, batch, last + size + -size % 8)
+    return _PREFIX + _message(_BATCH, batch, _body_size(buffers))
+
+
+def _body_size(buffers: Sequence[tuple[int, int]]) -> int:
+    last, size = buffers[-1]
+    return last + size + -size % 8
 
 
 # Where the numbers stand: found once, by numbers that occur nowhere else.
 _MARKED: Final = Counts(*range(1 << 40, (1 << 40) + 8))
-_MARKED_HEAD: Final = _head(_MARKED)
+_MARKED_HEAD: Final = _drawn_head(_MARKED)
 _HEAD_BYTES: Final = len(_MARKED_HEAD)
 _NODES_AT: Final = _MARKED_HEAD.index(struct.pack("<qqq", _MARKED.rows, 0, _MARKED.rows))
 _BUFFERS_AT: Final = 4 + _MARKED_HEAD.index(struct.pack("<Iqqq", 19, 0, 0, 0), _NODES_AT)
 _NODES: Final = struct.Struct("<14q")
 _BUFFERS: Final = struct.Struct("<38q")
+_NUMBER: Final = struct.Struct("<q")
+_ROWS_AT: Final = _MARKED_HEAD.index(_NUMBER.pack(_MARKED.rows), len(_PREFIX), _NODES_AT)
+_BODY_AT: Final = _MARKED_HEAD.index(_NUMBER.pack(_body_size(_MARKED.buffers())), len(_PREFIX))
+
+
+def _head(counts: Counts) -> bytes:
+    """The head of these numbers: every other byte of all heads is the same."""
+    out = bytearray(_MARKED_HEAD)
+    buffers = counts.buffers()
+    _NUMBER.pack_into(out, _ROWS_AT, counts.rows)
+    _NUMBER.pack_into(out, _BODY_AT, _body_size(buffers))
+    _NODES.pack_into(out, _NODES_AT, *chain.from_iterable((counts.rows, number) for number in counts.nulls()))
+    _BUFFERS.pack_into(out, _BUFFERS_AT, *chain.from_iterable(buffers))
+    return bytes(out)
+
 
 BESIDES: Final = len(BLOCK) + _HEAD_BYTES + len(_END)
 """Bytes of a message that are not columns."""

@@ -14,7 +14,7 @@ from headrace.client.streaming_admin import StreamingAdmin
 from headrace.protocol.columns import Columns
 from headrace.protocol.documents import name_of, raw_name
 from headrace.spark.offsets import CHANNEL
-from headrace.spark.schema import columns_record_batch, stored_record_batch
+from headrace.spark.schema import arrow_schema, columns_record_batch, stored_record_batch
 from headrace.spark.stored_link import StoredLink, StoredRows, StoredState
 from headrace.subjects.grammar import matches
 
@@ -67,10 +67,10 @@ class ChannelLink(StoredLink):
     ) -> Iterator[StoredRows]:
         if filters and not any(matches(one.encode(), span.name.encode()) for one in filters):
             return
-        cluster = self._options.cluster_id
+        cluster, schema = self._options.cluster_id, arrow_schema(columns)
         for batch in replay_columns(connection, cluster, span.name, span.first, span.end - 1):
             if isinstance(batch, Columns):
-                table = columns_record_batch(batch, columns)
+                table = columns_record_batch(batch, schema)
             else:  # an older server
                 table = stored_record_batch(span.name, batch, columns, batch.replies)
             yield StoredRows(batch.sequences, table, batch.damaged)

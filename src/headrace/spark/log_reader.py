@@ -29,7 +29,7 @@ from headrace.protocol.columns import Columns, pack
 from headrace.spark.errors import StoredStreamError
 from headrace.spark.offsets import CHANNEL, StoredRange, range_between
 from headrace.spark.option_places import Edge
-from headrace.spark.schema import COLUMNS, columns_record_batch
+from headrace.spark.schema import COLUMNS, arrow_schema, columns_record_batch
 from headrace.spark.stored_link import StoredState
 from headrace.spark.stored_reader import StoredBatchReader, StoredStreamReader, start_of
 from headrace.spark.values import Decoder
@@ -122,7 +122,7 @@ class LogBatchReader(StoredBatchReader):
                 raise StoredStreamError(f"channel {partition.channel}: {error}") from error
 
     def _rows(self, partition: LogPartition, found: Columns, decoder: Decoder) -> pa.RecordBatch:
-        raw = columns_record_batch(found, decoder.raw_columns)
+        raw = columns_record_batch(found, arrow_schema(decoder.raw_columns))
         return decoder.decode(raw, found.sequences, self._of(partition.channel))
 
     # ---- the plan ---------------------------------------------------------------------------

@@ -108,9 +108,10 @@ class StoredColumns(Protocol):
     payloads: list[bytes]
 
 
-def columns_record_batch(batch: Columns, columns: StructType = COLUMNS) -> pa.RecordBatch:
-    """As `stored_record_batch`, of what came as columns; it is not copied, but for times and headers."""
-    schema = arrow_schema(columns)
+def columns_record_batch(batch: Columns, schema: pa.Schema) -> pa.RecordBatch:
+    """As `stored_record_batch`, of what came as columns and with the schema of `arrow_schema`; it is not
+    copied, but for times and headers.
+    """
     return pa.RecordBatch.from_arrays([_column(batch, field) for field in schema], schema=schema)
 
 
@@ -159,14 +160,16 @@ def _column(batch: Columns, field: pa.Field) -> pa.Array:
     column = named[field.name]
     if column.nulls == rows:
         return pa.nulls(rows, field.type)
-    found = _bytes_array(column, rows)
-    return found if field.name == "data" else _as_text(found)
+    # Of text that is ASCII no row has to be looked at.
+    is_plain = field.name != "data" and bytes(column.data).isascii()
+    found = _bytes_array(column, rows, pa.string() if is_plain else pa.binary())
+    return found if is_plain or field.name == "data" else _as_text(found)
 
 
-def _bytes_array(column: BytesColumn, rows: int) -> pa.Array:
+def _bytes_array(column: BytesColumn, rows: int, kind: pa.DataType) -> pa.Array:
     parts = [column.validity, column.offsets, column.data]
     buffers = [None if part is None else pa.py_buffer(part) for part in parts]
-    return pa.Array.from_buffers(pa.binary(), rows, buffers, column.nulls)
+    return pa.Array.from_buffers(kind, rows, buffers, column.nulls)
 
 
 def _stamp_column(stamps_ns: Sequence[int], kind: pa.DataType) -> pa.Array:

@@ -28,6 +28,13 @@ CHECKPOINT_MANAGER: Final = (
 )
 """Atomic by rename: for POSIX file systems, not for object stores."""
 
+OBJECT_CHECKPOINT_MANAGER: Final = (
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileContextBasedCheckpointFileManager"
+)
+"""Says with each rename whether it may replace: for `headrace.checkpoints`, HDFS and all else; Spark's own
+default.
+"""
+
 _MARK: Final = "spark.headrace.session"
 
 SETTINGS: Final[Mapping[str, str]] = {

@@ -16,7 +16,7 @@ from headrace.protocol.admin import DeleteRequest, ListRequest, PurgeRequest, er
 from headrace.protocol.rfc3339 import format_time
 from headrace.streaming.naming import shown
 from headrace.streaming.snapshot import subscription_snapshot
-from headrace.subjects.grammar import has_wildcard, matches, tokens
+from headrace.subjects.grammar import has_wildcard, tokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,10 +81,7 @@ class Administration:
 
     def _list(self, delivery: Delivery, *, subscriptions: bool) -> None:
         request = ListRequest.decode(delivery.payload)
-        found = sorted(
-            (one for one in self._channels.all() if matches(request.channel, one.name)),
-            key=lambda channel: channel.name,
-        )
+        found = self._channels.matching(request.channel)
         page: list[Answer] = []
         size = 0
         for channel in found[request.offset :]:

@@ -14,6 +14,7 @@ from headrace.streaming import wording
 from headrace.streaming.context import NS
 from headrace.streaming.limits import limits_for, log_limits
 from headrace.streaming.naming import is_channel_name, shown
+from headrace.subjects.grammar import has_wildcard, matches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -150,6 +151,14 @@ class Channels:
 
     def all(self) -> list[Channel]:
         return list(self._by_name.values())
+
+    def matching(self, wanted: bytes) -> list[Channel]:
+        """Those of a name or of a wildcard subject, by name; a name is looked up, whatever their number."""
+        if not has_wildcard(wanted):
+            channel = self._by_name.get(wanted)
+            return [] if channel is None else [channel]
+        found = [channel for name, channel in self._by_name.items() if matches(wanted, name)]
+        return sorted(found, key=lambda channel: channel.name)
 
     def get_or_create(self, name: bytes) -> Channel:
         """The caller has checked the name. Raises: ChannelRefused."""

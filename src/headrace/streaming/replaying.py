@@ -30,7 +30,7 @@ from headrace.protocol.replay import (
 )
 from headrace.streaming.naming import is_publishable, shown
 from headrace.streaming.spans import LATEST, PAGE, PAGE_BYTES, Room, Span, by_channel, by_time
-from headrace.subjects.grammar import has_wildcard, is_valid_subject, matches
+from headrace.subjects.grammar import has_wildcard, is_valid_subject
 
 if TYPE_CHECKING:
     from headrace.core.service import Delivery, Host, Timer
@@ -176,7 +176,7 @@ class Replays:
         except ProtocolError as error:
             self._finish(delivery.reply, End(400, f"Bad Request: {error}"))
             return
-        found = self._found(request.channel)
+        found = self._channels.matching(request.channel)
         if not found:
             self._finish(delivery.reply, End(404, "No Channels"))
         elif len(self._open) >= MOST_REPLAYS:
@@ -189,13 +189,6 @@ class Replays:
         for replay in self._open:
             self._finish(replay.inbox, End(409, "Server Shutdown"))
         self._open.clear()
-
-    def _found(self, wanted: bytes) -> list[Channel]:
-        if not has_wildcard(wanted):
-            channel = self._channels.get(wanted)
-            return [] if channel is None else [channel]
-        found = [channel for channel in self._channels.all() if matches(wanted, channel.name)]
-        return sorted(found, key=lambda channel: channel.name)
 
     def _begin(self, inbox: bytes, request: ReplayRequest, found: list[Channel]) -> None:
         now = self._context.now_ns()

@@ -241,3 +241,12 @@ def test_mutated_bytes_are_refused_or_whole() -> None:
         rows(found)
         pa.ipc.open_stream(bytes(frame)).read_all().validate(full=True)
     assert 0 < accepted < MUTATIONS
+
+
+def test_a_head_is_what_a_flatbuffers_writer_makes_of_its_numbers() -> None:
+    random = Random(3)
+    for _ in range(200):
+        rows = random.randrange(1 << 16)
+        nulls = random.randrange(rows + 1), random.randrange(rows + 1)
+        counts = columns.Counts(rows, *nulls, *(random.randrange(1 << 30) for _ in range(5)))
+        assert columns._head(counts) == columns._drawn_head(counts)

@@ -1,0 +1,25 @@
+"""What can go wrong with a path of the gateway; `webhdfs` says it in Hadoop's words."""
+
+from __future__ import annotations
+
+from headrace.errors import HeadraceError
+
+
+class CheckpointError(HeadraceError):
+    """The store failed or refused."""
+
+
+class PathMissing(CheckpointError):
+    """There is no file or folder of that name."""
+
+
+class PathExists(CheckpointError):
+    """There is one already, and it must not be replaced."""
+
+
+class FolderNotEmpty(CheckpointError):
+    """Only an empty folder can be removed without what is in it."""
+
+
+class BadPath(CheckpointError):
+    """No path of a file: `..`, empty names, control characters; or not what the operation is for."""

@@ -1,0 +1,113 @@
+"""The life of a gateway: a port, an event loop, and the location that Spark is told.
+
+In a program it runs in a thread beside the driver (`object_checkpoint`), as a command it is the program
+(`headrace checkpoints`). Never here: what is answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import secrets
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from aiohttp import web
+
+from headrace.errors import StartError, UnsupportedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from headrace.checkpoints.objects import Objects
+
+HOST: Final = "127.0.0.1"
+_SECRET: Final = re.compile(r"[A-Za-z0-9_-]{8,128}")
+_STOP_S: Final = 5.0
+
+
+class Gateway:
+    """A store served to whoever knows the secret; one event loop."""
+
+    def __init__(
+        self, url: str, *, host: str = HOST, port: int = 0, secret: str = "", **options: Any
+    ) -> None:
+        """`url` and `options` as obstore's `from_url` takes them. Port 0: any; no secret: a new one.
+
+        Raises: UnsupportedError without obstore, StartError for a URL or a secret that will not do.
+        """
+        if secret and not _SECRET.fullmatch(secret):
+            raise StartError("the secret must be 8 to 128 letters, digits, - or _: it is part of a path")
+        self._host, self._port = host, port
+        self._secret = secret or secrets.token_urlsafe(24)
+        self._objects = _objects(url, options)
+        self._runner: web.AppRunner | None = None
+
+    @property
+    def location(self) -> str:
+        """The URL of its root for Spark. Who has it can read and change everything there."""
+        return f"webhdfs://{self._host}:{self._port}/{self._secret}"
+
+    async def start(self) -> None:
+        """Raises: StartError when the port cannot be had."""
+        from headrace.checkpoints.webhdfs import application
+
+        app = application(self._objects, self._secret)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=_STOP_S)
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, self._host, self._port).start()
+        except OSError as error:
+            await runner.cleanup()
+            raise StartError(f"cannot listen on {self._host}:{self._port}: {error}") from error
+        self._runner = runner
+        self._port = runner.addresses[0][1]
+
+    async def stop(self) -> None:
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+        self._objects.close()
+
+
+@contextmanager
+def object_checkpoint(
+    url: str, *, host: str = HOST, port: int = 0, secret: str = "", **options: Any
+) -> Iterator[str]:
+    """Serve an object store to Spark for a block; gives the location to put checkpoints below.
+
+    `url` and `options` go to obstore (`s3://bucket/prefix`; credentials from the environment). Give `port`
+    and `secret` where the location must be the same after a restart, `host` where executors are elsewhere.
+
+    Raises: UnsupportedError without obstore; StartError.
+    """
+    gateway = Gateway(url, host=host, port=port, secret=secret, **options)
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, name="headrace-checkpoints", daemon=True)
+    thread.start()
+    try:
+        asyncio.run_coroutine_threadsafe(gateway.start(), loop).result()
+        yield gateway.location
+    finally:
+        asyncio.run_coroutine_threadsafe(gateway.stop(), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+def _objects(url: str, options: dict[str, Any]) -> Objects:
+    try:
+        from obstore import exceptions, store
+
+        from headrace.checkpoints.objects import Objects
+    except ImportError as error:
+        raise UnsupportedError(
+            "checkpoints in object stores need the package obstore: pip install 'headrace[tables]'"
+        ) from error
+    if url.startswith("file:"):  # as object stores have it: no folder to make first, none that is left empty
+        options = {"mkdir": True, "automatic_cleanup": True, **options}
+    try:
+        return Objects(store.from_url(url, **options))
+    except (exceptions.BaseError, OSError, TypeError, ValueError) as error:
+        raise StartError(f"not an object store: {url}: {str(error).partition(chr(10))[0]}") from error
