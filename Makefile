@@ -31,6 +31,10 @@ help:
 	$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements/spark.txt
 	@touch $@
 
+.venv/.notebook: .venv/.spark requirements/notebook.txt
+	$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements/notebook.txt
+	@touch $@
+
 .venv/.built: .venv/.requirements setup.py pyproject.toml $(ENGINE)
 	$(BIN)/python -m pip install -q --disable-pip-version-check --no-build-isolation --no-deps -e .
 	@touch $@
@@ -40,7 +44,7 @@ install: .venv/.built
 demo: .venv/.built .venv/.spark
 	$(BIN)/headrace demo
 
-test: .venv/.built .venv/.spark
+test: .venv/.built .venv/.notebook
 	$(BIN)/python -m pytest
 
 lint: .venv/.built

@@ -19,6 +19,8 @@ HEAVY = {
     "cryptography",
     "bcrypt",
     "pytest",
+    "rich",
+    "yaml",
 }
 
 IMPORT_EACH = """

@@ -44,6 +44,7 @@ COMMANDS: Final[dict[str, Command]] = {
         "headrace.cli.tables", "Stored streams as Parquet tables: archive them, look after them"
     ),
     "checkpoints": Command("headrace.cli.checkpoints", "An object store for Spark's checkpoints"),
+    "pipeline": Command("headrace.cli.pipeline", "Run pipelines on Spark: streams, tables, checks in a file"),
     "demo": Command("headrace.cli.demo", "Real flights through the server into a Spark table"),
 }
 

@@ -4,7 +4,8 @@ Here live the data source, its options and offsets, and the session our own comm
 Never here: server code. Importing this package needs neither PySpark nor Java; its modules do.
 Reading order: `options`, `schema`, `offsets`, for stored channels `stored_link` and `stored_reader`, for
 core subjects `capture`, `spool`, `core_reader`, for writing `sink_options`, `sink_rows`, `sink_ledger`,
-`sink`, then `datasource`; apart from these `java` and `session`.
+`sink`, then `datasource`; apart from these `java`, `session` and
+`notebook`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["register"]
+    from headrace.spark.notebook import Stream
+
+__all__ = ["register", "stream"]
 
 
 def register(spark: SparkSession) -> None:
@@ -26,3 +29,22 @@ def register(spark: SparkSession) -> None:
     from headrace.spark.datasource import NatsDataSource
 
     spark.dataSource.register(NatsDataSource)
+
+
+def stream(
+    name: str,
+    url: str | None = None,
+    *,
+    kind: str = "channel",
+    spark: SparkSession | None = None,
+    **options: str,
+) -> Stream:
+    """A stored channel, or with `kind="stream"` a JetStream stream, as a notebook shows it: how much is in
+    it, its last messages; `.df()` is its table.
+
+    `options` are those of `format("nats")`, such as `clusterId`. No Spark is started before `.df()`.
+    Raises: OptionError if an option cannot be used.
+    """
+    from headrace.spark.notebook import Stream
+
+    return Stream(name, url, spark, kind, options)

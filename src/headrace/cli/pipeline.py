@@ -1,0 +1,237 @@
+"""`headrace pipeline`: run, check, write and list pipelines, report on servers.
+
+Here live arguments and exit codes: 0 done, 1 failed, 2 wrong use or a specification that cannot be used, 130
+after Ctrl-C. What a pipeline does is `headrace.pipelines`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from headrace.errors import ConfigError, HeadraceError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from types import FrameType
+
+    from headrace.pipelines.spec import Spec
+
+EXIT_FAILURE: Final = 1
+EXIT_WRONG: Final = 2
+EXIT_INTERRUPTED: Final = 130
+
+
+def run(arguments: Sequence[str], program: str) -> int:
+    """Do what the arguments say; gives the exit code."""
+    options = _parser(program).parse_args(arguments)
+    try:
+        code: int = options.command(options)
+    except ImportError as error:
+        print(
+            f"{program} pipeline: {error}; install its packages: pip install 'headrace[spark]'",
+            file=sys.stderr,
+        )
+        return EXIT_FAILURE
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return EXIT_WRONG
+    except (HeadraceError, OSError) as error:
+        print(f"{program} pipeline: {error}", file=sys.stderr)
+        return EXIT_FAILURE
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    return code
+
+
+def _parser(program: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog=f"{program} pipeline", description="Run pipelines on Spark.")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def command(
+        name: str, help_text: str, work: Callable[[argparse.Namespace], int]
+    ) -> argparse.ArgumentParser:
+        made = commands.add_parser(name, help=help_text, description=help_text, allow_abbrev=False)
+        made.set_defaults(command=work)
+        return made
+
+    going = command("run", "Run the pipeline of a specification until it ends or is stopped", _run)
+    _add_spec(going)
+    _add_master(going)
+    going.add_argument(
+        "--metrics",
+        type=_listen,
+        metavar="[HOST:]PORT",
+        help="serve Prometheus metrics there (host: 127.0.0.1)",
+    )
+    going.add_argument("--report", metavar="SUBJECT", help="publish rates, lag and failures there as JSON")
+    going.add_argument(
+        "--report-url", metavar="URL", help="server of --report (default: the specification's)"
+    )
+    going.add_argument(
+        "--log", type=Path, metavar="FILE", help="Spark's log (default: spark.log in the checkpoint)"
+    )
+    checking = command("check", "Say what is wrong with a specification, all at once", _check)
+    _add_spec(checking)
+    checking.add_argument(
+        "--plan",
+        action="store_true",
+        help="let Spark look at SQL and columns as well; it must reach the sources",
+    )
+    _add_master(checking)
+    new = command("new", "Write a commented specification to start from", _new)
+    new.add_argument("name", help="one of 'list'")
+    new.add_argument("file", nargs="?", type=Path, help="default: NAME.yaml here; - writes to the terminal")
+    reporting = command("report", "Charts of a table that the pipeline 'operations' has written", _report)
+    reporting.add_argument("table", type=Path, help="its folder")
+    reporting.add_argument(
+        "--out",
+        type=Path,
+        default=Path("report.html"),
+        metavar="FILE",
+        help="HTML or PNG (default: %(default)s)",
+    )
+    command("environment", "Say how a shell finds Java and Spark, for Spark's own commands", _environment)
+    command("list", "List the ready-made pipelines", _list)
+    return parser
+
+
+def _add_spec(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("spec", type=Path, help="YAML, SQL or Python file (a Python file is run)")
+    parser.add_argument(
+        "--set", action="append", default=[], type=_setting, metavar="NAME=VALUE", help="value of a parameter"
+    )
+
+
+def _add_master(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--master", default="local[*]", help="Spark master (%(default)s)")
+
+
+def _setting(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    return name, value
+
+
+def _listen(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not port.isdecimal() or int(port) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port, nor HOST:PORT")
+    return host.strip("[]") or "127.0.0.1", int(port)
+
+
+def _load(options: argparse.Namespace) -> Spec:
+    from headrace.pipelines.reading import load_spec
+
+    return load_spec(options.spec, dict(options.set))
+
+
+def _run(options: argparse.Namespace) -> int:
+    from headrace.pipelines.display import RunDisplay
+    from headrace.pipelines.running import RunOptions, run_pipeline
+
+    spec = _load(options)
+    stop = threading.Event()
+    asked = _stop_on_signals(stop)
+    display = RunDisplay()
+    display.fact("pipeline", f"{spec.name}, {len(spec.all_sinks)} sink(s), checkpoint {spec.checkpoint}")
+    wishes = RunOptions(options.master, options.metrics, options.report, options.report_url, options.log)
+    good = run_pipeline(spec, wishes, display, stop)
+    if not good:
+        return EXIT_FAILURE
+    return EXIT_INTERRUPTED if signal.SIGINT in asked else 0
+
+
+def _stop_on_signals(stop: threading.Event) -> list[int]:
+    """Let INT and TERM end a run in order; a second INT ends it at once. The list says which came."""
+    asked: list[int] = []
+
+    def handle(number: int, _frame: FrameType | None) -> None:
+        asked.append(number)
+        stop.set()
+        if number == signal.SIGINT:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, handle)
+    return asked
+
+
+def _check(options: argparse.Namespace) -> int:
+    spec = _load(options)
+    if options.plan:
+        from headrace.pipelines.plan import build
+        from headrace.pipelines.running import RunOptions, start_session
+
+        spark = start_session(spec, RunOptions(options.master))
+        try:
+            build(spec, spark)
+        finally:
+            spark.stop()
+    parts = {
+        "source": spec.sources,
+        "transform": spec.steps,
+        "expectation": spec.expectations,
+        "sink": spec.all_sinks,
+    }
+    counts = ", ".join(_count(len(found), name) for name, found in parts.items())
+    print(f"{options.spec}: pipeline {spec.name} is good: {counts}")
+    return 0
+
+
+def _count(number: int, word: str) -> str:
+    plural = f"{word.removesuffix('y')}ies" if word.endswith("y") else f"{word}s"
+    return f"{number:,} {word if number == 1 else plural}"
+
+
+def _new(options: argparse.Namespace) -> int:
+    from headrace.pipelines.starters import starter
+
+    made = starter(options.name)
+    if options.file == Path("-"):
+        print(made.text, end="")
+        return 0
+    file: Path = options.file or Path(f"{made.name}.yaml")
+    with file.open("x", encoding="utf-8") as out:  # never over what is there
+        out.write(made.text)
+    print(f"{file}: {made.summary}\nnext: edit its parameters, then headrace pipeline check {file}")
+    return 0
+
+
+def _report(options: argparse.Namespace) -> int:
+    from headrace.pipelines.operations import write_report
+
+    found = write_report(options.table, options.out)
+    parts = (
+        _count(found.rows, "event"),
+        _count(len(found.connections), "server"),
+        _count(len(found.lag), "query"),
+    )
+    print(f"{options.out}: {', '.join(parts)}")
+    return 0
+
+
+def _environment(_options: argparse.Namespace) -> int:
+    """Lines for a POSIX shell's `eval`."""
+    import os
+    import shlex
+
+    from headrace.spark.session import ensure_java
+
+    ensure_java()
+    for name in ("JAVA_HOME", "SPARK_HOME", "PYSPARK_PYTHON", "SPARK_LOCAL_IP"):
+        print(f"export {name}={shlex.quote(os.environ[name])}")
+    return 0
+
+
+def _list(_options: argparse.Namespace) -> int:
+    from headrace.pipelines.starters import starters
+
+    for one in starters():
+        print(f"{one.name:<20} {one.summary}")
+    return 0

@@ -1,0 +1,106 @@
+"""What a run shows: bars with rates and lag on a terminal, a line for each micro-batch elsewhere.
+
+Only text goes out of here; nothing is measured or decided.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
+from rich.text import Text
+
+from headrace.pipelines.state import Status
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
+
+    from headrace.pipelines.state import Batch, QueryState
+
+_WIDTH_WITHOUT_TERMINAL: Final = 120
+_NAME_WIDTH: Final = 14
+
+
+class RunDisplay:
+    """`with RunDisplay() as display: ... display.show(states)`."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        plain = Console()
+        self.console = console or (plain if plain.is_terminal else Console(width=_WIDTH_WITHOUT_TERMINAL))
+        self._tasks: dict[str, TaskID] = {}
+        self._bars: Progress | None = None
+        if self.console.is_terminal:
+            self._bars = Progress(
+                SpinnerColumn(finished_text=" "),
+                TextColumn(f"{{task.description:<{_NAME_WIDTH}}}"),
+                BarColumn(28),
+                TextColumn("{task.fields[rows]:>12,} rows"),
+                TextColumn("[cyan]{task.fields[rate]:>9,.0f}/s"),
+                TextColumn("[yellow]{task.fields[lag]:>14}"),
+                TextColumn("[dim]{task.fields[batch]}"),
+                console=self.console,
+            )
+
+    def __enter__(self) -> RunDisplay:
+        if self._bars is not None:
+            self._bars.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bars is not None:
+            self._bars.stop()
+
+    def fact(self, name: str, value: str) -> None:
+        """One aligned line."""
+        self._line((f"  {name:<{_NAME_WIDTH}}", "dim"), value)
+
+    def failed(self, text: str) -> None:
+        self._line(("failed: ", "bold red"), text)
+
+    def warn(self, text: str) -> None:
+        self._line(("warning: ", "yellow"), text)
+
+    def show(self, states: Sequence[QueryState]) -> None:
+        """The queries as they are now."""
+        for state in states:
+            news = state.news()
+            if self._bars is not None:
+                self._show_bar(state)
+            else:
+                for batch in news:
+                    self._line((f"  {state.name:<{_NAME_WIDTH}}", ""), batch_line(batch))
+
+    def _show_bar(self, state: QueryState) -> None:
+        assert self._bars is not None
+        fields: dict[str, Any] = {
+            "rows": state.rows,
+            "rate": state.process_rate if state.status is Status.RUNNING else 0.0,
+            "lag": "" if state.lag is None else f"lag {state.lag:,}",
+            "batch": _batch_note(state),
+        }
+        task = self._tasks.get(state.name)
+        if task is None:
+            task = self._tasks[state.name] = self._bars.add_task(state.name, total=None, **fields)
+        self._bars.update(task, completed=state.rows, total=state.total, **fields)
+
+    def _line(self, start: tuple[str, str], rest: str) -> None:
+        self.console.print(Text.assemble(start, rest), soft_wrap=True, highlight=False)
+
+
+def batch_line(batch: Batch) -> str:
+    """One micro-batch in words."""
+    lag = "" if batch.lag is None else f"  lag {batch.lag:,}"
+    return (
+        f"batch {batch.number}  {batch.rows:,} rows  {batch.rows_per_second:,.0f}/s{lag}  "
+        f"{batch.seconds * 1000:,.0f} ms"
+    )
+
+
+def _batch_note(state: QueryState) -> str:
+    if state.status is not Status.RUNNING or state.last is None:
+        return state.status.value
+    return f"batch {state.last.number}, {state.last.seconds * 1000:,.0f} ms"

@@ -1,0 +1,114 @@
+"""The queries of a run as Prometheus text over HTTP.
+
+`/metrics` has every query's rows, lag, rates and failures; `/healthz` says 503 once one has failed. One
+thread with a loop of its own serves; it reads what the run's thread writes, numbers that are never half set.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import TYPE_CHECKING, Final
+
+from aiohttp import web
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+from headrace.errors import StartError
+from headrace.pipelines.state import QueryState, Status
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from prometheus_client.metrics_core import Metric
+
+_GAUGES: Final[dict[str, tuple[str, Callable[[QueryState], float | None]]]] = {
+    "query_up": ("1 while the query runs", lambda state: float(state.status is Status.RUNNING)),
+    "lag_messages": ("Messages that wait to be read", lambda state: state.lag),
+    "input_rows_per_second": ("Rows that arrive, as Spark counts them", lambda state: state.input_rate),
+    "processed_rows_per_second": ("Rows of the last batch by its time", lambda state: state.process_rate),
+    "last_batch_seconds": (
+        "Time the last batch took", lambda state: state.last.seconds if state.last else None,
+    ),
+    "last_batch_rows": ("Rows of the last batch", lambda state: state.last.rows if state.last else None),
+}  # fmt: skip
+_COUNTERS: Final[dict[str, tuple[str, Callable[[QueryState], float]]]] = {
+    "rows": ("Rows read since the run began", lambda state: state.rows),
+    "batches": ("Micro-batches with rows since the run began", lambda state: state.batches),
+    "failures": ("Failures since the run began", lambda state: state.failures),
+}
+
+
+class _Collector:
+    def __init__(self, pipeline: str, states: Sequence[QueryState]) -> None:
+        self._pipeline = pipeline
+        self._states = states
+
+    def collect(self) -> Iterator[Metric]:
+        labels = ("pipeline", "query")
+        for name, (text, read) in _GAUGES.items():
+            gauge = GaugeMetricFamily(f"headrace_pipeline_{name}", text, labels=labels)
+            for state in self._states:
+                value = read(state)
+                if value is not None:
+                    gauge.add_metric((self._pipeline, state.name), value)
+            yield gauge
+        for name, (text, count) in _COUNTERS.items():
+            counter = CounterMetricFamily(f"headrace_pipeline_{name}", text, labels=labels)
+            for state in self._states:
+                counter.add_metric((self._pipeline, state.name), count(state))
+            yield counter
+
+
+class MetricsServer:
+    """Serves from `start` to `stop`; `states` may grow meanwhile."""
+
+    def __init__(self, pipeline: str, states: Sequence[QueryState], host: str, port: int) -> None:
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._registry.register(_Collector(pipeline, states))
+        self._states = states
+        self._host = host
+        self._port = port
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="headrace-metrics", daemon=True)
+        self._runner: web.AppRunner | None = None
+        self.url = ""
+
+    def start(self) -> None:
+        """Raises: StartError if the port cannot be had."""
+        self._thread.start()
+        try:
+            asyncio.run_coroutine_threadsafe(self._open(), self._loop).result()
+        except OSError as error:
+            self.stop()
+            raise StartError(f"cannot serve metrics on {self._host}:{self._port}: {error}") from error
+
+    def stop(self) -> None:
+        if self._runner is not None:
+            asyncio.run_coroutine_threadsafe(self._runner.cleanup(), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    async def _open(self) -> None:
+        application = web.Application()
+        application.router.add_get("/metrics", self._metrics)
+        application.router.add_get("/healthz", self._health)
+        self._runner = web.AppRunner(application, access_log=None, handle_signals=False)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, self._host, self._port)
+        await site.start()
+        host, port = self._runner.addresses[0][:2]
+        self.url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+    async def _metrics(self, _request: web.Request) -> web.Response:
+        return web.Response(
+            body=generate_latest(self._registry),
+            headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"},
+        )
+
+    async def _health(self, _request: web.Request) -> web.Response:
+        failed = {state.name: state.failure for state in self._states if state.status is Status.FAILED}
+        return web.json_response(
+            {"status": "failed" if failed else "ok", "failed": failed}, status=503 if failed else 200
+        )

@@ -1,0 +1,165 @@
+"""What a running query has done and how far it is behind, from Spark's progress.
+
+Plain numbers for displays, metrics and reports; reads documents as Spark gives them, asks nobody anything.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+
+class Status(enum.Enum):
+    """A query's life."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    ENDED = "ended"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One micro-batch; rows per second as Spark counts them, 0 where it does not say."""
+
+    number: int
+    rows: int
+    rows_per_second: float
+    seconds: float
+    lag: int | None
+
+
+@dataclass(slots=True)
+class QueryState:
+    """One query, named by its sink. Rows are those read; a query over two sources counts both.
+
+    `lag` and `total` are messages, None where a source does not say how much there is. `last_ms` is when the
+    last batch with rows was seen, in ms since 1970 as Spark says it.
+    """
+
+    name: str
+    status: Status = Status.STARTING
+    rows: int = 0
+    batches: int = 0
+    failures: int = 0
+    failure: str | None = None
+    lag: int | None = None
+    last: Batch | None = None
+    input_rate: float = 0.0
+    process_rate: float = 0.0
+    timestamp: str | None = None
+    _newest: int = -1
+    _news: list[Batch] = field(default_factory=list)
+
+    @property
+    def total(self) -> int | None:
+        """Rows there are for it as far as is known: those read by this run and those that wait."""
+        return None if self.lag is None else self.rows + self.lag
+
+    @property
+    def newest_batch(self) -> int:
+        """Number of the last batch seen, with rows or without; -1 before the first."""
+        return self._newest
+
+    @property
+    def has_caught_up(self) -> bool:
+        """Whether nothing waited when it was last asked; of a source that cannot say, never."""
+        return self.lag == 0
+
+    def update(self, progresses: Iterable[Mapping[str, Any]]) -> None:
+        """Take in progress documents, oldest first; those seen before are known by their batch."""
+        for document in progresses:
+            self._take(document)
+
+    def fail(self, text: str) -> None:
+        self.status = Status.FAILED
+        self.failure = text
+        self.failures += 1
+
+    def end(self) -> None:
+        if self.status is not Status.FAILED:
+            self.status = Status.ENDED
+
+    def news(self) -> list[Batch]:
+        """Batches with rows since the last call."""
+        news, self._news = self._news, []
+        return news
+
+    def _take(self, document: Mapping[str, Any]) -> None:
+        number, rows = int(document["batchId"]), int(document.get("numInputRows") or 0)
+        if self.status is Status.STARTING:
+            self.status = Status.RUNNING
+        self.timestamp = document.get("timestamp")
+        if number < self._newest or (number == self._newest and not rows):
+            self.lag = lag_of(document.get("sources", ())) if number == self._newest else self.lag
+            return
+        if number == self._newest and self.last is not None and self.last.number == number:
+            return
+        self.lag = lag_of(document.get("sources", ()))
+        self.input_rate = _number(document.get("inputRowsPerSecond"))
+        self.process_rate = _number(document.get("processedRowsPerSecond"))
+        seconds = _number(document.get("durationMs", {}).get("triggerExecution")) / 1000
+        self._newest = number
+        if not rows:
+            return
+        self.rows += rows
+        self.batches += 1
+        self.last = Batch(number, rows, self.process_rate, seconds, self.lag)
+        self._news.append(self.last)
+
+    def document(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "query": self.name,
+            "status": self.status.value,
+            "rows": self.rows,
+            "batches": self.batches,
+            "lag": self.lag,
+            "rows_per_second": round(self.process_rate, 1),
+            "input_rows_per_second": round(self.input_rate, 1),
+            "batch_seconds": round(self.last.seconds, 3) if self.last else None,
+            "failures": self.failures,
+            "failure": self.failure,
+            "time": self.timestamp,
+        }
+
+
+def lag_of(sources: Iterable[Mapping[str, Any]]) -> int | None:
+    """Messages that wait: how far the latest offsets are ahead of the end of the batch; None if unknown.
+
+    Counts for every source whose offsets are sequences under the name `next`, as all of ours are.
+    """
+    lag: int | None = None
+    for source in sources:
+        end, latest = _next_sum(source.get("endOffset")), _next_sum(source.get("latestOffset"))
+        if end is not None and latest is not None:
+            lag = (lag or 0) + max(latest - end, 0)
+    return lag
+
+
+def _next_sum(offset: object) -> int | None:
+    """All numbers named `next` in an offset, added up; None if there is none."""
+    if isinstance(offset, str):
+        try:
+            offset = json.loads(offset)
+        except ValueError:
+            return None
+    if not isinstance(offset, dict):
+        return None
+    total: int | None = None
+    for key, value in offset.items():
+        part = value if key == "next" and isinstance(value, int) else _next_sum(value)
+        if part is not None:
+            total = (total or 0) + part
+    return total
+
+
+def _number(value: object) -> float:
+    """Spark says NaN or Infinity where it divides by zero."""
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else 0.0

@@ -1,0 +1,41 @@
+"""The example notebook, executed as Jupyter would."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+import headrace
+
+nbformat = pytest.importorskip("nbformat")
+nbclient = pytest.importorskip("nbclient")
+pytest.importorskip("ipykernel")
+
+pytestmark = [
+    pytest.mark.spark,
+    # of the libraries that run a notebook, not of ours
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+]
+
+NOTEBOOK = Path(__file__).parents[2] / "examples" / "pipeline.ipynb"
+
+
+def test_example_notebook_runs_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = [str(Path(headrace.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    assert all(not cell.get("outputs") for cell in notebook.cells), "outputs of a run are not committed"
+    nbclient.NotebookClient(
+        notebook, timeout=240, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
+    ).execute()
+    shown = "".join(
+        output.get("data", {}).get("text/html", "")
+        for cell in notebook.cells
+        for output in cell.get("outputs", ())
+    )
+    assert "<th>messages</th><td>1,000</td>" in shown  # the channel
+    assert "is_an_order" in shown  # the dead letters

@@ -1,0 +1,178 @@
+"""`headrace pipeline run` as a process, killed with SIGKILL: every message is in the output once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import headrace
+from harness.processes import NATS_SERVER, ServerProcess
+from headrace.client import stan
+from headrace.client.blocking import connect
+from headrace.client.jetstream import JetStream
+from headrace.client.jetstream_publish import JetStreamApi
+from headrace.conf.options import StreamingOptions
+from headrace.pipelines.table_files import open_table, read_rows
+from headrace.testing import Server
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+pytestmark = pytest.mark.spark
+
+MESSAGES = 4_000
+
+SPEC = """\
+pipeline: copy
+parameters: {url: ""}
+trigger: 0s
+stop: caught_up
+spark: {spark.driver.extraJavaOptions: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}  # starts faster
+sources:
+  messages:
+    format: nats
+    options: {url: "${url}", channel: numbers, startingOffsets: earliest, maxOffsetsPerTrigger: 500}
+transforms:
+  numbers:
+    sql: SELECT sequence, timestamp, CAST(CAST(data AS STRING) AS INT) AS number FROM messages
+expectations:
+  is_no_hundred: {view: numbers, check: number % 100 <> 0}
+dead_letters: {format: parquet, path: hundreds}
+sinks:
+  table: {from: numbers, format: parquet, path: table}
+"""
+
+
+STREAMS = """\
+pipeline: copy
+parameters: {url: "", to_url: ""}
+trigger: 0s
+stop: caught_up
+spark: {spark.driver.extraJavaOptions: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+sources:
+  messages:
+    format: nats
+    options: {url: "${url}", channel: numbers, startingOffsets: earliest, maxOffsetsPerTrigger: 1000}
+transforms:
+  copies:
+    sql: SELECT data, concat(stream, '-', sequence) AS id FROM messages
+  keyed:
+    sql: SELECT data, timestamp, CAST(data AS STRING) AS key FROM messages
+  once:
+    python: headrace.pipelines.steps:deduplicate
+    from: keyed
+    options: {keys: key, within: 1h}
+sinks:
+  copies:
+    from: copies
+    format: nats
+    options: {url: "${to_url}", stream: COPIES, subject: copies, idColumn: id}
+  once:
+    from: once
+    format: nats
+    options: {url: "${to_url}", stream: ONCE, subject: once, keyColumns: key}
+"""
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server(streaming=StreamingOptions()) as running:
+        yield running
+
+
+def publish(url: str, numbers: Iterable[int]) -> None:
+    async def work() -> None:
+        async with await stan.connect("test-cluster", "publisher", servers=url) as client:
+            for number in numbers:
+                last = await client.publish_async("numbers", b"%d" % number)
+            await last
+
+    asyncio.run(work())
+
+
+def start(folder: Path, *parameters: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "headrace", "pipeline", "run", "copy.yaml"]
+    command += [part for one in parameters for part in ("--set", one)]
+    paths = [str(Path(headrace.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+    return subprocess.Popen(
+        command,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def kill_after(process: subprocess.Popen[str], batches: int) -> None:
+    """Read what it says until so many batches are done, then kill it in the middle of the next."""
+    assert process.stdout is not None
+    said = []
+    for line in process.stdout:
+        said.append(line)
+        if sum(" batch " in one for one in said) == batches:
+            process.send_signal(signal.SIGKILL)
+            break
+    assert process.wait() == -signal.SIGKILL, "".join(said)
+    process.stdout.close()
+
+
+def run_killed_once(folder: Path, spec: str, *parameters: str) -> None:
+    """Run it, kill it in the middle, and run it again to its end."""
+    (folder / "copy.yaml").write_text(spec)
+    kill_after(start(folder, *parameters), batches=3)
+    last = start(folder, *parameters)
+    said, _ = last.communicate(timeout=240)
+    assert last.returncode == 0, said
+    assert " batch " in said  # the kill left it something to do
+
+
+def column(folder: Path, name: str, order_by: str) -> list[Any]:
+    """What the files hold that Spark's own list calls good."""
+    table = open_table(str(folder), order_by)
+    return [one for batch in read_rows(table, 0, table.rows, [name]) for one in batch.column(0).to_pylist()]
+
+
+def test_killed_pipeline_goes_on_where_it_was(server: Server, tmp_path: Path) -> None:
+    publish(server.url, range(1, MESSAGES + 1))
+    run_killed_once(tmp_path, SPEC, f"url={server.url}")
+    kept = column(tmp_path / "table", "number", "timestamp")
+    assert sorted(kept) == [n for n in range(1, MESSAGES + 1) if n % 100]
+    dead = [json.loads(row)["number"] for row in column(tmp_path / "hundreds", "row", "time")]
+    assert sorted(dead) == list(range(100, MESSAGES + 1, 100))
+
+
+@pytest.mark.parametrize("kind", ["headrace", "nats-server"])
+def test_killed_pipeline_has_copied_and_deduplicated_into_streams_once(
+    server: Server, tmp_path: Path, kind: str
+) -> None:
+    if kind == "headrace":
+        pytest.skip("JetStream is not there yet")
+    different = MESSAGES // 4
+    publish(server.url, (number % different for number in range(MESSAGES)))
+    with (
+        ServerProcess(NATS_SERVER, tmp_path, "-js", "-sd", str(tmp_path / "jetstream")) as process,
+        connect(process.url) as connection,
+    ):
+        api = JetStreamApi(connection)
+        for name in ("COPIES", "ONCE"):
+            api.ask(f"STREAM.CREATE.{name}", {"name": name, "subjects": [name.lower()]})
+        run_killed_once(tmp_path, STREAMS, f"url={server.url}", f"to_url={process.url}")
+        found = {
+            name: [
+                int(payload)
+                for batch in JetStream(connection).read(name, 1, api.stream(name).last_sequence + 1)
+                for payload in batch.payloads
+            ]
+            for name in ("COPIES", "ONCE")
+        }
+    assert sorted(found["COPIES"]) == sorted(number % different for number in range(MESSAGES))
+    assert sorted(found["ONCE"]) == list(range(different))
