@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import nbclient
+import nbformat
 import pytest
 
 import headrace
-
-nbformat = pytest.importorskip("nbformat")
-nbclient = pytest.importorskip("nbclient")
-pytest.importorskip("ipykernel")
 
 pytestmark = [
     pytest.mark.spark,

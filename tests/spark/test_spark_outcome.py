@@ -18,13 +18,14 @@ from headrace.demo.files import Files
 from headrace.demo.outcome import Expected, check_outcome
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable, Sequence
 
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
 
 COUNT = 40
+ALL = tuple(range(1, COUNT + 1))
 
 
 def expected(published: int, stored: int, killed_at: int, kept: int) -> Expected:
@@ -48,20 +49,37 @@ def write(spark: SparkSession, files: Files, sequences: list[int]) -> None:
     job.delays(flights).orderBy(F.col("carrier")).coalesce(1).write.parquet(str(files.delays))
 
 
+@pytest.fixture(scope="module")
+def written(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[Sequence[int]], tuple[Files, dict[str, bytes]]]:
+    """Tables of a run with these sequences, and what was heard of it; made once, read by several tests."""
+    made: dict[Sequence[int], tuple[Files, dict[str, bytes]]] = {}
+
+    def tables(sequences: Sequence[int]) -> tuple[Files, dict[str, bytes]]:
+        if sequences not in made:
+            files = Files(tmp_path_factory.mktemp("outcome"))
+            write(spark, files, list(sequences))
+            made[sequences] = files, heard(spark, files)
+        return made[sequences]
+
+    return tables
+
+
 @pytest.mark.parametrize(
     ("sequences", "expected", "wrong"),
     [
-        (list(range(1, COUNT + 1)), expected(COUNT, COUNT, 20, 25), None),
-        (list(range(1, COUNT + 1)), expected(COUNT, COUNT, 20, 19), "20 rows were acknowledged before"),
-        (list(range(1, COUNT + 1)), expected(COUNT, COUNT + 1, 20, 25), "is the channel's last sequence"),
-        (list(range(1, COUNT + 1)), expected(COUNT + 1, COUNT + 1, 20, 25), "40 rows in the flights table"),
+        (ALL, expected(COUNT, COUNT, 20, 25), None),
+        (ALL, expected(COUNT, COUNT, 20, 19), "20 rows were acknowledged before"),
+        (ALL, expected(COUNT, COUNT + 1, 20, 25), "is the channel's last sequence"),
+        (ALL, expected(COUNT + 1, COUNT + 1, 20, 25), "40 rows in the flights table"),
         (
-            [*range(1, COUNT), 7],
+            (*range(1, COUNT), 7),
             expected(COUNT, COUNT, 20, 25),
             "39 different sequences from 1 to 39: 40 expected",
         ),
         (
-            [*range(1, COUNT), COUNT + 1],
+            (*range(1, COUNT), COUNT + 1),
             expected(COUNT, COUNT, 20, 25),
             "40 different sequences from 1 to 41",
         ),
@@ -76,11 +94,14 @@ def write(spark: SparkSession, files: Files, sequences: list[int]) -> None:
     ],
 )
 def test_outcome_is_good_only_if_everything_agrees(
-    spark: SparkSession, tmp_path: Path, sequences: list[int], expected: Expected, wrong: str | None
+    spark: SparkSession,
+    written: Callable[[Sequence[int]], tuple[Files, dict[str, bytes]]],
+    sequences: tuple[int, ...],
+    expected: Expected,
+    wrong: str | None,
 ) -> None:
-    files = Files(tmp_path)
-    write(spark, files, sequences)
-    expected = replace(expected, results=heard(spark, files))
+    files, results = written(sequences)
+    expected = replace(expected, results=results)
     text = io.StringIO()
     good = check_outcome(spark, files, expected, Display(Console(file=text, width=120)))
     failures = [line for line in text.getvalue().splitlines() if line.startswith("  WRONG")]
@@ -91,11 +112,10 @@ def test_outcome_is_good_only_if_everything_agrees(
 
 @pytest.mark.parametrize("change", ["missing", "stale", "strange"])
 def test_outcome_is_not_good_if_the_results_that_were_heard_differ(
-    spark: SparkSession, tmp_path: Path, change: str
+    spark: SparkSession, written: Callable[[Sequence[int]], tuple[Files, dict[str, bytes]]], change: str
 ) -> None:
-    files = Files(tmp_path)
-    write(spark, files, list(range(1, COUNT + 1)))
-    results = heard(spark, files)
+    files, all_heard = written(ALL)
+    results = dict(all_heard)
     first = next(iter(results))
     if change == "missing":
         del results[first]

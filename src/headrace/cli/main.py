@@ -90,7 +90,8 @@ def _advice(name: str) -> str:
 
 def _help() -> str:
     lines = [f"Usage: {PROGRAM} <command> [options]", "", "Commands:"]
-    lines += [f"  {name:<10} {command.summary}" for name, command in COMMANDS.items()]
+    width = max(map(len, COMMANDS))
+    lines += [f"  {name:<{width}} {command.summary}" for name, command in COMMANDS.items()]
     lines += ["", "Options:", "  -h, --help     Show this text", "  -v, --version  Show the version"]
     lines += ["", f"'{PROGRAM} <command> --help' explains a command."]
     return "\n".join(lines)

@@ -218,14 +218,12 @@ def _report(options: argparse.Namespace) -> int:
 
 def _environment(_options: argparse.Namespace) -> int:
     """Lines for a POSIX shell's `eval`."""
-    import os
     import shlex
 
-    from headrace.spark.session import ensure_java
+    from headrace.pipelines.running import spark_environment
 
-    ensure_java()
-    for name in ("JAVA_HOME", "SPARK_HOME", "PYSPARK_PYTHON", "SPARK_LOCAL_IP"):
-        print(f"export {name}={shlex.quote(os.environ[name])}")
+    for name, value in spark_environment().items():
+        print(f"export {name}={shlex.quote(value)}")
     return 0
 
 

@@ -50,8 +50,8 @@ _SINK_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,127}")
 _FUNCTION: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _FILES: Final = frozenset(
     {
-        "path", "spooldir", "passwordfile", "tokenfile", "credsfile", "nkeyfile", "tlscafile", "tlscertfile",
-        "tlskeyfile",
+        "path", "logpath", "spooldir", "passwordfile", "tokenfile", "credsfile", "nkeyfile", "tlscafile",
+        "tlscertfile", "tlskeyfile",
     }
 )  # fmt: skip
 """Options of nats, in lower case, whose relative paths start at the folder of the specification."""

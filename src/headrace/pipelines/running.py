@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -25,7 +26,7 @@ from headrace.pipelines.spec import Stop
 from headrace.pipelines.state import QueryState, Status
 from headrace.pipelines.system_events import check_events
 from headrace.spark.options import read_options
-from headrace.spark.session import session
+from headrace.spark.session import OBJECT_CHECKPOINT_MANAGER, ensure_java, session
 from headrace.spark.sink_options import CONNECTION_OPTIONS
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ SOURCE_START: Final = 10.0
 
 _OF_THE_SERVER: Final = CONNECTION_OPTIONS - {"clusterid", "connecttimeout", "reconnecttimeout"}
 """What of a specification's `nats:` says where the server is and who to be there."""
+
+_ENVIRONMENT: Final = ("JAVA_HOME", "SPARK_HOME", "PYSPARK_PYTHON", "SPARK_LOCAL_IP")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,16 +101,26 @@ def run_pipeline(
 
 
 def start_session(spec: Spec, options: RunOptions) -> SparkSession:
-    """A session for a specification, Spark's own output in `log_file`.
+    """A session for a specification, Spark's own output in `log_file`; a checkpoint at a URL is of a store
+    where renaming needs another manager than on a disk (ADR 0017).
 
     Raises: SparkSourceError, JavaError.
     """
-    log_file = options.log_file
-    if log_file is None and "://" not in spec.checkpoint:
+    conf, log_file = dict(spec.spark), options.log_file
+    if "://" in spec.checkpoint:
+        conf.setdefault("spark.sql.streaming.checkpointFileManagerClass", OBJECT_CHECKPOINT_MANAGER)
+    elif log_file is None:
         log_file = Path(spec.checkpoint) / "spark.log"
-    return session(
-        f"pipeline {spec.name}", spec.spark, master=options.master, log_level="warn", log_file=log_file
-    )
+    return session(f"pipeline {spec.name}", conf, master=options.master, log_level="warn", log_file=log_file)
+
+
+def spark_environment() -> dict[str, str]:
+    """What Spark's own commands need in their environment on this machine, by name.
+
+    Raises: JavaError.
+    """
+    ensure_java()
+    return {name: os.environ[name] for name in _ENVIRONMENT}
 
 
 def _reporter(spec: Spec, options: RunOptions, display: RunDisplay) -> Reporter:

@@ -6,10 +6,11 @@ Plain numbers for displays, metrics and reports; reads documents as Spark gives 
 from __future__ import annotations
 
 import enum
-import json
 import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from headrace.spark.progress import messages_before
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -133,31 +134,14 @@ class QueryState:
 def lag_of(sources: Iterable[Mapping[str, Any]]) -> int | None:
     """Messages that wait: how far the latest offsets are ahead of the end of the batch; None if unknown.
 
-    Counts for every source whose offsets are sequences under the name `next`, as all of ours are.
+    Counts for every source of ours, `format("table-replay")` too.
     """
     lag: int | None = None
     for source in sources:
-        end, latest = _next_sum(source.get("endOffset")), _next_sum(source.get("latestOffset"))
+        end, latest = messages_before(source.get("endOffset")), messages_before(source.get("latestOffset"))
         if end is not None and latest is not None:
             lag = (lag or 0) + max(latest - end, 0)
     return lag
-
-
-def _next_sum(offset: object) -> int | None:
-    """All numbers named `next` in an offset, added up; None if there is none."""
-    if isinstance(offset, str):
-        try:
-            offset = json.loads(offset)
-        except ValueError:
-            return None
-    if not isinstance(offset, dict):
-        return None
-    total: int | None = None
-    for key, value in offset.items():
-        part = value if key == "next" and isinstance(value, int) else _next_sum(value)
-        if part is not None:
-            total = (total or 0) + part
-    return total
 
 
 def _number(value: object) -> float:

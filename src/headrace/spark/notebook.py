@@ -45,6 +45,8 @@ class Stream:
         asked = read_options({"reconnectTimeout": PATIENCE, **self._given})
         if len(asked.stored_names) != 1:
             raise OptionError(f"{name!r} names {len(asked.stored_names)} {kind}s: one is shown at a time")
+        if asked.stored_kind.is_pattern(name):
+            raise OptionError(f"{name!r} may mean several {kind}s: one is shown at a time")
         self._link = link_of(asked)
         self._spark = spark
 

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 VERSION: Final = 1
-_BEGAN: Final = "began"
+BEGAN: Final = "began"
+"""Beside the end of a query's first batch: where that batch begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +127,7 @@ def places_to_json(
 ) -> dict[str, Any]:
     """The offset, streams in the order of the mapping; `began` for the end of a query's first batch."""
     offset = {"v": VERSION, kind.key: _named(places)}
-    return offset if began is None else offset | {_BEGAN: _named(began)}
+    return offset if began is None else offset | {BEGAN: _named(began)}
 
 
 def batch_places(
@@ -134,8 +135,8 @@ def batch_places(
 ) -> tuple[dict[str, Place], dict[str, Place]]:
     """Where a batch begins and ends. Raises: DataLossError as `places_from_json`."""
     ends = places_from_json(kind, end, names)
-    if _BEGAN in end:  # `start` is where a new query would begin now: what was planned counts
-        start = {"v": VERSION, kind.key: end[_BEGAN]}
+    if BEGAN in end:  # `start` is where a new query would begin now: what was planned counts
+        start = {"v": VERSION, kind.key: end[BEGAN]}
     return places_from_json(kind, start, names), ends
 
 

@@ -10,22 +10,35 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from headrace.spark.offsets import CHANNEL, STREAM
+from headrace.spark.offsets import BEGAN
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pyspark.sql.streaming.query import StreamingQuery
 
 _OURS: Final = re.compile(r"^(?:\w+: )*headrace\.[\w.]+: (.*)$", re.MULTILINE)
 
 
-def messages_before(offset: str | dict[str, Any] | None) -> int:
-    """How many messages come before an offset of ours, as Spark's progress shows it; 0 if it shows none."""
-    fields = json.loads(offset) if isinstance(offset, str) else offset
-    if not fields:
-        return 0
-    stored = fields.get(CHANNEL.key) or fields.get(STREAM.key)
-    places = [fields["core"]] if stored is None else stored.values()
-    return sum(int(place["next"]) - 1 for place in places)
+def messages_before(offset: object) -> int | None:
+    """How many messages come before an offset, as Spark's progress shows it; None if it is none of ours."""
+    if isinstance(offset, str):
+        try:
+            offset = json.loads(offset)
+        except ValueError:
+            return None
+    if not isinstance(offset, dict):
+        return None
+    counts = [place["next"] - 1 for key, found in offset.items() if key != BEGAN for place in _places(found)]
+    return sum(counts) if counts else None
+
+
+def _places(found: object) -> Iterator[dict[str, Any]]:
+    """One place, or one for each of several streams, which may have any names."""
+    if isinstance(found, dict):
+        for place in (found, *found.values()):
+            if isinstance(place, dict) and isinstance(place.get("next"), int):
+                yield place
 
 
 def failure_text(error: BaseException) -> str:
@@ -58,4 +71,4 @@ class QueryCounts:
             raise failure
         for progress in self.query.recentProgress:
             self.rows[progress.batchId] = progress.numInputRows
-            self.received = max(self.received, messages_before(progress.sources[0].latestOffset))
+            self.received = max(self.received, messages_before(progress.sources[0].latestOffset) or 0)

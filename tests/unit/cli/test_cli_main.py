@@ -63,6 +63,9 @@ def test_help_names_the_commands(flag: str, capsys: pytest.CaptureFixture[str]) 
     assert main(["headrace", flag]) == 0
     text = capsys.readouterr().out
     assert all(f"  {name} " in text for name in COMMANDS)
+    lines = text.splitlines()
+    columns = {line.find(command.summary) for command in COMMANDS.values() for line in lines} - {-1}
+    assert len(columns) == 1
 
 
 def test_no_command_shows_help_as_an_error(capsys: pytest.CaptureFixture[str]) -> None:

@@ -109,10 +109,17 @@ def test_files_of_nats_are_beside_the_specification(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("p")
     text = """\
 nats: {user: u, passwordFile: secret, url: "nats://127.0.0.1:4222"}
-sources: {a: {format: nats, options: {subject: x, spoolDir: spool}}}
+sources:
+  a: {format: nats, options: {subject: x, spoolDir: spool}}
+  c: {format: nats, path: tables, stream: false, options: {channel: x, logPath: store}}
+  d: {format: nats, stream: false, options: {path: "s3://bucket/tables"}}
 sinks: {b: {from: a, format: console, options: {path: as/it/is}}}
 """
     spec = read_spec(text, tmp_path / "spec.yaml")
+    _, tables, remote = spec.sources
+    assert tables.options["path"] == str(tmp_path / "tables")
+    assert tables.options["logPath"] == str(tmp_path / "store")
+    assert remote.options["path"] == "s3://bucket/tables"
     assert spec.nats["passwordFile"] == str(tmp_path / "secret")
     assert spec.sources[0].options["spoolDir"] == str(tmp_path / "spool")
     assert spec.sinks[0].options["path"] == "as/it/is"

@@ -23,7 +23,7 @@ from headrace.testing import Server
 
 def progress(batch: int, rows: int, end: int = 0, latest: int = 0, rate: float = 100.0) -> dict[str, Any]:
     def offset(following: int) -> str:
-        return json.dumps({"v": 1, "channels": {"a": {"next": following, "created": 9}}})
+        return json.dumps(at(a=following))
 
     return {
         "batchId": batch,
@@ -34,6 +34,14 @@ def progress(batch: int, rows: int, end: int = 0, latest: int = 0, rate: float =
         "durationMs": {"triggerExecution": 250},
         "sources": [{"endOffset": offset(end), "latestOffset": offset(latest)}],
     }
+
+
+def at(**following: int) -> dict[str, Any]:
+    return {"v": 1, "channels": {name: {"next": one, "created": 9} for name, one in following.items()}}
+
+
+def replayed(following: int) -> dict[str, Any]:
+    return {"v": 1, "replay": {"table": "t", "next": following}}
 
 
 def test_state_counts_each_batch_once() -> None:
@@ -69,14 +77,17 @@ def test_rates_that_spark_cannot_divide_are_zero() -> None:
     [
         ([], None),
         ([{"endOffset": None, "latestOffset": "3"}], None),
-        ([{"endOffset": "not json", "latestOffset": {"next": 5}}], None),
-        ([{"endOffset": {"next": 3}, "latestOffset": {"next": 5}}], 2),
-        ([{"endOffset": {"next": 5}, "latestOffset": {"next": 3}}], 0),
-        ([{"endOffset": {"a": {"next": 3}, "b": {"next": 4}}, "latestOffset": {"a": {"next": 9}}}], 2),
-        ([{"endOffset": {"next": 1}, "latestOffset": {"next": 2}}, {"endOffset": {"logOffset": 3}}], 1),
+        ([{"endOffset": "not json", "latestOffset": at(a=5)}], None),
+        ([{"endOffset": at(a=3), "latestOffset": at(a=5)}], 2),
+        ([{"endOffset": at(a=5), "latestOffset": at(a=3)}], 0),
+        ([{"endOffset": at(next=3, b=4), "latestOffset": at(next=3, b=9)}], 5),
+        ([{"endOffset": at(a=3), "latestOffset": at(a=3, new=8)}], 7),  # a wildcard means one more by now
+        ([{"endOffset": at(a=60) | {"began": at(a=50)["channels"]}, "latestOffset": at(a=100)}], 40),
+        ([{"endOffset": replayed(11), "latestOffset": json.dumps(replayed(31))}], 20),
+        ([{"endOffset": at(a=1), "latestOffset": at(a=2)}, {"endOffset": {"logOffset": 3}}], 1),
     ],
 )
-def test_lag_is_the_difference_of_what_is_named_next(sources: list[Any], lag: int | None) -> None:
+def test_lag_is_how_far_the_newest_offsets_are_ahead(sources: list[Any], lag: int | None) -> None:
     assert lag_of(sources) == lag
 
 

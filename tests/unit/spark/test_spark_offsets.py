@@ -5,7 +5,7 @@ import json
 import pytest
 
 from headrace.spark.errors import DataLossError
-from headrace.spark.offsets import CoreOffset
+from headrace.spark.offsets import CHANNEL, CoreOffset, Place, places_to_json
 from headrace.spark.progress import failure_text, messages_before
 
 
@@ -28,9 +28,12 @@ def test_offset_that_was_damaged_is_refused(core: dict[str, object]) -> None:
 
 
 def test_messages_before_counts_from_one() -> None:
-    assert messages_before(None) == 0
+    assert messages_before(None) is None
+    assert messages_before({"logOffset": 3}) is None
     assert messages_before(json.dumps(CoreOffset("a", 1).to_json())) == 0
     assert messages_before(CoreOffset("a", 11).to_json()) == 10
+    places = {"a": Place(11, 1), "next": Place(3, None)}
+    assert messages_before(places_to_json(CHANNEL, places, {"a": Place(5, 1)})) == 12
 
 
 def test_failure_text_is_ours_if_there_is_one() -> None:

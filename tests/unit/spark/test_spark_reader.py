@@ -63,7 +63,7 @@ def publish(server: Server, count: int, subject: str = "a.b") -> None:
 
 def wait_captured(reader: CoreStreamReader, count: int) -> None:
     deadline = time.monotonic() + 10
-    while messages_before(reader.reportLatestOffset()) < count:
+    while (messages_before(reader.reportLatestOffset()) or 0) < count:
         assert time.monotonic() < deadline, f"{reader.reportLatestOffset()} after 10 s"
         time.sleep(0.002)
 

@@ -46,3 +46,6 @@ def test_what_cannot_be_shown_says_why() -> None:
         stream("orders", kind="subject")
     with pytest.raises(HeadraceError, match="one is shown at a time"):
         stream("a,b", kind="stream")
+    for name, kind in (("orders.*", "channel"), ("ORDERS*", "stream")):
+        with pytest.raises(HeadraceError, match="may mean several"):
+            stream(name, kind=kind)
