@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import pickle
+import shutil
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -132,6 +133,11 @@ def test_source_purged_whole_after_it_was_planned_is_a_loss(source: Source) -> N
     source.keep_last(0)
     with pytest.raises(DataLossError, match="1 to 20 were removed"):
         rows(one, plan)
+    source.publish(1)
+    text = "begins at sequence 21 now: 1 to 20 were removed by its limits or a purge before they were read"
+    with pytest.raises(DataLossError, match=text):
+        one.latestOffset(start, ALL)
+    source.keep_last(0)
     assert numbers(table(source), table(source).partitions()) == []
 
 
@@ -146,11 +152,39 @@ def test_source_deleted_and_made_again_is_noticed(source: Source) -> None:
         rows(one, plan)
     with pytest.raises(DataLossError, match="it had been read up to sequence 20"):
         one.latestOffset(end, ALL)
-    source.publish(30)
-    with pytest.raises(DataLossError, match=f"{source.word} a was deleted and made again"):
-        rows(one, plan)
     lossy = stream(source, failOnDataLoss="false")
+    assert lossy.latestOffset(end, ALL) == end, "waits for one of that name"
+    source.publish(30)
+    text = f"{source.word} a was deleted and made again"
+    with pytest.raises(DataLossError, match=text):
+        rows(one, plan)
+    with pytest.raises(
+        DataLossError, match=f"{text} since it was read up to sequence 20; the new one begins"
+    ):
+        one.latestOffset(end, ALL)
     assert numbers(lossy, lossy.partitions(end, lossy.latestOffset(end, ALL))) == list(range(1, 31))
+
+
+def test_source_from_a_backup_is_shorter_than_what_was_read(source: Source, tmp_path: Path) -> None:
+    source.publish(12)
+    source.stop()
+    shutil.copytree(source.store, tmp_path / "backup")
+    source.start()
+    source.publish(8)
+    one = stream(source)
+    end = one.latestOffset(one.initialOffset(), ALL)
+    source.kill()
+    shutil.rmtree(source.store)
+    shutil.copytree(tmp_path / "backup", source.store)
+    source.start()
+    text = f"{source.word} a ends at sequence 12, and was read up to 20 before"
+    with pytest.raises(DataLossError, match=text):
+        one.latestOffset(end, ALL)
+    lossy = stream(source, failOnDataLoss="false")
+    shorter = lossy.latestOffset(end, ALL)
+    assert numbers(lossy, lossy.partitions(end, shorter)) == []
+    source.publish(3)
+    assert numbers(lossy, lossy.partitions(shorter, lossy.latestOffset(shorter, ALL))) == [13, 14, 15]
 
 
 def test_source_not_there_yet_is_waited_for_and_no_table(source: Source) -> None:

@@ -129,6 +129,30 @@ def test_streams_that_appear_later_are_read_from_their_first_message(source: Any
     assert counts(again, again.partitions(third, again.latestOffset(third, ALL))) == {asia: 1}
 
 
+def test_first_batch_is_repeated_as_it_was_planned_whatever_wildcards_mean_by_then(source: Any) -> None:
+    eu, us, asia = source.names
+    source.fill(eu, 4)
+    one = stream(source, startingOffsets="latest")
+    start = one.initialOffset()
+    source.fill(eu, 2)
+    source.fill(us, 3)
+    end = one.latestOffset(start, ALL)
+    source.fill(us, 1)
+    source.fill(asia, 2)
+    for starting in ("earliest", "latest"):  # what Spark asks again, since it keeps the ends of batches only
+        again = stream(source, startingOffsets=starting)
+        asked = again.initialOffset()
+        assert asked != start
+        assert counts(again, again.partitions(asked, end)) == {eu: 2, us: 3}
+        assert counts(again, again.partitions(end, again.latestOffset(end, ALL))) == {us: 1, asia: 2}
+    source.remove(us)
+    late = stream(source)
+    with pytest.raises(DataLossError, match=f"{source.word} {us} was deleted, sequences 1 to 3"):
+        counts(late, late.partitions(late.initialOffset(), end))
+    relaxed = stream(source, failOnDataLoss="false")
+    assert counts(relaxed, relaxed.partitions(relaxed.initialOffset(), end)) == {eu: 2}
+
+
 def test_latest_is_for_streams_that_are_there(source: Any) -> None:
     eu, us, _ = source.names
     source.fill(eu, 4)

@@ -19,6 +19,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,7 +33,7 @@ from headrace.client.replay import channel_state, replay
 from headrace.client.streaming_publish import StreamingWire
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 CLUSTER_ID: Final = "to-be-killed"
 CHANNEL: Final = "orders"
@@ -147,6 +148,18 @@ class Driver:
         parents = {parent for _, parent in found}
         return [pid for pid, _ in found if pid not in parents]
 
+    def kill_worker(self, chance: random.Random) -> None:
+        """SIGKILL of one of `workers`; one that ended by itself meanwhile does not count."""
+
+        def is_killed() -> bool:
+            for pid in chance.sample(found := self.workers(), len(found)):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+                    return True
+            return False
+
+        wait_until(is_killed, "a Python worker", LONG)
+
     def kill(self, *, jvm: bool) -> None:
         """SIGKILL, of the JVM or of the program above it; the other one has to notice."""
         below = [pid for pid, _ in _descendants(self._process.pid)]
@@ -183,10 +196,14 @@ class Driver:
 
 
 class BreakingPipeline:
-    """All of it. `kills` counts by what was killed, `ended` is what queries said that ended."""
+    """All of it, with some of the queries; "copy" goes behind "out", whose stream it reads.
 
-    def __init__(self, folder: Path, seed: int) -> None:
+    `kills` counts by what was killed, `ended` is what queries said that ended.
+    """
+
+    def __init__(self, folder: Path, seed: int, queries: Sequence[str] = QUERIES) -> None:
         self._chance = random.Random(seed)
+        self._queries = queries
         self._folder = folder
         self.kills: Counter[str] = Counter()
         self.ended: list[str] = []
@@ -199,6 +216,7 @@ class BreakingPipeline:
             assert "error" not in self._go.api(f"STREAM.CREATE.{name}", made)
         self._given = {
             "folder": str(folder),
+            "queries": list(queries),
             "channel": {"url": self._headrace.url, "clusterId": CLUSTER_ID, "channel": CHANNEL},
             "stream": {"url": self._go.url, "stream": "OUT"},
         }
@@ -223,7 +241,7 @@ class BreakingPipeline:
                 self._driver.kill(jvm=target == "jvm")
                 self._driver = Driver(self._given, self.ended)
             case "worker":
-                os.kill(self._chance.choice(self._driver.workers()), signal.SIGKILL)
+                self._driver.kill_worker(self._chance)
             case _:
                 server = self._headrace if target == "headrace" else self._go
                 server.kill()
@@ -234,7 +252,7 @@ class BreakingPipeline:
 
     def _wait_for_moment(self) -> str:
         """Some steps of a query from now, which it can only make if all before has mended."""
-        query = self._chance.choice(QUERIES)
+        query = self._chance.choice(self._queries)
         step = self._chance.choice(("offsets", "commits"))
         steps = self._chance.randint(1, 4)
         if query != "table" and self._chance.random() < 0.5:
@@ -272,12 +290,13 @@ class BreakingPipeline:
         assert state is not None
         assert state.first_sequence == 1
         last = state.last_sequence
-        self._wait(lambda: self._done("table") >= last, f"{last} messages through query table")
-        self._wait(lambda: self._done("out") >= last, f"{last} messages through query out")
-        stored = self._stored("OUT")
-        self._wait(lambda: self._done("copy") >= stored, f"{stored} messages through query copy")
+        for query in self._queries:
+            self._wait_for_end(query, self._stored("OUT") if query == "copy" else last)
         assert self._driver.finish() == 0
         return last
+
+    def _wait_for_end(self, query: str, last: int) -> None:
+        self._wait(lambda: self._done(query) >= last, f"{last} messages through query {query}")
 
     def _done(self, query: str) -> int:
         """The last sequence of the last batch that was committed."""
@@ -301,8 +320,11 @@ class BreakingPipeline:
     def published(self) -> int:
         return self._publisher.published
 
-    def stream(self, name: str) -> list[tuple[int, str]]:
-        """The rows in a stream."""
+    def rows(self, query: str) -> list[tuple[int, str]]:
+        """What a query has written."""
+        return self._table() if query == "table" else self._stream(query.upper())
+
+    def _stream(self, name: str) -> list[tuple[int, str]]:
         found: list[tuple[int, str]] = []
         end = self._stored(name) + 1
         with connect(self._go.url) as nc:
@@ -311,8 +333,8 @@ class BreakingPipeline:
                 found += ((int(number), text) for number, text in rows)
         return found
 
-    def table(self) -> list[tuple[int, str]]:
-        """The rows of the Parquet table: of the files that the sink's own log counts."""
+    def _table(self) -> list[tuple[int, str]]:
+        """Of the files that the sink's own log counts."""
         import pyarrow.parquet as pq
 
         found: list[tuple[int, str]] = []

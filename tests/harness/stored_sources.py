@@ -26,6 +26,8 @@ class Source(Protocol):
     """One stream called `a`, empty at first, and the server that has it."""
 
     word: str
+    store: Path
+    """The directory with what is stored, to be copied while the server is away."""
 
     @property
     def url(self) -> str: ...
@@ -44,7 +46,8 @@ class StanChannel:
     word = "channel"
 
     def __init__(self, folder: Path) -> None:
-        self._server = DemoServer(folder / "store", folder / "server.log")
+        self.store = folder / "store"
+        self._server = DemoServer(self.store, folder / "server.log")
         self.start, self.kill, self.stop = self._server.start, self._server.kill, self._server.stop
         self.start()
 
@@ -80,6 +83,7 @@ class GoStream:
 
     def __init__(self, folder: Path, config: str = "", **stream: Any) -> None:
         self._folder = folder
+        self.store = folder / "js"
         self._config = config
         self._stream = stream
         with socket.socket() as free:
@@ -89,7 +93,7 @@ class GoStream:
         self.start()
 
     def start(self) -> None:
-        listen = ("-a", "127.0.0.1", "-p", str(self._port), "-js", "-sd", str(self._folder / "js"))
+        listen = ("-a", "127.0.0.1", "-p", str(self._port), "-js", "-sd", str(self.store))
         self._server = ServerProcess(NATS_SERVER, self._folder, listen=listen, config=self._config or None)
 
     def kill(self) -> None:

@@ -52,8 +52,8 @@ class Queries:
             "out": self._out,
             "copy": self._copy,
         }
-        self._made = made
-        self._running = {name: start() for name, start in made.items()}
+        self._made = {name: made[name] for name in given["queries"]}
+        self._running = {name: start() for name, start in self._made.items()}
 
     def watch(self) -> None:
         """Start again what has ended."""

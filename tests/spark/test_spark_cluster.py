@@ -1,6 +1,7 @@
 """A standalone Spark cluster of two workers: processes that share nothing but the file system.
 
-The executors get this package with the application, as an archive: what they import must be that.
+The executors get this package with the application, as an archive: what they import must be that. Two of the
+queries have their checkpoint in an S3 store, by way of `headrace checkpoints`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import tarfile
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.request import Request, urlopen
 
 import pyarrow.parquet as pq
 import pyspark
@@ -28,9 +30,10 @@ from headrace.client.jetstream import JetStream
 from headrace.spark.java import find_java
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-pytestmark = pytest.mark.spark
+# What moto and its dependencies warn of is theirs.
+pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("default")]
 
 COUNT = 40_000
 """Four tasks of a batch."""
@@ -51,8 +54,8 @@ def archive(folder: Path) -> Path:
 
 
 @contextmanager
-def daemon(folder: Path, name: str, *arguments: str, line: str) -> Iterator[str]:
-    """A process of the cluster; gives what its log says at `line`."""
+def daemon(folder: Path, name: str, *arguments: str) -> Iterator[Callable[[str], str]]:
+    """A process of the cluster; gives a function that waits for a line of its log and says what matches."""
     environment = {
         "PATH": os.environ["PATH"],
         "HOME": str(folder),
@@ -68,9 +71,12 @@ def daemon(folder: Path, name: str, *arguments: str, line: str) -> Iterator[str]
     command = [str(CLASS), f"{DEPLOY}.{kind}.{kind.capitalize()}", *where, *arguments]
     with log.open("wb") as output:
         process = subprocess.Popen(command, stdout=output, stderr=output, env=environment, cwd=folder)
+
+    def said(line: str) -> str:
+        return wait_until(lambda: re.search(line, log.read_text()), f"{name} says {line}", LONG).group(0)
+
     try:
-        found = wait_until(lambda: re.search(line, log.read_text()), f"{name} says {line}", LONG)
-        yield found.group(0)
+        yield said
     finally:
         process.terminate()
         process.wait()
@@ -80,22 +86,67 @@ def daemon(folder: Path, name: str, *arguments: str, line: str) -> Iterator[str]
 def cluster(folder: Path) -> Iterator[str]:
     """The URL of a master with two workers of one core each; their directories are `worker-1` and `-2`."""
     with ExitStack() as stack:
-        url = stack.enter_context(daemon(folder, "master", line=r"spark://127\.0\.0\.1:\d+"))
+        url = stack.enter_context(daemon(folder, "master"))(r"spark://127\.0\.0\.1:\d+")
+        workers = []
         for number in (1, 2):
             name = f"worker-{number}"
             given = ("--cores", "1", "--memory", "1g", "--work-dir", str(folder / name), url)
-            stack.enter_context(daemon(folder, name, *given, line="Successfully registered with master"))
+            workers.append(stack.enter_context(daemon(folder, name, *given)))
+        for said in workers:
+            said("Successfully registered with master")
         yield url
 
 
-def test_cluster_reads_and_writes_every_row_once_in_both_workers(tmp_path: Path) -> None:
+@pytest.fixture
+def s3() -> Iterator[dict[str, str]]:
+    """The environment of a program that has an S3 store with the bucket `checkpoints`."""
+    pytest.importorskip("obstore")
+    server = pytest.importorskip("moto.server").ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+    server.start()
+    endpoint = "http://{}:{}".format(*server.get_host_and_port())
+    with urlopen(Request(f"{endpoint}/checkpoints", method="PUT"), timeout=10):
+        pass
+    yield {
+        "AWS_ENDPOINT": endpoint,
+        "AWS_ALLOW_HTTP": "true",
+        "AWS_ACCESS_KEY_ID": "key",
+        "AWS_SECRET_ACCESS_KEY": "secret",
+        "AWS_REGION": "us-east-1",
+    }
+    server.stop()
+
+
+@contextmanager
+def gateway(s3: dict[str, str]) -> Iterator[str]:
+    """`headrace checkpoints` in front of it, in a process of its own; gives the location."""
+    command = [sys.executable, "-m", "headrace", "checkpoints", "s3://checkpoints/cluster", "--port", "0"]
+    environment = {**os.environ, **s3, "PYTHONPATH": str(SOURCES)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        try:
+            assert process.stdout is not None
+            location = process.stdout.readline().strip()
+            assert location.startswith("webhdfs://127.0.0.1:")
+            yield location
+        finally:
+            process.terminate()
+
+
+def keys(s3: dict[str, str]) -> list[str]:
+    """What is in the bucket."""
+    with urlopen(f"{s3['AWS_ENDPOINT']}/checkpoints?list-type=2&max-keys=1000", timeout=10) as answer:
+        return re.findall(r"<Key>cluster/(.*?)</Key>", answer.read().decode())
+
+
+def test_cluster_reads_and_writes_every_row_once_in_both_workers(tmp_path: Path, s3: dict[str, str]) -> None:
     source = StanChannel(tmp_path)
     target = GoStream(tmp_path)
     try:
         source.publish(COUNT)
         target.api("STREAM.CREATE.OUT", {"name": "OUT", "subjects": ["out"]})
-        with cluster(tmp_path) as master:
+        with gateway(s3) as checkpoints, cluster(tmp_path) as master:
             given = {
+                "checkpoints": checkpoints,
+                "half": COUNT // 2,
                 "folder": str(tmp_path),
                 "master": master,
                 "archive": str(archive(tmp_path)),
@@ -122,6 +173,11 @@ def test_cluster_reads_and_writes_every_row_once_in_both_workers(tmp_path: Path)
     assert {Path(one).relative_to(tmp_path).parts[0] for one in executors} == {"worker-1", "worker-2"}
     for row in rows:
         assert row["module"].startswith(f"{row['executor']}/"), "not the package that was shipped"
+    assert json.loads(done.stdout) == {str(part): len(range(part or 7, COUNT + 1, 7)) for part in range(7)}
+    there = keys(s3)
+    assert {"out/commits/0", "totals/offsets/1", "totals/commits/1"} <= set(there)
+    assert [key for key in there if re.fullmatch(r"totals/state/0/[01]/2(_.*)?\.delta", key)], there
+    assert not [key for key in there if key.endswith(".tmp")]
 
 
 def stored(target: GoStream) -> list[int]:

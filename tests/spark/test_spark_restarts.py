@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 DEADLINE = 60
+START_TRIES = 5
 
 
 @pytest.fixture(params=["stan-headrace", "jetstream-nats-server", "jetstream-headrace"])
@@ -42,12 +43,21 @@ def read(spark: SparkSession, options: dict[str, str], **more: str) -> DataFrame
     return spark.readStream.format("nats").options(**given).load()
 
 
-def run(frame: DataFrame, folder: Path, sink: str = "parquet", **options: str) -> None:
-    """From the checkpoint to what is there now."""
+def run(
+    frame: DataFrame, folder: Path, sink: str = "parquet", output_mode: str = "append", **options: str
+) -> None:
+    """From the checkpoint to what is there now; once more where Spark could not start Python in its 10 s."""
     options = {"path": str(folder / "table"), **options} if sink == "parquet" else options
-    writer = frame.writeStream.format(sink).options(**options)
-    query = writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start()
-    assert query.awaitTermination(DEADLINE), query.status
+    writer = frame.writeStream.format(sink).outputMode(output_mode).options(**options)
+    writer = writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True)
+    for left in reversed(range(START_TRIES)):
+        query = writer.start()
+        try:
+            assert query.awaitTermination(DEADLINE), query.status
+            return
+        except StreamingQueryException as error:
+            if not left or "Python worker failed to connect back" not in str(error):
+                raise
 
 
 def failure(frame: DataFrame, folder: Path, sink: str = "parquet", **options: str) -> str:
@@ -78,13 +88,9 @@ def test_restart_after_messages_were_removed(spark: SparkSession, source: Source
         "checkpointLocation"
     )
     run(lossy, tmp_path)
-    source.publish(5)
-    source.keep_last(0)
-    assert "begins at sequence 46 now: 41 to 45 were removed" in failure(frame, tmp_path)
-    run(lossy, tmp_path)
     source.publish(3)
     run(frame, tmp_path)
-    assert sequences(spark, tmp_path) == [*range(1, 21), *range(36, 41), *range(46, 49)]
+    assert sequences(spark, tmp_path) == [*range(1, 21), *range(36, 44)]
 
 
 def test_restart_of_a_batch_that_was_planned_and_whose_messages_are_gone(
@@ -113,17 +119,30 @@ def test_restart_with_other_columns_values_and_limits(
     other = {"valueFormat": "string", "includeHeaders": "false", "maxOffsetsPerTrigger": "4"}
     run(read(spark, source.options(), **other).select("sequence", "data"), tmp_path)
     source.publish(10)
-    typed = read(spark, source.options(), valueFormat="json", valueSchema="id bigint")
+    fewer = {"filterSubjects": "a.0,a.1"} if source.word == "stream" else {}  # a channel has one subject
+    typed = read(spark, source.options(), valueFormat="json", valueSchema="id bigint", **fewer)
     run(typed.selectExpr("sequence", "data.id as id"), tmp_path)
+    new = [number for number in range(21, 31) if not fewer or number % 3 != 2]
     merged = spark.read.option("mergeSchema", "true").parquet(str(tmp_path / "table"))
     found = merged.selectExpr("count(*)", "count(distinct sequence)", "count(data)", "count(id)").first()
     assert found is not None
-    assert tuple(found) == (30, 30, 10, 0)
+    assert tuple(found) == (20 + len(new), 20 + len(new), 10, 0)
+    assert sequences(spark, tmp_path) == [*range(1, 21), *new]
     elsewhere = {**source.options(), source.word: "b"}
-    assert failure(only_sequences(read(spark, elsewhere)), tmp_path) == (
+    assert failure(only_sequences(read(spark, elsewhere, failOnDataLoss="false")), tmp_path) == (
         f"the checkpoint is one of the {source.word}s a, option {source.word} says b; give this query a "
         "checkpointLocation of its own"
     )
+
+
+def test_restart_of_an_aggregation_with_another_state_is_refused(
+    checkpoint: tuple[DataFrame, Path], tmp_path: Path
+) -> None:
+    rows, _ = checkpoint
+    run(rows.groupBy("stream").count(), tmp_path, "noop", output_mode="complete")
+    (tmp_path / "checkpoint" / "commits" / "0").unlink()
+    text = failure(rows.groupBy("sequence").count(), tmp_path, "noop", output_mode="complete")
+    assert "[STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE]" in text
 
 
 DAMAGE = {
@@ -145,14 +164,14 @@ DAMAGE = {
 @pytest.fixture(scope="module")
 def checkpoint(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[dict[str, str], Path]]:
-    """The options of a channel with twenty messages, and what a query left that has read them."""
+) -> Iterator[tuple[DataFrame, Path]]:
+    """A channel with twenty messages, and what a query left that has read them."""
     folder = tmp_path_factory.mktemp("checkpoint")
     with Server(streaming=StreamingOptions(cluster_id="mine")) as server:
         asyncio.run(publish(server.url, 20))
         options = {"url": server.url, "clusterId": "mine", "channel": "a"}
         run(only_sequences(read(spark, options, maxOffsetsPerTrigger="10")), folder, "noop")
-        yield options, folder / "checkpoint"
+        yield read(spark, options, failOnDataLoss="false"), folder / "checkpoint"
 
 
 async def publish(url: str, count: int) -> None:
@@ -164,16 +183,16 @@ async def publish(url: str, count: int) -> None:
 
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
 def test_restart_with_a_damaged_checkpoint_never_goes_on(
-    spark: SparkSession, checkpoint: tuple[dict[str, str], Path], tmp_path: Path, damage: tuple[str, str, str]
+    checkpoint: tuple[DataFrame, Path], tmp_path: Path, damage: tuple[str, str, str]
 ) -> None:
-    options, good = checkpoint
+    rows, good = checkpoint
     log, content, text = damage
     shutil.copytree(good, tmp_path / "checkpoint")
     file = tmp_path / "checkpoint" / log / "1"
     version, metadata, *_ = (good / "offsets" / "1").read_text().splitlines()
     file.write_text(content.replace("{HEAD}", f"{version}\n{metadata}\n"))
-    frame = only_sequences(read(spark, options))
-    if content:  # there is nothing to check in an empty file
+    frame = only_sequences(rows)
+    if damage is DAMAGE["ours no offset"]:  # Spark compares before anyone reads; not in an empty file
         with pytest.raises(StreamingQueryException, match="Checksum error"):
             run(frame, tmp_path, "noop")
     (file.parent / ".1.crc").unlink()  # where checksums are off, or were left behind by a copy
@@ -181,7 +200,9 @@ def test_restart_with_a_damaged_checkpoint_never_goes_on(
         run(frame, tmp_path, "noop")
 
 
-def test_restart_with_wrong_credentials_is_refused_at_once(spark: SparkSession, tmp_path: Path) -> None:
+def test_restart_with_wrong_credentials_and_without_server_is_refused(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     users = AuthorizationOptions(users=(UserOptions("joe", "right"),))
     with Server(authorization=users, streaming=StreamingOptions(cluster_id="mine")) as server:
         asyncio.run(publish(f"nats://joe:right@{server.host}:{server.port}", 10))
@@ -194,10 +215,16 @@ def test_restart_with_wrong_credentials_is_refused_at_once(spark: SparkSession, 
         )
         asyncio.run(publish(f"nats://joe:right@{server.host}:{server.port}", 10))
         run(right, tmp_path)
+    away = read(spark, given, password="right", reconnectTimeout="200ms", failOnDataLoss="false")
+    text = failure(only_sequences(away), tmp_path)
+    assert text.startswith(f"cannot read channel a of cluster mine at {given['url']}: cannot connect to ")
+    assert text.endswith(" (tried for 0.2 s, option reconnectTimeout)")
     assert sequences(spark, tmp_path) == list(range(1, 21))
 
 
-def test_restart_of_a_sink_that_met_a_message_that_is_too_large(spark: SparkSession, tmp_path: Path) -> None:
+def test_restart_of_a_sink_that_met_a_wrong_type_and_a_message_that_is_too_large(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     target = GoStream(tmp_path, "max_payload: 1024\n")
     try:
         target.api("STREAM.CREATE.OUT", {"name": "OUT", "subjects": ["out"]})
@@ -209,15 +236,16 @@ def test_restart_of_a_sink_that_met_a_message_that_is_too_large(spark: SparkSess
                 "if(sequence = 15, repeat('x', 1025), cast(sequence as string)) as data"
             )
             sink = {"url": target.url, "stream": "OUT", "subject": "out", "positionalIds": "true"}
+            wrong = messages.selectExpr("sequence as data")
+            text = failure(wrong, tmp_path, "nats", **sink)
+            assert text == "column data has type bigint, not binary or string"
+            assert stored(target) == []
             text = failure(rows, tmp_path, "nats", **sink)
             assert text.startswith("row 4 of partition 0: columns data and headers: a message of ")
             assert "the target takes 1024 (option mode dropmalformed leaves such rows out)" in text
             assert stored(target) == list(range(1, 11)), "the batch before, nothing of the one that failed"
             run(rows, tmp_path, "nats", mode="dropmalformed", **sink)
             assert stored(target) == [number for number in range(1, 31) if number != 15]
-            wrong = messages.selectExpr("sequence as data")
-            text = failure(wrong, tmp_path / "wrong", "nats", **sink)
-            assert text == "column data has type bigint, not binary or string"
     finally:
         target.stop()
 

@@ -130,23 +130,19 @@ class LogBatchReader(StoredBatchReader):
     def sealed(self, ranges: Sequence[StoredRange]) -> tuple[list[LogPartition], list[StoredRange]]:
         """Tasks for what of these does not grow any more, and what is left for the server to give.
 
-        What its files do not have, or is of another incarnation, is left to the server, which says why.
-        Raises: StoredStreamError, DataLossError.
+        What its files do not have, is of another incarnation or was deleted is left to the server, which
+        says why. Raises: StoredStreamError, DataLossError.
         """
-        parts, left, directories = [], [], self.logs()
+        parts, left, directories = [], [], self.logs(all_of_them=False)
         for wanted in ranges:
-            directory = directories.get(wanted.name)
-            if directory is None:
+            directory, state = directories.get(wanted.name), self._link.state(wanted.name)
+            if directory is None or state is None or state.created_ns != wanted.created:
                 left.append(wanted)
                 continue
             view = _look(directory)
-            state = self._server_state(wanted.name, directory, view)
+            self._server_state(wanted.name, directory, view)
             cut = min(view.sealed_end, wanted.end)
-            if (
-                state.created_ns != wanted.created
-                or view.first_sequence > wanted.first
-                or cut <= wanted.first
-            ):
+            if view.first_sequence > wanted.first or cut <= wanted.first:
                 left.append(wanted)
                 continue
             self._check_view(wanted.name, directory, view, replace(wanted, end=cut))
@@ -154,8 +150,11 @@ class LogBatchReader(StoredBatchReader):
             left.append(replace(wanted, first=cut))
         return self._slices(parts), left
 
-    def logs(self) -> dict[str, Path]:
-        """Channels and the directories of their logs. Raises: StoredStreamError."""
+    def logs(self, *, all_of_them: bool = True) -> dict[str, Path]:
+        """Channels and the directories of their logs.
+
+        Raises: StoredStreamError, also where one that is named is not there, unless told not to mind.
+        """
         path, channels = Path(self._options.path or "").resolve(), self._options.channels
         try:
             if (path / "logs").is_dir():
@@ -164,10 +163,10 @@ class LogBatchReader(StoredBatchReader):
                 }
                 wanted = CHANNEL.chosen(channels or (">",), logs)
                 missing = [name for name in wanted if name not in logs]
-                if missing or not wanted:
+                if all_of_them and (missing or not wanted):
                     what = f"log of channel {missing[0] if missing else ', '.join(channels)}"
                     raise StoredStreamError(f"there is no {what if channels else 'log'} in {path}")
-                return {name: logs[name] for name in wanted}
+                return {name: logs[name] for name in wanted if name in logs}
             if any(base_of(name) is not None for name in os.listdir(path)):
                 own = log_name(path)
                 if len(channels) > 1 or any(map(CHANNEL.is_pattern, channels)):

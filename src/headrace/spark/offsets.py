@@ -133,9 +133,13 @@ def places_to_json(
 def batch_places(
     kind: StoredKind, start: dict[str, Any], end: dict[str, Any], names: Sequence[str]
 ) -> tuple[dict[str, Place], dict[str, Place]]:
-    """Where a batch begins and ends. Raises: DataLossError as `places_from_json`."""
+    """Where a batch begins and ends. Raises: DataLossError as `places_from_json`.
+
+    `start` of a query's first batch is where a new query would begin now; what was planned counts. Of a batch
+    from an end to itself nothing was planned.
+    """
     ends = places_from_json(kind, end, names)
-    if BEGAN in end:  # `start` is where a new query would begin now: what was planned counts
+    if BEGAN in end and start != end:
         start = {"v": VERSION, kind.key: end[BEGAN]}
     return places_from_json(kind, start, names), ends
 

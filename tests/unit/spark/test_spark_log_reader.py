@@ -351,6 +351,24 @@ def test_stream_leaves_what_files_no_longer_have_to_the_server(
         batch(one, start, end)
 
 
+@pytest.mark.parametrize("files", ["gone", "still there"])
+def test_stream_of_a_channel_that_was_deleted_tells_of_the_loss_or_goes_on(
+    store: FileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: str
+) -> None:
+    monkeypatch.setattr(log_reader, "FROM_FILES", 50)
+    server = Server(store.open(b"orders"))
+    one = stream(tmp_path / "store", server)
+    start = one.initialOffset()
+    end = one.latestOffset(start, ReadAllAvailable())
+    monkeypatch.setattr(server, "state", lambda _channel: None)
+    if files == "gone":
+        assert store.remove(b"orders")
+    with pytest.raises(DataLossError, match="channel orders was deleted, sequences 1 to 300 cannot be read"):
+        batch(stream(tmp_path / "store", server), start, end)
+    lossy = stream(tmp_path / "store", server, failOnDataLoss="false")
+    assert batch(lossy, start, end) == []
+
+
 def test_stream_of_a_store_that_is_not_the_servers_is_refused(
     store: FileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -74,6 +74,10 @@ class StandIn:
             shelf.first, shelf.last, len(shelf.messages), size, shelf.created, shelf.keeps_order
         )
 
+    def matching(self, pattern: str) -> dict[str, StoredState]:
+        states = {n: self.state(n) for n in sorted(self.shelves) if self.kind.matches(pattern, n)}
+        return {name: state for name, state in states.items() if state is not None}
+
     def sequence_at(self, name: str, time_ns: int) -> int:
         shelf = self.shelves[name]
         assert shelf is not None
@@ -237,6 +241,78 @@ def test_stored_reader_repeats_a_first_batch_as_it_was_planned(starting: str) ->
     follow = late.latestOffset(end, ALL)
     assert follow == offset(21)
     assert sequences(late, end, follow) == [16, 17, 18, 19, 20]
+
+
+def places(one: StoredStreamReader, start: Any, end: Any) -> list[tuple[str, int]]:
+    return [(row["stream"], row["sequence"]) for row in read(one, one.partitions(start, end))]
+
+
+def of(name: str, *spans: range) -> list[tuple[str, int]]:
+    return [(name, sequence) for span in spans for sequence in span]
+
+
+@pytest.mark.parametrize("names", ["x.*", "x.>,y", "y,x.*"])
+def test_stored_reader_repeats_a_first_batch_of_wildcards_as_it_was_planned(names: str) -> None:
+    """Of streams that were there, that appeared while it was planned, and not of those that came later."""
+    link = StandIn(**{"x.old": Shelf(10), "y": Shelf(2, created=9), "x.dead": Shelf(3, created=6)})
+    one = reader(link, channel=names, startingOffsets="latest")
+    start = one.initialOffset()
+    link.shelves["x.old"].add(5)  # type: ignore[union-attr]
+    link.shelves["y"].add(1)  # type: ignore[union-attr]
+    link.shelves["x.dead"].add(1)  # type: ignore[union-attr]
+    link.shelves["x.new"] = Shelf(4, created=8)
+    end = json.loads(json.dumps(one.latestOffset(start, ALL)))
+    rows = places(one, start, end)
+    expected = of("x.old", range(11, 16)) + of("x.new", range(1, 5)) + of("x.dead", range(4, 5))
+    assert sorted(rows) == sorted(expected + (of("y", range(3, 4)) if "y" in names else []))
+
+    link.shelves["x.old"].add(5)  # type: ignore[union-attr]
+    link.shelves["x.new"].add(1)  # type: ignore[union-attr]
+    link.shelves["x.later"] = Shelf(2, created=10)
+    for starting in ("latest", "earliest"):
+        again = reader(link, channel=names, startingOffsets=starting)
+        assert places(again, again.initialOffset(), end) == rows
+        follow = again.latestOffset(end, ALL)
+        assert "began" not in follow
+        assert sorted(places(again, end, follow)) == sorted(
+            of("x.old", range(16, 21)) + of("x.new", range(5, 6)) + of("x.later", range(1, 3))
+        )
+    link.shelves["x.dead"] = None
+    late = reader(link, channel=names)
+    with pytest.raises(DataLossError, match=r"channel x\.dead was deleted, sequences 4 to 4 cannot be read"):
+        places(late, late.initialOffset(), end)
+    lossy = reader(link, channel=names, failOnDataLoss="false")
+    found = places(lossy, lossy.initialOffset(), end)
+    assert found == [row for row in rows if row[0] != "x.dead"]
+
+
+def test_stored_reader_first_batch_of_wildcards_that_meant_nothing_at_first() -> None:
+    link = StandIn()
+    one = reader(link, channel="x.*")
+    start = one.initialOffset()
+    assert start == {"v": 1, "channels": {}}
+    assert one.latestOffset(start, ALL) == start
+    link.shelves["x.a"] = Shelf(3)
+    end = one.latestOffset(start, ReadMaxRows(2))
+    assert end == offset(3, channel="x.a", began=Place(1, None))
+    link.shelves["x.b"] = Shelf(1, created=8)
+    again = reader(link, channel="x.*", startingOffsets="latest")
+    assert places(again, again.initialOffset(), end) == of("x.a", range(1, 3))
+    assert places(again, end, again.latestOffset(end, ALL)) == [("x.a", 3), ("x.b", 1)]
+
+
+def test_stored_reader_first_end_to_itself_is_no_batch() -> None:
+    one = reader(StandIn(a=Shelf(5)))
+    end = one.latestOffset(one.initialOffset(), ALL)
+    assert end == offset(6, began=Place(1, 7))
+    assert one.partitions(end, end) == []
+
+
+@pytest.mark.parametrize("began", [None, 7, {}, {"a": {"next": 0, "created": 7}}, {"b": {}}])
+def test_stored_reader_first_batch_whose_begin_is_damaged_is_refused(began: object) -> None:
+    one = reader(StandIn(a=Shelf(5)))
+    with pytest.raises(DataLossError, match="checkpoint"):
+        one.partitions(offset(1), {**offset(6), "began": began})
 
 
 def test_stored_reader_shares_a_limit_among_channels() -> None:
