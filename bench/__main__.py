@@ -48,7 +48,7 @@ OWN: Final = {
     ),
     "spark-sink": Own(
         "rows written by Spark beside a nats-py publish loop",
-        spark_sink.add_arguments, spark_sink.run_sink,
+        spark_sink.add_arguments, spark_sink.run_sink, spark_sink.render_sink,
     ),
     "spark-read": Own(
         "rows a second from a JetStream stream",

@@ -3,7 +3,8 @@
 The same rows of 128 B are scanned by the same session into Spark's noop sink: the log's files by path,
 Spark's own Parquet scan of the same rows with the same columns, a Headrace server that answers in columns,
 and pull consumers of nats-py against nats-server, fewer rows of them because they take so long. Sides take
-turns; what is told are medians. Not here: what a micro-batch costs, or what is written.
+turns in an order that alternates; what is told are medians. Starting a job of Spark takes a few tenths of a
+second, so the rows are many. Not here: what a micro-batch costs, or what is written.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from bench.progress import Progress, short_number
 from bench.render import PAGE, RESULTS, replace_section
 from bench.sides import side_command
 from bench.spark_pull import ROW_BYTES, TASKS, let_workers_import, pull_source
-from bench.stores import STREAM, fill_by_publishing, temporary_stores
+from bench.stores import STREAM, fill_by_publishing, settle, temporary_stores
 
 if TYPE_CHECKING:
     import argparse
@@ -45,8 +46,8 @@ class Scan:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--rows", type=int, default=2_000_000, help="stored messages (default 2 million)")
-    parser.add_argument("--reps", type=int, default=5, help="repetitions of each side (default 5)")
+    parser.add_argument("--rows", type=int, default=8_000_000, help="stored messages (default 8 million)")
+    parser.add_argument("--reps", type=int, default=3, help="repetitions of each side (default 3)")
     parser.add_argument("--name", default="spark-scan", help="result file, without .json")
 
 
@@ -114,6 +115,7 @@ def _scans(spark: SparkSession, rows: int, log: Path, urls: tuple[str, str]) -> 
 
     spark.dataSource.register(pull_source())
     by_path().repartition(TASKS).write.parquet(str(parquet))
+    settle(log.parent)
     return [
         Scan("path", "the log's files, by path", rows, by_path),
         Scan(
@@ -135,8 +137,8 @@ def _take(scans: list[Scan], reps: int) -> dict[str, list[float]]:
         _time(scan)
     rates: dict[str, list[float]] = {scan.name: [] for scan in scans}
     progress = Progress(reps * len(scans))
-    for _ in range(reps):
-        for scan in scans:
+    for rep in range(reps):
+        for scan in reversed(scans) if rep % 2 else scans:
             progress.begin(scan.title)
             rate = scan.rows / _time(scan)
             rates[scan.name].append(rate)

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-import statistics
+import os
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from statistics import median
+from typing import TYPE_CHECKING, Any
 
 from bench.errors import BenchError
 from bench.process import Command, default_peer, running
 from bench.progress import Progress, short_number
-from bench.render import RESULTS
+from bench.render import PAGE, RESULTS, replace_section
+from bench.spark_pull import ROW_BYTES, TASKS
 from bench.stores import temporary_stores
 from headrace.client.blocking import connect
 from headrace.client.jetstream_publish import JetStreamApi
@@ -29,13 +31,18 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SUBJECT = "bench.rows"
-ROW_BYTES = 128
 TARGET = 5.0
 LOOP_SHARE = 20
 """The loop is so slow that it gets a fraction of the rows."""
 
 _IN_FLIGHT = 1000
-RESULT = RESULTS / "local" / "spark-sink.json"
+
+TITLES = {
+    "loop": "nats-py, each publish awaited",
+    "windowed": f"nats-py, {_IN_FLIGHT:,} in flight",
+    "exactly-once": "Spark sink, exactly once",
+    "at-least-once": "Spark sink, at least once",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +50,6 @@ class Side:
     """One writer: publishes that many rows to a server and returns when all are acknowledged."""
 
     name: str
-    title: str
     write: Callable[[str, int], None]
     share: int = 1
 
@@ -112,31 +118,42 @@ def measure(side: Side, count: int) -> float:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--count", type=int, default=500_000, help="rows (default %(default)s)")
     parser.add_argument("--reps", type=int, default=3, help="repetitions of each side (default %(default)s)")
+    parser.add_argument("--name", default="spark-sink", help="result file, without .json")
 
 
 def run_sink(options: argparse.Namespace, origin: dict[str, object]) -> int:
-    """Measure all sides and print medians; exit code 3 when the target is missed. Raises: BenchError."""
+    """Measure all sides, write the result and show it; exit code 3 when the target is missed.
+
+    Raises: BenchError.
+    """
     from headrace.spark.session import session
 
-    RESULT.parent.mkdir(parents=True, exist_ok=True)
-    spark = session("headrace bench", master="local[2]", log_file=RESULT.with_name("spark.log"))
-    try:
-        sides = (
-            Side("loop", "nats-py, one after the other", loop, LOOP_SHARE),
-            Side("windowed", f"nats-py, {_IN_FLIGHT} in flight", windowed, 4),
-            Side("exactly-once", "Spark sink, exactly once", spark_writer(spark, "exactly-once", 2)),
-            Side("at-least-once", "Spark sink, at least once", spark_writer(spark, "at-least-once", 2)),
-        )
-        figures = _measure_all(sides, options.count, options.reps)
-    finally:
-        spark.stop()
-    medians = {side.name: statistics.median(figures[side.name]) for side in sides}
-    for side in sides:
-        ratio = medians[side.name] / medians["loop"]
-        print(f"{side.title:32} {short_number(medians[side.name]):>8}/s  {ratio:6.1f}x")
-    measured = {"rows": options.count, "row_bytes": ROW_BYTES, "rates": figures, "medians": medians}
-    RESULT.write_text(json.dumps({**origin, **measured}, indent=1) + "\n", encoding="utf-8")
-    return 0 if medians["exactly-once"] >= TARGET * medians["loop"] else 3
+    path = RESULTS / f"{options.name}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with temporary_stores() as stores, stores.fresh() as directory:
+        spark = session("headrace bench", master=f"local[{TASKS}]", log_file=directory / "spark.log")
+        try:
+            rates = _measure_all(_sides(spark), options.count, options.reps)
+        finally:
+            spark.stop()
+    load = os.getloadavg()[1]
+    result: dict[str, Any] = {
+        **origin, "rows": options.count, "reps": options.reps, "load": load, "rates": rates
+    }  # fmt: skip
+    path.write_text(json.dumps(result) + "\n", encoding="utf-8")
+    print(sink_text(result))
+    if options.name == "spark-sink":
+        render_sink()
+    return 0 if _ratio(result, "exactly-once") >= TARGET else 3
+
+
+def _sides(spark: SparkSession) -> tuple[Side, ...]:
+    return (
+        Side("loop", loop, LOOP_SHARE),
+        Side("windowed", windowed, 4),
+        Side("exactly-once", spark_writer(spark, "exactly-once", TASKS)),
+        Side("at-least-once", spark_writer(spark, "at-least-once", TASKS)),
+    )
 
 
 def _measure_all(sides: tuple[Side, ...], count: int, reps: int) -> dict[str, list[float]]:
@@ -144,10 +161,54 @@ def _measure_all(sides: tuple[Side, ...], count: int, reps: int) -> dict[str, li
     progress = Progress(len(sides) * (reps + 1))
     for rep in range(reps + 1):
         for side in sides if rep % 2 else sides[::-1]:
-            progress.begin(side.title)
+            title = TITLES[side.name]
+            progress.begin(title)
             rate = measure(side, count if rep else count // 4)
-            progress.step(f"{side.title}: {short_number(rate)}/s" + ("" if rep else " (warming up)"))
+            progress.step(f"{title}: {short_number(rate)}/s" + ("" if rep else " (warming up)"))
             if rep:
                 figures[side.name].append(rate)
     progress.close()
     return figures
+
+
+def _ratio(result: dict[str, Any], name: str) -> float:
+    """How many times the rate of the loop."""
+    rates = result["rates"]
+    return float(median(rates[name]) / median(rates["loop"]))
+
+
+def sink_text(result: dict[str, Any]) -> str:
+    """Give a result as a table with its ratios and the target."""
+    machine = result["machine"]
+    lines = [
+        f"- machine: {machine['cores']} × {machine['cpu']}, {machine['memory_gib']} GiB; "
+        f"{result['created']}; `local[{TASKS}]`, {result['rows']:,} rows of {ROW_BYTES} B "
+        f"into a new file stream of nats-server ({result['rows'] // LOOP_SHARE:,} for the loop)",
+        f"- medians of {result['reps']} repetitions in turns; run by `{result['command']}`",
+        f"- load average of the last five minutes, this run included: {result['load']:.1f}",
+        "",
+        "| writer | rows/s | lowest to highest | |",
+        "|---|---|---|---|",
+    ]
+    for name, title in TITLES.items():
+        found = result["rates"][name]
+        span = f"{short_number(min(found))} to {short_number(max(found))}"
+        lines.append(f"| {title} | {short_number(median(found))} | {span} | {_verdict(result, name)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _verdict(result: dict[str, Any], name: str) -> str:
+    if name == "loop":
+        return ""
+    ratio = _ratio(result, name)
+    text = f"{ratio:.1f}× the loop"
+    if name != "exactly-once":
+        return text
+    return f"{text} (target ≥ {TARGET:g}×: **{'met' if ratio >= TARGET else 'missed'}**)"
+
+
+def render_sink() -> None:
+    """Fill the section of docs/performance.md from the stored result."""
+    path = RESULTS / "spark-sink.json"
+    text = sink_text(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else "Not measured yet.\n"
+    PAGE.write_text(replace_section(PAGE.read_text(encoding="utf-8"), "spark-sink", text), encoding="utf-8")

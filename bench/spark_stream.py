@@ -96,14 +96,10 @@ class Bench:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--reps", type=int, default=5, help="rounds of each side (default 5)")
-    parser.add_argument("--batches", type=int, default=60, help="micro-batches of a round (default 60)")
-    parser.add_argument(
-        "--seconds", type=float, default=12.0, help="of a phase with a publisher (default 12)"
-    )
-    parser.add_argument(
-        "--rates", default="25000,50000,100000,150000", help="rows a second to sustain, rising"
-    )
+    parser.add_argument("--reps", type=int, default=3, help="rounds of each side (default 3)")
+    parser.add_argument("--batches", type=int, default=40, help="micro-batches of a round (default 40)")
+    parser.add_argument("--seconds", type=float, default=8.0, help="of a phase with a publisher (default 8)")
+    parser.add_argument("--rates", default="50000,100000,200000", help="rows a second to sustain, rising")
     parser.add_argument("--name", default="spark-stream", help="result file, without .json")
 
 

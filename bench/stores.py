@@ -59,7 +59,7 @@ class Stores:
                 fill_log(path, fill)
             else:
                 fill_by_publishing(path, fill, command)
-            _settle(path)
+            settle(path)
             self._filled[side, fill] = path
         return path
 
@@ -72,7 +72,7 @@ def temporary_stores() -> Iterator[Stores]:
         yield Stores(Path(name))
 
 
-def _settle(directory: Path) -> None:
+def settle(directory: Path) -> None:
     """Have everything written to disk now, not beside the first measurement."""
     for path in directory.rglob("*"):
         if path.is_file():

@@ -18,6 +18,7 @@ from pathlib import Path
 from time import time_ns
 from typing import TYPE_CHECKING, Any, Final
 
+from headrace.engine.memory import keep_freed
 from headrace.errors import ConfigError, HeadraceError, LogError, StartError
 from headrace.server import files, logs
 from headrace.server.listener import listen
@@ -48,6 +49,7 @@ def run(options: Options) -> int:
     """
     handler = logs.install(options)
     _raise_descriptor_limit()
+    keep_freed()
     try:
         return run_in_poller(_serve(options, handler))
     except StartError as error:

@@ -51,6 +51,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from types import TracebackType
 
+    from headrace.engine.frames import Payload
+
 WRITE_SIZE: Final = 1 << 16
 """Published bytes that wait before they are handed to the system; `flush` and `receive` do not wait."""
 
@@ -131,15 +133,7 @@ class Connection:
 
         Raises: MaxPayloadError before anything is queued; ValueError on a bad subject or header.
         """
-        block = encode_headers(headers) if headers else b""
-        if len(block) + len(data) > self.max_payload:
-            raise MaxPayloadError(
-                f"{len(block) + len(data)} bytes for {_text(subject)!r}, the server takes {self.max_payload}"
-            )
-        target = None if reply is None else _raw(reply)
-        self._out += encode_pub(_raw(subject), data, target, block)
-        if len(self._out) >= WRITE_SIZE:
-            self._write_below(WRITE_SIZE, time.monotonic() + DEFAULT_TIMEOUT)
+        self.send(self._frame(subject, data, reply, headers))
 
     def send(self, frames: bytes) -> None:
         """Queue PUB and HPUB frames as `publish` does; the caller encoded them and minds `max_payload`."""
@@ -149,10 +143,8 @@ class Connection:
 
     def subscribe(self, subject: str | bytes, queue: str | bytes | None = None) -> bytes:
         """Ask for the messages of a subject; gives the sid. `flush` proves that the server knows of it."""
-        sid = b"%d" % self._next_sid
-        frame = encode_sub(_raw(subject), sid, None if queue is None else _raw(queue))
-        self._next_sid += 1
-        self._out += frame
+        sid = self._new_sid()
+        self._out += encode_sub(_raw(subject), sid, None if queue is None else _raw(queue))
         self._write_below(1, time.monotonic() + DEFAULT_TIMEOUT)
         return sid
 
@@ -189,15 +181,16 @@ class Connection:
         """As `receive`, for one subscription that nothing else reads; others' messages wait for `receive`."""
         deadline = time.monotonic() + timeout
         while True:
-            batch = self._parser.take_messages()
-            if not all(head[1] == sid for head in batch.heads):
-                batch = self._kept_apart(batch, sid)
-            if batch:
-                return batch
+            if self._parser.has_messages:
+                batch = self._parser.take_messages()
+                if not all(head[1] == sid for head in batch.heads):
+                    batch = self._kept_apart(batch, sid)
+                if batch:
+                    return batch
             self._raise_error()
             now = time.monotonic()
             if now >= deadline:
-                return batch
+                return MessageBatch()
             self._step(min(deadline - now, self._until_question(now)))
             if self._error is None:
                 self._keep_alive()
@@ -222,9 +215,11 @@ class Connection:
         """
         inbox = self.new_inbox()
         deadline = time.monotonic() + timeout
-        sid = self.subscribe(inbox)
-        self.unsubscribe(sid, 1)
-        self.publish(subject, data, reply=inbox, headers=headers)
+        frame = self._frame(subject, data, inbox, headers)
+        self._raise_error()
+        sid = self._new_sid()
+        # One write: at each the server would wake up.
+        self._out += encode_sub(inbox, sid) + encode_unsub(sid, 1) + frame
         self._write_below(1, deadline)
         while True:
             answer = self._set_aside_all_but(sid)
@@ -268,6 +263,26 @@ class Connection:
             self._closed = True
             self._error = ConnectionLostError("the connection was closed by this program")
             self._stream.close()
+
+    def _new_sid(self) -> bytes:
+        sid = b"%d" % self._next_sid
+        self._next_sid += 1
+        return sid
+
+    def _frame(
+        self,
+        subject: str | bytes,
+        data: bytes,
+        reply: str | bytes | None,
+        headers: Mapping[str, str | Iterable[str]] | None,
+    ) -> bytes:
+        """A message as it is sent. Raises: as `publish`."""
+        block = encode_headers(headers) if headers else b""
+        if len(block) + len(data) > self.max_payload:
+            raise MaxPayloadError(
+                f"{len(block) + len(data)} bytes for {_text(subject)!r}, the server takes {self.max_payload}"
+            )
+        return encode_pub(_raw(subject), data, None if reply is None else _raw(reply), block)
 
     def _take(self) -> MessageBatch:
         batch, self._set_aside = self._set_aside, MessageBatch()
@@ -329,16 +344,15 @@ class Connection:
             self._step(remaining)
 
     def _read_some(self) -> None:
-        data = self._stream.read()
+        room = self._parser.room()
+        if room is not None:
+            self._fill(room)
+            return
+        data = self._stream.read(self._parser.expected)
         if data is None:
             return
         if not data:
-            self._fail(
-                ConnectionLostError(
-                    f"{self.address} closed the connection (if it had a reason that this client could not be "
-                    "told, such as Slow Consumer, the server's log or /connz?state=closed has it)"
-                )
-            )
+            self._end_of_stream()
             return
         self._heard_at = time.monotonic()
         try:
@@ -347,6 +361,27 @@ class Connection:
                 self._handle(control)
         except ProtocolError as error:
             self._fail(ConnectionLostError(f"{self.address} broke the protocol: {error}"), error)
+
+    def _fill(self, room: Payload) -> None:
+        """Receive what has come of a large message."""
+        while room.missing:
+            with memoryview(room) as view:
+                count = self._stream.read_into(view)
+            if count is None:
+                return
+            if count == 0:
+                self._end_of_stream()
+                return
+            room.advance(count)
+            self._heard_at = time.monotonic()
+
+    def _end_of_stream(self) -> None:
+        self._fail(
+            ConnectionLostError(
+                f"{self.address} closed the connection (if it had a reason that this client could not be "
+                "told, such as Slow Consumer, the server's log or /connz?state=closed has it)"
+            )
+        )
 
     def _handle(self, control: Control) -> None:
         if control.op is Op.PING:

@@ -16,7 +16,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from headrace.engine.frames import cut_messages
+from headrace.engine.frames import Payload, cut_messages
 from headrace.errors import ProtocolError
 
 if TYPE_CHECKING:
@@ -30,6 +30,14 @@ MAX_LINE: Final = 1 << 20
 
 MAX_MESSAGE: Final = 128 << 20
 """Header plus payload bytes of one message accepted from a server; more is a protocol error."""
+
+RECEIVE_SIZE: Final = 1 << 18
+"""Bytes asked for in one read; what makes a batch of about 1,500 small messages."""
+
+HEAD_SIZE: Final = 4 << 10
+
+LARGE: Final = 64 << 10
+"""A payload of so many bytes is received where it stays, if the reader of the socket asks for that."""
 
 _SEPARATORS: Final = re.compile(rb"[ \t]+")
 _SIZE: Final = re.compile(rb"[0-9]{1,9}")
@@ -142,6 +150,7 @@ class FrameParser:
         self._held = 0
         self._needed = 0
         self._failure: str | None = None
+        self._large: tuple[bytes, Head, bytes | None, Payload] | None = None
 
     def take_messages(self) -> MessageBatch:
         """The messages since the last call."""
@@ -157,10 +166,66 @@ class FrameParser:
     def has_messages(self) -> bool:
         return bool(self._batch.payloads)
 
+    @property
+    def expected(self) -> int:
+        """Bytes to ask for where `room` is None: few behind a large message, the next may be one, too."""
+        return RECEIVE_SIZE if self._large is None else HEAD_SIZE
+
+    def room(self) -> Payload | None:
+        """Where the next bytes of the stream belong while they are those of a large payload: whoever receives
+        into it says so with `Payload.advance`, and feeds the rest of the message. None: feed.
+        """
+        large = self._large
+        if large is not None:
+            return large[3] if large[3].missing else None
+        if self._needed - self._held >= LARGE and self._pieces and self._failure is None:
+            return self._begin_large()
+        return None
+
+    def _begin_large(self) -> Payload | None:
+        line, _, _ = self._pieces[0].partition(b"\n")  # complete, else it were not known how much is missing
+        name, text = _words(line)
+        head = self._read_head(name, text)
+        body = len(line) + 1 + head[3]
+        if body > self._held:
+            return None
+        data = b"".join(self._pieces)
+        payload = Payload(head[4] - head[3])
+        payload.add(data, body)
+        self._large = line, head, data[len(line) + 1 : body] if head[3] else None, payload
+        self._pieces.clear()
+        self._held = self._needed = 0
+        return payload
+
+    def _end_large(self, data: bytes) -> bytes:
+        """What follows the large message, once there is enough to know that it has ended; else nothing."""
+        assert self._large is not None
+        line, head, block, payload = self._large
+        missing = payload.missing
+        if missing:
+            payload.add(data[:missing], 0)
+            data = data[missing:]
+        data = b"".join([*self._pieces, data])
+        self._pieces.clear()
+        if payload.missing or len(data) < 2:
+            if data:
+                self._pieces.append(data)
+            return b""
+        self._large = None
+        if not data.startswith(b"\r\n"):
+            self._failure = _unfinished(line, head)
+            raise ProtocolError(self._failure)
+        self._batch.append(head, block, payload.take())
+        return data[2:]
+
     def feed(self, data: bytes) -> None:
         """Take the next bytes of the stream."""
         if self._failure is not None:
             raise ProtocolError(self._failure)
+        if self._large is not None:
+            data = self._end_large(data)
+            if not data:
+                return
         if self._pieces:
             self._pieces.append(data)
             self._held += len(data)
@@ -203,7 +268,7 @@ class FrameParser:
                 if end + 2 > size:
                     self._needed = end + 2 - pos
                     return pos
-                raise ProtocolError(f"{_show(line)} is not followed by {head[4]} bytes and CR LF")
+                raise ProtocolError(_unfinished(line, head))
             if head[3]:
                 body = start + head[3]
                 batch.append(head, data[start:body], data[body:end])
@@ -215,14 +280,13 @@ class FrameParser:
         """The head of a message, or None after keeping a control."""
         if len(line) > MAX_LINE:
             raise ProtocolError(f"a line longer than {MAX_LINE} bytes")
-        text = line.removesuffix(b"\r").strip(b" \t")
-        name, *rest = _SEPARATORS.split(text, maxsplit=1)
-        name = name.upper()
+        name, text = _words(line)
         if name in (b"MSG", b"HMSG"):
             return self._read_head(name, text)
         op = _OPS.get(name)
         if op is None:
             raise ProtocolError(f"unknown operation {_show(line)}")
+        _, *rest = _SEPARATORS.split(text, maxsplit=1)
         argument = rest[0] if rest else b""
         if op is Op.ERR:
             argument = argument.strip(b"'")
@@ -244,6 +308,16 @@ class FrameParser:
             raise ProtocolError(f"a message of {total} bytes, more than {self._max_message}: {_show(text)}")
         reply = words[2] if len(words) - sizes == 3 else None
         return words[0], words[1], reply, header, total
+
+
+def _words(line: bytes) -> tuple[bytes, bytes]:
+    """Name of the operation of a line, and the line without what surrounds it."""
+    text = line.removesuffix(b"\r").strip(b" \t")
+    return _SEPARATORS.split(text, maxsplit=1)[0].upper(), text
+
+
+def _unfinished(line: bytes, head: Head) -> str:
+    return f"{_show(line)} is not followed by {head[4]} bytes and CR LF"
 
 
 def _show(line: bytes) -> str:

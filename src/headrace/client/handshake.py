@@ -226,7 +226,7 @@ def _controls(
             raise ClientTimeoutError(f"{address} accepted the connection and then did not answer in time")
         stream.wait(remaining)
         try:
-            data = stream.read()
+            data = stream.read(parser.expected)
             if data == b"":
                 raise ConnectError(f"{address} closed the connection during the hand-shake")
             if data:

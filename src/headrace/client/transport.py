@@ -10,10 +10,6 @@ import contextlib
 import selectors
 import socket
 import ssl
-from typing import Final
-
-RECEIVE_SIZE: Final = 1 << 18
-"""Bytes asked for in one read; what makes a batch of about 1,500 small messages."""
 
 
 class SocketStream:
@@ -47,14 +43,23 @@ class SocketStream:
             ready |= mask
         return bool(ready & selectors.EVENT_READ), bool(ready & selectors.EVENT_WRITE)
 
-    def read(self) -> bytes | None:
+    def read(self, most: int) -> bytes | None:
         """What has arrived; None if nothing has, empty if the peer closed. Raises: OSError."""
         try:
-            return self._socket.recv(RECEIVE_SIZE)
+            return self._socket.recv(most)
         except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
             return None
         except ssl.SSLEOFError:  # peers that close without the TLS farewell
             return b""
+
+    def read_into(self, room: memoryview) -> int | None:
+        """How many bytes were put there; None if none has arrived, 0 if the peer closed. Raises: OSError."""
+        try:
+            return self._socket.recv_into(room)
+        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            return None
+        except ssl.SSLEOFError:
+            return 0
 
     def write(self, data: memoryview) -> int:
         """How many bytes the system took, possibly none. Raises: OSError."""

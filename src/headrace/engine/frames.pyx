@@ -8,10 +8,13 @@ Only frames that are complete and written as servers write them, with single spa
 
 At anything else it stops, and the client's own parser (`headrace.client.codec`) judges what stands there. No
 byte is read that was not given; every length is checked before it is used. Source: client protocol, section 1.
+
+A large payload can be received where it is to stay (`Payload`), instead of being put together and cut out.
 """
 
+from cpython.buffer cimport PyBuffer_FillInfo
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from libc.string cimport memchr, memcmp
+from libc.string cimport memchr, memcmp, memcpy
 
 cdef enum:
     LONGEST_LINE = 4096  # longer ones are left to the client's parser
@@ -114,3 +117,54 @@ def cut_messages(
         heads.append((subject, sid, reply, header, total))
         payloads.append(PyBytes_FromStringAndSize(buffer + start + header, total - header))
         pos = start + total + 2
+
+
+cdef class Payload:
+    """Room for `size` bytes, which come piece by piece; its buffer is what is still to be filled."""
+
+    cdef bytes _data
+    cdef Py_ssize_t _filled
+    cdef Py_ssize_t _views
+
+    def __cinit__(self, Py_ssize_t size):
+        if size < 0:
+            raise ValueError("a negative size")
+        self._data = PyBytes_FromStringAndSize(NULL, size)
+
+    def __getbuffer__(self, Py_buffer *view, int flags):
+        if self._data is None:
+            raise BufferError("the payload was taken")
+        PyBuffer_FillInfo(view, self, PyBytes_AS_STRING(self._data) + self._filled, self.missing, False, flags)
+        self._views += 1
+
+    def __releasebuffer__(self, Py_buffer *view):
+        self._views -= 1
+
+    @property
+    def missing(self) -> int:
+        """Bytes that have not come."""
+        return PyBytes_GET_SIZE(self._data) - self._filled if self._data is not None else 0
+
+    def add(self, bytes data not None, Py_ssize_t first) -> None:
+        """Copies what stands in `data` from `first` on. Raises: ValueError when it is too much."""
+        cdef Py_ssize_t n = PyBytes_GET_SIZE(data) - first
+        if first < 0 or n < 0 or n > self.missing:
+            raise ValueError(f"{n} bytes from {first}, {self.missing} are missing")
+        memcpy(PyBytes_AS_STRING(self._data) + self._filled, PyBytes_AS_STRING(data) + first, n)
+        self._filled += n
+
+    def advance(self, Py_ssize_t n) -> None:
+        """`n` bytes were written through the buffer. Raises: ValueError when it is too much."""
+        if n < 0 or n > self.missing:
+            raise ValueError(f"{n} bytes, {self.missing} are missing")
+        self._filled += n
+
+    def take(self) -> bytes:
+        """The bytes, once all have come; nothing can be written to them any more.
+
+        Raises: ValueError when some are missing or were taken, or a view of them is held.
+        """
+        if self._data is None or self.missing or self._views:
+            raise ValueError("a payload that is not complete, was taken, or is still written to")
+        data, self._data = self._data, None
+        return data

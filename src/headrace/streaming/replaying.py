@@ -45,6 +45,9 @@ MOST_REPLAYS: Final = 256
 """At a time; one more is refused with 429."""
 UNREAD_MARK: Final = 1 << 20
 """Bytes in the reader's outbox from which on its replay waits."""
+COLUMNS_UNREAD_MARK: Final = 4 << 20
+"""The same where a page is a large frame: its reader would be done with one before the next look, which is a
+millisecond later at the earliest."""
 TURN_MESSAGES: Final = 1024
 TURN_BYTES: Final = 1 << 20
 """What all replays together send in one tick, and one page more."""
@@ -68,6 +71,7 @@ class Replay:
         self.spans: Final = spans
         self._bound_ns = bound_ns
         self._columns = ColumnsBuilder() if request.format == ARROW else None
+        self.unread_mark: Final = UNREAD_MARK if self._columns is None else COLUMNS_UNREAD_MARK
         self._frame = min(columns.FRAME_BYTES, max_payload)
         page = (PAGE, PAGE_BYTES) if self._columns is None else (COLUMNS_PAGE, max(3 * self._frame // 4, 1))
         self._room = room = Room(request.max_messages or LATEST, request.max_bytes or LATEST, *page)
@@ -224,7 +228,7 @@ class Replays:
             if unread is None:
                 self._context.note.debug("Replay to %s: its reader is gone", shown(replay.inbox))
                 continue
-            if unread > UNREAD_MARK:
+            if unread > replay.unread_mark:
                 waiting += 1
                 self._open.append(replay)
                 continue

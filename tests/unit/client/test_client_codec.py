@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.client import codec
 from headrace.client.codec import (
+    LARGE,
     MAX_LINE,
     Control,
     FrameParser,
@@ -67,6 +69,31 @@ def feed(pieces: list[bytes]) -> tuple[list[Row], list[Control], str | None]:
     return rows(batch), controls, failure
 
 
+def receive(pieces: list[bytes]) -> tuple[list[Row], list[Control], str | None]:
+    """As `feed`, by a reader that receives large payloads where they stay."""
+    parser, batch, failure = FrameParser(), MessageBatch(), None
+    controls: list[Control] = []
+    for arrived in pieces:
+        piece = arrived
+        while piece and not failure:
+            room = parser.room()
+            if room is not None:
+                with memoryview(room) as view:
+                    count = min(len(view), len(piece))
+                    view[:count] = piece[:count]
+                room.advance(count)
+            else:
+                count = parser.expected
+                try:
+                    parser.feed(piece[:count])
+                except ProtocolError as error:
+                    failure = str(error)
+            piece = piece[count:]
+            batch.extend(parser.take_messages())
+            controls += parser.take_controls()
+    return rows(batch), controls, failure
+
+
 def cut(stream: bytes, places: list[int]) -> list[bytes]:
     marks = sorted({place % (len(stream) + 1) for place in places} | {0, len(stream)})
     return [stream[a:b] for a, b in itertools.pairwise(marks)]
@@ -90,6 +117,66 @@ def test_stream_with_junk_split_anywhere_gives_the_same_messages_and_failure(
 ) -> None:
     stream = b"".join(map(on_wire, items)) + junk
     assert feed(cut(stream, places)) == feed([stream])
+
+
+@given(
+    st.lists(row | control, max_size=8),
+    st.binary(max_size=30),
+    st.lists(st.integers(0, 1 << 16), max_size=12),
+)
+def test_large_payloads_received_where_they_stay_are_what_is_cut_out_of_the_stream(
+    items: list[Row | bytes], junk: bytes, places: list[int]
+) -> None:
+    stream = b"".join(map(on_wire, items)) + junk
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(codec, "LARGE", 3)  # with less, not even the line is complete
+        patched.setattr(codec, "HEAD_SIZE", 7)
+        assert receive(cut(stream, places)) == feed([stream])
+        assert receive([bytes([byte]) for byte in stream]) == feed([stream])
+
+
+def test_large_payload_is_not_copied_and_small_ones_behind_it_are_found() -> None:
+    parser = FrameParser()
+    parser.feed(b"PING\r\nHMSG a 1 2 %d\r\nHHxyz" % (LARGE + 10))
+    room = parser.room()
+    assert room is not None
+    assert room.missing == LARGE + 5
+    with memoryview(room) as view:
+        view[:] = b"-" * len(view)
+    room.advance(LARGE + 5)
+    assert parser.room() is None
+    assert parser.expected == codec.HEAD_SIZE
+    parser.feed(b"\r")
+    assert not parser.has_messages
+    parser.feed(b"\nMSG b 1 2\r\nok\r\n")
+    assert rows(parser.take_messages()) == [
+        (b"a", b"1", None, b"HH", b"xyz" + b"-" * (LARGE + 5)),
+        (b"b", b"1", None, None, b"ok"),
+    ]
+    assert parser.room() is None
+    assert parser.expected == codec.RECEIVE_SIZE
+
+
+def test_large_payload_fed_after_all_is_put_in_its_place() -> None:
+    parser = FrameParser()
+    parser.feed(b"MSG a 1 %d\r\nx" % (2 * LARGE))
+    assert parser.room() is not None
+    parser.feed(b"y" * (2 * LARGE - 1))
+    parser.feed(b"\r\nPONG\r\n")
+    assert rows(parser.take_messages()) == [(b"a", b"1", None, None, b"x" + b"y" * (2 * LARGE - 1))]
+    assert [one.op for one in parser.take_controls()] == [Op.PONG]
+
+
+def test_large_payload_without_its_end_raises_from_then_on() -> None:
+    parser = FrameParser()
+    parser.feed(b"MSG a 1 %d\r\n" % LARGE + b"x")
+    room = parser.room()
+    assert room is not None
+    room.add(b"y" * (LARGE - 1), 0)
+    for _ in range(2):
+        with pytest.raises(ProtocolError, match="is not followed by"):
+            parser.feed(b"no\r\nPING\r\n")
+    assert parser.room() is None
 
 
 @pytest.mark.parametrize(

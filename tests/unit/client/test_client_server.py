@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from conftest import GoServer
+    from headrace.client.blocking import Connection
 
     Start = Callable[..., GoServer]
 
@@ -181,6 +182,31 @@ def test_max_payload_is_the_servers(go_server: Start, tmp_path: Path) -> None:
         nc.flush()
 
 
+SIZES = [1, 70_000, 0, 1_000_000, 65_535, 65_536, 65_537, 300_000, 300_000, 2, 1_000_000]
+
+
+def check_sizes(nc: Connection) -> None:
+    """Large and small messages, some with headers, a request between them: each comes as it was sent."""
+    sent = [(b"%d" % (place % 10) * size, place % 3 == 0) for place, size in enumerate(SIZES)]
+    nc.subscribe("big")
+    for data, with_headers in sent:
+        nc.publish("big", data, headers={"N": "1"} if with_headers else None)
+    with pytest.raises(NoRespondersError):
+        nc.request("nobody")
+    came: list[tuple[bytes, bool]] = []
+    while len(came) < len(sent):
+        batch = nc.receive(10)
+        assert len(batch)
+        blocks = [block == b"NATS/1.0\r\nN: 1\r\n\r\n" for block in batch.header_blocks()]
+        came += zip(batch.payloads, blocks, strict=True)
+    assert came == sent
+
+
+def test_large_and_small_messages_come_as_they_were_sent(go_server: Start) -> None:
+    with connect(go_server().url) as nc:
+        check_sizes(nc)
+
+
 @pytest.mark.parametrize("first", [False, True])
 def test_tls_verified_and_refused(go_server: Start, tmp_path: Path, first: bool) -> None:
     authority = Authority(tmp_path, "trusted")
@@ -202,6 +228,7 @@ def test_tls_verified_and_refused(go_server: Start, tmp_path: Path, first: bool)
             batch = nc.receive(5)
             assert len(batch)
             total += len(batch)
+        check_sizes(nc)
     with pytest.raises(ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
         connect(url, ConnectOptions(tls_first=first))
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.engine.frames import cut_messages
+from headrace.engine.frames import Payload, cut_messages
 
 Head = tuple[bytes, bytes, bytes | None, int, int]
 Cut = tuple[int, list[Head], list[bytes], dict[int, bytes]]
@@ -150,3 +150,49 @@ def test_frames_with_one_byte_changed_agree_with_plain_python(data: st.DataObjec
     raw = bytearray(ONE + TWO + ONE)
     raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
     assert cut(bytes(raw)) == reference(bytes(raw))
+
+
+def test_payload_is_filled_piece_by_piece_and_taken_once() -> None:
+    payload = Payload(8)
+    payload.add(b"--abc", 2)
+    with memoryview(payload) as view:
+        assert len(view) == payload.missing == 5
+        view[:2] = b"de"
+    payload.advance(2)
+    with pytest.raises(ValueError, match="not complete"):
+        payload.take()
+    payload.add(b"fgh", 0)
+    assert payload.missing == 0
+    assert payload.take() == b"abcdefgh"
+    with pytest.raises(ValueError, match="taken"):
+        payload.take()
+    with pytest.raises(BufferError, match="taken"):
+        memoryview(payload)
+
+
+def test_payload_takes_no_more_than_there_is_room() -> None:
+    payload = Payload(3)
+    for wrong in (
+        lambda: payload.add(b"abcd", 0),
+        lambda: payload.add(b"ab", 3),
+        lambda: payload.add(b"a", -1),
+    ):
+        with pytest.raises(ValueError, match="missing"):
+            wrong()
+    for count in (4, -1):
+        with pytest.raises(ValueError, match="missing"):
+            payload.advance(count)
+    assert payload.missing == 3
+    with pytest.raises(ValueError, match="negative size"):
+        Payload(-1)
+
+
+def test_payload_is_not_taken_while_somebody_may_write_to_it() -> None:
+    payload = Payload(2)
+    view = memoryview(payload)
+    view[:] = b"ab"
+    payload.advance(2)
+    with pytest.raises(ValueError, match="still written to"):
+        payload.take()
+    view.release()
+    assert payload.take() == b"ab"

@@ -390,24 +390,29 @@ def test_tick_sends_a_bounded_share(long_channel: World) -> None:
         assert end is not None
 
 
+def unread_mark() -> int:
+    """What a reader of this form may have unread."""
+    return replaying.COLUMNS_UNREAD_MARK if Reader.form else replaying.UNREAD_MARK
+
+
 def test_reader_with_much_unread_gets_nothing_more_until_it_has_read(long_channel: World) -> None:
     world = long_channel
     slow = Reader(world, channel="long")
-    world.host.unread[slow.inbox] = replaying.UNREAD_MARK + 1
+    world.host.unread[slow.inbox] = unread_mark() + 1
     quick = Reader(world, channel="long", end_sequence=5000)
     world.advance(5)
 
     assert slow.came() == ([], None)
     assert len(quick.came()[0]) == 5000
 
-    world.host.unread[slow.inbox] = replaying.UNREAD_MARK
+    world.host.unread[slow.inbox] = unread_mark()
     assert len(slow.run()[0]) == 10_000
 
 
 def test_waiting_costs_little_and_a_new_reader_does_not_wait_for_it(long_channel: World) -> None:
     world = long_channel
     slow = Reader(world, channel="long")
-    world.host.unread[slow.inbox] = replaying.UNREAD_MARK + 1
+    world.host.unread[slow.inbox] = unread_mark() + 1
     world.advance(1)
     looks = 0
     until = world.host.now + SECOND
