@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from headrace.client.blocking import Connection
+
 ROWS = 100
 """Rows of a micro-batch whose fixed cost is measured."""
 TARGET = 1.5
@@ -46,6 +48,7 @@ LATENCY_RATES = (1_000, 10_000)
 CLUSTER = "bench"
 LIVE = "live"
 _WARM_UP = 15
+_WARM_UP_S = 2.0
 _PHASES = ("latestOffset", "getBatch", "queryPlanning", "walCommit", "addBatch", "commitOffsets")
 _LONGEST_S = 300.0
 
@@ -222,20 +225,21 @@ def _sustained(bench: Bench, options: argparse.Namespace) -> list[dict[str, Any]
 def _at_rate(bench: Bench, rate: int, seconds: float) -> dict[str, Any]:
     """Whether the lag, in rows, is in the last third of the time what it was in the second."""
     from headrace.client.blocking import connect
-    from headrace.client.replay import channel_state
 
     writer = bench.live().writeStream.format("noop")
     query = writer.option("checkpointLocation", bench.checkpoint()).start()
     lags: list[tuple[float, int]] = []
     try:
         _wait(query, lambda: query.lastProgress is not None)
+        with bench.feeding(rate, _WARM_UP_S) as feeder:  # a query's first batches with rows take seconds
+            feeder.wait(_LONGEST_S)
+        with connect(bench.headrace) as nc:
+            _wait(query, lambda: _lag(nc, query) == 0)
         with connect(bench.headrace) as nc, bench.feeding(rate, seconds) as feeder:
             begin = time.monotonic()
             while feeder.poll() is None:
                 time.sleep(0.1)
-                state = channel_state(nc, CLUSTER, LIVE)
-                if state is not None:
-                    lags.append((time.monotonic() - begin, state.last_sequence + 1 - _next(query)))
+                lags.append((time.monotonic() - begin, _lag(nc, query)))
             words = feeder.stdout.read().split() if feeder.stdout else []
     finally:
         query.stop()
@@ -251,11 +255,15 @@ def _at_rate(bench: Bench, rate: int, seconds: float) -> dict[str, Any]:
     return {"rate": rate, "reached": reached, "lags": lag, "flat": flat}
 
 
-def _next(query: StreamingQuery) -> int:
+def _lag(connection: Connection, query: StreamingQuery) -> int:
+    """Rows that are stored and in no finished micro-batch."""
+    from headrace.client.replay import channel_state
+
     progress: Any = query.lastProgress
     offset = progress["sources"][0]["endOffset"]
     places = offset if isinstance(offset, dict) else json.loads(offset)
-    return int(places["channels"][LIVE]["next"])
+    state = channel_state(connection, CLUSTER, LIVE)
+    return 0 if state is None else state.last_sequence + 1 - int(places["channels"][LIVE]["next"])
 
 
 def _batch(query: StreamingQuery) -> int:
