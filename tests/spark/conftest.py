@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import logging
 import shutil
 import subprocess
 import sys
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.logger import PySparkLogger
 
 from headrace.spark.session import session
 from headrace.testing import Server
@@ -29,6 +32,16 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     made = session("headrace tests", master="local[2]", quick_start=True, log_file=log)
     yield made
     made.stop()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _formats_of_others() -> None:
+    """These loggers of PySpark give every handler they get a format, and pytest gives them `caplog`'s, since
+    they do not propagate: the tests after a query that failed would see JSON in all logs.
+    """
+    for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
+        logger = PySparkLogger.getLogger(name)
+        logger.addHandler = partial(logging.Logger.addHandler, logger)  # type: ignore[method-assign]
 
 
 @dataclass(frozen=True, slots=True)
