@@ -18,6 +18,8 @@ COMPILED = [
     "engine.delivery",
     "engine.client",
     "engine.service",
+    "engine.shadows",
+    "engine.exchange",
     "engine.holdings",
     "engine.messages",
     "engine.batches",

@@ -93,7 +93,7 @@ class Case:
 
     @property
     def suite(self) -> Suite:
-        return "core" if self.ours == "server" else "durable"
+        return "durable" if self.ours == "streaming" else "core"
 
     @property
     def stores(self) -> bool:
@@ -240,6 +240,14 @@ CASES: tuple[Case, ...] = (
     _traffic("fan-out-10", "fan-out 1 → 10, 128 B", "--payload 128 --fan 10", _bounds(4, 0.25), _FAN),
     _traffic("fan-out-100", "fan-out 1 → 100, 128 B", "--payload 128 --fan 100", _bounds(4, 0.25), _FAN),
     _traffic("pairs-10", "10 pairs, 128 B", "--payload 128 --fan 1 --flows 10", _bounds(2.5, 0.3), _PAIRS),
+    Case(
+        "accounts-128",
+        "1 → 1, 128 B, user of an account with permissions and a mapping",
+        ("traffic", "--payload", "128", "--fan", "1"),
+        "delivered",
+        "delivery",
+        entries=(Entry("guarded"), Entry("guarded-peer")),
+    ),
     _traffic(
         "wildcards-10k",
         "10,000 wildcards, 10,000 subjects at random, 128 B",

@@ -11,7 +11,23 @@ from typing import Literal
 
 from bench.process import Command
 
-Side = Literal["server", "peer", "streaming", "jetstream", "jetstream-always"]
+Side = Literal["server", "peer", "streaming", "jetstream", "jetstream-always", "guarded", "guarded-peer"]
+
+
+_GUARDED = """
+no_auth_user: bench
+accounts {{
+  BENCH {{
+    users: [{{user: bench, password: bench, permissions: {{
+      publish: {{allow: "bench.>", deny: "bench.secret.>"}}, subscribe: {{allow: "bench.>"}}
+    }}}}]
+    mappings: {{"bench.old.*": "bench.new.$1"}}
+    exports: [{{stream: "bench.>"}}, {{service: "service.>"}}]
+  }}
+  OTHER {{ imports: [{{stream: {{account: BENCH, subject: "bench.>"}}, prefix: from}}] }}
+}}
+"""
+"""Clients are users of an account with permissions, a mapping and exports; their messages stay the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +59,12 @@ SIDES: dict[Side, SideSpec] = {
         ours=False,
         flags="-c {config}",
         config='jetstream {{ store_dir: "{dir}", sync_interval: always }}',
+    ),
+    "guarded": SideSpec(
+        "Headrace, accounts", "server with accounts", ours=True, flags="-c {config}", config=_GUARDED
+    ),
+    "guarded-peer": SideSpec(
+        "nats-server, accounts", "peer with accounts", ours=False, flags="-c {config}", config=_GUARDED
     ),
 }
 

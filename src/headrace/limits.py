@@ -43,6 +43,15 @@ TLS_TIMEOUT: Final = 2.0
 TLS_HANDSHAKE_FIRST_FALLBACK: Final = 0.05
 """handshake_first "auto": wait this long for a ClientHello, then send INFO first."""
 
+SERVICE_RESPONSE_THRESHOLD: Final = 120.0
+"""Seconds a service of another account may take for a response (or the next one); later ones reach nobody."""
+
+SERVICE_RESPONSES: Final = 16384
+"""Requests through one service import that responses are awaited for; one more gives the oldest up."""
+
+SERVICE_CHAIN: Final = 16
+"""Accounts one request may pass through; the next one does not get it."""
+
 LAME_DUCK_DURATION: Final = 120.0
 LAME_DUCK_GRACE_PERIOD: Final = 10.0
 

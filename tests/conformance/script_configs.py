@@ -71,6 +71,88 @@ CONFIGS: Final[dict[str, str]] = {
         ] }
         """,
     "token": 'authorization { token: "s3cret" }',
+    "accounts": """
+        accounts {
+          A {
+            users: [
+              {user: a, password: p}
+              {user: answerer, password: p, permissions: {
+                subscribe: "svc.>", publish: "none", allow_responses: {max: 5, expires: "1m"}}}
+            ]
+            exports: [
+              {service: "svc.>"}
+              {service: "secret", accounts: [C]}
+              {service: "many", response_type: stream}
+              {service: "chunks", response_type: chunked}
+              {service: "of.*", account_token_position: 2}
+              {service: "shared"}
+              {service: "st.svc"}
+              {service: "old"}
+              {stream: "st.>"}
+              {stream: "pt.*", account_token_position: 2}
+              {stream: "two.*.*"}
+              {stream: "closed.>", accounts: [C]}
+            ]
+            mappings: {"from.*": "st.$1", "old": "svc.echo"}
+          }
+          B {
+            users: [
+              {user: b, password: p}
+              {user: narrow, password: p, permissions: {
+                subscribe: {allow: ["fromA.>", "r.>"], deny: "fromA.st.no"}, publish: "my.echo"}}
+            ]
+            imports: [
+              {service: {account: A, subject: "svc.echo"}, to: "my.echo"}
+              {service: {account: A, subject: "svc.w.*"}, to: "my.w.*"}
+              {service: {account: A, subject: "many"}}
+              {service: {account: A, subject: "st.svc"}, to: "my.st"}
+              {service: {account: A, subject: "old"}, to: "my.old"}
+              {service: {account: A, subject: "chunks"}}
+              {service: {account: A, subject: "of.B"}}
+              {service: {account: A, subject: "shared"}, share: true}
+              {stream: {account: A, subject: "st.>"}, prefix: "fromA"}
+              {stream: {account: A, subject: "pt.B"}}
+              {stream: {account: A, subject: "two.*.*"}, to: "swapped.$2.$1"}
+            ]
+            exports: [{service: "my.echo"}, {stream: "fromA.>"}]
+            mappings: {"mapped": "my.echo"}
+          }
+          C {
+            users: [{user: c, password: p}]
+            imports: [
+              {service: {account: A, subject: "secret"}}
+              {service: {account: B, subject: "my.echo"}, to: "chained"}
+              {stream: {account: A, subject: "closed.>"}, to: "open.>"}
+              {stream: {account: A, subject: "st.>"}}
+              {stream: {account: B, subject: "fromA.>"}, prefix: "chain"}
+            ]
+          }
+          L {
+            users: [{user: l, password: p}]
+            limits: {max_connections: 1, max_subscriptions: 2, max_payload: 4}
+          }
+          Z { users: [{user: z, password: p}], limits: {max_connections: 0} }
+          Y { users: [{user: y, password: p}], limits: {max_subscriptions: 0} }
+          D {
+            users: [{user: d, password: p}, {user: own, password: p, permissions: {publish: "x.>"}}]
+            default_permissions: {publish: "d.>", subscribe: "d.>"}
+          }
+          SYS { users: [{user: s, password: p}] }
+        }
+        authorization { users: [{user: g, password: p}] }
+        system_account: SYS
+        """,
+    "guest_account": """
+        no_auth_user: g
+        accounts {
+          A { users: [{user: g, password: p, permissions: {publish: "a.>", subscribe: ">"}}] }
+          L { users: [{user: l, password: p}] }
+        }
+        """,
+    "guest_limited": """
+        no_auth_user: g
+        accounts { L { users: [{user: g, password: p}], limits: {max_connections: 1} } }
+        """,
     "headerless": "no_header_support: true",
 }
 """By the name that a script gives in brackets."""

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from harness.processes import ServerProcess
     from harness.wire import Wire
 
@@ -57,25 +59,28 @@ def play(script: Script, server: ServerProcess) -> Transcript:
     wires: dict[str, Wire] = {}
     heard: dict[str, bytearray] = {}
     unanswered: dict[str, bytes] = {}
+    replies = Replies()
     try:
         for step in script.steps:
+            data = replies.filled(step.data, heard.values())
             if step.conn not in wires:
                 wires[step.conn] = server.connect()
                 heard[step.conn] = bytearray(b"INFO " + json.dumps(wires[step.conn].info).encode() + b"\r\n")
             wire = wires[step.conn]
-            if step.data:
-                wire.send(step.data)
+            if data:
+                wire.send(data)
             if step.ends:
                 wire.half_close()
                 heard[step.conn] += wire.take_rest()
             else:
-                unanswered[step.conn] = unanswered.get(step.conn, b"") + step.data
+                unanswered[step.conn] = unanswered.get(step.conn, b"") + data
             if not step.partial and not step.ends:
                 heard[step.conn] += _rest(wire, unanswered.pop(step.conn))
         for name, wire in wires.items():
             heard[name] += _rest(wire, unanswered.pop(name, b""))
+        replies.note(heard.values())
         return Transcript(
-            {name: _normal(_frames(bytes(data))) for name, data in heard.items()},
+            {name: _normal(_frames(bytes(data), replies)) for name, data in heard.items()},
             {name: wire.closed for name, wire in wires.items()},
         )
     finally:
@@ -95,7 +100,7 @@ def _rest(wire: Wire, sent: bytes) -> bytes:
 _WITH_BODY: Final = re.compile(rb"H?MSG [^\n]*?(\d+)\r\n")
 
 
-def _frames(data: bytes) -> list[str]:
+def _frames(data: bytes, replies: Replies) -> list[str]:
     """The frames of one connection; what is no frame stays as it came."""
     frames = []
     at = 0
@@ -104,7 +109,57 @@ def _frames(data: bytes) -> list[str]:
         end = match.end() + int(match.group(1)) + 2 if match else data.find(b"\n", at) + 1 or len(data)
         frames.append(data[at:end])
         at = end
-    return [_masked(frame) for frame in frames]
+    return [_masked(replies.masked(_without_requester(frame))) for frame in frames]
+
+
+class Replies:
+    """Reply subjects that a server made for requests to services of other accounts, as they came."""
+
+    _MADE: Final = re.compile(rb"_R_\.[A-Za-z0-9.]+")
+    _WANTED: Final = re.compile(rb"\{SERVICE (\d)\}")
+
+    def __init__(self) -> None:
+        self._found: list[bytes] = []
+
+    def note(self, heard: Iterable[bytes | bytearray]) -> None:
+        for data in heard:
+            for reply in self._MADE.findall(data):
+                if reply not in self._found:
+                    self._found.append(reply)
+
+    def filled(self, data: bytes, heard: Iterable[bytes | bytearray]) -> bytes:
+        """A step's bytes with the reply subjects it asks for by number; one that never came is unknown."""
+        if not self._WANTED.search(data):
+            return data
+        self.note(heard)
+        known = dict(enumerate(self._found, 1))
+        return self._WANTED.sub(lambda match: known.get(int(match[1]), b"_R_.unknown"), data)
+
+    def masked(self, frame: bytes) -> bytes:
+        """A frame in which those subjects are numbers."""
+        for number, reply in enumerate(self._found, 1):
+            frame = frame.replace(reply, b"_R_.%d" % number)
+        return frame
+
+
+_REQUESTER: Final = re.compile(rb"Nats-Request-Info: (.*)\r\n")
+_SIZES: Final = re.compile(rb" (\d+) (\d+)\r\n")
+
+
+def _without_requester(frame: bytes) -> bytes:
+    """The frame with what is the same each time of the words about who asked, sizes without them."""
+    found = _REQUESTER.search(frame)
+    if found is None:
+        return frame
+    fields = json.loads(found[1])
+    shown = {name: fields[name] for name in fields if name not in ("rtt", "start", "id", "server")}
+    names = sorted(fields.keys() - {"rtt"})
+    frame = _SIZES.sub(
+        lambda match: b" %d %d\r\n" % (int(match[1]) - len(found[1]), int(match[2]) - len(found[1])),
+        frame,
+        count=1,
+    )
+    return frame.replace(found[1], f"{names} {shown}".encode())
 
 
 def _masked(frame: bytes) -> str:

@@ -7,7 +7,9 @@
     c| PING\\r\\n          bytes, then the sending side is closed
 
 Text is UTF-8 with the escapes \\r \\n \\t \\\\ \\xNN. {PLAIN}, {VERBOSE} and {REPLYING} stand for a CONNECT,
-{user:NAME} and {user:NAME verbose} for one with that user's password, {93*a} for ninety-three letters a.
+{user:NAME}, {user:NAME verbose} and {user:NAME replying} for one with that user's password, {93*a} for
+ninety-three letters a. {SERVICE 1} is the first of the reply subjects that came from servers with requests to
+services of other accounts.
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ _CONNECTS: Final = {
 _TITLE: Final = re.compile(r"= (\w+)(?: \[(\w+)\])?")
 _STEP: Final = re.compile(r"(\w)([>~|])(?: (.*))?")
 _ESCAPE: Final = re.compile(rb"\\(?:([rnt\\])|x([0-9a-f]{2}))")
-_MACRO: Final = re.compile(rb"\{(?:(PLAIN|VERBOSE|REPLYING)|user:(\w+)( verbose)?|(\d+)\*([^}]+))\}")
+_MACRO: Final = re.compile(
+    rb"\{(?:(PLAIN|VERBOSE|REPLYING)|user:(\w+)(?: (verbose|replying))?|(\d+)\*([^}]+))\}"
+)
 _LETTERS: Final = {b"r": b"\r", b"n": b"\n", b"t": b"\t", b"\\": b"\\"}
 
 
@@ -66,10 +70,11 @@ def _unescaped(match: re.Match[bytes]) -> bytes:
 
 
 def _expanded(match: re.Match[bytes]) -> bytes:
-    name, user, verbose, count, piece = match.groups()
+    name, user, kind, count, piece = match.groups()
     if count:
         return int(count) * piece
     if name:
         return b"CONNECT " + _CONNECTS[name.decode()] + b"\r\n"
-    flag = b"true" if verbose else b"false"
-    return b'CONNECT {"user":"%b","pass":"p","verbose":%b,"pedantic":false}\r\n' % (user, flag)
+    flag = b"true" if kind == b"verbose" else b"false"
+    more = b',"headers":true,"no_responders":true' if kind == b"replying" else b""
+    return b'CONNECT {"user":"%b","pass":"p","verbose":%b,"pedantic":false%b}\r\n' % (user, flag, more)

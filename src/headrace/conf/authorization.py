@@ -55,11 +55,12 @@ def _check(binder: Binder, block: AuthorizationBlock, bound: Bound, position: Po
         binder.problems.warn(message, bound.positions["timeout"], 'a duration needs quotes: "1m", not 1m')
 
 
-def _users(binder: Binder, entry: Entry) -> tuple[UserOptions, ...] | UnsetType:
+def users(binder: Binder, entry: Entry) -> tuple[UserOptions, ...] | UnsetType:
+    """A list of users, here or in an account."""
     node = entry.node
     if not isinstance(node, ListNode):
         return binder.wrong_type(entry, "a list")
-    users: list[UserOptions] = []
+    found: list[UserOptions] = []
     seen: set[str] = set()
     for item in node.items:
         user = _user(binder, item)
@@ -70,8 +71,8 @@ def _users(binder: Binder, entry: Entry) -> tuple[UserOptions, ...] | UnsetType:
             kind = "nkey" if user.nkey else "user"
             binder.problem(f"duplicate {kind} {shown(name)}", item.position)
         seen.add(name)
-        users.append(user)
-    return tuple(users)
+        found.append(user)
+    return tuple(found)
 
 
 def _user(binder: Binder, node: Node) -> UserOptions | None:
@@ -119,7 +120,7 @@ _AUTHORIZATION: Final = Table(
         Field(("password", "pass"), text),
         Field(("token",), text),
         Field(("timeout",), seconds),
-        Field(("users",), _users),
+        Field(("users",), users),
         Field(("default_permissions", "default_permission", "permissions"), permissions),
     ),
     unsupported={

@@ -17,6 +17,7 @@ from headrace.conf.problems import shown
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from headrace.conf.accounts import AccountsBlock
     from headrace.conf.fields import Bound
     from headrace.conf.options import TLSOptions
     from headrace.conf.problems import Problems
@@ -43,6 +44,7 @@ _NOT_NEGATIVE: Final = frozenset(
 _EMPTY_IS_DEFAULT: Final = frozenset(
     (
         *("host", "port", "http_host", "http_port", "server_name", "client_advertise", "no_auth_user"),
+        "system_account",
         *("max_payload", "max_pending", "max_control_line", "ping_interval", "ping_max", "write_deadline"),
         *("lame_duck_duration", "lame_duck_grace_period", "log_file", "pid_file", "ports_file_dir"),
     )
@@ -66,7 +68,16 @@ def check_names(overrides: Mapping[str, object]) -> None:
 class Draft:
     """Options in the making: values by name, and where in the file each comes from."""
 
-    __slots__ = ("_block", "_environ", "_failed", "_positions", "_problems", "_streaming", "_values")
+    __slots__ = (
+        "_accounts",
+        "_block",
+        "_environ",
+        "_failed",
+        "_positions",
+        "_problems",
+        "_streaming",
+        "_values",
+    )
 
     def __init__(self, problems: Problems, environ: Mapping[str, str]) -> None:
         self._problems = problems
@@ -75,6 +86,7 @@ class Draft:
         self._positions: dict[str, Position] = {}
         self._failed: set[str] = set()
         self._block = AuthorizationBlock()
+        self._accounts: AccountsBlock | None = None
         self._streaming: Mapping[str, Setting] | None = None
 
     def take(self, bound: Bound) -> None:
@@ -86,8 +98,14 @@ class Draft:
                 self._block = value
             elif option == "streaming":
                 self._streaming = cast("Mapping[str, Setting]", value)
+            elif option == "accounts":
+                self._accounts = cast("AccountsBlock", value)
+                self._values["accounts"] = self._accounts.accounts
             else:
                 self._set(option, value)
+        # Without a system account, unless one is named all the same.
+        if self._values.pop("no_system_account", False):
+            self._values.setdefault("system_account", None)
 
     def override(self, overrides: Mapping[str, object]) -> None:
         """Let overrides replace what the file says; a value of None says nothing."""
@@ -124,6 +142,7 @@ class Draft:
         if isinstance(name, str) and " " in name:
             self._report("server name cannot contain spaces", "server_name")
         self._check_no_auth_user()
+        self._check_accounts()
         if self._streaming is not None and "streaming" not in self._failed:
             from headrace.conf.streaming_rules import streaming_options
 
@@ -208,15 +227,39 @@ class Draft:
 
     def _check_no_auth_user(self) -> None:
         name = self._values.get("no_auth_user")
-        if not isinstance(name, str) or "authorization" in self._failed:
+        if not isinstance(name, str) or self._failed & {"authorization", "accounts"}:
             return
         listed = self._values.get("authorization")
         names = self._block.names
         if listed is not None:
             names = frozenset(user.nkey or user.user for user in cast("Any", listed).users)
+        for account in self._get("accounts"):
+            names |= {user.nkey or user.user for user in account.users}
         if name not in names:
             reason = "is not among the users" if names else "is present, but no list of users is"
             self._report(f"no_auth_user: {shown(name)} {reason}", "no_auth_user")
+
+    def _check_accounts(self) -> None:
+        """What concerns several accounts, each problem where its import, export or account stands."""
+        accounts = self._get("accounts")
+        if self._failed & {"authorization", "accounts"} or not (accounts or "system_account" in self._values):
+            return
+        from headrace.conf.account_rules import account_problems
+
+        if accounts and self._block.user and self._block.users is None:
+            self._report("a single user cannot stand together with accounts", "accounts")
+        options = Options(
+            accounts=accounts,
+            authorization=cast("Any", self._values.get("authorization")) or self._block.options(),
+            system_account=self._get("system_account"),
+        )
+        positions = self._accounts.positions if self._accounts else {}
+        for message, place in account_problems(options):
+            if place is not None and place in positions:
+                self._problems.add(message, positions[place])
+            else:
+                option = "system_account" if message.startswith("the system account") else "accounts"
+                self._report(message, option)
 
 
 def _normalised(option: str, value: object) -> object:

@@ -1,6 +1,6 @@
-"""Whether a text is a well-formed subject, or the public nkey of a user.
+"""Whether a text is a well-formed subject, or the public nkey of a user or an account.
 
-Here live two predicates that configuration needs before the packages that own these ideas are loaded:
+Here live predicates that configuration needs before the packages that own these ideas are loaded:
 `headrace.subjects` and `headrace.protocol` lie above this one. Never lives here: matching, signatures.
 Source: client protocol, sections 5 and 8.
 """
@@ -13,8 +13,9 @@ from binascii import crc_hqx
 from typing import Final
 
 _WHITE_SPACE: Final = frozenset(" \t\n\f\r")
-_NKEY: Final = re.compile(r"U[A-Z2-7]{55}\Z")
+_NKEY: Final = re.compile(r"[A-Z2-7]{56}\Z")
 _USER_PREFIX: Final = 20 << 3
+_ACCOUNT_PREFIX: Final = 0
 
 
 def is_valid_subject(subject: str) -> bool:
@@ -27,7 +28,16 @@ def is_valid_subject(subject: str) -> bool:
 
 def is_user_nkey(text: str) -> bool:
     """Whether this is a user's public key: `U…`, 56 characters, with a right checksum."""
+    return _is_nkey(text, _USER_PREFIX)
+
+
+def is_account_nkey(text: str) -> bool:
+    """Whether this is an account's public key: `A…`, 56 characters, with a right checksum."""
+    return _is_nkey(text, _ACCOUNT_PREFIX)
+
+
+def _is_nkey(text: str, prefix: int) -> bool:
     if not _NKEY.match(text):
         return False
     raw = b32decode(text)
-    return raw[0] == _USER_PREFIX and crc_hqx(raw[:-2], 0) == int.from_bytes(raw[-2:], "little")
+    return raw[0] == prefix and crc_hqx(raw[:-2], 0) == int.from_bytes(raw[-2:], "little")

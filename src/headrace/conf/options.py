@@ -88,6 +88,68 @@ class SubjectMapping:
 
 
 @dataclass(frozen=True, slots=True)
+class LatencyOptions:
+    """Response times are published to `subject`: of `sampling` percent of the requests, 0: by headers."""
+
+    subject: str
+    sampling: int = 100
+
+
+@dataclass(frozen=True, slots=True)
+class ExportOptions:
+    """A subject that other accounts may import: a stream of messages, or a service that answers requests.
+
+    `accounts`: who may, None: everyone. `token_position` (from 1, 0: none): that token must be the importing
+    account's name. `response_type`: "singleton", "stream" or "chunked"; one that does not come within
+    `response_threshold` seconds is given up.
+    """
+
+    subject: str
+    is_service: bool = False
+    accounts: tuple[str, ...] | None = None
+    token_position: int = 0
+    response_type: str = "singleton"
+    response_threshold: float = limits.SERVICE_RESPONSE_THRESHOLD
+    latency: LatencyOptions | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ImportOptions:
+    """A subject of another account; `local` is what it is called here, with `$n` for its wildcards.
+
+    `share`: the service learns who asks, not only from which account.
+    """
+
+    account: str
+    subject: str
+    local: str
+    is_service: bool = False
+    share: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AccountLimits:
+    """-1 is no limit. Connections are counted over the account, the others hold for each of them."""
+
+    max_connections: int = -1
+    max_subscriptions: int = -1
+    max_payload: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class AccountOptions:
+    """One account: a space of subjects with its own users, mappings, exports and imports."""
+
+    name: str
+    users: tuple[UserOptions, ...] = ()
+    default_permissions: Permissions | None = None
+    mappings: tuple[SubjectMapping, ...] = ()
+    exports: tuple[ExportOptions, ...] = ()
+    imports: tuple[ImportOptions, ...] = ()
+    limits: AccountLimits = field(default_factory=AccountLimits)
+
+
+@dataclass(frozen=True, slots=True)
 class ChannelLimits:
     """Limits of one channel or pattern of channels: 0 inherits the wider entry's, -1 is no limit."""
 
@@ -183,6 +245,8 @@ class Options:
     disable_sublist_cache: bool = False
     always_enable_nonce: bool = False
     authorization: AuthorizationOptions = field(default_factory=AuthorizationOptions)
+    accounts: tuple[AccountOptions, ...] = ()
+    system_account: str | None = "$SYS"
     no_auth_user: str | None = None
     mappings: tuple[SubjectMapping, ...] = ()
     tls: TLSOptions | None = None
@@ -204,3 +268,8 @@ class Options:
     warnings: tuple[str, ...] = ()
     # What was given beside the file, so that a reload can give it again; may hold secrets.
     overrides: Mapping[str, object] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def requires_authentication(self) -> bool:
+        """Whether there is anybody whom a client could be asked to be."""
+        return self.authorization.required or any(account.users for account in self.accounts)

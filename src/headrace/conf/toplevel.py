@@ -1,7 +1,7 @@
 """The top-level keys of a configuration: names, types, and the option each sets.
 
 Here lives the table. Never lives here: rules between options (`draft`), blocks with a table of their own
-(`authorization`, `permissions`, `tls`, `mappings`, `streaming`), keys not supported yet (`unsupported`).
+(`authorization`, `permissions`, `accounts`, `tls`, `mappings`, `streaming`), what is not yet (`unsupported`).
 """
 
 from __future__ import annotations
@@ -44,6 +44,13 @@ def _streaming(binder: Binder, entry: Entry) -> object:
     from headrace.conf.streaming import streaming
 
     return streaming(binder, entry)
+
+
+def _accounts(binder: Binder, entry: Entry) -> object:
+    # Only who configures accounts pays for loading them.
+    from headrace.conf.accounts import accounts
+
+    return accounts(binder, entry)
 
 
 def _trace_verbose(binder: Binder, entry: Entry) -> bool | UnsetType:
@@ -94,6 +101,9 @@ TOP_LEVEL: Final = Table(
         Field(("disable_sublist_cache", "no_sublist_cache"), flag),
         Field(("always_enable_nonce",), flag),
         Field(("authorization",), authorization),
+        Field(("accounts",), _accounts),
+        Field(("system_account", "system"), text),
+        Field(("no_system_account", "no_system", "no_sys_acc"), flag, option="no_system_account"),
         Field(("no_auth_user",), text),
         Field(("mappings", "maps"), mappings),
         Field(("tls",), _tls),

@@ -13,14 +13,7 @@ _FALSE: Final[frozenset[object]] = frozenset((False,))
 _ZERO: Final[frozenset[object]] = frozenset((0,))
 
 TOP_LEVEL: Final[dict[str, frozenset[object]]] = {
-    # accounts and operator mode
-    "accounts": _NEVER,
-    "system_account": _NEVER,
-    "system": _NEVER,
-    # There is no system account yet, so asking for none is granted.
-    "no_system_account": frozenset((True,)),
-    "no_system": frozenset((True,)),
-    "no_sys_acc": frozenset((True,)),
+    # operator mode
     "operator": _NEVER,
     "operators": _NEVER,
     "root": _NEVER,

@@ -1,30 +1,71 @@
 """Accounts: the spaces of subjects that never see each other.
 
-For now there is one, `$G`; an account owns its interest (the compiled trie) and its subject mappings.
-Who belongs to which account is decided by authentication.
+An account owns its interest (the compiled trie), its subject mappings and the link that passes services of
+other accounts on. Which accounts there are and what they import is put together in `core.accounts`; who
+belongs to which is decided by authentication.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from headrace.engine.exchange import AccountLink
 from headrace.engine.interest import Interest
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from headrace.conf.options import AccountOptions
     from headrace.core.mapping import Mappings
+    from headrace.engine.link import Router
 
 GLOBAL_ACCOUNT: Final = "$G"
 
 
 class Account:
-    """One space of subjects."""
+    """One space of subjects. `connections` is how many clients act in it now, `total_connections` ever did.
 
-    def __init__(self, name: str, mappings: Mappings | None = None) -> None:
-        self.name = name
-        self.interest = Interest()
+    `failed` hears of mistakes of ours while messages are passed on.
+    """
+
+    def __init__(
+        self,
+        options: AccountOptions,
+        router: Router,
+        failed: Callable[[Exception], None],
+        mappings: Mappings | None = None,
+    ) -> None:
+        self.name: Final = options.name
+        self.options: Final = options
+        self.interest: Final = Interest()
         self.mappings = mappings
+        self.connections = 0
+        self.total_connections = 0
+        self.failed = failed
+        self.link: Final = AccountLink(router, self, options.name)
+        self.link.interest = self.interest
         if mappings:
             self.interest.mapper = self._mapped
+
+    @property
+    def is_full(self) -> bool:
+        """Whether one more connection is too many."""
+        most = self.options.limits.max_connections
+        return 0 <= most <= self.connections
+
+    def enter(self) -> None:
+        """One connection more acts in it."""
+        self.connections += 1
+        self.total_connections += 1
+
+    def leave(self) -> None:
+        """One connection less."""
+        self.connections -= 1
+
+    def close(self) -> None:
+        """The server ends: nothing is imported any more, so that accounts do not hold each other."""
+        self.link.close()
+        self.interest.imports = ()
 
     def _mapped(self, subject: bytes) -> tuple[bytes, bool] | None:
         """What the engine asks once per subject: what it is delivered as, and whether that answer lasts."""

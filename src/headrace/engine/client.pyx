@@ -29,6 +29,7 @@ from headrace.engine.delivery cimport remove_sub, route
 from headrace.engine.interest cimport find_plain, insert, plan_for
 from headrace.engine.link cimport Link, doom, emit
 from headrace.engine.memory cimport buf_reserve, give, live, take
+from headrace.engine.shadows cimport hang_shadows
 from headrace.engine.structs cimport (
     HR_GUARD, HR_PAD, LINK_CHECKS_SUBSCRIBE, LINK_CLOSING, LINK_HEADERS, LINK_HELD, LINK_MUST_CONNECT, LINK_NO_ECHO,
     LINK_NO_RESPONDERS, LINK_PEDANTIC, LINK_PING_INFO, LINK_TRACED, LINK_TRACKS_REPLIES, LINK_VERBOSE,
@@ -299,6 +300,7 @@ cdef int publish(link_t *l, msg_t *m) except -1:
     cdef plan_t *plan = NULL
     cdef char first
     m.source = l
+    m.via = NULL
     m.plain_tail = NULL
     l.last_activity = l.router.now
     l.in_msgs += 1
@@ -544,6 +546,8 @@ cdef int subscribe(link_t *l, line_t *line) except -1:
             s.flags |= SUB_FILTERED
         add_sid(l, s)
         insert(l.interest, s)
+        if l.interest.imports != NULL:
+            hang_shadows(s)
     if l.flags & LINK_VERBOSE:
         emit(l, b"+OK\r\n", 5)
     return 0
@@ -688,6 +692,11 @@ cdef class ClientLink(Link):
         self._set_flag(LINK_NO_RESPONDERS, no_responders)
         self._set_flag(LINK_PING_INFO, info_on_ping)
         self._set_flag(LINK_MUST_CONNECT, False)
+
+    def limit(self, *, uint32_t max_payload, uint32_t max_subscriptions):
+        """Limits of the account it is in now: payload bytes, and subscriptions (0: as many as it likes)."""
+        self.c.max_payload = max_payload
+        self.c.max_subscriptions = max_subscriptions
 
     def adopt(self):
         """Authentication is no longer due; the options stay as they are."""

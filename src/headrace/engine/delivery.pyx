@@ -15,10 +15,11 @@ from libc.string cimport memcpy
 from headrace.engine.interest cimport remove
 from headrace.engine.link cimport emit, make_room, mark_dirty, stall
 from headrace.engine.memory cimport buf_reserve
+from headrace.engine.shadows cimport drop_shadows, rename
 from headrace.engine.structs cimport (
     DELIVERY_CHECKS, HR_GUARD, LINK_CLOSING, LINK_CONGESTED, LINK_DIRTY, LINK_HEADERS, LINK_NO_ECHO, LINK_SERVICE,
-    LINK_TRACED, LINK_TRACKS_REPLIES, SUB_FILTERED, SUB_LIMITED, SUB_REMOVED, buf_t, hr_copy, link_t, msg_t, plan_t,
-    router_t, sub_t,
+    LINK_TRACED, LINK_TRACKS_REPLIES, SUB_FILTERED, SUB_LIMITED, SUB_REMOVED, SUB_SHADOW, buf_t, hr_copy, link_t, msg_t,
+    plan_t, router_t, sub_t,
 )
 from headrace.engine.verdicts cimport Verdicts, verdict
 
@@ -35,6 +36,8 @@ cdef void remove_sub(sub_t *s) noexcept:
     cdef uint32_t mask = l.sids_cap - 1, i = s.hash & mask, j
     if s.flags & SUB_REMOVED:
         return
+    if s.shadows != NULL:
+        drop_shadows(s, l)
     remove(s)
     while l.sids[i] != s:
         i = (i + 1) & mask
@@ -77,7 +80,8 @@ cdef int strip_headers(msg_t *m, router_t *r) except -1:
 cdef int hand_to_service(sub_t *s, msg_t *m) except -1:
     """`deliver` for a receiver in this process: no frame, no outbox, no max_pending."""
     cdef link_t *l = s.link
-    l.accept(s, m)
+    if not l.accept(s, m):
+        return REFUSED
     l.out_msgs += 1
     l.out_bytes += m.body_len
     l.router.out_bytes += m.body_len
@@ -85,8 +89,28 @@ cdef int hand_to_service(sub_t *s, msg_t *m) except -1:
     return TAKEN
 
 
-cdef int look_twice(sub_t *s, msg_t *m, const char *head, size_t head_len) except -1:
-    """The second look at a delivery whose flags ask for one: REFUSED, a FRAME is due, or a service has TAKEN it."""
+cdef int look_twice(sub_t *s, msg_t *m, const char **head, size_t *head_len) except -1:
+    """The second look at a delivery whose flags ask for one: REFUSED, a FRAME is due, or a service has TAKEN it.
+
+    A delivery over a shadow gets another head: to its receiver the message has another subject.
+    """
+    cdef const char *subject = m.subject
+    cdef uint32_t subject_len = m.subject_len
+    cdef int answer
+    if not s.flags & SUB_SHADOW:
+        return judge(s, m, head[0], head_len[0])
+    if m.via != NULL:  # a request to a service is no part of an exported stream
+        return REFUSED
+    rename(s, m, head, head_len)
+    m.subject = head[0] + 5
+    m.subject_len = <uint32_t> head_len[0] - 6
+    answer = judge(s, m, head[0], head_len[0])
+    m.subject = subject
+    m.subject_len = subject_len
+    return answer
+
+
+cdef int judge(sub_t *s, msg_t *m, const char *head, size_t head_len) except -1:
     cdef link_t *l = s.link
     if s.flags & SUB_REMOVED or l.flags & LINK_CLOSING:
         return REFUSED
@@ -110,7 +134,7 @@ cdef int report(sub_t *s, msg_t *m, const char *head, size_t head_len) except -1
     """Tells the receiver's session of a delivery; the plan that is being followed must not go meanwhile."""
     cdef link_t *l = s.link
     cdef object session = <object> l.session
-    m.source.interest.is_followed = True
+    s.interest.is_followed = True
     try:
         if l.flags & LINK_TRACKS_REPLIES and m.reply_len:
             session.note_reply(m.reply[:m.reply_len])
@@ -118,7 +142,7 @@ cdef int report(sub_t *s, msg_t *m, const char *head, size_t head_len) except -1
             session.trace_delivery(head[5:head_len - 1], s.text[:s.sid_len], m.reply[:m.reply_len],
                                    m.header_len if l.flags & LINK_HEADERS else 0, m.body_len)
     finally:
-        m.source.interest.is_followed = False
+        s.interest.is_followed = False
     return 0
 
 
@@ -142,10 +166,14 @@ cdef int deliver(sub_t *s, const char *head, size_t head_len, msg_t *m) except -
     cdef uint32_t size = m.body_len
     cdef char *at
     cdef int answer
+    cdef const char *renamed = head   # a variable of its own, so that `head` can stay in a register
+    cdef size_t renamed_len = head_len
     if (s.flags | l.flags) & DELIVERY_CHECKS:
-        answer = look_twice(s, m, head, head_len)
+        answer = look_twice(s, m, &renamed, &renamed_len)
         if answer != FRAME:
             return answer == TAKEN
+        head = renamed
+        head_len = renamed_len
     if m.header_len == 0:
         head += 1
         head_len -= 1

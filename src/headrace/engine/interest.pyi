@@ -1,6 +1,8 @@
 from collections.abc import Callable
+from typing import Any
 
 class Interest:
+    imports: tuple[Any, ...]
     mapper: Callable[[bytes], tuple[bytes, bool] | None] | None
     def receivers(self, subject: bytes) -> tuple[int, int]: ...
     def statistics(self) -> dict[str, int]: ...

@@ -20,7 +20,8 @@ from libc.string cimport memchr, memcmp, memcpy, memset
 
 from headrace.engine.memory cimport buf_free, buf_reserve, give, live, resize, take
 from headrace.engine.structs cimport (
-    HR_GUARD, HR_PAD, group_t, hr_equal, hr_hash, interest_t, node_t, plan_t, slot_t, sub_t, token_t, visit_t,
+    HR_GUARD, HR_PAD, SUB_LIMITED, buf_t, group_t, hr_equal, hr_hash, interest_t, node_t, pinned_t, plan_t, slot_t, sub_t, token_t,
+    visit_t,
 )
 
 # Plans kept per account: the cache starts small and doubles while fresh plans push each other out.
@@ -536,6 +537,41 @@ cdef plan_t *promote(interest_t *it, slot_t *slot, uint64_t hash) except NULL:
     return slot.plan
 
 
+cdef void pin(interest_t *it, pinned_t *pinned) noexcept:
+    """Keeps a plan that is being followed while others are looked up: those get memory of their own, and none
+    goes into the cache, where it would push out another. Ends with `unpin`, in reverse order."""
+    pinned.found = it.found
+    pinned.found_cap = it.found_cap
+    pinned.found_groups = it.found_groups
+    pinned.found_groups_cap = it.found_groups_cap
+    pinned.scratch = it.scratch
+    pinned.scratch_text = it.scratch_text
+    pinned.scratch_ends = it.scratch_ends
+    pinned.scratch_ends_cap = it.scratch_ends_cap
+    it.found = NULL
+    it.found_groups = NULL
+    it.scratch_ends = NULL
+    it.found_cap = it.found_groups_cap = it.scratch_ends_cap = 0
+    memset(&it.scratch_text, 0, sizeof(buf_t))
+    it.pins += 1
+
+
+cdef void unpin(interest_t *it, pinned_t *pinned) noexcept:
+    give(it.found)
+    give(it.found_groups)
+    give(it.scratch_ends)
+    buf_free(&it.scratch_text)
+    it.found = pinned.found
+    it.found_cap = pinned.found_cap
+    it.found_groups = pinned.found_groups
+    it.found_groups_cap = pinned.found_groups_cap
+    it.scratch = pinned.scratch
+    it.scratch_text = pinned.scratch_text
+    it.scratch_ends = pinned.scratch_ends
+    it.scratch_ends_cap = pinned.scratch_ends_cap
+    it.pins -= 1
+
+
 cdef plan_t *make_plan(interest_t *it, slot_t *slot, uint64_t hash, const char *subject, uint32_t n) except NULL:
     cdef const char *target = subject
     cdef uint32_t target_n = n
@@ -556,7 +592,7 @@ cdef plan_t *make_plan(interest_t *it, slot_t *slot, uint64_t hash, const char *
     it.scratch.stamp = stamp_of(it, it.scratch.bucket)
     it.fanout_total += it.scratch.plain_count + it.scratch.group_count
     it.fanout_max = max(it.fanout_max, it.scratch.plain_count + it.scratch.group_count)
-    if not is_lasting or n + target_n > 2 * LONGEST_CACHED:
+    if not is_lasting or it.pins or n + target_n > 2 * LONGEST_CACHED:
         return &it.scratch
     if slot.missed != hash:
         slot.missed = hash
@@ -575,6 +611,12 @@ cdef plan_t *plan_for(interest_t *it, const char *subject, uint32_t n) except NU
             and hr_equal(plan.subject, subject, n)):
         return plan
     return make_plan(it, slot, hash, subject, n)
+
+
+cdef tuple row_of(sub_t *s):
+    """(subject, queue or None, sid, delivered, limit), for listings."""
+    return (s.subject[:s.subject_len], s.queue[:s.queue_len] if s.queue_len else None, s.text[:s.sid_len],
+            s.delivered, s.limit if s.flags & SUB_LIMITED else 0)
 
 
 cdef class Interest:
@@ -603,6 +645,20 @@ cdef class Interest:
         give(self.c.root.plain)
         give(self.c.root.children)
         buf_free(&self.c.scratch_text)
+
+    @property
+    def imports(self):
+        """What subscriptions here also receive from other accounts: a tuple of `shadows.StreamImport`.
+
+        Whoever sets it sets it before there are subscriptions, and to () when the account ends: two that import
+        from each other hold each other.
+        """
+        return () if self._imports is None else self._imports
+
+    @imports.setter
+    def imports(self, tuple value not None):
+        self._imports = value or None
+        self.c.imports = <PyObject *> value if value else NULL
 
     @property
     def mapper(self):

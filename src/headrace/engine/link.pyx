@@ -22,11 +22,12 @@ from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memmove, memset
 
-from headrace.engine.interest cimport Interest, remove
+from headrace.engine.interest cimport Interest, remove, row_of
 from headrace.engine.memory cimport buf_free, buf_grow, buf_reserve, give, live, take
+from headrace.engine.shadows cimport drop_shadows, free_shadow, shadow_rows
 from headrace.engine.structs cimport (
     HR_GUARD, HR_PAD, LINK_BLOCKED, LINK_CLOSING, LINK_CONGESTED, LINK_DIRTY, LINK_DOOMED, LINK_HELD,
-    LINK_STALLED, LINK_TRACED, REASON_SLOW_PENDING, SUB_LIMITED, SUB_REMOVED, buf_t, link_t, router_t, sub_t,
+    LINK_STALLED, LINK_TRACED, REASON_SLOW_PENDING, SUB_REMOVED, buf_t, link_t, router_t, sub_t,
 )
 
 cdef enum:
@@ -114,6 +115,8 @@ cdef void sweep(router_t *r) noexcept:
     r.removed = NULL
     while s != NULL:
         following = s.next_removed
+        if s.shadow != NULL:
+            free_shadow(s)
         give(s)
         live.subs -= 1
         s = following
@@ -495,6 +498,8 @@ cdef class Link:
         leave_lists(l)
         for i in range(l.sids_cap):
             if l.sids[i] != NULL:
+                if l.sids[i].shadows != NULL:
+                    drop_shadows(l.sids[i], &nobody)
                 remove(l.sids[i])
                 l.sids[i].link = &nobody
                 l.sids[i].flags |= SUB_REMOVED
@@ -656,14 +661,15 @@ cdef class Link:
     def subscriptions(self):
         """[(subject, queue or None, sid, delivered, limit)] in no particular order."""
         cdef uint32_t i
-        cdef sub_t *s
         cdef list rows = []
         for i in range(self.c.sids_cap):
-            s = self.c.sids[i]
-            if s != NULL:
-                rows.append((s.subject[:s.subject_len], s.queue[:s.queue_len] if s.queue_len else None,
-                             s.text[:s.sid_len], s.delivered, s.limit if s.flags & SUB_LIMITED else 0))
+            if self.c.sids[i] != NULL:
+                rows.append(row_of(self.c.sids[i]))
         return rows
+
+    def shadows(self, where):
+        """The same rows for what hangs on their behalf in accounts whose Interest has its `id` in `where`."""
+        return shadow_rows(&self.c, where)
 
     @property
     def interest(self):

@@ -26,9 +26,11 @@ class CloseReason(IntEnum):
     PROTOCOL_VIOLATION = 11
     BAD_CLIENT_PROTOCOL_VERSION = 12
     WRONG_PORT = 13
+    MAX_ACCOUNT_CONNECTIONS_EXCEEDED = 14
     MAX_CONNECTIONS_EXCEEDED = 15
     MAX_PAYLOAD_EXCEEDED = 16
     MAX_CONTROL_LINE_EXCEEDED = 17
+    MAX_SUBSCRIPTIONS_EXCEEDED = 18
     SERVER_SHUTDOWN = 20
     NO_RESPONDERS_REQUIRES_HEADERS = 33
     INTERNAL_ERROR = 100
@@ -53,9 +55,11 @@ _TEXTS = {
     CloseReason.PROTOCOL_VIOLATION: "Protocol Violation",
     CloseReason.BAD_CLIENT_PROTOCOL_VERSION: "Bad Client Protocol Version",
     CloseReason.WRONG_PORT: "Incorrect Port",
+    CloseReason.MAX_ACCOUNT_CONNECTIONS_EXCEEDED: "Maximum Account Connections Exceeded",
     CloseReason.MAX_CONNECTIONS_EXCEEDED: "Maximum Connections Exceeded",
     CloseReason.MAX_PAYLOAD_EXCEEDED: "Maximum Message Payload Exceeded",
     CloseReason.MAX_CONTROL_LINE_EXCEEDED: "Maximum Control Line Exceeded",
+    CloseReason.MAX_SUBSCRIPTIONS_EXCEEDED: "Maximum Subscriptions Exceeded",
     CloseReason.SERVER_SHUTDOWN: "Server Shutdown",
     CloseReason.NO_RESPONDERS_REQUIRES_HEADERS: "No Responders Requires Headers",
     CloseReason.INTERNAL_ERROR: "Internal Error",

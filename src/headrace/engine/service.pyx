@@ -29,6 +29,7 @@ from headrace.engine.delivery cimport remove_sub, route
 from headrace.engine.interest cimport insert, plan_for
 from headrace.engine.link cimport Link, mark_due
 from headrace.engine.memory cimport buf_append, buf_free, buf_grow, buf_reserve
+from headrace.engine.shadows cimport hang_shadows
 from headrace.engine.structs cimport (
     HR_GUARD, LINK_CLOSING, LINK_DIRTY, LINK_SERVICE, SUB_GATHERED, SUB_REMOVED, buf_t, hr_hash, link_t, msg_t, plan_t,
     router_t, sub_t,
@@ -81,7 +82,7 @@ cdef int accept(sub_t *s, msg_t *m) except -1:
     mark_due(s.link)
     if b.end - b.start > BATCH_MARK:
         s.link.router.is_urgent = True
-    return 0
+    return 1
 
 
 cdef void serve(link_t *l) noexcept:
@@ -105,6 +106,7 @@ cdef int route_one(link_t *l, record_t *record, const char *at) except -1:
     cdef msg_t m
     cdef plan_t *plan
     m.source = l
+    m.via = NULL
     m.subject = at
     m.subject_len = record.subject_len
     m.tail = m.reply = at + record.subject_len
@@ -189,6 +191,8 @@ cdef class ServiceLink(Link):
         self._last_sid += 1
         if gathered:
             s.flags |= SUB_GATHERED
+        if self.c.interest.imports != NULL:
+            hang_shadows(s)
         return self._last_sid
 
     def unsubscribe(self, uint64_t sid):

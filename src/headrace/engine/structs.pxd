@@ -121,10 +121,11 @@ cdef enum sub_flag:
     SUB_FILTERED = 1 << 25       # wider than a deny rule: each delivery is checked
     SUB_LIMITED = 1 << 26        # auto-unsubscribe is set
     SUB_GATHERED = 1 << 27       # of a service: its messages are handed over in runs
+    SUB_SHADOW = 1 << 28         # hangs in another account's interest for a subscription of an importer
 
 cdef enum:
     DELIVERY_CHECKS = (LINK_CLOSING | LINK_CONGESTED | LINK_TRACKS_REPLIES | LINK_NO_ECHO | LINK_TRACED
-                       | LINK_SERVICE | SUB_REMOVED | SUB_FILTERED)
+                       | LINK_SERVICE | SUB_REMOVED | SUB_FILTERED | SUB_SHADOW)
 
 cdef enum reason_t:
     # Mirrors reasons.CloseReason.
@@ -176,6 +177,13 @@ cdef struct node_t:
     uint32_t token_len
     char token[1]
 
+cdef struct shadow_t:
+    # What a subscription has that hangs in an exporting account for one in an importing account. It has the
+    # sid, the queue group and the link of the other, and goes with it.
+    PyObject *via                # the StreamImport; owned
+    buf_t text                   # "subject as published" "HMSG subject as imported ", of the last delivery
+    size_t subject_len
+
 cdef struct sub_t:
     link_t *link
     node_t *node
@@ -190,6 +198,8 @@ cdef struct sub_t:
     uint32_t subject_len
     uint32_t queue_len
     uint32_t sid_len             # without the space that follows it in `text`
+    sub_t *shadows               # the first of its shadows; of a shadow, the next one
+    shadow_t *shadow             # NULL: an ordinary subscription; owned
     char *subject
     char *queue
     char text[1]                 # "sid " subject queue, then HR_PAD spare bytes
@@ -233,7 +243,9 @@ cdef struct interest_t:
     uint32_t conflicts
     uint64_t pointers
     PyObject *mapper             # borrowed from the Interest that owns this
+    PyObject *imports            # a list of StreamImport, borrowed likewise; NULL: nothing is imported
     bint is_followed             # a plan is being followed: none may be made
+    uint32_t pins                # plans that must outlive others made meanwhile: see `pin`
     # scratch of one match
     token_t *tokens
     uint32_t tokens_cap
@@ -259,8 +271,26 @@ cdef struct interest_t:
     uint64_t plans
     uint32_t fanout_max
 
+cdef struct pinned_t:
+    # The scratch of an interest while one of its plans is followed and others are made.
+    sub_t **found
+    uint32_t found_cap
+    group_t **found_groups
+    uint32_t found_groups_cap
+    plan_t scratch
+    buf_t scratch_text
+    uint32_t *scratch_ends
+    uint32_t scratch_ends_cap
+
+cdef struct via_t:
+    # One service import that a message has come through; lives as long as the message is routed.
+    via_t *previous
+    PyObject *export             # borrowed
+    bint shares
+
 cdef struct msg_t:
     link_t *source
+    via_t *via                   # NULL: it is where it was published
     const char *subject
     const char *reply
     const char *tail             # "[reply ][hdr ]size\r\n<header+payload>\r\n", HR_PAD readable bytes after it

@@ -68,17 +68,23 @@ class Authenticator:
         self._token = authorization.token
         self._users: dict[str, UserOptions] = {}
         self._nkeys: dict[str, UserOptions] = {}
-        for entry in authorization.users:
+        self._accounts: dict[str, str] = {}
+        accounts = {GLOBAL_ACCOUNT: authorization.users} | {a.name: a.users for a in options.accounts}
+        for account, entry in ((name, entry) for name, users in accounts.items() for entry in users):
+            self._accounts[entry.nkey or entry.user or ""] = account
             if entry.nkey is not None:
                 self._nkeys[entry.nkey] = entry
             elif entry.user is not None:
                 self._users[entry.user] = entry
         self._no_auth_user = options.no_auth_user
         self._always_nonce = options.always_enable_nonce
-        self._required = authorization.required
-        default = _permission_set(authorization.default_permissions)
+        self._required = options.requires_authentication
+        defaults = {a.name: _permission_set(a.default_permissions) for a in options.accounts}
+        defaults[GLOBAL_ACCOUNT] = _permission_set(authorization.default_permissions)
         self._permissions: dict[str, PermissionSet | None] = {
-            name: default if entry.permissions is None else _permission_set(entry.permissions)
+            name: defaults[self._accounts[name]]
+            if entry.permissions is None
+            else _permission_set(entry.permissions)
             for name, entry in (*self._users.items(), *self._nkeys.items())
         }
         self._load_packages()
@@ -162,7 +168,7 @@ class Authenticator:
         return entry.password or "", connect.password or ""
 
     def _identity(self, name: str) -> Identity:
-        return Identity(user=name, permissions=self._permissions.get(name))
+        return Identity(name, self._permissions.get(name), self._accounts[name])
 
     def _load_packages(self) -> None:
         """Load what the checks will need now, since the first client should not wait for an import."""

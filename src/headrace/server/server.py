@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import headrace
 from headrace import limits
+from headrace.conf.account_rules import DEFAULT_SYSTEM_ACCOUNT, account_problems
 from headrace.conf.options import Options
-from headrace.core.account import GLOBAL_ACCOUNT, Account
-from headrace.core.mapping import Mappings
+from headrace.core.account import GLOBAL_ACCOUNT
+from headrace.core.accounts import Accounts
 from headrace.engine.link import Router
 from headrace.engine.reasons import CloseReason
-from headrace.errors import StartError
+from headrace.errors import ConfigError, ConfigProblem, StartError
 from headrace.protocol import nkeys
 from headrace.protocol.info import COMPATIBLE_VERSION
 from headrace.server import logs
@@ -37,9 +38,12 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable, Sequence
     from types import TracebackType
 
+    from headrace.conf.options import LatencyOptions
+    from headrace.core.account import Account
     from headrace.core.service import Service
     from headrace.engine.client import ClientLink
     from headrace.server.epoll import Poller
+    from headrace.server.latency import LatencyMeter
     from headrace.server.monitor.source import ConnectionSnapshot
     from headrace.server.transport import AsyncioTransport
 
@@ -83,10 +87,13 @@ class Server:
         self.options = options or Options()
         self.log = logging.getLogger(logs.LOGGER_NAME)
         self.authenticator = Authenticator(self.options)
-        self.account = Account(GLOBAL_ACCOUNT, Mappings(self.options.mappings))
+        anybody = self.authenticator.default_identity()
+        self.needs_first_op: Final = anybody is None or anybody.account != GLOBAL_ACCOUNT
         self.router = Router(
             max_pending=self.options.max_pending, drops_when_congested=self.options.no_fast_producer_stall
         )
+        check_accounts(self.options)
+        self.accounts = Accounts(self.options, self.router, self._account_failed, self._new_meter)
         self.poller: Poller | None = None
         self.sessions: dict[int, ClientSession] = {}
         self.services = tuple(services)
@@ -207,7 +214,7 @@ class Server:
             host = ServiceHost(
                 service,
                 self.router,
-                self.account,
+                self.accounts.default,
                 loop=self.loop,
                 wake=self.after_tick,
                 log=self.log,
@@ -258,6 +265,7 @@ class Server:
             if not (isinstance(self.loop, PollerLoop) and self.loop.leave(self.poller)):
                 self.loop.remove_reader(self.poller.fileno())
             self.poller = None
+        self.accounts.close()
         await asyncio.sleep(0)  # asyncio transports finish closing in the loop's next round
         self.stopped.set()
 
@@ -490,6 +498,7 @@ class Server:
         """Every quarter of write_deadline: cut off who has not taken a write for that long."""
         deadline = self.options.write_deadline
         self._deadline_timer = self.loop.call_later(max(deadline / 4, 0.01), self._watch_deadlines)
+        self.accounts.expire()
         if self.router.blocked:
             oldest = monotonic_ns() - int(deadline * 1e9)
             for session in list(self.sessions.values()):
@@ -527,6 +536,14 @@ class Server:
         if not task.cancelled() and task.exception() is not None:
             self.log.error("internal error", exc_info=task.exception())
 
+    def _new_meter(self, latency: LatencyOptions, exporter: Account) -> LatencyMeter:
+        from headrace.server.latency import LatencyMeter  # only who measures pays for loading it
+
+        return LatencyMeter(latency, exporter, self.router, self.after_tick, self._account_failed)
+
+    def _account_failed(self, error: Exception) -> None:
+        self.log.error("internal error while a message passed between accounts", exc_info=error)
+
     def trace(self, text: str, *arguments: object) -> None:
         self.log.log(logs.TRACE, text, *arguments)
 
@@ -538,3 +555,12 @@ def _address(host: str, port: int) -> str:
 def _reachable(host: str) -> str:
     """A wildcard address as one that can be connected to from here."""
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+
+
+def check_accounts(options: Options) -> None:
+    """Raises: ConfigError for accounts that cannot be; those of a file were checked with it."""
+    if not options.accounts and options.system_account in (None, DEFAULT_SYSTEM_ACCOUNT):
+        return
+    problems = [ConfigProblem(message) for message, _ in account_problems(options)]
+    if problems:
+        raise ConfigError(problems)

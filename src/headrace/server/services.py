@@ -113,6 +113,9 @@ class ServiceHost:
         """A mistake of the service: it is served on, and so is everybody else."""
         self._log.error("%s internal error", self.name, exc_info=error)
 
+    def request_info(self, shares: bool, service: str | None) -> None:
+        """A service is nobody whom a service of another account could be told of."""
+
     def unpublishable(self, subject: bytes) -> None:
         """Peers name subjects to services; one with white space in it reaches nobody."""
         self._log.debug("%s: nothing can be published to %r", self.name, subject)

@@ -24,12 +24,16 @@ from headrace.server.auth import AUTHORIZATION_VIOLATION
 from headrace.server.wording import claimed_user, client_label, quoted, redacted_connect, shown
 
 if TYPE_CHECKING:
+    from headrace.core.account import Account
     from headrace.core.permissions import ResponseTracker
     from headrace.server.auth import Identity
     from headrace.server.server import Server
     from headrace.server.transport import Transport
 
 _NO_OPTIONS: Final = ConnectOptions()
+_UNLIMITED: Final = -1
+_TOO_MANY_IN_ACCOUNT: Final = "maximum account active connections exceeded"
+_TOO_MANY_SUBSCRIPTIONS: Final = "maximum subscriptions exceeded"
 _REFUSED, _ALLOWED, _FILTERED = 0, 1, 2
 _REFUSED_BY_ENGINE: Final = {
     CloseReason.MAX_PAYLOAD_EXCEEDED: "maximum payload exceeded",
@@ -49,6 +53,7 @@ class ClientSession:
         "_pings_out",
         "_responses",
         "_server",
+        "account",
         "address",
         "cid",
         "close_reason",
@@ -75,7 +80,7 @@ class ClientSession:
         self.address = address
         self.port = port
         self.options = _NO_OPTIONS
-        self.identity: Identity | None = server.authenticator.default_identity()
+        self.identity: Identity | None = None
         self.nonce = server.new_nonce()
         self.is_connected = False
         self.is_closed = False
@@ -100,11 +105,14 @@ class ClientSession:
             max_control_line=options.max_control_line,
             max_subscriptions=options.max_subscriptions,
             max_subscription_tokens=options.max_sub_tokens,
-            must_connect=server.authenticator.required,
+            must_connect=server.needs_first_op,
         )
-        self.link.interest = server.account.interest
         self.link.traced = options.trace
-        if self.identity is not None:
+        self.account: Account | None = None
+        self._enter(server.accounts.default)
+        if not server.needs_first_op:
+            self.identity = server.authenticator.default_identity()
+            assert self.identity is not None
             self._restrict(self.identity)
 
     # -- opening ----------------------------------------------------------------------------------
@@ -112,7 +120,9 @@ class ClientSession:
     def info(self, **changes: Any) -> bytes:
         """This client's INFO line; the nonce is in the first one only."""
         info = {**self._server.info, "client_id": self.cid, "client_ip": self.address, **changes}
-        if self.nonce and not self.is_connected:
+        if self.is_connected:  # the first one hides what a no_auth_user need not know
+            info["auth_required"] = self._server.options.requires_authentication
+        elif self.nonce:
             info["nonce"] = self.nonce.decode()
         return info_line(info)
 
@@ -178,6 +188,8 @@ class ClientSession:
             self.error("no responders requires headers support")
             self.refuse("no responders requires headers support", CloseReason.NO_RESPONDERS_REQUIRES_HEADERS)
             return
+        if not self._enters(identity):
+            return
         self.identity = identity
         self._restrict(identity)
         self.is_connected = True
@@ -216,7 +228,9 @@ class ClientSession:
         if identity is None:
             self.error("authentication error")
             self.refuse(AUTHORIZATION_VIOLATION, CloseReason.AUTHENTICATION_VIOLATION)
-        else:
+        elif self._enters(identity):
+            self.identity = identity
+            self._restrict(identity)
             self.link.adopt()
 
     def first_ping(self) -> None:
@@ -224,7 +238,9 @@ class ClientSession:
         self._has_pinged = True
         if self.has_async_info:
             account = self.identity.account if self.identity else ""
-            self.link.send(self.info(connect_info=True, remote_account=account))
+            is_system = {"acc_is_sys": True} if account == self._server.accounts.system else {}
+            changes = {"max_payload": self.link.max_payload, "remote_account": account, **is_system}
+            self.link.send(self.info(connect_info=True, **changes))
 
     def pong(self) -> None:
         self._pings_out = 0
@@ -253,6 +269,49 @@ class ClientSession:
         """A mistake of ours while serving this connection: it ends, the others go on."""
         self._server.log.error("%s internal error", self.label, exc_info=error)
         self.link.doom(CloseReason.INTERNAL_ERROR)
+
+    # -- account ----------------------------------------------------------------------------------
+
+    def _enters(self, identity: Identity) -> bool:
+        """Takes its place in the account of an identity, if its limits leave one. Subscriptions are gone."""
+        account = self._server.accounts[identity.account]
+        if account is self.account:
+            return True
+        self._leave()
+        if account.is_full:
+            self.error(_TOO_MANY_IN_ACCOUNT)
+            self.refuse(_TOO_MANY_IN_ACCOUNT, CloseReason.MAX_ACCOUNT_CONNECTIONS_EXCEEDED)
+            return False
+        self._enter(account)
+        if account.options.limits.max_subscriptions == 0:
+            self.error(_TOO_MANY_SUBSCRIPTIONS)
+            self.refuse(_TOO_MANY_SUBSCRIPTIONS, CloseReason.MAX_SUBSCRIPTIONS_EXCEEDED)
+            return False
+        return True
+
+    def _enter(self, account: Account) -> None:
+        self.account = account
+        self.link.interest = account.interest
+        account.enter()
+        options, of_account = self._server.options, account.options.limits
+        self.link.limit(
+            max_payload=_tighter(options.max_payload, of_account.max_payload),
+            max_subscriptions=max(
+                _tighter(options.max_subscriptions or _UNLIMITED, of_account.max_subscriptions), 0
+            ),
+        )
+
+    def _leave(self) -> None:
+        if self.account is not None:
+            self.account.leave()
+            self.account = None
+
+    def request_info(self, shares: bool, service: str | None) -> bytes | None:
+        """What a service of another account is told of who asks; `service`: the account it passed last."""
+        from headrace.server.requester import request_info  # only who imports services pays for loading it
+
+        account = self.account.name if self.account else ""
+        return request_info(self, self._server.name, account=account, shares=shares, service=service)
 
     # -- permissions ------------------------------------------------------------------------------
 
@@ -309,7 +368,7 @@ class ClientSession:
             self._responses.track(reply)
 
     def subscriptions_exceeded(self) -> None:
-        self.error("maximum subscriptions exceeded")
+        self.error(_TOO_MANY_SUBSCRIPTIONS)
 
     def _violate(self, what: str) -> None:
         self.link.send(f"-ERR 'Permissions Violation for {what}'\r\n".encode())
@@ -355,6 +414,7 @@ class ClientSession:
     def ended(self, reason: CloseReason) -> None:
         """Called once by the server when the connection is over: everything is given back."""
         self.is_closed = True
+        self._leave()
         self.close_reason = reason
         self.stop_ns = time_ns()
         if self._deadline is not None:
@@ -393,3 +453,8 @@ class ClientSession:
         op = "HMSG" if headers else "MSG"
         words = [op, shown(subject), shown(sid), shown(reply), str(headers) if headers else "", str(size)]
         self._trace_line("->>", " ".join(word for word in words if word))
+
+
+def _tighter(first: int, second: int) -> int:
+    """The smaller one of two limits, of which -1 is none."""
+    return max(first, second) if _UNLIMITED in (first, second) else min(first, second)

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import os
 import platform
+from collections import Counter
+from dataclasses import replace
 from time import monotonic_ns, process_time, time_ns
 from typing import TYPE_CHECKING, Final
 
 import headrace
 from headrace.protocol.info import COMPATIBLE_VERSION
 from headrace.server.monitor.source import (
+    AccountSnapshot,
     ConnectionSnapshot,
     ConnectionState,
     HealthSnapshot,
@@ -23,8 +26,9 @@ from headrace.server.monitor.source import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
+    from headrace.core.account import Account
     from headrace.engine.link import Link
     from headrace.server.server import Server
     from headrace.server.session import ClientSession
@@ -44,7 +48,13 @@ def _subscriptions(session: ClientSession) -> Iterable[SubscriptionSnapshot]:
 
 
 def _subscriptions_of(link: Link, account: str, cid: int) -> Iterable[SubscriptionSnapshot]:
-    for subject, queue, sid, delivered, limit in link.subscriptions():
+    return _rows(link.subscriptions(), account, cid)
+
+
+def _rows(
+    rows: Iterable[tuple[bytes, bytes | None, bytes, int, int]], account: str, cid: int
+) -> Iterable[SubscriptionSnapshot]:
+    for subject, queue, sid, delivered, limit in rows:
         yield SubscriptionSnapshot(
             account=account,
             subject=_text(subject),
@@ -142,7 +152,8 @@ class ServerMonitor:
             slow_consumers=KindCounts(clients=server.slow_consumers),
             stale_connections=KindCounts(clients=server.stale_connections),
             stalled_clients=totals["stalls"],
-            subscriptions=server.account.interest.statistics()["subscriptions"],
+            subscriptions=sum(account.interest.statistics()["subscriptions"] for account in server.accounts),
+            system_account=server.accounts.system,
         )
 
     def connections(self, state: ConnectionState) -> Iterable[ConnectionSnapshot]:
@@ -153,26 +164,51 @@ class ServerMonitor:
         if state is not ConnectionState.OPEN:
             yield from list(self._server.closed)
 
-    def subscriptions(self) -> SublistSnapshot:
-        figures = self._server.account.interest.statistics()
-        lookups = figures["matches"]
-        return SublistSnapshot(
-            num_subscriptions=figures["subscriptions"],
-            num_cache=figures["cached_plans"],
-            num_inserts=figures["inserts"],
-            num_removes=figures["removes"],
-            num_matches=lookups,
-            cache_hit_rate=figures["hits"] / lookups if lookups else 0.0,
-            max_fanout=figures["fanout_max"],
-            avg_fanout=figures["fanout_total"] / figures["misses"] if figures["misses"] else 0.0,
-            details=self._all_subscriptions,
-        )
+    def subscriptions(self, account: str | None = None) -> SublistSnapshot:
+        chosen = [each for each in self._server.accounts if account in (None, each.name)]
+        return replace(_figures(chosen), details=lambda: self._listed(chosen))
 
-    def _all_subscriptions(self) -> Iterable[SubscriptionSnapshot]:
+    def accounts(self) -> Sequence[AccountSnapshot]:
+        return [
+            AccountSnapshot(
+                options=account.options,
+                connections=account.connections,
+                total_connections=account.total_connections,
+                sublist=_figures([account]),
+                loaded_ns=self._server.config_load_ns,
+            )
+            for account in self._server.accounts
+        ]
+
+    def _listed(self, accounts: Sequence[Account]) -> Iterable[SubscriptionSnapshot]:
+        names = {account.name for account in accounts}
         for session in self._server.sessions.values():
-            yield from _subscriptions(session)
+            if session.account is not None and session.account.name in names:
+                yield from _subscriptions_of(session.link, session.account.name, session.cid)
+        for account in accounts:
+            yield from _subscriptions_of(account.link, account.name, SERVICE_CID)
         for host in self._server.hosts:
-            yield from _subscriptions_of(host.link, host.account, SERVICE_CID)
+            if host.account in names:
+                yield from _subscriptions_of(host.link, host.account, SERVICE_CID)
+        yield from self._shadows(accounts)
+
+    def _shadows(self, accounts: Sequence[Account]) -> Iterable[SubscriptionSnapshot]:
+        """Subscriptions to imported streams, which hang in the account that exports them."""
+        exporting = {id(account.interest) for account in accounts}
+        importing = {
+            account.name
+            for account in self._server.accounts
+            if exporting & {id(item.exporter) for item in account.interest.imports}
+        }
+        if not importing:
+            return
+        for session in self._server.sessions.values():
+            if session.account is not None and session.account.name in importing:
+                rows = session.link.shadows(exporting)
+                yield from _rows(rows, session.account.name, session.cid)
+        for host in self._server.hosts:
+            if host.account in importing:
+                yield from _rows(host.link.shadows(exporting), host.account, SERVICE_CID)
 
     def health(self) -> HealthSnapshot:
         return HealthSnapshot("server is in lame duck mode" if self._server.is_lame_duck else None)
@@ -183,6 +219,27 @@ class ServerMonitor:
         now, used = monotonic_ns(), process_time()
         self._cpu_at = (now, used)
         return round((used - used_then) / max(now - then, 1) * 1e11, 1)
+
+
+def _figures(accounts: Iterable[Account]) -> SublistSnapshot:
+    """The counters of these accounts' interest, together."""
+    total: Counter[str] = Counter()
+    max_fanout = 0
+    for account in accounts:
+        figures = account.interest.statistics()
+        total.update(figures)
+        max_fanout = max(max_fanout, figures["fanout_max"])
+    lookups, misses = total["matches"], total["misses"]
+    return SublistSnapshot(
+        num_subscriptions=total["subscriptions"],
+        num_cache=total["cached_plans"],
+        num_inserts=total["inserts"],
+        num_removes=total["removes"],
+        num_matches=lookups,
+        cache_hit_rate=total["hits"] / lookups if lookups else 0.0,
+        max_fanout=max_fanout,
+        avg_fanout=total["fanout_total"] / misses if misses else 0.0,
+    )
 
 
 def _resident_bytes() -> int:

@@ -30,7 +30,8 @@ class Case:
     """Part of what we say about it."""
 
 
-def _cases(verdict: Verdict, **texts: str | tuple[str, str]) -> list[Case]:
+def cases(verdict: Verdict, **texts: str | tuple[str, str]) -> list[Case]:
+    """A row of the table for each; a second text is part of what we say about it."""
     return [
         Case(name, *((text, verdict) if isinstance(text, str) else (text[0], verdict, text[1])))
         for name, text in texts.items()
@@ -40,7 +41,7 @@ def _cases(verdict: Verdict, **texts: str | tuple[str, str]) -> list[Case]:
 NKEY = "UDXU4RCSJNZOIQHZNWXHXORDPRTGNJAHAHFRGZNEEJCPQTT2M7NLCNF4"
 
 SYNTAX = [
-    *_cases(
+    *cases(
         Verdict.ACCEPT,
         colon="port: 4222",
         equals="port = 4222",
@@ -76,7 +77,7 @@ SYNTAX = [
         value_with_hash="server_name: a#b",
         value_with_slashes="client_advertise: nats//x",
     ),
-    *_cases(
+    *cases(
         Verdict.REJECT,
         key_without_value=("port", "has no value"),
         value_on_next_line=("port:\n4222", "has no value"),
@@ -103,19 +104,19 @@ SYNTAX = [
         missing_space_before_brace=("authorization{\n user: a\n}", "a space is missing"),
         list_as_configuration=("[1]", "a key is missing"),
     ),
-    *_cases(
+    *cases(
         Verdict.WARN,
         empty=("", "config has no values"),
         only_comments=("# nothing\n", "config has no values"),
     ),
-    *_cases(
+    *cases(
         Verdict.STRICTER,
         stray_brace_in_the_middle=("debug: true }\ntrace: true", "closes nothing"),
         unclosed_top_level_brace=("{ port: 4222\n", "'{' is never closed"),
         quote_ends_bare_word=("server_name: x'", "expected a new line"),
         slash_after_value=("port: 4222 /", "expected a new line"),
     ),
-    *_cases(
+    *cases(
         Verdict.LENIENT,
         integers_before_bracket="x: [1,2]\ndebug: $x\ndebug: true",
         separator_after_new_line="server_tags: [a\n, b]",
@@ -126,7 +127,7 @@ SYNTAX = [
 ]
 
 OPTIONS = [
-    *_cases(
+    *cases(
         Verdict.ACCEPT,
         listen_port="listen: 4222",
         listen_random="listen: -1",
@@ -170,7 +171,7 @@ OPTIONS = [
         jetstream_disabled="jetstream: disabled",
         ocsp_off="ocsp: false\nsyslog: false\nproxy_protocol: false",
     ),
-    *_cases(
+    *cases(
         Verdict.REJECT,
         unknown_key=("prot: 4222", 'unknown field "prot" (did you mean "port"?)'),
         port_as_text=('port: "4222"', "must be an integer, not a string"),
@@ -203,12 +204,12 @@ OPTIONS = [
         tls_version=('tls {min_version: "1.1"}', "not supported"),
         tls_handshake=("tls {handshake_first: maybe}", "is invalid"),
     ),
-    *_cases(
+    *cases(
         Verdict.WARN,
         duration_in_seconds=("ping_interval: 2", "should be converted to a duration"),
         duration_in_millions=("write_deadline: 2m", "2m without quotes is 2000000 seconds"),
     ),
-    *_cases(
+    *cases(
         Verdict.START,
         max_payload_over_pending=("max_payload: 10mb\nmax_pending: 1mb", "cannot be higher than max_pending"),
         max_pending_negative=("max_pending: -1", "must lie between"),
@@ -220,7 +221,7 @@ OPTIONS = [
         http_port_too_big=("http_port: 99999", "must lie between"),
         advertise_of_two_ports=('client_advertise: "a:b:c"', "could not parse address"),
     ),
-    *_cases(
+    *cases(
         Verdict.STRICTER,
         port_too_big=("port: 70000", "must lie between"),
         tls_empty=("tls {}", "missing cert_file and key_file"),
@@ -228,10 +229,9 @@ OPTIONS = [
         ping_interval_negative=('ping_interval: "-1s"', "cannot be negative"),
         control_line_negative=("max_control_line: -1", "must lie between"),
     ),
-    *_cases(Verdict.LENIENT, always_enable_nonce="always_enable_nonce: true"),
-    *_cases(
+    *cases(Verdict.LENIENT, always_enable_nonce="always_enable_nonce: true"),
+    *cases(
         Verdict.UNSUPPORTED,
-        accounts="accounts { A { users: [{user: a, password: b}] } }",
         jetstream="jetstream: true",
         jetstream_enabled="jetstream: enabled",
         jetstream_map="jetstream { store_dir: x }",
@@ -240,7 +240,6 @@ OPTIONS = [
         leafnodes='leafnodes { listen: "localhost:7422" }',
         websocket="websocket { port: 8080, no_tls: true }",
         mqtt="mqtt { port: 1883 }\nserver_name: x\njetstream: true",
-        system_account="system_account: A",
         resolver="resolver: MEMORY",
         trusted_keys="trusted_keys: []",
         https_port="https_port: 8223",
@@ -258,7 +257,7 @@ OPTIONS = [
 ]
 
 AUTHORIZATION = [
-    *_cases(
+    *cases(
         Verdict.ACCEPT,
         token="authorization { token: secret, timeout: 1 }",
         timeout_text='authorization { token: secret, timeout: "1500ms" }',
@@ -290,7 +289,7 @@ AUTHORIZATION = [
             'publish_allow_responses: {max_msgs: -1, ttl: "-1s"}}}] }'
         ),
     ),
-    *_cases(
+    *cases(
         Verdict.REJECT,
         token_number=("authorization { token: 12345 }", "must be a string, not an integer"),
         unknown_field=("authorization { usr: a }", 'unknown field "usr" (did you mean "user"?)'),
@@ -343,11 +342,11 @@ AUTHORIZATION = [
             "must be a duration as a string",
         ),
     ),
-    *_cases(
+    *cases(
         Verdict.WARN,
         timeout_high=("authorization { token: a, timeout: 1m }", "is high"),
     ),
-    *_cases(
+    *cases(
         Verdict.START,
         no_auth_user_without_users=("no_auth_user: a", "no list of users is"),
         no_auth_user_of_single=(
@@ -359,18 +358,18 @@ AUTHORIZATION = [
             '"b" is not among the users',
         ),
     ),
-    *_cases(
+    *cases(
         Verdict.STRICTER,
         password_alone=("authorization { password: a }", "a password needs a user"),
     ),
-    *_cases(
+    *cases(
         Verdict.UNSUPPORTED,
         connection_types="authorization { users: [{user: a, allowed_connection_types: [STANDARD]}] }",
     ),
 ]
 
 MAPPINGS = [
-    *_cases(
+    *cases(
         Verdict.ACCEPT,
         mapping="mappings { a: b }",
         maps="maps { a: b }",
@@ -382,7 +381,7 @@ MAPPINGS = [
         mapping_empty_list="mappings { a: [] }",
         mapping_plain_token='mappings { "a.*": "b.x{{wildcard(1)}}" }',
     ),
-    *_cases(
+    *cases(
         Verdict.REJECT,
         mapping_not_a_map=("mappings: a", "must be a map"),
         mapping_bad_source=('mappings { "a..b": c }', "is not a valid subject"),
@@ -412,12 +411,12 @@ MAPPINGS = [
             'unknown field "foo"',
         ),
     ),
-    *_cases(
+    *cases(
         Verdict.STRICTER,
         mapping_empty_destination=('mappings { a: "" }', "not a valid subject"),
         mapping_index_zero=('mappings { "a.*": "b.$0" }', "index out of range"),
     ),
-    *_cases(
+    *cases(
         Verdict.UNSUPPORTED,
         mapping_cluster="mappings { a: [{destination: b, weight: 50, cluster: x}] }",
     ),

@@ -8,11 +8,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from conf_verdicts import CASES, Case, Verdict
+from account_verdicts import ACCOUNT_CASES
+from conf_verdicts import CASES as OTHER_CASES
+from conf_verdicts import Case, Verdict
 
 from headrace.conf.binding import load_options
 from headrace.errors import ConfigError
 
+CASES = [*OTHER_CASES, *ACCOUNT_CASES]
 NATS_SERVER = Path(sys.executable).with_name("nats-server")
 OURS_ACCEPT = {Verdict.ACCEPT, Verdict.WARN, Verdict.LENIENT}
 GO_CHECK_PASSES = {Verdict.ACCEPT, Verdict.START, Verdict.STRICTER}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from headrace.conf.options import AuthorizationOptions, Options, UserOptions
 from headrace.server.monitor.source import (
+    AccountSnapshot,
     ConnectionSnapshot,
     ConnectionState,
     HealthSnapshot,
@@ -87,6 +88,7 @@ class SampleSource:
     closed: Sequence[ConnectionSnapshot] = ()
     sublist: SublistSnapshot = field(default_factory=lambda: SublistSnapshot(num_subscriptions=0))
     error: str | None = None
+    spaces: Sequence[AccountSnapshot] = ()
 
     def server(self) -> ServerSnapshot:
         return self.snapshot
@@ -96,8 +98,11 @@ class SampleSource:
             return self.open
         return self.closed if state is ConnectionState.CLOSED else [*self.closed, *self.open]
 
-    def subscriptions(self) -> SublistSnapshot:
-        return self.sublist
+    def subscriptions(self, account: str | None = None) -> SublistSnapshot:
+        return self.sublist if account in (None, "$G") else SublistSnapshot(num_subscriptions=0)
+
+    def accounts(self) -> Sequence[AccountSnapshot]:
+        return self.spaces
 
     def health(self) -> HealthSnapshot:
         return HealthSnapshot(self.error)

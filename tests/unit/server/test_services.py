@@ -413,7 +413,7 @@ def test_service_that_cannot_start_ends_the_start(error: Exception, caplog: pyte
         server = Server(LOCAL, services=[first, failing, last])
         with pytest.raises(type(error), match=str(error)):
             await server.start()
-        assert server.account.interest.statistics()["subscriptions"] == 0
+        assert server.accounts.default.interest.statistics()["subscriptions"] == 0
         return server.port
 
     port = asyncio.run(main())

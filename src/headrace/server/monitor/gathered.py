@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Final
 from headrace.server.monitor.source import ConnectionState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from headrace.server.monitor.source import (
+        AccountSnapshot,
         ConnectionSnapshot,
         HealthSnapshot,
         MonitorSource,
@@ -41,8 +42,11 @@ class Gathered:
         if state is not ConnectionState.OPEN:
             yield from self._source.connections(ConnectionState.CLOSED)
 
-    def subscriptions(self) -> SublistSnapshot:
-        return self._source.subscriptions()
+    def subscriptions(self, account: str | None = None) -> SublistSnapshot:
+        return self._source.subscriptions(account)
+
+    def accounts(self) -> Sequence[AccountSnapshot]:
+        return self._source.accounts()
 
     def health(self) -> HealthSnapshot:
         return self._source.health()

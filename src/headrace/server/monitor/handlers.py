@@ -16,6 +16,7 @@ from aiohttp import web
 
 from headrace.errors import LogError
 from headrace.server.monitor import links, streaming
+from headrace.server.monitor.accountz import accountz
 from headrace.server.monitor.connz import connz
 from headrace.server.monitor.gathered import gathered
 from headrace.server.monitor.healthz import healthz
@@ -39,7 +40,7 @@ _LONG_LISTING: Final = 64
 """Entries of a listing above which its JSON is made in a thread; below, the thread would cost more."""
 
 _ABSENT: Final = (
-    *("/jsz", "/accountz", "/accstatz", "/raftz", "/ipqueuesz", "/stacksz", "/debug/vars"),
+    *("/jsz", "/accstatz", "/raftz", "/ipqueuesz", "/stacksz", "/debug/vars"),
     *("/profilez", "/expvarz"),
 )
 """Endpoints of the Go server about things that this server does not have."""
@@ -76,6 +77,7 @@ class _Monitor:
             "/connz": self._listing("/connz", connz),
             "/subsz": self._listing("/subsz", subsz),
             "/subscriptionsz": self._listing("/subsz", subsz),
+            "/accountz": self._listing("/accountz", accountz),
             "/routez": self._listing("/routez", links.routez),
             "/leafz": self._listing("/leafz", links.leafz),
             "/gatewayz": self._listing("/gatewayz", links.gatewayz),

@@ -9,6 +9,7 @@ _ENDPOINTS: Final = (
     ("/varz", "General"),
     ("/connz", "Connections"),
     ("/subsz", "Subscriptions"),
+    ("/accountz", "Accounts"),
     ("/routez", "Routes"),
     ("/leafz", "LeafNodes"),
     ("/gatewayz", "Gateways"),

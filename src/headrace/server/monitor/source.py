@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from headrace.conf.options import Options
+    from headrace.conf.options import AccountOptions, Options
 
 
 class ConnectionState(Enum):
@@ -166,6 +166,21 @@ class SublistSnapshot:
     details: Callable[[], Iterable[SubscriptionSnapshot]] = _no_subscriptions
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountSnapshot:
+    """One account: `options` is what it was configured as (its users are never read here) at `loaded_ns`."""
+
+    options: AccountOptions
+    connections: int = 0
+    total_connections: int = 0
+    sublist: SublistSnapshot
+    loaded_ns: int
+
+    @property
+    def name(self) -> str:
+        return self.options.name
+
+
 @dataclass(frozen=True, slots=True)
 class HealthSnapshot:
     """`error` None means healthy; otherwise one line that says what is not."""
@@ -185,8 +200,11 @@ class MonitorSource(Protocol):
         Each is pictured when it is reached, so that a caller can pause between them.
         """
 
-    def subscriptions(self) -> SublistSnapshot:
-        """Counters of the subject index, and on demand the subscriptions in it."""
+    def subscriptions(self, account: str | None = None) -> SublistSnapshot:
+        """Counters of the subject index, of one account or of all, and on demand the subscriptions in it."""
+
+    def accounts(self) -> Sequence[AccountSnapshot]:
+        """Every account there is."""
 
     def health(self) -> HealthSnapshot:
         """Whether the server can serve clients now."""

@@ -7,19 +7,16 @@ from typing import TYPE_CHECKING, Final
 from headrace.server.monitor import query as options
 from headrace.server.monitor.connz import subscription_document
 from headrace.server.monitor.query import QueryError
-from headrace.server.monitor.source import SublistSnapshot
 from headrace.server.monitor.text import number, rfc3339
 from headrace.subjects import grammar
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from headrace.server.monitor.source import MonitorSource
+    from headrace.server.monitor.source import MonitorSource, SublistSnapshot
 
 DEFAULT_LIMIT: Final = 1024
 """Subscriptions in one answer when the request names no limit."""
-
-_GLOBAL_ACCOUNT: Final = "$G"
 
 
 def subsz(source: MonitorSource, query: Mapping[str, str]) -> dict[str, object]:
@@ -34,9 +31,7 @@ def subsz(source: MonitorSource, query: Mapping[str, str]) -> dict[str, object]:
     if test and not grammar.is_valid_literal(test):
         raise QueryError(f"invalid test subject, must be valid publish subject: {test_text}")
     server = source.server()
-    sublist = source.subscriptions()
-    if query.get("acc", _GLOBAL_ACCOUNT) not in ("", _GLOBAL_ACCOUNT):
-        sublist = SublistSnapshot(num_subscriptions=0)  # there is one account
+    sublist = source.subscriptions(query.get("acc") or None)
     chosen = [
         subscription
         for subscription in (sublist.details() if with_list else ())
@@ -45,14 +40,7 @@ def subsz(source: MonitorSource, query: Mapping[str, str]) -> dict[str, object]:
     document: dict[str, object] = {
         "server_id": server.server_id,
         "now": rfc3339(server.now_ns),
-        "num_subscriptions": sublist.num_subscriptions,
-        "num_cache": sublist.num_cache,
-        "num_inserts": sublist.num_inserts,
-        "num_removes": sublist.num_removes,
-        "num_matches": sublist.num_matches,
-        "cache_hit_rate": number(sublist.cache_hit_rate),
-        "max_fanout": sublist.max_fanout,
-        "avg_fanout": number(sublist.avg_fanout),
+        **sublist_document(sublist),
         "total": len(chosen),
         "offset": offset,
         "limit": limit,
@@ -61,3 +49,17 @@ def subsz(source: MonitorSource, query: Mapping[str, str]) -> dict[str, object]:
     if page:
         document["subscriptions_list"] = [subscription_document(s, with_account=True) for s in page]
     return document
+
+
+def sublist_document(sublist: SublistSnapshot) -> dict[str, object]:
+    """The counters, as `/subsz` and `/accountz` show them."""
+    return {
+        "num_subscriptions": sublist.num_subscriptions,
+        "num_cache": sublist.num_cache,
+        "num_inserts": sublist.num_inserts,
+        "num_removes": sublist.num_removes,
+        "num_matches": sublist.num_matches,
+        "cache_hit_rate": number(sublist.cache_hit_rate),
+        "max_fanout": sublist.max_fanout,
+        "avg_fanout": number(sublist.avg_fanout),
+    }

@@ -1,0 +1,144 @@
+"""The `accounts` block: spaces of subjects with their users, exports, imports, mappings and limits.
+
+Here lives its reading. Never lives here: what concerns several accounts at once (`account_rules`).
+Source: the Go server 2.15.1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, cast
+
+from headrace.conf.authorization import users
+from headrace.conf.exports import exports, imports
+from headrace.conf.fields import UNSET, Binder, Field, Table, string_of, whole
+from headrace.conf.mappings import mappings
+from headrace.conf.names import is_account_nkey
+from headrace.conf.options import AccountLimits, AccountOptions
+from headrace.conf.permissions import permissions
+from headrace.conf.problems import shown
+from headrace.conf.tree import ListNode, MapNode
+
+if TYPE_CHECKING:
+    from headrace.conf.exports import Placed
+    from headrace.conf.fields import UnsetType
+    from headrace.conf.options import ExportOptions, ImportOptions, Permissions, SubjectMapping, UserOptions
+    from headrace.conf.tree import Entry, Node
+    from headrace.errors import Position
+
+GLOBAL_ACCOUNT: Final = "$G"
+_UNLIMITED: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class AccountsBlock:
+    """The accounts as written, and where each export, import and user list stands."""
+
+    accounts: tuple[AccountOptions, ...] = ()
+    positions: dict[tuple[str, str, int], Position] = field(default_factory=dict)
+    """By account, "export" or "import" or "account", and index."""
+
+
+def accounts(binder: Binder, entry: Entry) -> AccountsBlock | UnsetType:
+    """The whole block: a map, or only names."""
+    node = entry.node
+    block = AccountsBlock()
+    found: list[AccountOptions] = []
+    if isinstance(node, MapNode):
+        for account in node.entries.values():
+            if account.key == GLOBAL_ACCOUNT:
+                binder.problem(f"{shown(account.key)} is a reserved account", account.position)
+                continue
+            read = _account(binder, account, block)
+            if read is not UNSET:
+                found.append(read)
+    else:
+        names = node.items if isinstance(node, ListNode) else (node,)
+        for item in names:
+            name = _name(binder, entry, item)
+            if name is None:
+                continue
+            if any(other.name == name for other in found):
+                binder.problem(f"duplicate account {shown(name)}", item.position)
+            else:
+                found.append(AccountOptions(name))
+    return AccountsBlock(tuple(found), block.positions)
+
+
+def _name(binder: Binder, entry: Entry, node: Node) -> str | None:
+    name = string_of(node)
+    if name is None:
+        binder.wrong_type(entry, "a map of accounts, or their names")
+        return None
+    if not name or name == GLOBAL_ACCOUNT:
+        binder.problem(f"{shown(name)} is a reserved account", node.position)
+        return None
+    return name
+
+
+def _account(binder: Binder, entry: Entry, block: AccountsBlock) -> AccountOptions | UnsetType:
+    if not isinstance(entry.node, MapNode):
+        return binder.wrong_node(f"account {shown(entry.key)}", entry.node, "a map")
+    values = binder.bind(entry.node, _ACCOUNT).values
+    exported = cast("tuple[Placed[ExportOptions], ...]", values.get("exports", ()))
+    imported = cast("tuple[Placed[ImportOptions], ...]", values.get("imports", ()))
+    block.positions[entry.key, "account", 0] = entry.position
+    block.positions.update({(entry.key, "export", i): item.position for i, item in enumerate(exported)})
+    block.positions.update({(entry.key, "import", i): item.position for i, item in enumerate(imported)})
+    return AccountOptions(
+        name=entry.key,
+        users=cast("tuple[UserOptions, ...]", values.get("users", ())),
+        default_permissions=cast("Permissions | None", values.get("default_permissions")),
+        mappings=cast("tuple[SubjectMapping, ...]", values.get("mappings", ())),
+        exports=tuple(item.value for item in exported),
+        imports=tuple(item.value for item in imported),
+        limits=cast("AccountLimits", values.get("limits", AccountLimits())),
+    )
+
+
+def _limits(binder: Binder, entry: Entry) -> AccountLimits | UnsetType:
+    bound = binder.bind_map(entry, _LIMITS)
+    if bound is UNSET:
+        return UNSET
+    return AccountLimits(**cast("dict[str, int]", bound.values))
+
+
+def _limit(binder: Binder, entry: Entry) -> int | UnsetType:
+    value = whole(binder, entry)
+    return value if value is UNSET or value >= 0 else _UNLIMITED
+
+
+def _nkey(binder: Binder, entry: Entry) -> str | UnsetType:
+    value = string_of(entry.node)
+    if value is None:
+        return binder.wrong_type(entry, "a string")
+    if not is_account_nkey(value):
+        return binder.problem("not a valid public nkey of an account", entry.node.position)
+    return value
+
+
+_LIMITS: Final = Table(
+    (
+        Field(("max_connections", "max_conn"), _limit),
+        Field(("max_subscriptions", "max_subs"), _limit),
+        Field(("max_payload", "max_pay"), _limit),
+    ),
+    unsupported={"max_leafnodes": frozenset((0, -1)), "max_leafs": frozenset((0, -1))},
+)
+_ACCOUNT: Final = Table(
+    (
+        Field(("nkey",), _nkey),
+        Field(("users",), users),
+        Field(("default_permissions", "default_permission", "permissions"), permissions),
+        Field(("mappings", "maps"), mappings),
+        Field(("exports",), exports),
+        Field(("imports",), imports),
+        Field(("limits",), _limits),
+    ),
+    unsupported={
+        "jetstream": frozenset((False, "disabled", "disable")),
+        "msg_trace": frozenset(("",)),
+        "trace_dest": frozenset(("",)),
+        "trace_msg": frozenset(("",)),
+    },
+)

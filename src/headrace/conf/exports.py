@@ -1,0 +1,272 @@
+"""The `exports` and `imports` lists of an account.
+
+Here lives the reading of one entry. Never lives here: whether an import has an export (`account_rules`).
+Source: the Go server 2.15.1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast
+
+from headrace.conf.durations import parse_duration
+from headrace.conf.fields import UNSET, Binder, Field, Table, flag, string_of, text, whole
+from headrace.conf.names import is_valid_subject
+from headrace.conf.options import ExportOptions, ImportOptions, LatencyOptions
+from headrace.conf.problems import shown
+from headrace.conf.tree import MapNode, Scalar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from headrace.conf.fields import UnsetType
+    from headrace.conf.tree import Entry
+    from headrace.errors import Position
+
+_T = TypeVar("_T")
+_RESPONSE_TYPES: Final = {
+    "single": "singleton",
+    "singleton": "singleton",
+    "stream": "stream",
+    "chunk": "chunked",
+    "chunked": "chunked",
+}
+_SERVICE_ONLY: Final = ("response_type", "response_threshold", "latency")
+
+
+@dataclass(frozen=True, slots=True)
+class Placed(Generic[_T]):
+    """An entry of a list and where it stands."""
+
+    value: _T
+    position: Position
+
+
+def exports(binder: Binder, entry: Entry) -> tuple[Placed[ExportOptions], ...] | UnsetType:
+    """All exports, in the order written."""
+    return _entries(binder, entry, _export)
+
+
+def imports(binder: Binder, entry: Entry) -> tuple[Placed[ImportOptions], ...] | UnsetType:
+    """All imports, in the order written."""
+    return _entries(binder, entry, _import)
+
+
+def _entries(
+    binder: Binder, entry: Entry, read: Callable[[Binder, MapNode], _T | None]
+) -> tuple[Placed[_T], ...] | UnsetType:
+    node = binder.list(entry)
+    if node is UNSET:
+        return UNSET
+    found: list[Placed[_T]] = []
+    for item in node.items:
+        if not isinstance(item, MapNode):
+            binder.wrong_node(f"each of the {entry.key}", item, "a map")
+            continue
+        before = len(binder.problems)
+        value = read(binder, item)
+        if value is not None and len(binder.problems) == before:
+            found.append(Placed(value, item.position))
+    return tuple(found)
+
+
+def _kind(binder: Binder, node: MapNode, values: dict[str, object]) -> str | None:
+    """Whether an entry is about a stream or a service; it must be exactly one."""
+    kinds = [kind for kind in ("stream", "service") if kind in values]
+    if len(kinds) == 1:
+        return kinds[0]
+    binder.problem("an entry needs either a stream or a service", node.position)
+    return None
+
+
+def _export(binder: Binder, node: MapNode) -> ExportOptions | None:
+    found_before = len(binder.problems)
+    bound = binder.bind(node, _EXPORT)
+    values = bound.values
+    if len(binder.problems) > found_before:
+        return None
+    kind = _kind(binder, node, values)
+    if kind is None:
+        return None
+    for key in _SERVICE_ONLY:
+        if kind == "stream" and key in values:
+            binder.problem(f"{key} is for services only", bound.positions[key])
+    subject = cast("str", values[kind])
+    position = cast("int", values.get("token_position", 0))
+    if position:
+        tokens = subject.split(".")
+        if position > len(tokens) or tokens[position - 1] != "*":
+            binder.problem("account_token_position must name a * of the subject", node.position)
+    latency = cast("LatencyOptions | None", values.get("latency"))
+    response_type = cast("str", values.get("response_type", "singleton"))
+    if latency is not None and response_type != "singleton":
+        binder.problem("latency can be sampled of services with one response only", node.position)
+    defaults = ExportOptions(subject)
+    return ExportOptions(
+        subject=subject,
+        is_service=kind == "service",
+        accounts=cast("tuple[str, ...] | None", values.get("accounts")) or None,
+        token_position=position,
+        response_type=response_type,
+        response_threshold=cast("float", values.get("response_threshold", 0.0))
+        or defaults.response_threshold,
+        latency=latency,
+    )
+
+
+def _import(binder: Binder, node: MapNode) -> ImportOptions | None:
+    found_before = len(binder.problems)
+    bound = binder.bind(node, _IMPORT)
+    values = bound.values
+    if len(binder.problems) > found_before:
+        return None
+    kind = _kind(binder, node, values)
+    if kind is None:
+        return None
+    account, subject = cast("tuple[str, str]", values[kind])
+    prefix, to = cast("str", values.get("prefix", "")), cast("str", values.get("to", ""))
+    if prefix and kind == "service":
+        binder.problem("prefix is for streams only", bound.positions["prefix"])
+    if prefix and to:
+        binder.problem("a stream import cannot have both a prefix and a to", node.position)
+    if prefix and not _is_prefix(prefix):
+        binder.problem(f"{shown(prefix)} cannot be a prefix of subjects", bound.positions["prefix"])
+    local = f"{prefix.removesuffix('.')}.{subject}" if prefix else to or subject
+    share = bool(values.get("share", False)) and kind == "service"
+    return ImportOptions(account, subject, local, is_service=kind == "service", share=share)
+
+
+def _is_prefix(prefix: str) -> bool:
+    clean = prefix.removesuffix(".")
+    return is_valid_subject(clean) and not {"*", ">"} & set(clean.split("."))
+
+
+def _subject(binder: Binder, entry: Entry) -> str | UnsetType:
+    value = text(binder, entry)
+    if value is not UNSET and not is_valid_subject(value):
+        return binder.problem(f"{shown(value)} is not a valid subject", entry.node.position)
+    return value
+
+
+def _names(binder: Binder, entry: Entry) -> tuple[str, ...] | UnsetType:
+    node = binder.list(entry)
+    if node is UNSET:
+        return UNSET
+    found = []
+    for item in node.items:
+        name = string_of(item)
+        if name is None:
+            binder.wrong_node("the name of an account", item, "a string")
+        else:
+            found.append(name)
+    return tuple(found)
+
+
+def _response_type(binder: Binder, entry: Entry) -> str | UnsetType:
+    value = text(binder, entry)
+    if value is UNSET:
+        return UNSET
+    known = _RESPONSE_TYPES.get(value.lower())
+    if known is None:
+        return binder.problem(f"unknown response type {shown(value)}", entry.node.position)
+    return known
+
+
+def _threshold(binder: Binder, entry: Entry) -> float | UnsetType:
+    value = string_of(entry.node)
+    if value is None:
+        return binder.wrong_type(entry, 'a duration as a string, such as "2m"')
+    try:
+        return max(parse_duration(value), 0.0)
+    except ValueError as error:
+        return binder.problem(f"field {shown(entry.key)} is not a duration: {error}", entry.node.position)
+
+
+def _token_position(binder: Binder, entry: Entry) -> int | UnsetType:
+    value = whole(binder, entry)
+    if value is not UNSET and value < 1:
+        return binder.problem("account_token_position counts from 1", entry.node.position)
+    return value
+
+
+def _latency(binder: Binder, entry: Entry) -> LatencyOptions | UnsetType:
+    """A subject to publish to, or a map of that and how much is sampled."""
+    single = string_of(entry.node)
+    if single is not None:
+        return _latency_to(binder, entry, single, 100)
+    bound = binder.bind_map(entry, _LATENCY)
+    if bound is UNSET:
+        return UNSET
+    subject = cast("str | None", bound.values.get("subject"))
+    if not subject:
+        return binder.problem("latency needs a subject to publish to", entry.position)
+    return _latency_to(binder, entry, subject, cast("int", bound.values.get("sampling", 100)))
+
+
+def _latency_to(binder: Binder, entry: Entry, subject: str, sampling: int) -> LatencyOptions | UnsetType:
+    if not is_valid_subject(subject) or {"*", ">"} & set(subject.split(".")):
+        return binder.problem(f"{shown(subject)} is not a subject to publish to", entry.node.position)
+    return LatencyOptions(subject, sampling)
+
+
+def _sampling(binder: Binder, entry: Entry) -> int | UnsetType:
+    node = entry.node
+    value = node.value if isinstance(node, Scalar) else None
+    if isinstance(value, str):
+        if value.strip().lower() == "headers":
+            return 0
+        digits = value.removesuffix("%")
+        value = int(digits) if digits.isdecimal() and len(digits) < 10 else None
+    if isinstance(value, bool) or not isinstance(value, int):
+        return binder.problem("sampling must be a percentage, or headers", node.position, "80 or 80%")
+    if not 1 <= value <= 100:
+        return binder.problem("sampling must lie between 1 and 100 percent", node.position)
+    return value
+
+
+def _source(binder: Binder, entry: Entry) -> tuple[str, str] | UnsetType:
+    """The account and the subject of an import."""
+    found_before = len(binder.problems)
+    bound = binder.bind_map(entry, _SOURCE)
+    if bound is UNSET or len(binder.problems) > found_before:
+        return UNSET
+    account, subject = bound.values.get("account"), bound.values.get("subject")
+    if not account or not subject:
+        return binder.problem("an import needs an account and a subject", entry.position)
+    return cast("str", account), cast("str", subject)
+
+
+def _trace(binder: Binder, entry: Entry) -> UnsetType:
+    """There is no tracing of messages over accounts yet; that it would be allowed says nothing."""
+    flag(binder, entry)
+    return UNSET
+
+
+_LATENCY: Final = Table((Field(("sampling",), _sampling), Field(("subject", "dest"), text)))
+_SOURCE: Final = Table((Field(("account",), text), Field(("subject",), _subject)))
+_EXPORT: Final = Table(
+    (
+        Field(("stream",), _subject),
+        Field(("service",), _subject),
+        Field(("accounts",), _names),
+        Field(("response", "response_type"), _response_type, option="response_type"),
+        Field(
+            ("threshold", "response_threshold", "response_max_time", "response_time"),
+            _threshold,
+            option="response_threshold",
+        ),
+        Field(("latency",), _latency),
+        Field(("account_token_position",), _token_position, option="token_position"),
+        Field(("allow_trace",), _trace),
+    )
+)
+_IMPORT: Final = Table(
+    (
+        Field(("stream",), _source),
+        Field(("service",), _source),
+        Field(("prefix",), text),
+        Field(("to",), text),
+        Field(("share",), flag),
+        Field(("allow_trace",), _trace),
+    )
+)

@@ -1,0 +1,341 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""Imported services: requests that pass into the account that answers them, and responses that come back.
+
+Every account has one link of this kind. In the importing account it subscribes to the local subject of each
+import; what it accepts is routed at once, in the same call, to whoever has that service in the exporting
+account, with a reply subject `_R_.<account>.<random>` that only that account's link listens to. A response to
+it is routed to the original reply subject in the account the request came from. So a requester that asked for
+it is told at once when nobody is there, as in one account.
+
+What is awaited is bounded in number and time; who may import what, and clocks, live elsewhere. A request is
+never passed through one export twice, nor through more than SERVICE_CHAIN accounts.
+"""
+
+import os
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.object cimport PyObject
+from libc.stdint cimport int64_t, uint32_t
+
+
+from headrace.engine.client cimport add_sid, arg_t, new_sub
+from headrace.engine.delivery cimport route
+from headrace.engine.interest cimport insert, pin, plan_for, unpin
+from headrace.engine.link cimport Link
+from headrace.engine.structs cimport (
+    HR_PAD, LINK_SERVICE, hr_hash, link_t, msg_t, pinned_t, plan_t, sub_t, via_t,
+)
+
+from headrace.limits import SERVICE_CHAIN as _CHAIN, SERVICE_RESPONSES as _RESPONSES
+
+cdef enum:
+    SUFFIX_BYTES = 9         # of randomness in a reply subject: too many to guess
+    POOL_BYTES = 9 * 256     # randomness is fetched this much at a time
+    NOBODY_THERE = 503       # what a meter is told of a request without a response
+    NEVER_CAME = 504
+
+cdef uint32_t most_accounts = _CHAIN
+cdef Py_ssize_t most_awaited = _RESPONSES
+cdef bytes padding = b"\0" * HR_PAD
+
+
+cdef class ServiceImport:
+    """A service of another account. `subjects.to_exported(subject)` gives what a local subject is called there.
+
+    `export` is the same object for every import of one export. `is_single`: one response ends a request; else an
+    empty one does, or `threshold_ns` without any. `shares`: the service is told who asks. `meter`, when there is
+    one, is asked with each request: `begins(who asks, headers, has_reply=)` gives None or what is told
+    `answered(session of the responder)`, or `failed(status)`.
+    """
+
+    cdef readonly AccountLink exporter
+    cdef readonly object export
+    cdef object _subjects
+    cdef bint _is_single
+    cdef bint _shares
+    cdef int64_t _threshold_ns
+    cdef object _meter
+    cdef dict _awaited           # reply subject -> Response, the one that expires first in front
+
+    def __cinit__(self, AccountLink exporter not None, subjects, export, *, bint is_single=True, bint shares=False,
+                  int64_t threshold_ns=120_000_000_000, meter=None):
+        self.exporter = exporter
+        self.export = export
+        self._subjects = subjects
+        self._is_single = is_single
+        self._shares = shares
+        self._threshold_ns = threshold_ns
+        self._meter = meter
+        self._awaited = {}
+
+    @property
+    def awaited(self):
+        """How many requests, or answers to responses, may still get one."""
+        return len(self._awaited)
+
+    def expire(self, int64_t now):
+        """Gives up what nothing was heard of for the threshold; `now` is the router's."""
+        cdef Response response
+        while self._awaited:
+            response = next(iter(self._awaited.values()))
+            if now - response.heard < self._threshold_ns:
+                return
+            response.give_up(NEVER_CAME)
+
+
+cdef class Response:
+    """One reply subject that `holder` listens to: what comes there goes to `reply` in the account of `target`."""
+
+    cdef AccountLink holder
+    cdef AccountLink target
+    cdef ServiceImport service
+    cdef bytes key
+    cdef bytes reply
+    cdef object measured         # a meter's, until it has been told
+    cdef int64_t heard           # the router's time of the request or of the last response
+
+    cdef forget(self):
+        self.holder._responses.pop(self.key, None)
+        self.service._awaited.pop(self.key, None)
+
+    cdef give_up(self, int status):
+        """Forgets it for want of a response."""
+        cdef object measured = self.measured
+        self.forget()
+        self.measured = None
+        if measured is not None:
+            measured.failed(status)
+
+    cdef refresh(self, int64_t now):
+        self.heard = now
+        if self.service._awaited.pop(self.key, None) is not None:
+            self.service._awaited[self.key] = self
+
+
+cdef class AccountLink(Link):
+    """The link of one account through which services are passed on. Its session answers `failed(error)`."""
+
+    cdef readonly str name
+    cdef list _services          # the one with sid n at n - 1
+    cdef dict _responses
+    cdef bytes _prefix           # of the reply subjects here, b"" until one is needed
+    cdef bytes _pool
+    cdef Py_ssize_t _pool_at
+
+    def __cinit__(self, _router, _session, str name not None):
+        self.name = name
+        self._services = []
+        self._responses = {}
+        self._prefix = b""
+        self._pool = b""
+        self.c.flags |= LINK_SERVICE
+        self.c.accept = accept
+
+    @property
+    def services(self):
+        """What this account imports, a tuple of ServiceImport."""
+        return tuple(self._services)
+
+    @property
+    def awaited(self):
+        """How many reply subjects of this account are listened to."""
+        return len(self._responses)
+
+    def add(self, bytes local not None, ServiceImport service not None):
+        """Imports a service: requests to `local` (a valid subject, perhaps with wildcards) go there."""
+        self._services.append(service)
+        self._subscribe(local, len(self._services))
+
+    def expire(self, int64_t now):
+        """Gives up responses that have not come in time."""
+        cdef ServiceImport service
+        for service in self._services:
+            service.expire(now)
+
+    def close(self):
+        """The account ends: nothing is passed on or awaited any more."""
+        self.detach()
+        self._services.clear()
+        self._responses.clear()
+
+    cdef _subscribe(self, bytes subject, uint32_t number):
+        cdef arg_t words[2]
+        cdef bytes sid = b"%d" % number
+        cdef sub_t *s
+        words[0].text = PyBytes_AS_STRING(subject)
+        words[0].len = <uint32_t> PyBytes_GET_SIZE(subject)
+        words[1].text = PyBytes_AS_STRING(sid)
+        words[1].len = <uint32_t> PyBytes_GET_SIZE(sid)
+        s = new_sub(&self.c, &words[0], NULL, &words[1],
+                    <uint32_t> hr_hash(words[1].text, words[1].len, self.c.interest.seed))
+        add_sid(&self.c, s)
+        insert(self.c.interest, s)
+
+    cdef Response _expect(self, ServiceImport service, AccountLink target, bytes reply):
+        """A new reply subject here, which leads to `reply` there."""
+        cdef Response response = Response()
+        if not self._prefix:
+            self._prefix = b"_R_." + os.urandom(4).hex().encode() + b"."
+            self._subscribe(self._prefix + b">", 0)
+        if self._pool_at + SUFFIX_BYTES > PyBytes_GET_SIZE(self._pool):
+            self._pool = os.urandom(POOL_BYTES)
+            self._pool_at = 0
+        response.key = self._prefix + self._pool[self._pool_at:self._pool_at + SUFFIX_BYTES].hex().encode()
+        self._pool_at += SUFFIX_BYTES
+        response.holder = self
+        response.target = target
+        response.service = service
+        response.reply = reply
+        response.heard = self.c.router.now
+        if len(service._awaited) >= most_awaited:
+            (<Response> next(iter(service._awaited.values()))).give_up(NEVER_CAME)
+        self._responses[response.key] = response
+        service._awaited[response.key] = response
+        return response
+
+
+cdef inline uint32_t number(const char *digits, uint32_t n) noexcept:
+    cdef uint32_t value = 0, i
+    for i in range(n):
+        value = 10 * value + (digits[i] - c'0')
+    return value
+
+
+cdef int accept(sub_t *s, msg_t *m) except -1:
+    """1 when the message, which a subscription of an AccountLink has matched, reached somebody."""
+    cdef AccountLink link = <AccountLink> s.link.owner
+    cdef uint32_t sid = number(s.text, s.sid_len)
+    cdef Response response
+    if sid:
+        return request(link, <ServiceImport> link._services[sid - 1], s, m)
+    response = link._responses.get(m.subject[:m.subject_len])
+    if response is None:
+        return 0
+    if s.link.router.now - response.heard >= response.service._threshold_ns:
+        response.give_up(NEVER_CAME)
+        return 0
+    return respond(response, s, m)
+
+
+cdef bint may_pass(ServiceImport service, msg_t *m):
+    cdef via_t *v = m.via
+    cdef uint32_t accounts = 1
+    while v != NULL:
+        if v.export == <PyObject *> service.export:
+            return False
+        accounts += 1
+        v = v.previous
+    return accounts < most_accounts
+
+
+cdef int request(AccountLink link, ServiceImport service, sub_t *s, msg_t *m) except -1:
+    cdef Response awaited = None
+    cdef via_t via
+    cdef bytes tail, subject
+    cdef bytes headers = m.body[:m.header_len]
+    cdef int delivered
+    if not may_pass(service, m):
+        return 0
+    subject = service._subjects.to_exported(m.subject[:m.subject_len])
+    if m.reply_len:
+        awaited = service.exporter._expect(service, link, m.reply[:m.reply_len])
+    via.previous = m.via
+    via.export = <PyObject *> service.export
+    via.shares = service._shares if m.via == NULL else m.via.shares
+    info = (<object> m.source.session).request_info(via.shares, link.name if m.via != NULL else None)
+    if info is not None:
+        headers = with_info(headers, info)
+    if service._meter is not None:
+        measured = service._meter.begins(info, m.body[:m.header_len], has_reply=awaited is not None)
+        if awaited is not None:
+            awaited.measured = measured
+    tail = tail_of(b"" if awaited is None else awaited.key, headers, m.body[m.header_len:m.body_len])
+    delivered = route_as(service.exporter, subject, awaited, headers, tail, &via, s, m)
+    if awaited is not None and not delivered:
+        awaited.give_up(NOBODY_THERE)
+    return delivered
+
+
+cdef int respond(Response response, sub_t *s, msg_t *m) except -1:
+    cdef ServiceImport service = response.service
+    cdef Response awaited = None
+    cdef via_t via
+    cdef bytes headers = m.body[:m.header_len]
+    cdef int delivered
+    if not may_pass(service, m):
+        return 0
+    if m.reply_len:
+        awaited = response.target._expect(service, response.holder, m.reply[:m.reply_len])
+    via.previous = m.via
+    via.export = <PyObject *> service.export
+    via.shares = False
+    tail = None
+    if awaited is not None:
+        tail = tail_of(awaited.key, headers, m.body[m.header_len:m.body_len])
+    delivered = route_as(response.target, response.reply, awaited, headers, tail, &via, s, m)
+    if response.measured is not None:
+        measured = response.measured
+        response.measured = None
+        measured.answered(<object> m.source.session)
+    if awaited is not None and not delivered:
+        awaited.forget()
+    if not delivered or service._is_single or m.body_len == 0:
+        response.forget()
+    else:
+        response.refresh(s.link.router.now)
+    return delivered
+
+
+cdef int route_as(AccountLink target, bytes subject, Response awaited, bytes headers, bytes tail, via_t *via, sub_t *s,
+                  msg_t *m) except -1:
+    """Routes a message under another subject, and with another tail unless that is None, in another account.
+
+    The message it comes from is being routed: its plan is pinned, and its stripped form made anew afterwards.
+    """
+    cdef msg_t inner = m[0]
+    cdef pinned_t pinned
+    cdef plan_t *plan
+    cdef int delivered = 0
+    inner.via = via
+    inner.subject = PyBytes_AS_STRING(subject)
+    inner.subject_len = <uint32_t> PyBytes_GET_SIZE(subject)
+    inner.plain_tail = NULL
+    if tail is not None:
+        inner.tail = PyBytes_AS_STRING(tail)
+        inner.tail_len = PyBytes_GET_SIZE(tail) - HR_PAD
+        inner.reply = inner.tail
+        inner.reply_len = <uint32_t> PyBytes_GET_SIZE(awaited.key) if awaited is not None else 0
+        inner.header_len = <uint32_t> PyBytes_GET_SIZE(headers)
+        inner.body_len = inner.header_len + m.body_len - m.header_len
+        inner.body = inner.tail + inner.tail_len - inner.body_len - 2
+    pin(s.interest, &pinned)
+    try:
+        plan = plan_for(target.c.interest, inner.subject, inner.subject_len)
+        if target.c.interest.mapper != NULL:
+            inner.subject = plan.head + 5
+            inner.subject_len = plan.head_len - 6
+        delivered = route(plan, &inner)
+    finally:
+        unpin(s.interest, &pinned)
+        m.plain_tail = NULL
+    if delivered:
+        s.link.router.out_msgs -= 1  # it is counted where it arrived, and not once more for passing through here
+        s.link.router.out_bytes -= m.body_len
+        return 1
+    return 0
+
+
+cdef bytes with_info(bytes headers, bytes info):
+    """The header block with who asks; what a requester has put there itself is taken out."""
+    cdef list lines = headers.split(b"\r\n") if headers else [b"NATS/1.0"]
+    cdef list kept = [line for line in lines[1:] if line and not line.lower().startswith(b"nats-request-info:")]
+    return b"\r\n".join([lines[0], *kept, b"Nats-Request-Info: " + info, b"", b""])
+
+
+cdef bytes tail_of(bytes reply, bytes headers, bytes payload):
+    """The tail of a frame, with the bytes behind it that a copy may read."""
+    cdef list words = [reply] if reply else []
+    if headers:
+        words.append(b"%d" % len(headers))
+    words.append(b"%d" % (len(headers) + len(payload)))
+    return b"%b\r\n%b%b\r\n%b" % (b" ".join(words), headers, payload, padding)

@@ -1,0 +1,105 @@
+"""`/accountz`: the names of all accounts, or one account with what it exports, imports and maps.
+
+Field names and order are the Go server's. Its own exports and imports of system services are not listed,
+since there are none here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from headrace.server.monitor.query import QueryError
+from headrace.server.monitor.subsz import sublist_document
+from headrace.server.monitor.text import rfc3339
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from headrace.conf.options import ExportOptions, ImportOptions, LatencyOptions, SubjectMapping
+    from headrace.server.monitor.source import AccountSnapshot, MonitorSource
+
+_RESPONSE_TYPES: Final = {"singleton": "Singleton", "stream": "Streamed", "chunked": "Chunked"}
+_ALL: Final = 100
+
+
+def accountz(source: MonitorSource, query: Mapping[str, str]) -> dict[str, object]:
+    """The document. Raises: QueryError for an account that does not exist."""
+    server = source.server()
+    accounts = {account.name: account for account in source.accounts()}
+    document: dict[str, object] = {"server_id": server.server_id, "now": rfc3339(server.now_ns)}
+    if server.system_account is not None:
+        document["system_account"] = server.system_account
+    name = query.get("acc", "")
+    if not name:
+        document["accounts"] = list(accounts)
+        return document
+    if name not in accounts:
+        raise QueryError(f"Account {name} does not exist")
+    document["account_detail"] = _detail(accounts[name], is_system=name == server.system_account)
+    return document
+
+
+def _detail(account: AccountSnapshot, *, is_system: bool) -> dict[str, object]:
+    options = account.options
+    importing = [_import(item) for item in options.imports]
+    fields: dict[str, object] = {
+        "account_name": account.name,
+        "update_time": rfc3339(account.loaded_ns),
+        "is_system": is_system or None,
+        "expired": False,
+        "complete": True,
+        "jetstream_enabled": False,
+        "leafnode_connections": 0,
+        "client_connections": account.connections,
+        "subscriptions": account.sublist.num_subscriptions,
+        "mappings": _mappings(options.mappings) or None,
+        "exports": [_export(item) for item in options.exports] or None,
+        "imports": importing or None,
+        "name_tag": account.name,
+        "sublist_stats": sublist_document(account.sublist),
+    }
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _mappings(mappings: Sequence[SubjectMapping]) -> dict[str, list[dict[str, object]]]:
+    """Destinations by subject; a weight includes those before it, and what is left stays as it is."""
+    found: dict[str, list[dict[str, object]]] = {}
+    for source in sorted({mapping.source for mapping in mappings}):
+        total = 0
+        found[source] = []
+        for mapping in mappings:
+            if mapping.source == source:
+                total += mapping.weight
+                found[source].append({"subject": mapping.destination, "weight": total})
+        if total < _ALL:
+            found[source].append({"subject": source, "weight": _ALL})
+    return found
+
+
+def _export(export: ExportOptions) -> dict[str, object]:
+    fields: dict[str, object] = {
+        "subject": export.subject,
+        "type": "service" if export.is_service else "stream",
+        "response_type": _RESPONSE_TYPES[export.response_type] if export.is_service else None,
+        "service_latency": _latency(export.latency) if export.latency else None,
+        "approved_accounts": list(export.accounts) if export.accounts else None,
+    }
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _latency(latency: LatencyOptions) -> dict[str, object]:
+    return {"sampling": latency.sampling or "headers", "results": latency.subject}
+
+
+def _import(item: ImportOptions) -> dict[str, object]:
+    fields: dict[str, object] = {
+        "subject": item.subject,
+        "account": item.account,
+        "to": item.local if item.is_service else None,
+        "local_subject": item.local,
+        "type": "service" if item.is_service else "stream",
+        "invalid": False,
+        "share": item.share,
+        "tracking": False,
+    }
+    return {name: value for name, value in fields.items() if value is not None}
