@@ -37,7 +37,7 @@ class ConfigProblem:
     def __str__(self) -> str:
         where = f"{self.position}: " if self.position else ""
         hint = f" ({self.hint})" if self.hint else ""
-        return f"{where}{self.message}{hint}"
+        return on_one_line(f"{where}{self.message}{hint}")  # the name of a file may hold a line break
 
 
 class ConfigError(HeadraceError):
@@ -100,3 +100,10 @@ class MessageDamaged(LogError):
 
 class StoreLocked(LogError):
     """Another process holds the store."""
+
+
+def on_one_line(text: str) -> str:
+    """The text with what cannot be printed escaped as Python does."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)

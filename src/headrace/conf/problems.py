@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from headrace.errors import ConfigError, ConfigProblem
+from headrace.errors import ConfigError, ConfigProblem, on_one_line
 
 if TYPE_CHECKING:
     from headrace.errors import Position
@@ -73,9 +73,7 @@ def shown(name: str) -> str:
     """A name from the configuration as a message shows it: quoted, on one line and of bearable length."""
     if len(name) > _MAX_SHOWN:
         name = f"{name[:_MAX_SHOWN]}…"
-    if not name.isprintable():
-        name = "".join(char if char.isprintable() else repr(char)[1:-1] for char in name)
-    return f'"{name}"'
+    return f'"{on_one_line(name)}"'
 
 
 def _place(problem: ConfigProblem, order: dict[str, int]) -> tuple[int, int, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from headrace.conf.binding import load_options
@@ -88,6 +88,7 @@ DOCUMENTS = st.dictionaries(
 
 @settings(deadline=None)
 @given(SOUP | st.text(max_size=200))
+@example('include "\r\n"')
 def test_any_text_is_read_or_refused(text: str) -> None:
     try:
         root = parse_text(text, ENVIRON)
