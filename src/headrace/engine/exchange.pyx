@@ -23,7 +23,7 @@ from headrace.engine.delivery cimport route
 from headrace.engine.interest cimport insert, pin, plan_for, unpin
 from headrace.engine.link cimport Link
 from headrace.engine.structs cimport (
-    HR_PAD, LINK_SERVICE, hr_hash, link_t, msg_t, pinned_t, plan_t, sub_t, via_t,
+    HR_PAD, LINK_SERVICE, hr_hash, link_t, match_t, msg_t, plan_t, sub_t, via_t,
 )
 
 from headrace.limits import SERVICE_CHAIN as _CHAIN, SERVICE_RESPONSES as _RESPONSES
@@ -293,7 +293,7 @@ cdef int route_as(AccountLink target, bytes subject, Response awaited, bytes hea
     The message it comes from is being routed: its plan is pinned, and its stripped form made anew afterwards.
     """
     cdef msg_t inner = m[0]
-    cdef pinned_t pinned
+    cdef match_t pinned
     cdef plan_t *plan
     cdef int delivered = 0
     inner.via = via

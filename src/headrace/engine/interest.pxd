@@ -2,7 +2,7 @@
 
 from libc.stdint cimport uint32_t, uint64_t
 
-from headrace.engine.structs cimport interest_t, pinned_t, plan_t, sub_t
+from headrace.engine.structs cimport interest_t, match_t, plan_t, sub_t
 
 cdef class Interest:
     cdef interest_t c
@@ -10,8 +10,8 @@ cdef class Interest:
     cdef object _imports
 
 cdef plan_t *plan_for(interest_t *it, const char *subject, uint32_t n) except NULL
-cdef void pin(interest_t *it, pinned_t *pinned) noexcept
-cdef void unpin(interest_t *it, pinned_t *pinned) noexcept
+cdef void pin(interest_t *it, match_t *pinned) noexcept
+cdef void unpin(interest_t *it, match_t *pinned) noexcept
 cdef int insert(interest_t *it, sub_t *sub) except -1
 cdef void remove(sub_t *sub) noexcept
 cdef tuple row_of(sub_t *s)

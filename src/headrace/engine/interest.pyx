@@ -20,7 +20,7 @@ from libc.string cimport memchr, memcmp, memcpy, memset
 
 from headrace.engine.memory cimport buf_free, buf_reserve, give, live, resize, take
 from headrace.engine.structs cimport (
-    HR_GUARD, HR_PAD, SUB_LIMITED, buf_t, group_t, hr_equal, hr_hash, interest_t, node_t, pinned_t, plan_t, slot_t, sub_t, token_t,
+    HR_GUARD, HR_PAD, SUB_LIMITED, group_t, hr_equal, hr_hash, interest_t, match_t, node_t, plan_t, slot_t, sub_t, token_t,
     visit_t,
 )
 
@@ -326,23 +326,23 @@ cdef void remove(sub_t *sub) noexcept:
 
 cdef int collect(interest_t *it, node_t *node) except -1:
     """Adds a matched node's subscriptions to the answer."""
-    cdef uint32_t n = it.found_count + node.plain_count, i
+    cdef uint32_t n = it.match.found_count + node.plain_count, i
     cdef group_t *group
-    if n > it.found_cap:
-        it.found_cap = max(n, 2 * it.found_cap)
-        it.found = <sub_t **> resize(it.found, it.found_cap * sizeof(sub_t *))
+    if n > it.match.found_cap:
+        it.match.found_cap = max(n, 2 * it.match.found_cap)
+        it.match.found = <sub_t **> resize(it.match.found, it.match.found_cap * sizeof(sub_t *))
     if node.plain_count:
-        memcpy(it.found + it.found_count, node.plain, node.plain_count * sizeof(sub_t *))
-        it.found_count = n
-    n = it.found_groups_count + node.groups_count
-    if n > it.found_groups_cap:
-        it.found_groups_cap = max(n, max(8, 2 * it.found_groups_cap))
-        it.found_groups = <group_t **> resize(it.found_groups, it.found_groups_cap * sizeof(group_t *))
+        memcpy(it.match.found + it.match.found_count, node.plain, node.plain_count * sizeof(sub_t *))
+        it.match.found_count = n
+    n = it.match.found_groups_count + node.groups_count
+    if n > it.match.found_groups_cap:
+        it.match.found_groups_cap = max(n, max(8, 2 * it.match.found_groups_cap))
+        it.match.found_groups = <group_t **> resize(it.match.found_groups, it.match.found_groups_cap * sizeof(group_t *))
     for i in range(node.groups_cap):
         group = node.groups[i]
         while group != NULL:
-            it.found_groups[it.found_groups_count] = group
-            it.found_groups_count += 1
+            it.match.found_groups[it.match.found_groups_count] = group
+            it.match.found_groups_count += 1
             group = group.next
     return 0
 
@@ -358,13 +358,13 @@ cdef int push(interest_t *it, uint32_t *top, node_t *node, uint32_t depth) excep
 
 
 cdef int match(interest_t *it, const char *subject, uint32_t n) except -1:
-    """Fills it.found and it.found_groups with everything that matches a literal subject."""
+    """Fills it.match with everything that matches a literal subject."""
     cdef int count = split(it, subject, n)
     cdef uint32_t top = 0, depth
     cdef node_t *node
     cdef node_t *child
-    it.found_count = 0
-    it.found_groups_count = 0
+    it.match.found_count = 0
+    it.match.found_groups_count = 0
     if count < 0:
         return 0
     push(it, &top, &it.root, 0)
@@ -389,9 +389,9 @@ cdef sub_t *find_plain(interest_t *it, const char *subject, uint32_t n, void *li
     """A plain subscription of this very link that matches, or NULL (asked for no-responders replies)."""
     cdef uint32_t i
     match(it, subject, n)
-    for i in range(it.found_count):
-        if <void *> it.found[i].link == link:
-            return it.found[i]
+    for i in range(it.match.found_count):
+        if <void *> it.match.found[i].link == link:
+            return it.match.found[i]
     return NULL
 
 
@@ -410,50 +410,50 @@ cdef int by_name(const void *a, const void *b) noexcept nogil:
 
 cdef int gather_members(interest_t *it) except -1:
     """Lays the matched queue groups out behind the plain subscriptions; groups of one name become one."""
-    cdef plan_t *plan = &it.scratch
-    cdef uint32_t i, total = it.found_count, end = 0
+    cdef plan_t *plan = &it.match.scratch
+    cdef uint32_t i, total = it.match.found_count, end = 0
     cdef group_t *group
-    for i in range(it.found_groups_count):
-        total += it.found_groups[i].count
-    if total > it.found_cap:
-        it.found_cap = max(total, 2 * it.found_cap)
-        it.found = <sub_t **> resize(it.found, it.found_cap * sizeof(sub_t *))
-    if it.found_groups_count > it.scratch_ends_cap:
-        it.scratch_ends_cap = max(8, it.found_groups_cap)
-        it.scratch_ends = <uint32_t *> resize(it.scratch_ends, it.scratch_ends_cap * sizeof(uint32_t))
-    if it.found_groups_count > 1:
-        qsort(it.found_groups, it.found_groups_count, sizeof(group_t *), by_name)
-    plan.plain = it.found
-    plan.members = it.found + it.found_count
-    plan.group_ends = it.scratch_ends
-    plan.plain_count = it.found_count
+    for i in range(it.match.found_groups_count):
+        total += it.match.found_groups[i].count
+    if total > it.match.found_cap:
+        it.match.found_cap = max(total, 2 * it.match.found_cap)
+        it.match.found = <sub_t **> resize(it.match.found, it.match.found_cap * sizeof(sub_t *))
+    if it.match.found_groups_count > it.match.scratch_ends_cap:
+        it.match.scratch_ends_cap = max(8, it.match.found_groups_cap)
+        it.match.scratch_ends = <uint32_t *> resize(it.match.scratch_ends, it.match.scratch_ends_cap * sizeof(uint32_t))
+    if it.match.found_groups_count > 1:
+        qsort(it.match.found_groups, it.match.found_groups_count, sizeof(group_t *), by_name)
+    plan.plain = it.match.found
+    plan.members = it.match.found + it.match.found_count
+    plan.group_ends = it.match.scratch_ends
+    plan.plain_count = it.match.found_count
     plan.group_count = 0
     plan.pointers = total
-    for i in range(it.found_groups_count):
-        group = it.found_groups[i]
+    for i in range(it.match.found_groups_count):
+        group = it.match.found_groups[i]
         memcpy(plan.members + end, group.members, group.count * sizeof(sub_t *))
         end += group.count
-        if i == 0 or by_name(&it.found_groups[i - 1], &it.found_groups[i]) != 0:
+        if i == 0 or by_name(&it.match.found_groups[i - 1], &it.match.found_groups[i]) != 0:
             plan.group_count += 1
         plan.group_ends[plan.group_count - 1] = end
-    HR_GUARD(plan.plain_count + end <= it.found_cap)
+    HR_GUARD(plan.plain_count + end <= it.match.found_cap)
     return 0
 
 
 cdef int write_head(interest_t *it, const char *subject, uint32_t n, const char *target, uint32_t target_n) except -1:
     """scratch_text becomes "<subject looked up>HMSG <subject delivered> "."""
     cdef char *text
-    it.scratch_text.start = it.scratch_text.end = 0
-    buf_reserve(&it.scratch_text, n + target_n + 6)
-    text = it.scratch_text.data
+    it.match.scratch_text.start = it.match.scratch_text.end = 0
+    buf_reserve(&it.match.scratch_text, n + target_n + 6)
+    text = it.match.scratch_text.data
     memcpy(text, subject, n)
     memcpy(text + n, b"HMSG ", 5)
     memcpy(text + n + 5, target, target_n)
     text[n + 5 + target_n] = c' '
-    it.scratch.subject = text
-    it.scratch.subject_len = n
-    it.scratch.head = text + n
-    it.scratch.head_len = target_n + 6
+    it.match.scratch.subject = text
+    it.match.scratch.subject_len = n
+    it.match.scratch.head = text + n
+    it.match.scratch.head_len = target_n + 6
     return 0
 
 
@@ -530,46 +530,32 @@ cdef plan_t *promote(interest_t *it, slot_t *slot, uint64_t hash) except NULL:
         slot = &it.slots[hash & it.slot_mask]
         free_plan(it, slot.plan)
         slot.plan = NULL
-    if it.pointers + it.scratch.pointers > MOST_POINTERS:
+    if it.pointers + it.match.scratch.pointers > MOST_POINTERS:
         empty_cache(it)
-    slot.plan = keep(it, &it.scratch)
+    slot.plan = keep(it, &it.match.scratch)
     slot.hash = hash
     return slot.plan
 
 
-cdef void pin(interest_t *it, pinned_t *pinned) noexcept:
+cdef void pin(interest_t *it, match_t *pinned) noexcept:
     """Keeps a plan that is being followed while others are looked up: those get memory of their own, and none
     goes into the cache, where it would push out another. Ends with `unpin`, in reverse order."""
-    pinned.found = it.found
-    pinned.found_cap = it.found_cap
-    pinned.found_groups = it.found_groups
-    pinned.found_groups_cap = it.found_groups_cap
-    pinned.scratch = it.scratch
-    pinned.scratch_text = it.scratch_text
-    pinned.scratch_ends = it.scratch_ends
-    pinned.scratch_ends_cap = it.scratch_ends_cap
-    it.found = NULL
-    it.found_groups = NULL
-    it.scratch_ends = NULL
-    it.found_cap = it.found_groups_cap = it.scratch_ends_cap = 0
-    memset(&it.scratch_text, 0, sizeof(buf_t))
+    pinned[0] = it.match
+    memset(&it.match, 0, sizeof(match_t))
     it.pins += 1
 
 
-cdef void unpin(interest_t *it, pinned_t *pinned) noexcept:
-    give(it.found)
-    give(it.found_groups)
-    give(it.scratch_ends)
-    buf_free(&it.scratch_text)
-    it.found = pinned.found
-    it.found_cap = pinned.found_cap
-    it.found_groups = pinned.found_groups
-    it.found_groups_cap = pinned.found_groups_cap
-    it.scratch = pinned.scratch
-    it.scratch_text = pinned.scratch_text
-    it.scratch_ends = pinned.scratch_ends
-    it.scratch_ends_cap = pinned.scratch_ends_cap
+cdef void unpin(interest_t *it, match_t *pinned) noexcept:
+    free_match(&it.match)
+    it.match = pinned[0]
     it.pins -= 1
+
+
+cdef void free_match(match_t *match) noexcept:
+    give(match.found)
+    give(match.found_groups)
+    give(match.scratch_ends)
+    buf_free(&match.scratch_text)
 
 
 cdef plan_t *make_plan(interest_t *it, slot_t *slot, uint64_t hash, const char *subject, uint32_t n) except NULL:
@@ -588,15 +574,15 @@ cdef plan_t *make_plan(interest_t *it, slot_t *slot, uint64_t hash, const char *
     match(it, target, target_n)
     gather_members(it)
     write_head(it, subject, n, target, target_n)
-    it.scratch.bucket = it.tokens[0].hash & 255 if it.tokens_cap and target_n else 0
-    it.scratch.stamp = stamp_of(it, it.scratch.bucket)
-    it.fanout_total += it.scratch.plain_count + it.scratch.group_count
-    it.fanout_max = max(it.fanout_max, it.scratch.plain_count + it.scratch.group_count)
+    it.match.scratch.bucket = it.tokens[0].hash & 255 if it.tokens_cap and target_n else 0
+    it.match.scratch.stamp = stamp_of(it, it.match.scratch.bucket)
+    it.fanout_total += it.match.scratch.plain_count + it.match.scratch.group_count
+    it.fanout_max = max(it.fanout_max, it.match.scratch.plain_count + it.match.scratch.group_count)
     if not is_lasting or it.pins or n + target_n > 2 * LONGEST_CACHED:
-        return &it.scratch
+        return &it.match.scratch
     if slot.missed != hash:
         slot.missed = hash
-        return &it.scratch
+        return &it.match.scratch
     return promote(it, slot, hash)
 
 
@@ -639,12 +625,9 @@ cdef class Interest:
         give(self.c.slots)
         give(self.c.tokens)
         give(self.c.stack)
-        give(self.c.found)
-        give(self.c.found_groups)
-        give(self.c.scratch_ends)
         give(self.c.root.plain)
         give(self.c.root.children)
-        buf_free(&self.c.scratch_text)
+        free_match(&self.c.match)
 
     @property
     def imports(self):

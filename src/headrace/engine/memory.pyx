@@ -52,7 +52,11 @@ cdef extern from *:
     #include <stdlib.h>
     #if defined(__GLIBC__)
     #include <malloc.h>
-    static void hr_keep_freed(void) { mallopt(M_MMAP_THRESHOLD, 4 << 20); mallopt(M_TRIM_THRESHOLD, 16 << 20); }
+    enum { HR_MAPPED_ALONE = 4 << 20, HR_KEPT_FREE = 16 << 20 };
+    static void hr_keep_freed(void) {
+        mallopt(M_MMAP_THRESHOLD, HR_MAPPED_ALONE);
+        mallopt(M_TRIM_THRESHOLD, HR_KEPT_FREE);
+    }
     #else
     static void hr_keep_freed(void) {}
     #endif

@@ -232,6 +232,19 @@ cdef struct visit_t:
     node_t *node
     uint32_t depth
 
+cdef struct match_t:
+    # What one look-up found, and the plan made of it, which lives until the next look-up.
+    sub_t **found
+    uint32_t found_count
+    uint32_t found_cap
+    group_t **found_groups
+    uint32_t found_groups_count
+    uint32_t found_groups_cap
+    plan_t scratch
+    buf_t scratch_text
+    uint32_t *scratch_ends
+    uint32_t scratch_ends_cap
+
 cdef struct interest_t:
     # All subscriptions of one account.
     node_t root
@@ -251,16 +264,7 @@ cdef struct interest_t:
     uint32_t tokens_cap
     visit_t *stack
     uint32_t stack_cap
-    sub_t **found
-    uint32_t found_count
-    uint32_t found_cap
-    group_t **found_groups
-    uint32_t found_groups_count
-    uint32_t found_groups_cap
-    plan_t scratch
-    buf_t scratch_text
-    uint32_t *scratch_ends
-    uint32_t scratch_ends_cap
+    match_t match
     # figures for /subsz
     uint64_t subscriptions
     uint64_t inserts
@@ -270,17 +274,6 @@ cdef struct interest_t:
     uint64_t fanout_total
     uint64_t plans
     uint32_t fanout_max
-
-cdef struct pinned_t:
-    # The scratch of an interest while one of its plans is followed and others are made.
-    sub_t **found
-    uint32_t found_cap
-    group_t **found_groups
-    uint32_t found_groups_cap
-    plan_t scratch
-    buf_t scratch_text
-    uint32_t *scratch_ends
-    uint32_t scratch_ends_cap
 
 cdef struct via_t:
     # One service import that a message has come through; lives as long as the message is routed.
