@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Final
 from headrace.engine.holdings import SequenceSet
 from headrace.engine.records import Scan
 from headrace.errors import StorageError
-from headrace.log.filesystem import Mode, pwrite_all, replace_file, write_all
+from headrace.log.filesystem import Mode, pwrite_all, remove_file, replace_file, write_all
 from headrace.log.port import LARGEST_SEQUENCE, SyncPolicy
 from headrace.log.segment import HEADER_BYTES, SEALED, Header, Segment, segment_path
 
@@ -178,10 +178,7 @@ class Chain:
         if self._abandoned is None:
             return
         try:
-            with contextlib.suppress(FileNotFoundError):  # it was not even created
-                self._fs.unlink(self._abandoned)
-            if self._policy is not SyncPolicy.NEVER:
-                self._fs.fsync_dir(self.directory)
+            remove_file(self._fs, self._abandoned, durable=self._policy is not SyncPolicy.NEVER)
         except OSError:
             return  # tried again before the next append, which is refused until it works
         self._abandoned = None
@@ -317,10 +314,7 @@ class Chain:
     def _is_forgotten(self, checkpoint: Path, *, durable: bool) -> bool:
         """Whether no checkpoint from before is left: it counts on files that go or change after this one."""
         try:
-            with contextlib.suppress(FileNotFoundError):
-                self._fs.unlink(checkpoint)
-            if durable:
-                self._fs.fsync_dir(self.directory)
+            remove_file(self._fs, checkpoint, durable=durable)
         except OSError:
             return False  # they wait for the next draft
         return True

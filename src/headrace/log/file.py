@@ -29,7 +29,7 @@ from headrace.engine.records import HEADER_BYTES as RECORD_HEADER_BYTES
 from headrace.engine.records import LARGEST_BODY, Scan, encode, encode_removal, erased
 from headrace.errors import LogClosed, StorageError
 from headrace.log.chain import CEILING, Chain, storage_errors
-from headrace.log.filesystem import RealFileSystem, make_directory
+from headrace.log.filesystem import RealFileSystem, make_directory, remove_file
 from headrace.log.filters import SubjectFilter
 from headrace.log.index import SPACING
 from headrace.log.ledger import add_to_ranges
@@ -666,10 +666,7 @@ class FileLog:
 
     def _forget_checkpoint(self) -> None:
         """Raises OSError."""
-        with suppress(FileNotFoundError):
-            self._fs.unlink(self._directory / CHECKPOINT)
-        if self._policy is not SyncPolicy.NEVER:
-            self._fs.fsync_dir(self._directory)
+        remove_file(self._fs, self._directory / CHECKPOINT, durable=self._policy is not SyncPolicy.NEVER)
         self._unsaved = 1 << 62
 
     def close(self) -> None:

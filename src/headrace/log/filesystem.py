@@ -16,6 +16,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+from contextlib import suppress
 from enum import Enum
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
@@ -215,6 +216,14 @@ def replace_file(filesystem: FileSystem, path: Path, data: bytes, *, durable: bo
     finally:
         filesystem.close(handle)
     filesystem.rename(draft, path)
+    if durable:
+        filesystem.fsync_dir(path.parent)
+
+
+def remove_file(filesystem: FileSystem, path: Path, *, durable: bool = True) -> None:
+    """Takes a file away, also one that is not there; durable on return, unless that is not asked for."""
+    with suppress(FileNotFoundError):
+        filesystem.unlink(path)
     if durable:
         filesystem.fsync_dir(path.parent)
 
