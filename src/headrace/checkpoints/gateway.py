@@ -6,15 +6,14 @@ In a program it runs in a thread beside the driver (`object_checkpoint`), as a c
 
 from __future__ import annotations
 
-import asyncio
 import re
 import secrets
-import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from aiohttp import web
 
+from headrace.background import LoopThread
 from headrace.errors import StartError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -83,17 +82,12 @@ def object_checkpoint(
     Raises: UnsupportedError without obstore; StartError.
     """
     gateway = Gateway(url, host=host, port=port, secret=secret, **options)
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, name="headrace-checkpoints", daemon=True)
-    thread.start()
-    try:
-        asyncio.run_coroutine_threadsafe(gateway.start(), loop).result()
-        yield gateway.location
-    finally:
-        asyncio.run_coroutine_threadsafe(gateway.stop(), loop).result()
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
+    with LoopThread("headrace-checkpoints") as loop:
+        try:
+            loop.run(gateway.start())
+            yield gateway.location
+        finally:
+            loop.run(gateway.stop())
 
 
 def _objects(url: str, options: dict[str, Any]) -> Objects:

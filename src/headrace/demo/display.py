@@ -8,10 +8,10 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
-from rich.text import Text
+
+from headrace.terminal import Terminal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,28 +20,18 @@ if TYPE_CHECKING:
 LINE_EVERY: Final = 2.0
 """Seconds between progress lines where there is no terminal."""
 
-_WIDTH_WITHOUT_TERMINAL: Final = 100
 
-
-class Display:
+class Display(Terminal):
     """The whole output of one run."""
 
-    def __init__(self, console: Console | None = None) -> None:
-        plain = Console()
-        self.console = console or (plain if plain.is_terminal else Console(width=_WIDTH_WITHOUT_TERMINAL))
+    NAME_WIDTH = 11
+    WIDTH_WITHOUT_TERMINAL = 100
 
     def say(self, text: str = "") -> None:
         self.console.print(text, highlight=False, soft_wrap=True)
 
-    def fact(self, name: str, value: str) -> None:
-        """One aligned line."""
-        self._line((f"  {name:<11}", "dim"), value)
-
     def checked(self, good: bool, text: str) -> None:
-        self._line(("  ok    ", "bold green") if good else ("  WRONG ", "bold red"), text)
-
-    def failed(self, text: str) -> None:
-        self._line(("failed: ", "bold red"), text)
+        self.line(("  ok    ", "bold green") if good else ("  WRONG ", "bold red"), text)
 
     def table(self, title: str, columns: Mapping[str, bool], rows: Sequence[Sequence[str]]) -> None:
         """A table; `columns` says of each name whether it is right-aligned."""
@@ -51,9 +41,6 @@ class Display:
         for row in rows:
             table.add_row(*row)
         self.console.print(table)
-
-    def _line(self, start: tuple[str, str], rest: str) -> None:
-        self.console.print(Text.assemble(start, rest), soft_wrap=True, highlight=False)
 
 
 class Counters:

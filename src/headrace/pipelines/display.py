@@ -5,36 +5,33 @@ Only text goes out of here; nothing is measured or decided.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
-from rich.text import Text
 
 from headrace.pipelines.state import Status
+from headrace.terminal import Terminal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import TracebackType
 
+    from rich.console import Console
+
     from headrace.pipelines.state import Batch, QueryState
 
-_WIDTH_WITHOUT_TERMINAL: Final = 120
-_NAME_WIDTH: Final = 14
 
-
-class RunDisplay:
+class RunDisplay(Terminal):
     """`with RunDisplay() as display: ... display.show(states)`."""
 
     def __init__(self, console: Console | None = None) -> None:
-        plain = Console()
-        self.console = console or (plain if plain.is_terminal else Console(width=_WIDTH_WITHOUT_TERMINAL))
+        super().__init__(console)
         self._tasks: dict[str, TaskID] = {}
         self._bars: Progress | None = None
         if self.console.is_terminal:
             self._bars = Progress(
                 SpinnerColumn(finished_text=" "),
-                TextColumn(f"{{task.description:<{_NAME_WIDTH}}}"),
+                TextColumn(f"{{task.description:<{self.NAME_WIDTH}}}"),
                 BarColumn(28),
                 TextColumn("{task.fields[rows]:>12,} rows"),
                 TextColumn("[cyan]{task.fields[rate]:>9,.0f}/s"),
@@ -54,16 +51,6 @@ class RunDisplay:
         if self._bars is not None:
             self._bars.stop()
 
-    def fact(self, name: str, value: str) -> None:
-        """One aligned line."""
-        self._line((f"  {name:<{_NAME_WIDTH}}", "dim"), value)
-
-    def failed(self, text: str) -> None:
-        self._line(("failed: ", "bold red"), text)
-
-    def warn(self, text: str) -> None:
-        self._line(("warning: ", "yellow"), text)
-
     def show(self, states: Sequence[QueryState]) -> None:
         """The queries as they are now."""
         for state in states:
@@ -72,7 +59,7 @@ class RunDisplay:
                 self._show_bar(state)
             else:
                 for batch in news:
-                    self._line((f"  {state.name:<{_NAME_WIDTH}}", ""), batch_line(batch))
+                    self.line((f"  {state.name:<{self.NAME_WIDTH}}", ""), batch_line(batch))
 
     def _show_bar(self, state: QueryState) -> None:
         assert self._bars is not None
@@ -86,9 +73,6 @@ class RunDisplay:
         if task is None:
             task = self._tasks[state.name] = self._bars.add_task(state.name, total=None, **fields)
         self._bars.update(task, completed=state.rows, total=state.total, **fields)
-
-    def _line(self, start: tuple[str, str], rest: str) -> None:
-        self.console.print(Text.assemble(start, rest), soft_wrap=True, highlight=False)
 
 
 def batch_line(batch: Batch) -> str:

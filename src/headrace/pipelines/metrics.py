@@ -6,14 +6,14 @@ thread with a loop of its own serves; it reads what the run's thread writes, num
 
 from __future__ import annotations
 
-import asyncio
-import threading
+import contextlib
 from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
+from headrace.background import LoopThread
 from headrace.errors import StartError
 from headrace.pipelines.state import QueryState, Status
 
@@ -69,26 +69,26 @@ class MetricsServer:
         self._states = states
         self._host = host
         self._port = port
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="headrace-metrics", daemon=True)
         self._runner: web.AppRunner | None = None
+        self._stack = contextlib.ExitStack()
         self.url = ""
 
     def start(self) -> None:
         """Raises: StartError if the port cannot be had."""
-        self._thread.start()
+        loop = self._stack.enter_context(LoopThread("headrace-metrics"))
+        self._stack.callback(lambda: loop.run(self._close()))
         try:
-            asyncio.run_coroutine_threadsafe(self._open(), self._loop).result()
+            loop.run(self._open())
         except OSError as error:
             self.stop()
             raise StartError(f"cannot serve metrics on {self._host}:{self._port}: {error}") from error
 
     def stop(self) -> None:
+        self._stack.close()
+
+    async def _close(self) -> None:
         if self._runner is not None:
-            asyncio.run_coroutine_threadsafe(self._runner.cleanup(), self._loop).result()
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+            await self._runner.cleanup()
 
     async def _open(self) -> None:
         application = web.Application()

@@ -47,5 +47,5 @@ def _check_source(spec: Spec, source: Source) -> None:
             text = (
                 f'source "{source.name}": the server sends its events ($SYS) to nobody with these credentials'
             )
-            hint = "connect as a user of nats-server's system account (system_account); Headrace has none yet"
+            hint = "connect as a user of a nats-server's system_account; Headrace sends no events yet"
             raise ConfigError([ConfigProblem(text, source.places.get("subject"), hint)]) from error
