@@ -8,8 +8,9 @@ lets the second one win.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from headrace.conf.options import DEFAULT_SYSTEM_ACCOUNT, GLOBAL_ACCOUNT
 from headrace.conf.problems import shown
 from headrace.subjects import grammar
 from headrace.subjects.imports import BadImport, ImportedSubject
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from headrace.conf.options import AccountOptions, ExportOptions, ImportOptions, Options, UserOptions
-
-GLOBAL_ACCOUNT: Final = "$G"
-DEFAULT_SYSTEM_ACCOUNT: Final = "$SYS"
 
 
 class Place(NamedTuple):

@@ -14,7 +14,7 @@ from headrace.conf.exports import exports, imports
 from headrace.conf.fields import UNSET, Binder, Field, Table, string_of, whole
 from headrace.conf.mappings import mappings
 from headrace.conf.names import is_account_nkey
-from headrace.conf.options import AccountLimits, AccountOptions
+from headrace.conf.options import GLOBAL_ACCOUNT, AccountLimits, AccountOptions
 from headrace.conf.permissions import permissions
 from headrace.conf.problems import shown
 from headrace.conf.tree import ListNode, MapNode
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from headrace.conf.tree import Entry, Node
     from headrace.errors import Position
 
-GLOBAL_ACCOUNT: Final = "$G"
 _UNLIMITED: Final = -1
 
 

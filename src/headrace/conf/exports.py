@@ -19,7 +19,7 @@ from headrace.conf.tree import MapNode, Scalar
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from headrace.conf.fields import UnsetType
+    from headrace.conf.fields import Bound, UnsetType
     from headrace.conf.tree import Entry
     from headrace.errors import Position
 
@@ -70,24 +70,25 @@ def _entries(
     return tuple(found)
 
 
-def _kind(binder: Binder, node: MapNode, values: dict[str, object]) -> str | None:
-    """Whether an entry is about a stream or a service; it must be exactly one."""
-    kinds = [kind for kind in ("stream", "service") if kind in values]
+def _bound(binder: Binder, node: MapNode, table: Table) -> tuple[str, Bound] | None:
+    """What an entry is about, exactly one of "stream" and "service", and its values; None: it is reported."""
+    found_before = len(binder.problems)
+    bound = binder.bind(node, table)
+    if len(binder.problems) > found_before:
+        return None
+    kinds = [kind for kind in ("stream", "service") if kind in bound.values]
     if len(kinds) == 1:
-        return kinds[0]
+        return kinds[0], bound
     binder.problem("an entry needs either a stream or a service", node.position)
     return None
 
 
 def _export(binder: Binder, node: MapNode) -> ExportOptions | None:
-    found_before = len(binder.problems)
-    bound = binder.bind(node, _EXPORT)
+    read = _bound(binder, node, _EXPORT)
+    if read is None:
+        return None
+    kind, bound = read
     values = bound.values
-    if len(binder.problems) > found_before:
-        return None
-    kind = _kind(binder, node, values)
-    if kind is None:
-        return None
     for key in _SERVICE_ONLY:
         if kind == "stream" and key in values:
             binder.problem(f"{key} is for services only", bound.positions[key])
@@ -115,14 +116,11 @@ def _export(binder: Binder, node: MapNode) -> ExportOptions | None:
 
 
 def _import(binder: Binder, node: MapNode) -> ImportOptions | None:
-    found_before = len(binder.problems)
-    bound = binder.bind(node, _IMPORT)
+    read = _bound(binder, node, _IMPORT)
+    if read is None:
+        return None
+    kind, bound = read
     values = bound.values
-    if len(binder.problems) > found_before:
-        return None
-    kind = _kind(binder, node, values)
-    if kind is None:
-        return None
     account, subject = cast("tuple[str, str]", values[kind])
     prefix, to = cast("str", values.get("prefix", "")), cast("str", values.get("to", ""))
     if prefix and kind == "service":

@@ -7,7 +7,7 @@ options is `binding.py`. Durations are seconds, sizes are bytes, defaults are th
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from headrace import limits
 
@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from headrace.conf.remote import NATSServerOptions
+
+GLOBAL_ACCOUNT: Final = "$G"
+"""Where clients act that no configuration puts elsewhere."""
+
+DEFAULT_SYSTEM_ACCOUNT: Final = "$SYS"
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +251,7 @@ class Options:
     always_enable_nonce: bool = False
     authorization: AuthorizationOptions = field(default_factory=AuthorizationOptions)
     accounts: tuple[AccountOptions, ...] = ()
-    system_account: str | None = "$SYS"
+    system_account: str | None = DEFAULT_SYSTEM_ACCOUNT
     no_auth_user: str | None = None
     mappings: tuple[SubjectMapping, ...] = ()
     tls: TLSOptions | None = None

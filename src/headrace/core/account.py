@@ -19,11 +19,9 @@ if TYPE_CHECKING:
     from headrace.core.mapping import Mappings
     from headrace.engine.link import Router
 
-GLOBAL_ACCOUNT: Final = "$G"
-
 
 class Account:
-    """One space of subjects. `connections` is how many clients act in it now, `total_connections` ever did.
+    """One space of subjects. `connections` is how many clients act in it now.
 
     `failed` hears of mistakes of ours while messages are passed on.
     """
@@ -40,7 +38,6 @@ class Account:
         self.interest: Final = Interest()
         self.mappings = mappings
         self.connections = 0
-        self.total_connections = 0
         self.failed = failed
         self.link: Final = AccountLink(router, self, options.name)
         self.link.interest = self.interest
@@ -56,7 +53,6 @@ class Account:
     def enter(self) -> None:
         """One connection more acts in it."""
         self.connections += 1
-        self.total_connections += 1
 
     def leave(self) -> None:
         """One connection less."""

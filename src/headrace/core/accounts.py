@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from headrace.conf.account_rules import export_for
-from headrace.conf.options import AccountOptions
-from headrace.core.account import GLOBAL_ACCOUNT, Account
+from headrace.conf.account_rules import export_for, mapped_import
+from headrace.conf.options import GLOBAL_ACCOUNT, AccountOptions
+from headrace.core.account import Account
 from headrace.core.mapping import Mappings
 from headrace.engine.exchange import ServiceImport
 from headrace.engine.shadows import StreamImport
-from headrace.subjects.imports import ImportedSubject
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from headrace.conf.options import ExportOptions, ImportOptions, LatencyOptions, Options
     from headrace.engine.link import Router
+    from headrace.subjects.imports import ImportedSubject
 
 _NS: Final = 1_000_000_000
 
@@ -62,9 +62,6 @@ class Accounts:
     def __getitem__(self, name: str) -> Account:
         return self._accounts[name]
 
-    def get(self, name: str) -> Account | None:
-        return self._accounts.get(name)
-
     @property
     def default(self) -> Account:
         """Where clients act that no configuration assigns."""
@@ -87,7 +84,7 @@ class Accounts:
         streams = []
         for item in importer.options.imports:
             exporter = self._accounts[item.account]
-            subjects = ImportedSubject(item.subject.encode(), item.local.encode())
+            subjects = mapped_import(item)
             if item.is_service:
                 importer.link.add(subjects.local, self._service(item, importer, exporter, subjects))
             else:

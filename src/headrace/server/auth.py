@@ -13,6 +13,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
+from headrace.conf.options import GLOBAL_ACCOUNT
 from headrace.core.permissions import PermissionSet
 from headrace.protocol import nkeys
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 AUTHORIZATION_VIOLATION: Final = "Authorization Violation"
 """The text of the -ERR that refuses a connection, also the first words of the log line about it."""
 
-GLOBAL_ACCOUNT: Final = "$G"
 
 _BCRYPT: Final = re.compile(r"\$2[abxy]\$\d{2}\$")
 _BCRYPT_MAX_BYTES: Final = 72  # the algorithm looks at no more; the package refuses more

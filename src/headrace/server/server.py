@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import headrace
 from headrace import limits
-from headrace.conf.account_rules import DEFAULT_SYSTEM_ACCOUNT, account_problems
-from headrace.conf.options import Options
-from headrace.core.account import GLOBAL_ACCOUNT
+from headrace.conf.account_rules import account_problems
+from headrace.conf.options import DEFAULT_SYSTEM_ACCOUNT, GLOBAL_ACCOUNT, Options
 from headrace.core.accounts import Accounts
 from headrace.engine.link import Router
 from headrace.engine.reasons import CloseReason

@@ -173,7 +173,6 @@ class ServerMonitor:
             AccountSnapshot(
                 options=account.options,
                 connections=account.connections,
-                total_connections=account.total_connections,
                 sublist=_figures([account]),
                 loaded_ns=self._server.config_load_ns,
             )

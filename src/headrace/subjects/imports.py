@@ -33,7 +33,7 @@ class ImportedSubject:
     Raises: BadImport if they do not fit together.
     """
 
-    __slots__ = ("_order", "_parts", "exported", "is_literal", "is_same", "local")
+    __slots__ = ("_order", "_parts", "exported", "is_same", "local")
 
     def __init__(self, exported: bytes, local: bytes) -> None:
         if not grammar.is_valid_subject(exported):
@@ -56,7 +56,6 @@ class ImportedSubject:
             raise BadImport(f"invalid mapping destination: not using all of the token wildcard(s) in {text}")
         self.exported: Final = exported
         self.local: Final = pattern
-        self.is_literal: Final[bool] = not grammar.has_wildcard(exported)
         self.is_same: Final[bool] = exported == pattern and used == sorted(used)
         places = [place for place, token in enumerate(given) if token == _ANY]
         # For each local token: itself, or where in the exported subject it comes from; and back.

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from headrace.conf.options import GLOBAL_ACCOUNT
 from headrace.server.monitor import query as options
 from headrace.server.monitor.query import QueryError
 from headrace.server.monitor.source import ConnectionState
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 DEFAULT_LIMIT: Final = 1024
 """Connections in one answer when the request names no limit."""
 
-_GLOBAL_ACCOUNT: Final = "$G"
 
 _STATES: Final = {
     "": ConnectionState.OPEN,
@@ -206,7 +206,7 @@ def _on_request(connection: ConnectionSnapshot, request: _Request) -> dict[str, 
     document: dict[str, object] = {}
     if request.with_user:
         document["authorized_user"] = connection.user
-        if connection.account != _GLOBAL_ACCOUNT:
+        if connection.account != GLOBAL_ACCOUNT:
             document["account"] = connection.account
     if request.with_details:
         is_closed = connection.stop_ns is not None

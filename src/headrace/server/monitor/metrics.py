@@ -17,6 +17,7 @@ from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
+from headrace.conf.options import GLOBAL_ACCOUNT
 from headrace.server.monitor import query as options
 from headrace.server.monitor.connz import DEFAULT_LIMIT
 from headrace.server.monitor.source import ConnectionSnapshot, ConnectionState
@@ -34,7 +35,6 @@ _TEXT_FIELDS: Final = frozenset(("server_id", "server_name", "version"))
 _TIME_FIELDS: Final = {"start": "start_ns", "config_load_time": "config_load_time_ns"}
 _NS_PER_MS: Final = 1_000_000
 _NS_PER_US: Final = 1_000
-_GLOBAL_ACCOUNT: Final = "$G"
 
 _CONNECTION_FIGURES: Final[dict[str, Callable[[ConnectionSnapshot], int]]] = {
     "pending_bytes": lambda c: c.pending_bytes,
@@ -162,7 +162,7 @@ def _add_each(
 
 
 def _connection_labels(connection: ConnectionSnapshot) -> dict[str, str]:
-    account = "" if connection.account == _GLOBAL_ACCOUNT else connection.account
+    account = "" if connection.account == GLOBAL_ACCOUNT else connection.account
     return {
         "cid": str(connection.cid),
         "kind": connection.kind,

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
+from headrace.conf.options import GLOBAL_ACCOUNT
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
@@ -98,7 +100,7 @@ class ServerSnapshot:
 class SubscriptionSnapshot:
     """One subscription; `max_msgs` is the auto-unsubscribe limit, 0 without one."""
 
-    account: str = "$G"
+    account: str = GLOBAL_ACCOUNT
     subject: str
     queue: str = ""
     sid: str
@@ -144,7 +146,7 @@ class ConnectionSnapshot:
     tls_cipher: str = ""
     tls_first: bool = False
     user: str = ""
-    account: str = "$G"
+    account: str = GLOBAL_ACCOUNT
     subscriptions: Callable[[], Sequence[SubscriptionSnapshot]] = _no_subscriptions
 
 
@@ -172,7 +174,6 @@ class AccountSnapshot:
 
     options: AccountOptions
     connections: int = 0
-    total_connections: int = 0
     sublist: SublistSnapshot
     loaded_ns: int
 
