@@ -26,7 +26,7 @@ from libc.stdio cimport snprintf
 from libc.string cimport memchr, memcmp, memcpy, memmove, memset, strlen
 
 from headrace.engine.delivery cimport remove_sub, route
-from headrace.engine.interest cimport find_plain, insert, plan_for
+from headrace.engine.interest cimport find_plain, insert, plan_at
 from headrace.engine.link cimport Link, doom, emit
 from headrace.engine.memory cimport buf_reserve, give, live, take
 from headrace.engine.shadows cimport hang_shadows
@@ -298,6 +298,7 @@ cdef int answer_nobody(link_t *l, msg_t *m) except -1:
 cdef int publish(link_t *l, msg_t *m) except -1:
     """A complete message: counted, mapped, judged, +OK, delivered."""
     cdef plan_t *plan = NULL
+    cdef uint64_t hash = hr_hash(m.subject, m.subject_len, l.interest.seed)
     cdef char first
     m.source = l
     m.via = NULL
@@ -309,11 +310,14 @@ cdef int publish(link_t *l, msg_t *m) except -1:
     l.router.in_bytes += m.body_len
     if l.flags & LINK_PEDANTIC and not is_valid_subject(m.subject, m.subject_len, True):
         emit(l, b"-ERR 'Invalid Publish Subject'\r\n", 32)
-    if l.interest.mapper != NULL:  # from here on the message has the subject it is delivered as
-        plan = plan_for(l.interest, m.subject, m.subject_len)
-        m.subject = plan.head + 5
-        m.subject_len = plan.head_len - 6
-    if l.publish_verdicts != NULL and m.subject_len and not verdict(<Verdicts> l.publish_verdicts, m.subject, m.subject_len):
+    if l.interest.mapper != NULL:
+        plan = plan_at(l.interest, hash, m.subject, m.subject_len)
+        if plan.renames:  # from here on the message has the subject it is delivered as
+            m.subject = plan.head + 5
+            m.subject_len = plan.head_len - 6
+            hash = hr_hash(m.subject, m.subject_len, l.interest.seed)
+    if l.publish_verdicts != NULL and m.subject_len and not verdict(
+            <Verdicts> l.publish_verdicts, hash, m.subject, m.subject_len):
         if not (<object> l.session).publish_refused(m.subject[:m.subject_len]):
             return 0
     first = m.subject[0]
@@ -326,7 +330,7 @@ cdef int publish(link_t *l, msg_t *m) except -1:
     if l.flags & LINK_VERBOSE:
         emit(l, b"+OK\r\n", 5)
     if plan == NULL:
-        plan = plan_for(l.interest, m.subject, m.subject_len)
+        plan = plan_at(l.interest, hash, m.subject, m.subject_len)
     if route(plan, m) == 0 and m.reply_len and l.flags & LINK_NO_RESPONDERS:
         answer_nobody(l, m)
     return 0

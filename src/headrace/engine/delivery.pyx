@@ -18,8 +18,8 @@ from headrace.engine.memory cimport buf_reserve
 from headrace.engine.shadows cimport drop_shadows, rename
 from headrace.engine.structs cimport (
     DELIVERY_CHECKS, HR_GUARD, LINK_CLOSING, LINK_CONGESTED, LINK_DIRTY, LINK_HEADERS, LINK_NO_ECHO, LINK_SERVICE,
-    LINK_TRACED, LINK_TRACKS_REPLIES, SUB_FILTERED, SUB_LIMITED, SUB_REMOVED, SUB_SHADOW, buf_t, hr_copy, link_t, msg_t,
-    plan_t, router_t, sub_t,
+    LINK_TRACED, LINK_TRACKS_REPLIES, SUB_FILTERED, SUB_LIMITED, SUB_REMOVED, SUB_SHADOW, buf_t, hr_copy, hr_hash, link_t,
+    msg_t, plan_t, router_t, sub_t,
 )
 from headrace.engine.verdicts cimport Verdicts, verdict
 
@@ -154,7 +154,7 @@ cdef int allows(sub_t *s, msg_t *m) except -1:
     key = m.subject[:m.subject_len]
     if s.queue_len:
         key += b" " + s.queue[:s.queue_len]
-    return verdict(<Verdicts> s.link.deliver_verdicts, key, <uint32_t> len(key))
+    return verdict(<Verdicts> s.link.deliver_verdicts, hr_hash(key, len(key), s.interest.seed), key, <uint32_t> len(key))
 
 
 cdef int deliver(sub_t *s, const char *head, size_t head_len, msg_t *m) except -1:

@@ -9,6 +9,10 @@ cdef class Interest:
     cdef object _mapper
     cdef object _imports
 
+# One secret for the process, so that the hash of a subject holds in every table it is a key of.
+cdef uint64_t table_seed
+
+cdef plan_t *plan_at(interest_t *it, uint64_t hash, const char *subject, uint32_t n) except NULL
 cdef plan_t *plan_for(interest_t *it, const char *subject, uint32_t n) except NULL
 cdef void pin(interest_t *it, match_t *pinned) noexcept
 cdef void unpin(interest_t *it, match_t *pinned) noexcept

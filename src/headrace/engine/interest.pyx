@@ -32,6 +32,8 @@ cdef enum:
     FIRST_CHILDREN = 4
     LONGEST_CACHED = 512     # subjects longer than this are matched each time, so that the cache's text is bounded
 
+table_seed = int.from_bytes(os.urandom(8), "little")
+
 
 # ---- tokens -------------------------------------------------------------------------------------
 
@@ -574,6 +576,7 @@ cdef plan_t *make_plan(interest_t *it, slot_t *slot, uint64_t hash, const char *
     match(it, target, target_n)
     gather_members(it)
     write_head(it, subject, n, target, target_n)
+    it.match.scratch.renames = target != subject
     it.match.scratch.bucket = it.tokens[0].hash & 255 if it.tokens_cap and target_n else 0
     it.match.scratch.stamp = stamp_of(it, it.match.scratch.bucket)
     it.fanout_total += it.match.scratch.plain_count + it.match.scratch.group_count
@@ -586,9 +589,8 @@ cdef plan_t *make_plan(interest_t *it, slot_t *slot, uint64_t hash, const char *
     return promote(it, slot, hash)
 
 
-cdef plan_t *plan_for(interest_t *it, const char *subject, uint32_t n) except NULL:
-    """Who gets a message on this subject. The plan is good until the next call or change of interest."""
-    cdef uint64_t hash = hr_hash(subject, n, it.seed)
+cdef plan_t *plan_at(interest_t *it, uint64_t hash, const char *subject, uint32_t n) except NULL:
+    """`plan_for` a subject whose hash (with the table seed) is known already."""
     cdef slot_t *slot = &it.slots[hash & it.slot_mask]
     cdef plan_t *plan = slot.plan
     it.lookups += 1
@@ -597,6 +599,11 @@ cdef plan_t *plan_for(interest_t *it, const char *subject, uint32_t n) except NU
             and hr_equal(plan.subject, subject, n)):
         return plan
     return make_plan(it, slot, hash, subject, n)
+
+
+cdef plan_t *plan_for(interest_t *it, const char *subject, uint32_t n) except NULL:
+    """Who gets a message on this subject. The plan is good until the next call or change of interest."""
+    return plan_at(it, hr_hash(subject, n, it.seed), subject, n)
 
 
 cdef tuple row_of(sub_t *s):
@@ -614,7 +621,7 @@ cdef class Interest:
 
     def __cinit__(self):
         memset(&self.c, 0, sizeof(interest_t))
-        self.c.seed = int.from_bytes(os.urandom(8), "little")
+        self.c.seed = table_seed
         self.c.slot_mask = FIRST_SLOTS - 1
         self.c.slots = <slot_t *> take(FIRST_SLOTS * sizeof(slot_t))
         memset(self.c.slots, 0, FIRST_SLOTS * sizeof(slot_t))

@@ -212,6 +212,7 @@ cdef struct plan_t:
     uint32_t group_count
     uint32_t pointers            # plain + members, for the cache's bound
     uint32_t head_len            # of "HMSG <subject to deliver as> "
+    bint renames                 # it is delivered as another subject than the one looked up
     sub_t **plain
     sub_t **members
     uint32_t *group_ends         # group i is members[group_ends[i-1]:group_ends[i]]

@@ -12,6 +12,5 @@ cdef class Verdicts:
     cdef object _ask
     cdef verdict_t *_table
     cdef uint32_t _count
-    cdef uint64_t _seed
 
-cdef int verdict(Verdicts v, const char *key, uint32_t n) except -1
+cdef int verdict(Verdicts v, uint64_t hash, const char *key, uint32_t n) except -1

@@ -5,13 +5,12 @@ A connection's permission to publish (or to be delivered) is decided in Python o
 kept here. The table is bounded: when it is full it is emptied and filled anew.
 """
 
-import os
-
 from libc.stdint cimport uint32_t, uint64_t
-from libc.string cimport memcmp, memcpy, memset
+from libc.string cimport memcpy, memset
 
+from headrace.engine.interest cimport table_seed
 from headrace.engine.memory cimport give, take
-from headrace.engine.structs cimport hr_hash
+from headrace.engine.structs cimport hr_equal, hr_hash
 
 cdef enum:
     SLOTS = 2048
@@ -51,15 +50,14 @@ cdef int remember(Verdicts v, uint64_t hash, const char *key, uint32_t n, bint a
     return 0
 
 
-cdef int verdict(Verdicts v, const char *key, uint32_t n) except -1:
-    """1 when allowed, 0 when not; asks Python when the answer is not remembered."""
-    cdef uint64_t hash = hr_hash(key, n, v._seed)
+cdef int verdict(Verdicts v, uint64_t hash, const char *key, uint32_t n) except -1:
+    """1 when allowed, 0 when not; asks Python when the answer is not remembered. `hash`: with the table seed."""
     cdef uint32_t i
     cdef bint allowed
     if v._table != NULL:
         i = hash & (SLOTS - 1)
         while v._table[i].key != NULL:
-            if v._table[i].hash == hash and v._table[i].len == n and memcmp(v._table[i].key, key, n) == 0:
+            if v._table[i].hash == hash and v._table[i].len == n and hr_equal(v._table[i].key, key, n):
                 return v._table[i].allowed
             i = (i + 1) & (SLOTS - 1)
     allowed = v._ask(key[:n])
@@ -72,10 +70,9 @@ cdef class Verdicts:
 
     def __cinit__(self, ask):
         self._ask = ask
-        self._seed = int.from_bytes(os.urandom(8), "little")
 
     def __dealloc__(self):
         forget(self)
 
     def __call__(self, bytes key not None):
-        return bool(verdict(self, key, <uint32_t> len(key)))
+        return bool(verdict(self, hr_hash(key, len(key), table_seed), key, <uint32_t> len(key)))
