@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
-from harness.stored_sources import GoStream, Source, StanChannel
+from harness.stored_sources import KINDS, GoStream, Source, stored_source
 from headrace.client.blocking import connect
 from headrace.client.jetstream import DEFAULT_TIMEOUT, WINDOW_BYTES, JetStream
 from headrace.spark.datasource import NatsDataSource
@@ -25,14 +25,11 @@ if TYPE_CHECKING:
 ALL = ReadAllAvailable()
 
 
-@pytest.fixture(params=["stan-headrace", "jetstream-nats-server", "jetstream-headrace"])
+@pytest.fixture(params=KINDS)
 def source(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Source]:
-    if request.param == "jetstream-headrace":
-        pytest.skip("JetStream is not there yet")
-    made: Source = StanChannel(tmp_path) if request.param == "stan-headrace" else GoStream(tmp_path)
-    yield made
-    idle.clear()
-    made.stop()
+    with stored_source(request.param, tmp_path) as made:
+        yield made
+        idle.clear()
 
 
 def stream(source: Source, **options: str) -> Any:

@@ -13,7 +13,6 @@ import os
 import random
 import secrets
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -23,6 +22,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from harness.ports import free_port
 from harness.processes import Program, ServerProcess
 from harness.stored_sources import GoStream
 from harness.waiting import wait_until
@@ -58,9 +58,7 @@ class StreamingServer:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self._port = free.getsockname()[1]
+        self._port = free_port()
         self.url = f"nats://127.0.0.1:{self._port}"
         self.start()
 

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
+import pytest
+
+from harness.ports import free_port
 from harness.processes import NATS_SERVER, ServerProcess
 from headrace.client import stan
 from headrace.client.blocking import connect
@@ -18,7 +21,7 @@ from headrace.client.streaming_admin import StreamingAdmin
 from headrace.demo.server import CLUSTER_ID, DemoServer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 
@@ -86,9 +89,7 @@ class GoStream:
         self.store = folder / "js"
         self._config = config
         self._stream = stream
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self._port = free.getsockname()[1]
+        self._port = free_port()
         self.url = f"nats://127.0.0.1:{self._port}"
         self.start()
 
@@ -130,3 +131,19 @@ class GoStream:
 
     def delete(self) -> None:
         assert self.api("STREAM.DELETE.a")["success"]
+
+
+KINDS = ("stan-headrace", "jetstream-nats-server", "jetstream-headrace")
+"""Parameters of fixtures whose tests must hold for every source."""
+
+
+@contextmanager
+def stored_source(kind: str, folder: Path) -> Iterator[Source]:
+    """One source of `KINDS`; skips the test where a server has none yet."""
+    if kind == "jetstream-headrace":
+        pytest.skip("JetStream is not there yet")
+    source: Source = StanChannel(folder) if kind == "stan-headrace" else GoStream(folder)
+    try:
+        yield source
+    finally:
+        source.stop()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import socket
 import urllib.error
 import urllib.request
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from harness.keys import ACCOUNT, OPERATOR, USER, KeyPair, credentials
+from harness.ports import free_port
 from harness.processes import EPOLL, NATS_SERVER, Program, ServerProcess
 from process.streaming_client import READY, STREAMING, Client
 
@@ -54,11 +54,6 @@ def join() -> Iterator[Callable[..., Client]]:
     yield connect
     for client in clients:
         client.wire.close()
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as sock:
-        return sock.getsockname()[1]
 
 
 def test_streaming_serves_over_a_nats_server_elsewhere(

@@ -15,7 +15,7 @@ import tarfile
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.request import Request, urlopen
+from urllib.request import urlopen
 
 import pyarrow.parquet as pq
 import pyspark
@@ -23,6 +23,7 @@ import pytest
 
 import headrace
 from harness.killing import table_files
+from harness.s3 import aws_environment, s3_endpoint
 from harness.stored_sources import GoStream, StanChannel
 from harness.waiting import wait_until
 from headrace.client.blocking import connect
@@ -100,20 +101,8 @@ def cluster(folder: Path) -> Iterator[str]:
 @pytest.fixture
 def s3() -> Iterator[dict[str, str]]:
     """The environment of a program that has an S3 store with the bucket `checkpoints`."""
-    pytest.importorskip("obstore")
-    server = pytest.importorskip("moto.server").ThreadedMotoServer(ip_address="127.0.0.1", port=0)
-    server.start()
-    endpoint = "http://{}:{}".format(*server.get_host_and_port())
-    with urlopen(Request(f"{endpoint}/checkpoints", method="PUT"), timeout=10):
-        pass
-    yield {
-        "AWS_ENDPOINT": endpoint,
-        "AWS_ALLOW_HTTP": "true",
-        "AWS_ACCESS_KEY_ID": "key",
-        "AWS_SECRET_ACCESS_KEY": "secret",
-        "AWS_REGION": "us-east-1",
-    }
-    server.stop()
+    with s3_endpoint("checkpoints") as endpoint:
+        yield aws_environment(endpoint)
 
 
 @contextmanager

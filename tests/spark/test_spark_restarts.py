@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from harness.stored_sources import GoStream, Source, StanChannel
+from harness.stored_sources import KINDS, GoStream, Source, stored_source
 from headrace.client import stan
 from headrace.client.blocking import connect
 from headrace.client.jetstream import JetStream
@@ -29,13 +29,10 @@ DEADLINE = 60
 START_TRIES = 5
 
 
-@pytest.fixture(params=["stan-headrace", "jetstream-nats-server", "jetstream-headrace"])
+@pytest.fixture(params=KINDS)
 def source(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Source]:
-    if request.param == "jetstream-headrace":
-        pytest.skip("JetStream is not there yet")
-    made: Source = StanChannel(tmp_path) if request.param == "stan-headrace" else GoStream(tmp_path)
-    yield made
-    made.stop()
+    with stored_source(request.param, tmp_path) as made:
+        yield made
 
 
 def read(spark: SparkSession, options: dict[str, str], **more: str) -> DataFrame:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.errors import AnalysisException, StreamingQueryException
 
-from harness.stored_sources import GoStream, Source, StanChannel
+from harness.stored_sources import KINDS, Source, stored_source
 from headrace.client import stan
 from headrace.conf.options import StreamingOptions
 from headrace.spark.progress import QueryCounts, failure_text
@@ -30,13 +30,10 @@ pytestmark = pytest.mark.spark
 DEADLINE = 60.0
 
 
-@pytest.fixture(params=["stan-headrace", "jetstream-nats-server", "jetstream-headrace"])
+@pytest.fixture(params=KINDS)
 def source(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Source]:
-    if request.param == "jetstream-headrace":
-        pytest.skip("JetStream is not there yet")
-    made: Source = StanChannel(tmp_path) if request.param == "stan-headrace" else GoStream(tmp_path)
-    yield made
-    made.stop()
+    with stored_source(request.param, tmp_path) as made:
+        yield made
 
 
 def stream(spark: SparkSession, source: Source, **options: str) -> DataFrame:

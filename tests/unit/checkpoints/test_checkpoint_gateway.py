@@ -9,7 +9,7 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode, urlsplit
-from urllib.request import Request, urlopen
+from urllib.request import urlopen
 
 import pytest
 
@@ -17,6 +17,7 @@ pytest.importorskip("obstore")
 
 import obstore
 
+from harness.s3 import obstore_options, s3_endpoint
 from headrace.checkpoints import object_checkpoint
 from headrace.checkpoints.objects import PIECE
 from headrace.errors import StartError
@@ -96,20 +97,8 @@ class Client:
 @pytest.fixture(scope="module")
 def s3() -> Iterator[dict[str, Any]]:
     """Options for obstore that lead to a server with the bucket `checkpoints`."""
-    server = pytest.importorskip("moto.server").ThreadedMotoServer(ip_address="127.0.0.1", port=0)
-    server.start()
-    host, port = server.get_host_and_port()
-    endpoint = f"http://{host}:{port}"
-    with urlopen(Request(f"{endpoint}/checkpoints", method="PUT"), timeout=10):
-        pass
-    yield {
-        "endpoint": endpoint,
-        "access_key_id": "key",
-        "secret_access_key": "secret",
-        "region": "us-east-1",
-        "client_options": {"allow_http": True},
-    }
-    server.stop()
+    with s3_endpoint("checkpoints") as endpoint:
+        yield obstore_options(endpoint)
 
 
 @pytest.fixture(params=["memory", "local", "s3"])

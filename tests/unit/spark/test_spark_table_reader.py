@@ -5,13 +5,13 @@ from __future__ import annotations
 import pickle
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
-from urllib.request import Request, urlopen
 
 import pyarrow as pa
 import pytest
 from pyspark.sql.datasource import EqualTo, GreaterThan, GreaterThanOrEqual, StringStartsWith
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+from harness.s3 import aws_environment, s3_endpoint
 from headrace.client.replay import ReplayBatch
 from headrace.errors import UnsupportedError
 from headrace.log.filesystem import RealFileSystem
@@ -424,22 +424,10 @@ def test_url_is_a_place_of_tables(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A bucket on an S3 server of the test's own, found by the environment as on an executor."""
-    pytest.importorskip("obstore")
-    server = pytest.importorskip("moto.server").ThreadedMotoServer(ip_address="127.0.0.1", port=0)
-    server.start()
-    host, port = server.get_host_and_port()
-    with urlopen(Request(f"http://{host}:{port}/archive", method="PUT"), timeout=10):
-        pass
-    for name, value in {
-        "AWS_ENDPOINT": f"http://{host}:{port}",
-        "AWS_ALLOW_HTTP": "true",
-        "AWS_ACCESS_KEY_ID": "key",
-        "AWS_SECRET_ACCESS_KEY": "secret",
-        "AWS_REGION": "us-east-1",
-    }.items():
-        monkeypatch.setenv(name, value)
-    yield "s3://archive/tables"
-    server.stop()
+    with s3_endpoint("archive") as endpoint:
+        for name, value in aws_environment(endpoint).items():
+            monkeypatch.setenv(name, value)
+        yield "s3://archive/tables"
 
 
 @pytest.mark.filterwarnings("default")  # what moto and its dependencies warn of is theirs

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 from typing import TYPE_CHECKING, Any
-from urllib.request import Request, urlopen
 
 import pytest
 from table_makers import FakeObstore, KeyedStore, Stream, archived, as_store, merge_and_erase, sequences
 
+from harness.s3 import obstore_options, s3_endpoint
 from headrace.tables import Table, object_store, open_store
 from headrace.tables.errors import KeyExists, KeyMissing, StoreError, TableDamaged
 from headrace.tables.files import FileLimits
@@ -31,21 +31,8 @@ pytestmark = pytest.mark.filterwarnings("default")
 @pytest.fixture(scope="module")
 def s3() -> Iterator[dict[str, Any]]:
     """Options for obstore that lead to a server with the bucket `archive`."""
-    pytest.importorskip("obstore")
-    server = pytest.importorskip("moto.server").ThreadedMotoServer(ip_address="127.0.0.1", port=0)
-    server.start()
-    host, port = server.get_host_and_port()
-    endpoint = f"http://{host}:{port}"
-    with urlopen(Request(f"{endpoint}/archive", method="PUT"), timeout=10):
-        pass
-    yield {
-        "endpoint": endpoint,
-        "access_key_id": "key",
-        "secret_access_key": "secret",
-        "region": "us-east-1",
-        "client_options": {"allow_http": True},
-    }
-    server.stop()
+    with s3_endpoint("archive") as endpoint:
+        yield obstore_options(endpoint)
 
 
 @pytest.fixture
