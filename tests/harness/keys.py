@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 import json
 from dataclasses import dataclass
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-OPERATOR, ACCOUNT, USER = 14 << 3, 0, 20 << 3
+OPERATOR, ACCOUNT, USER, SERVER, CURVE = 14 << 3, 0, 20 << 3, 13 << 3, 23 << 3
 _SEED = 18 << 3
 
 
@@ -35,9 +36,21 @@ class KeyPair:
     def sign(self, data: bytes) -> bytes:
         return self._key.sign(data)
 
+    def token(self, claims: object, header: object = None) -> str:
+        """These claims as they are, signed as version 2 is."""
+        chosen = {"typ": "JWT", "alg": "ed25519-nkey"} if header is None else header
+        body = b".".join(_part(json.dumps(part).encode()) for part in (chosen, claims))
+        return (body + b"." + _part(self.sign(body))).decode()
+
+    def old_token(self, claims: object) -> str:
+        """These claims as they are, signed as version 1 is: without the header."""
+        header, body = (
+            _part(json.dumps(part).encode()) for part in ({"typ": "jwt", "alg": "ed25519"}, claims)
+        )
+        return b".".join((header, body, _part(self.sign(body)))).decode()
+
     def jwt(self, subject: KeyPair, kind: str) -> str:
         """What this key says about another, or about itself."""
-        header = {"typ": "JWT", "alg": "ed25519-nkey"}
         claims = {
             "jti": "T",
             "iat": 1_700_000_000,
@@ -46,8 +59,12 @@ class KeyPair:
             "sub": subject.public,
             "nats": {"type": kind, "version": 2, **_LIMITS.get(kind, {})},
         }
-        body = b".".join(_part(json.dumps(part).encode()) for part in (header, claims))
-        return (body + b"." + _part(self.sign(body))).decode()
+        return self.token(claims)
+
+
+def key_pair(kind: int, label: str) -> KeyPair:
+    """The same key for the same label."""
+    return KeyPair(kind, hashlib.sha256(f"{kind} {label}".encode()).digest())
 
 
 _LIMITS: dict[str, dict[str, object]] = {

@@ -8,6 +8,7 @@ lets the second one win.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.conf.options import DEFAULT_SYSTEM_ACCOUNT, GLOBAL_ACCOUNT
@@ -16,7 +17,7 @@ from headrace.subjects import grammar
 from headrace.subjects.imports import BadImport, ImportedSubject
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from headrace.conf.options import AccountOptions, ExportOptions, ImportOptions, Options, UserOptions
 
@@ -48,6 +49,22 @@ def account_problems(options: Options) -> Iterator[Found]:
         yield from sound
         if not sound:
             yield from _cycle_problems(account, accounts)
+
+
+def sound_imports(
+    account: AccountOptions, accounts: Mapping[str, AccountOptions]
+) -> tuple[tuple[ImportOptions, ...], tuple[str, ...]]:
+    """An account's imports without those that break a rule, and what is wrong with these."""
+    known = {**accounts, account.name: account}
+    found = list(_import_problems(account, known))
+    bad = {place.number for _, place in found if place is not None}
+    good = replace(
+        account, imports=tuple(item for index, item in enumerate(account.imports) if index not in bad)
+    )
+    circles = list(_cycle_problems(good, {**known, account.name: good}))
+    bad = {place.number for _, place in circles if place is not None}
+    sound = tuple(item for index, item in enumerate(good.imports) if index not in bad)
+    return sound, tuple(message for message, _ in (*found, *circles))
 
 
 def mapped_import(item: ImportOptions) -> ImportedSubject:
@@ -100,7 +117,7 @@ def _export_problems(account: AccountOptions, known: set[str]) -> Iterator[Found
                 yield f"account {shown(name)} is not defined", Place(account.name, "export", index)
 
 
-def _import_problems(account: AccountOptions, accounts: dict[str, AccountOptions]) -> Iterator[Found]:
+def _import_problems(account: AccountOptions, accounts: Mapping[str, AccountOptions]) -> Iterator[Found]:
     taken: set[tuple[bool, object]] = set()
     for index, item in enumerate(account.imports):
         place = Place(account.name, "import", index)
@@ -124,14 +141,14 @@ def _import_problems(account: AccountOptions, accounts: dict[str, AccountOptions
         taken.add((item.is_service, key))
 
 
-def _cycle_problems(account: AccountOptions, accounts: dict[str, AccountOptions]) -> Iterator[Found]:
+def _cycle_problems(account: AccountOptions, accounts: Mapping[str, AccountOptions]) -> Iterator[Found]:
     for index, item in enumerate(account.imports):
         if item.account != account.name and _returns(account.name, item, accounts):
             message = f"import of {shown(item.subject)} from {shown(item.account)} forms a cycle"
             yield message, Place(account.name, "import", index)
 
 
-def _returns(origin: str, item: ImportOptions, accounts: dict[str, AccountOptions]) -> bool:
+def _returns(origin: str, item: ImportOptions, accounts: Mapping[str, AccountOptions]) -> bool:
     """Whether what is imported can itself come from the importing account, over any number of accounts."""
     waiting = [(item.account, item.subject)]
     seen = set(waiting)

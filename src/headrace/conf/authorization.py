@@ -11,16 +11,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, cast
 
 from headrace.conf.credentials import AuthorizationBlock, check_credentials
-from headrace.conf.fields import UNSET, Binder, Field, Table, seconds, text
+from headrace.conf.fields import UNSET, Binder, Field, Table, seconds, strings, text
 from headrace.conf.names import is_user_nkey
-from headrace.conf.options import UserOptions
+from headrace.conf.options import CONNECTION_TYPES, UserOptions
 from headrace.conf.permissions import permissions
 from headrace.conf.problems import shown
 from headrace.conf.tree import ListNode, MapNode
 
 if TYPE_CHECKING:
     from headrace.conf.fields import Bound, UnsetType
-    from headrace.conf.options import Permissions
+    from headrace.conf.options import CalloutOptions, Permissions
     from headrace.conf.tree import Entry, Node
     from headrace.errors import Position
 
@@ -40,6 +40,7 @@ def authorization(binder: Binder, entry: Entry) -> AuthorizationBlock | UnsetTyp
         users=cast("tuple[UserOptions, ...] | None", values.get("users")),
         timeout=cast("float | None", values.get("timeout")),
         default_permissions=cast("Permissions | None", values.get("default_permissions")),
+        callout=cast("CalloutOptions | None", values.get("callout")),
     )
     _check(binder, block, bound, entry.position)
     return block
@@ -86,6 +87,7 @@ def _user(binder: Binder, node: Node) -> UserOptions | None:
         password=cast("str | None", bound.values.get("password")),
         nkey=cast("str | None", bound.values.get("nkey")) or None,
         permissions=cast("Permissions | None", bound.values.get("permissions")),
+        connection_types=cast("frozenset[str] | None", bound.values.get("connection_types")),
     )
     if user.nkey is not None:
         if user.user or user.password:
@@ -100,17 +102,39 @@ def _user(binder: Binder, node: Node) -> UserOptions | None:
     return user
 
 
+def _connection_types(binder: Binder, entry: Entry) -> frozenset[str] | UnsetType | None:
+    """Names in any case; none at all allows all, as one that is not known allows nothing."""
+    node = entry.node
+    listed = strings(binder, entry)
+    if listed is UNSET:
+        return UNSET
+    names = [name.upper() for name in listed]
+    unknown = [name for name in names if name not in CONNECTION_TYPES]
+    if unknown:
+        quoted = " ".join(map(shown, unknown))
+        return binder.problem(f"invalid connection types [{quoted}]", node.position)
+    return frozenset(names) or None
+
+
+def _callout(binder: Binder, entry: Entry) -> CalloutOptions | UnsetType:
+    from headrace.conf.callout import callout  # only who has a callout pays for loading tokens
+
+    return callout(binder, entry)
+
+
 _USER: Final = Table(
     (
         Field(("user", "username"), text),
         Field(("password", "pass"), text),
         Field(("nkey",), text),
         Field(("permissions", "permission", "authorization"), permissions),
+        Field(
+            ("allowed_connection_types", "connection_types", "clients"),
+            _connection_types,
+            option="connection_types",
+        ),
     ),
     unsupported={
-        "allowed_connection_types": frozenset(),
-        "connection_types": frozenset(),
-        "clients": frozenset(),
         "proxy_required": frozenset((False,)),
     },
 )
@@ -122,10 +146,9 @@ _AUTHORIZATION: Final = Table(
         Field(("timeout",), seconds),
         Field(("users",), users),
         Field(("default_permissions", "default_permission", "permissions"), permissions),
+        Field(("auth_callout", "auth_hook"), _callout, option="callout"),
     ),
     unsupported={
-        "auth_callout": frozenset(),
-        "auth_hook": frozenset(),
         "proxy_required": frozenset((False,)),
     },
 )

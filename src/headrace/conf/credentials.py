@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from headrace.conf.options import AuthorizationOptions, UserOptions
 
 if TYPE_CHECKING:
-    from headrace.conf.options import Permissions
+    from headrace.conf.options import CalloutOptions, Permissions
     from headrace.conf.problems import Problems
     from headrace.errors import Position
 
@@ -27,6 +27,7 @@ class AuthorizationBlock:
     users: tuple[UserOptions, ...] | None = None
     timeout: float | None = None
     default_permissions: Permissions | None = None
+    callout: CalloutOptions | None = None
 
     @property
     def names(self) -> frozenset[str]:
@@ -44,6 +45,7 @@ class AuthorizationBlock:
             timeout=self.timeout or None,
             # The Go server applies them to listed users only; the single user may do everything.
             default_permissions=self.default_permissions if self.users else None,
+            callout=self.callout,
         )
 
 

@@ -11,7 +11,7 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from headrace.conf.credentials import AuthorizationBlock, check_credentials
-from headrace.conf.options import Options
+from headrace.conf.options import GLOBAL_ACCOUNT, Options
 from headrace.conf.problems import shown
 
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ class Draft:
         "_block",
         "_environ",
         "_failed",
+        "_operator",
         "_positions",
         "_problems",
         "_streaming",
@@ -87,15 +88,21 @@ class Draft:
         self._failed: set[str] = set()
         self._block = AuthorizationBlock()
         self._accounts: AccountsBlock | None = None
+        self._operator: dict[str, object] = {}
         self._streaming: Mapping[str, Setting] | None = None
 
     def take(self, bound: Bound) -> None:
         """Start from what a file says."""
+        from headrace.conf.toplevel import OPERATOR_KEYS
+
+        of_operator = {names[0] for names in OPERATOR_KEYS}
         self._positions = dict(bound.positions)
         self._failed = set(bound.failed)
         for option, value in bound.values.items():
             if isinstance(value, AuthorizationBlock):
                 self._block = value
+            elif option in of_operator:
+                self._operator[option] = value
             elif option == "streaming":
                 self._streaming = cast("Mapping[str, Setting]", value)
             elif option == "accounts":
@@ -141,8 +148,10 @@ class Draft:
         name = self._values.get("server_name")
         if isinstance(name, str) and " " in name:
             self._report("server name cannot contain spaces", "server_name")
+        self._check_operator()
         self._check_no_auth_user()
         self._check_accounts()
+        self._check_callout()
         if self._streaming is not None and "streaming" not in self._failed:
             from headrace.conf.streaming_rules import streaming_options
 
@@ -225,9 +234,46 @@ class Draft:
             )
             self._report(message, "lame_duck_grace_period", "lame_duck_duration")
 
+    def _check_operator(self) -> None:
+        """What the keys of operator mode add up to; without any, nothing of it is loaded."""
+        if not self._operator:
+            return
+        from headrace.conf.operator import Surroundings, operator_options
+
+        accounts, listed = self._get("accounts"), self._block.users
+        around = Surroundings(
+            system_account=cast("str | None", self._values.get("system_account")),
+            has_accounts=bool(accounts),
+            has_users=bool(listed or any(account.users for account in accounts)),
+            has_no_auth_user="no_auth_user" in self._values,
+            has_auth_callout=self._block.callout is not None,
+        )
+        found = operator_options(self._operator, self._positions, self._problems, around, self._failed)
+        self._values["operator"] = found
+        if found is not None and found.system_account is not None:
+            self._values["system_account"] = found.system_account
+
+    def _check_callout(self) -> None:
+        """A callout listens in an account, and its own users are configured."""
+        callout = self._block.callout
+        if callout is None or "operator" in self._values or self._failed & {"authorization", "accounts"}:
+            return
+        accounts = self._get("accounts")
+        known = {GLOBAL_ACCOUNT, self._get("system_account"), *(account.name for account in accounts)}
+        for name in (callout.account, *callout.allowed_accounts):
+            if name not in known:
+                self._report(
+                    f"auth_callout: account {shown(name)} is not among the accounts", "authorization"
+                )
+        users = [*(self._block.options().users), *(user for account in accounts for user in account.users)]
+        names = {user.nkey or user.user for user in users}
+        for name in callout.users:
+            if name not in names:
+                self._report(f"auth_callout: user {shown(name)} is not among the users", "authorization")
+
     def _check_no_auth_user(self) -> None:
         name = self._values.get("no_auth_user")
-        if not isinstance(name, str) or self._failed & {"authorization", "accounts"}:
+        if not isinstance(name, str) or self._failed & {"authorization", "accounts"} or self._operator:
             return
         listed = self._values.get("authorization")
         names = self._block.names
@@ -243,6 +289,8 @@ class Draft:
         """What concerns several accounts, each problem where its import, export or account stands."""
         accounts = self._get("accounts")
         if self._failed & {"authorization", "accounts"} or not (accounts or "system_account" in self._values):
+            return
+        if self._values.get("operator") is not None:  # accounts are in tokens then
             return
         from headrace.conf.account_rules import account_problems
 

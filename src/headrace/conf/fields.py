@@ -103,7 +103,8 @@ class Table:
             return None
         from difflib import get_close_matches
 
-        for names in (self._fields, self._unsupported):
+        preferred = {entry.names[0] for entry in self._fields.values()}
+        for names in (preferred, self._fields, self._unsupported):
             close = get_close_matches(key.lower(), names, n=1, cutoff=0.7)
             if close:
                 return f'did you mean "{close[0]}"?'

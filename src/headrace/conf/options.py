@@ -7,6 +7,7 @@ options is `binding.py`. Durations are seconds, sizes are bytes, defaults are th
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from headrace import limits
@@ -14,12 +15,29 @@ from headrace import limits
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from headrace.conf.operator_options import OperatorOptions
     from headrace.conf.remote import NATSServerOptions
 
 GLOBAL_ACCOUNT: Final = "$G"
 """Where clients act that no configuration puts elsewhere."""
 
 DEFAULT_SYSTEM_ACCOUNT: Final = "$SYS"
+
+
+class ConnectionType(Enum):
+    """The ways to connect that a user may be limited to."""
+
+    STANDARD = "STANDARD"
+    WEBSOCKET = "WEBSOCKET"
+    LEAFNODE = "LEAFNODE"
+    LEAFNODE_WS = "LEAFNODE_WS"
+    MQTT = "MQTT"
+    MQTT_WS = "MQTT_WS"
+    IN_PROCESS = "IN_PROCESS"
+
+
+CONNECTION_TYPES: Final = frozenset(kind.value for kind in ConnectionType)
+"""Their names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +68,32 @@ class Permissions:
 
 @dataclass(frozen=True, slots=True)
 class UserOptions:
-    """One entry of authorization.users: either user and password, or an nkey public key (`U…`)."""
+    """One entry of authorization.users: either user and password, or an nkey public key (`U…`).
+
+    `connection_types`: the ways to connect that it may use, None: all of them.
+    """
 
     user: str | None = None
     password: str | None = field(default=None, repr=False)
     nkey: str | None = None
     permissions: Permissions | None = None
+    connection_types: frozenset[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CalloutOptions:
+    """Who decides about users instead of the configuration: a service in `account`.
+
+    `issuer`: the public key of the account that signs its users. `users`: names, or nkeys, that need no
+    decision, the service's own first of all. `curve_key`: questions are encrypted for it, None: not at all.
+    `allowed_accounts`: whose configured users it decides about too, () for every account's.
+    """
+
+    issuer: str
+    users: tuple[str, ...]
+    account: str = "$G"
+    curve_key: str | None = None
+    allowed_accounts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +102,7 @@ class AuthorizationOptions:
     users: tuple[UserOptions, ...] = ()
     timeout: float | None = None
     default_permissions: Permissions | None = None
+    callout: CalloutOptions | None = None
 
     @property
     def required(self) -> bool:
@@ -253,6 +292,7 @@ class Options:
     accounts: tuple[AccountOptions, ...] = ()
     system_account: str | None = DEFAULT_SYSTEM_ACCOUNT
     no_auth_user: str | None = None
+    operator: OperatorOptions | None = None
     mappings: tuple[SubjectMapping, ...] = ()
     tls: TLSOptions | None = None
     allow_non_tls: bool = False
@@ -277,4 +317,9 @@ class Options:
     @property
     def requires_authentication(self) -> bool:
         """Whether there is anybody whom a client could be asked to be."""
-        return self.authorization.required or any(account.users for account in self.accounts)
+        return (
+            self.operator is not None
+            or self.authorization.required
+            or self.authorization.callout is not None
+            or any(account.users for account in self.accounts)
+        )

@@ -26,9 +26,20 @@ from headrace.conf.listen import http_listen, listen, split_address
 from headrace.conf.mappings import mappings
 
 if TYPE_CHECKING:
-    from headrace.conf.fields import Binder, UnsetType
+    from headrace.conf.fields import Binder, Reader, UnsetType
     from headrace.conf.options import TLSOptions
     from headrace.conf.tree import Entry
+
+OPERATOR_KEYS: Final = (
+    ("operator", "operators", "root", "roots", "root_operator", "root_operators"),
+    ("trusted_keys", "trusted"),
+    ("resolver", "account_resolver", "accounts_resolver"),
+    ("resolver_tls",),
+    ("resolver_preload",),
+    ("resolver_pinned_accounts",),
+    ("default_sentinel",),
+)
+"""The keys of operator mode under all their names, the option of each first; `operator` reads them."""
 
 _MIN_LAME_DUCK_DURATION: Final = 30.0  # seconds, in a file; overrides may go below, for tests
 
@@ -51,6 +62,15 @@ def _accounts(binder: Binder, entry: Entry) -> object:
     from headrace.conf.accounts import accounts
 
     return accounts(binder, entry)
+
+
+def _of_operator(option: str) -> Reader:
+    def read(binder: Binder, entry: Entry) -> object:
+        from headrace.conf.operator import READERS  # only who has an operator pays for loading tokens
+
+        return READERS[option](binder, entry)
+
+    return read
 
 
 def _trace_verbose(binder: Binder, entry: Entry) -> bool | UnsetType:
@@ -105,6 +125,7 @@ TOP_LEVEL: Final = Table(
         Field(("system_account", "system"), text),
         Field(("no_system_account", "no_system", "no_sys_acc"), flag, option="no_system_account"),
         Field(("no_auth_user",), text),
+        *(Field(names, _of_operator(names[0])) for names in OPERATOR_KEYS),
         Field(("mappings", "maps"), mappings),
         Field(("tls",), _tls),
         Field(("allow_non_tls",), flag),

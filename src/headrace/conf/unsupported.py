@@ -13,22 +13,7 @@ _FALSE: Final[frozenset[object]] = frozenset((False,))
 _ZERO: Final[frozenset[object]] = frozenset((0,))
 
 TOP_LEVEL: Final[dict[str, frozenset[object]]] = {
-    # operator mode
-    "operator": _NEVER,
-    "operators": _NEVER,
-    "root": _NEVER,
-    "roots": _NEVER,
-    "root_operator": _NEVER,
-    "root_operators": _NEVER,
-    "resolver": _NEVER,
-    "account_resolver": _NEVER,
-    "accounts_resolver": _NEVER,
-    "resolver_tls": _NEVER,
-    "resolver_preload": _NEVER,
-    "resolver_pinned_accounts": _NEVER,
-    "trusted": _NEVER,
-    "trusted_keys": _NEVER,
-    "default_sentinel": _NEVER,
+    # authentication
     "proxies": _NEVER,
     # other servers and other protocols
     "cluster": _NEVER,

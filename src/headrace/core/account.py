@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from headrace.engine.exchange import AccountLink
 from headrace.engine.interest import Interest
+from headrace.engine.shadows import change_imports
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,15 +35,28 @@ class Account:
         mappings: Mappings | None = None,
     ) -> None:
         self.name: Final = options.name
-        self.options: Final = options
+        self.options = options
         self.interest: Final = Interest()
-        self.mappings = mappings
+        self.mappings: Mappings | None = None
         self.connections = 0
         self.failed = failed
         self.link: Final = AccountLink(router, self, options.name)
         self.link.interest = self.interest
-        if mappings:
-            self.interest.mapper = self._mapped
+        self._map(mappings)
+
+    def change(self, options: AccountOptions, mappings: Mappings | None) -> None:
+        """New options of the same account: what is subscribed to stays, mappings hold at once.
+
+        Imports are put together by `core.accounts`, limits of clients are their sessions' business.
+        """
+        mapped_before = self.options.mappings
+        self.options = options
+        if options.mappings != mapped_before:
+            self._map(mappings)
+
+    def _map(self, mappings: Mappings | None) -> None:
+        self.mappings = mappings
+        self.interest.mapper = self._mapped if mappings else None  # forgets what was remembered of the others
 
     @property
     def is_full(self) -> bool:
@@ -59,9 +73,10 @@ class Account:
         self.connections -= 1
 
     def close(self) -> None:
-        """The server ends: nothing is imported any more, so that accounts do not hold each other."""
+        """The account ends: nothing is imported any more, so that accounts do not hold each other."""
         self.link.close()
-        self.interest.imports = ()
+        change_imports(self.interest, ())
+        self.interest.mapper = None
 
     def _mapped(self, subject: bytes) -> tuple[bytes, bool] | None:
         """What the engine asks once per subject: what it is delivered as, and whether that answer lasts."""

@@ -6,6 +6,7 @@ pass from one account to another (`engine.shadows`, `engine.exchange`).
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from headrace.conf.account_rules import export_for, mapped_import
@@ -13,14 +14,13 @@ from headrace.conf.options import GLOBAL_ACCOUNT, AccountOptions
 from headrace.core.account import Account
 from headrace.core.mapping import Mappings
 from headrace.engine.exchange import ServiceImport
-from headrace.engine.shadows import StreamImport
+from headrace.engine.shadows import StreamImport, change_imports
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from headrace.conf.options import ExportOptions, ImportOptions, LatencyOptions, Options
     from headrace.engine.link import Router
-    from headrace.subjects.imports import ImportedSubject
 
 _NS: Final = 1_000_000_000
 
@@ -32,10 +32,19 @@ class Meter(Protocol):
     def close(self) -> None: ...
 
 
+@dataclass(slots=True)
+class _Wires:
+    """What one account imports, as the engine has it."""
+
+    streams: dict[tuple[str, str, str], StreamImport] = field(default_factory=dict)
+    services: dict[tuple[str, str, str], ServiceImport] = field(default_factory=dict)
+
+
 class Accounts:
     """`$G`, the system account, and those that are configured; iterates over them.
 
-    Raises: ConfigError for mappings that cannot be.
+    An import that no export permits (any more, or yet) is without effect.
+    Raises: ConfigError for mappings that cannot be, BadImport for subjects that do not fit together.
     """
 
     def __init__(
@@ -47,17 +56,18 @@ class Accounts:
     ) -> None:
         self.system: Final = options.system_account
         self._router = router
+        self._failed = failed
         self._new_meter = new_meter
-        self._meters: dict[int, Meter] = {}
+        self._meters: dict[tuple[str, ExportOptions], Meter] = {}
+        self._wires: dict[str, _Wires] = {}
         self._accounts: dict[str, Account] = {}
-        for account in _all(options):
-            mappings = Mappings(account.mappings)
-            self._accounts[account.name] = Account(account, router, failed, mappings)
-        for importer in self:
-            self._wire(importer)
+        self.replace(all_accounts(options))
 
     def __iter__(self) -> Iterator[Account]:
         return iter(self._accounts.values())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._accounts
 
     def __getitem__(self, name: str) -> Account:
         return self._accounts[name]
@@ -66,6 +76,35 @@ class Accounts:
     def default(self) -> Account:
         """Where clients act that no configuration assigns."""
         return self._accounts[GLOBAL_ACCOUNT]
+
+    def replace(self, changed: Iterable[AccountOptions], removed: Iterable[str] = ()) -> None:
+        """Adds accounts, gives new options to those that are there, and ends others.
+
+        An account that stays keeps its subscriptions: they lose imported streams and get others at once.
+        Requests to a service that is imported as before are answered, the others given up. The caller closes
+        the clients of an account that ends, and tells the others their new limits.
+        Cost: of the accounts concerned and of those that import from them, by their subscriptions.
+        Raises: ConfigError for mappings that cannot be, BadImport, KeyError for the end of an account that is
+        not there, ValueError for that of `$G` or the system account. Nothing is changed then.
+        """
+        new = [(options, Mappings(options.mappings)) for options in changed]
+        gone = set(removed)
+        for options, _ in new:
+            for item in options.imports:
+                mapped_import(item)
+        if gone & {GLOBAL_ACCOUNT, self.system}:
+            raise ValueError("the default account and the system account cannot be removed")
+        for name in sorted(gone):
+            self._accounts[name]
+        for name in gone:
+            self._accounts.pop(name).close()
+            self._wires.pop(name, None)
+        for options, mappings in new:
+            if options.name in self._accounts:
+                self._accounts[options.name].change(options, mappings)
+            else:
+                self._accounts[options.name] = Account(options, self._router, self._failed, mappings)
+        self._wire_all(gone.union(options.name for options, _ in new))
 
     def expire(self) -> None:
         """Give up responses of services that have not come in time."""
@@ -77,45 +116,83 @@ class Accounts:
         for meter in self._meters.values():
             meter.close()
         self._meters.clear()
+        self._wires.clear()
         for account in self:
             account.close()
 
+    # -- wires ------------------------------------------------------------------------------------
+
+    def _wire_all(self, concerned: set[str]) -> None:
+        """Imports of these accounts, and from them, are made as the options say now."""
+        for account in self:
+            imports = account.options.imports
+            if account.name in concerned or any(item.account in concerned for item in imports):
+                self._wire(account)
+        current = {
+            (account.name, export)
+            for account in self
+            for export in account.options.exports
+            if export.latency is not None
+        }
+        for key in self._meters.keys() - current:
+            self._meters.pop(key).close()
+
     def _wire(self, importer: Account) -> None:
-        streams = []
+        before = self._wires.get(importer.name) or _Wires()
+        wires = self._wires[importer.name] = _Wires()
         for item in importer.options.imports:
-            exporter = self._accounts[item.account]
-            subjects = mapped_import(item)
+            exporter = self._accounts.get(item.account)
+            export = None if exporter is None else export_for(item, importer.name, exporter.options)
+            if exporter is None or export is None:
+                continue
+            key = (item.account, item.subject, item.local)
             if item.is_service:
-                importer.link.add(subjects.local, self._service(item, importer, exporter, subjects))
+                wires.services[key] = self._service(
+                    item, export, importer, exporter, before.services.get(key)
+                )
             else:
-                streams.append(StreamImport(exporter.interest, subjects))
-        importer.interest.imports = tuple(streams)
+                stays = before.streams.get(key)
+                if stays is None or stays.exporter is not exporter.interest:
+                    stays = StreamImport(exporter.interest, mapped_import(item))
+                wires.streams[key] = stays
+        for service in {*before.services.values()} - {*wires.services.values()}:
+            importer.link.remove(service)
+        change_imports(importer.interest, tuple(wires.streams.values()))
 
     def _service(
-        self, item: ImportOptions, importer: Account, exporter: Account, subjects: ImportedSubject
+        self,
+        item: ImportOptions,
+        export: ExportOptions,
+        importer: Account,
+        exporter: Account,
+        before: ServiceImport | None,
     ) -> ServiceImport:
-        export = export_for(item, importer.name, exporter.options)
-        assert export is not None, "the rules have been asked"
-        return ServiceImport(
-            exporter.link,
-            subjects,
-            export,
-            is_single=export.response_type == "singleton",
-            shares=item.share,
-            threshold_ns=round(export.response_threshold * _NS),
-            meter=self._meter_of(export, exporter),
-        )
+        """An import of a service: the one there was, under the rules of now, or a new one."""
+        rules: dict[str, Any] = {
+            "is_single": export.response_type == "singleton",
+            "shares": item.share,
+            "threshold_ns": round(export.response_threshold * _NS),
+            "meter": self._meter_of(export, exporter),
+        }
+        if before is not None and before.exporter is exporter.link:
+            before.change(export, **rules)
+            return before
+        subjects = mapped_import(item)
+        made = ServiceImport(exporter.link, subjects, export, **rules)
+        importer.link.add(subjects.local, made)
+        return made
 
     def _meter_of(self, export: ExportOptions, exporter: Account) -> Meter | None:
         """One for all imports of an export whose latencies are published."""
         if export.latency is None:
             return None
-        if id(export) not in self._meters:  # the options hold it as long as this
-            self._meters[id(export)] = self._new_meter(export.latency, exporter)
-        return self._meters[id(export)]
+        key = (exporter.name, export)
+        if key not in self._meters:
+            self._meters[key] = self._new_meter(export.latency, exporter)
+        return self._meters[key]
 
 
-def _all(options: Options) -> list[AccountOptions]:
+def all_accounts(options: Options) -> list[AccountOptions]:
     """`$G` with what belongs to no account, those given, and the system account if it is not among them."""
     found = [AccountOptions(GLOBAL_ACCOUNT, mappings=options.mappings), *options.accounts]
     if options.system_account is not None and options.system_account not in {a.name for a in found}:

@@ -18,12 +18,12 @@ from cpython.object cimport PyObject
 from libc.stdint cimport int64_t, uint32_t
 
 
-from headrace.engine.client cimport add_sid, arg_t, new_sub
-from headrace.engine.delivery cimport route
+from headrace.engine.client cimport add_sid, arg_t, find_sid, new_sub
+from headrace.engine.delivery cimport remove_sub, route
 from headrace.engine.interest cimport insert, pin, plan_for, unpin
 from headrace.engine.link cimport Link
 from headrace.engine.structs cimport (
-    HR_PAD, LINK_SERVICE, hr_hash, link_t, match_t, msg_t, plan_t, sub_t, via_t,
+    HR_PAD, LINK_SERVICE, SUB_PASSES_ON, hr_hash, link_t, match_t, msg_t, plan_t, sub_t, via_t,
 )
 
 from headrace.limits import SERVICE_CHAIN as _CHAIN, SERVICE_RESPONSES as _RESPONSES
@@ -57,16 +57,19 @@ cdef class ServiceImport:
     cdef object _meter
     cdef dict _awaited           # reply subject -> Response, the one that expires first in front
 
-    def __cinit__(self, AccountLink exporter not None, subjects, export, *, bint is_single=True, bint shares=False,
-                  int64_t threshold_ns=120_000_000_000, meter=None):
+    def __cinit__(self, AccountLink exporter not None, subjects, export, **rules):
         self.exporter = exporter
-        self.export = export
         self._subjects = subjects
+        self._awaited = {}
+        self.change(export, **rules)
+
+    def change(self, export, *, bint is_single=True, bint shares=False, int64_t threshold_ns=120_000_000_000, meter=None):
+        """What holds from now on, for requests under way too; a measurement stays with the meter that began it."""
+        self.export = export
         self._is_single = is_single
         self._shares = shares
         self._threshold_ns = threshold_ns
         self._meter = meter
-        self._awaited = {}
 
     @property
     def awaited(self):
@@ -81,6 +84,11 @@ cdef class ServiceImport:
             if now - response.heard < self._threshold_ns:
                 return
             response.give_up(NEVER_CAME)
+
+    def close(self):
+        """The import ends: whoever waits for a response gets none."""
+        while self._awaited:
+            (<Response> next(iter(self._awaited.values()))).give_up(NEVER_CAME)
 
 
 cdef class Response:
@@ -116,7 +124,7 @@ cdef class AccountLink(Link):
     """The link of one account through which services are passed on. Its session answers `failed(error)`."""
 
     cdef readonly str name
-    cdef list _services          # the one with sid n at n - 1
+    cdef list _services          # the one with sid n at n - 1, None where one was removed
     cdef dict _responses
     cdef bytes _prefix           # of the reply subjects here, b"" until one is needed
     cdef bytes _pool
@@ -134,7 +142,7 @@ cdef class AccountLink(Link):
     @property
     def services(self):
         """What this account imports, a tuple of ServiceImport."""
-        return tuple(self._services)
+        return tuple([service for service in self._services if service is not None])
 
     @property
     def awaited(self):
@@ -143,20 +151,33 @@ cdef class AccountLink(Link):
 
     def add(self, bytes local not None, ServiceImport service not None):
         """Imports a service: requests to `local` (a valid subject, perhaps with wildcards) go there."""
-        self._services.append(service)
-        self._subscribe(local, len(self._services))
+        cdef Py_ssize_t place = self._services.index(None) if None in self._services else len(self._services)
+        self._services[place:place + 1] = [service]
+        self._subscribe(local, <uint32_t> place + 1)
+
+    def remove(self, ServiceImport service not None):
+        """Imports a service no more. Raises: ValueError for one that is not imported."""
+        cdef Py_ssize_t place = self._services.index(service)
+        cdef bytes sid = b"%d" % (place + 1)
+        cdef const char *at = PyBytes_AS_STRING(sid)
+        cdef uint32_t n = <uint32_t> PyBytes_GET_SIZE(sid)
+        remove_sub(find_sid(&self.c, at, n, <uint32_t> hr_hash(at, n, self.c.interest.seed)))
+        self._services[place] = None
+        service.close()
 
     def expire(self, int64_t now):
         """Gives up responses that have not come in time."""
-        cdef ServiceImport service
-        for service in self._services:
-            service.expire(now)
+        for service in self.services:
+            (<ServiceImport> service).expire(now)
 
     def close(self):
-        """The account ends: nothing is passed on or awaited any more."""
+        """The account ends: nothing is passed on or awaited any more, here and by those who asked here."""
+        for service in self.services:
+            (<ServiceImport> service).close()
+        while self._responses:
+            (<Response> next(iter(self._responses.values()))).give_up(NEVER_CAME)
         self.detach()
         self._services.clear()
-        self._responses.clear()
 
     cdef _subscribe(self, bytes subject, uint32_t number):
         cdef arg_t words[2]
@@ -168,6 +189,7 @@ cdef class AccountLink(Link):
         words[1].len = <uint32_t> PyBytes_GET_SIZE(sid)
         s = new_sub(&self.c, &words[0], NULL, &words[1],
                     <uint32_t> hr_hash(words[1].text, words[1].len, self.c.interest.seed))
+        s.flags |= SUB_PASSES_ON
         add_sid(&self.c, s)
         insert(self.c.interest, s)
 

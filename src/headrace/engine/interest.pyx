@@ -640,8 +640,8 @@ cdef class Interest:
     def imports(self):
         """What subscriptions here also receive from other accounts: a tuple of `shadows.StreamImport`.
 
-        Whoever sets it sets it before there are subscriptions, and to () when the account ends: two that import
-        from each other hold each other.
+        Set before there are subscriptions, afterwards changed by `shadows.change_imports`, to () too when the
+        account ends: two that import from each other hold each other.
         """
         return () if self._imports is None else self._imports
 

@@ -33,6 +33,9 @@ class CloseReason(IntEnum):
     MAX_SUBSCRIPTIONS_EXCEEDED = 18
     SERVER_SHUTDOWN = 20
     NO_RESPONDERS_REQUIRES_HEADERS = 33
+    AUTHENTICATION_EXPIRED = 34
+    CREDENTIALS_REVOKED = 35
+    PROXY_REQUIRED = 36
     INTERNAL_ERROR = 100
 
     @property
@@ -62,5 +65,8 @@ _TEXTS = {
     CloseReason.MAX_SUBSCRIPTIONS_EXCEEDED: "Maximum Subscriptions Exceeded",
     CloseReason.SERVER_SHUTDOWN: "Server Shutdown",
     CloseReason.NO_RESPONDERS_REQUIRES_HEADERS: "No Responders Requires Headers",
+    CloseReason.AUTHENTICATION_EXPIRED: "Authentication Expired",
+    CloseReason.CREDENTIALS_REVOKED: "Credentials Revoked",
+    CloseReason.PROXY_REQUIRED: "Proxy Required",
     CloseReason.INTERNAL_ERROR: "Internal Error",
 }

@@ -12,13 +12,14 @@ Which accounts import what from whom, and how subjects are translated, is decide
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
-from libc.stdint cimport uint32_t
+from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
 from headrace.engine.interest cimport Interest, insert, remove, row_of
 from headrace.engine.memory cimport buf_free, buf_reserve, give, live, take
 from headrace.engine.structs cimport (
-    HR_PAD, SUB_FILTERED, SUB_GATHERED, SUB_REMOVED, SUB_SHADOW, buf_t, link_t, msg_t, shadow_t, sub_t,
+    HR_PAD, SUB_FILTERED, SUB_GATHERED, SUB_PASSES_ON, SUB_REMOVED, SUB_SHADOW, buf_t, group_t, interest_t, link_t,
+    msg_t, node_t, shadow_t, sub_t,
 )
 
 cdef enum:
@@ -87,6 +88,15 @@ cdef int hang_shadows(sub_t *s) except -1:
     return 0
 
 
+cdef void drop_one(sub_t *shadow, link_t *owner) noexcept:
+    remove(shadow)
+    shadow.shadows = NULL
+    shadow.flags |= SUB_REMOVED
+    shadow.next_removed = shadow.link.router.removed
+    shadow.link.router.removed = shadow
+    shadow.link = owner
+
+
 cdef void drop_shadows(sub_t *s, link_t *owner) noexcept:
     """Takes a subscription's shadows out of their interest; `owner` is the link they have until they are freed."""
     cdef sub_t *shadow = s.shadows
@@ -94,13 +104,106 @@ cdef void drop_shadows(sub_t *s, link_t *owner) noexcept:
     s.shadows = NULL
     while shadow != NULL:
         following = shadow.shadows
-        remove(shadow)
-        shadow.shadows = NULL
-        shadow.flags |= SUB_REMOVED
-        shadow.next_removed = s.link.router.removed
-        s.link.router.removed = shadow
-        shadow.link = owner
+        drop_one(shadow, owner)
         shadow = following
+
+
+# ---- imports of a running account ---------------------------------------------------------------
+
+cdef uint64_t importing_at(node_t *node, sub_t **found, uint64_t n) noexcept:
+    """Appends the subscriptions of one node that imported streams reach; returns how many there are then."""
+    cdef uint32_t i, j
+    cdef group_t *group
+    for i in range(node.plain_count):
+        if not node.plain[i].flags & (SUB_SHADOW | SUB_PASSES_ON):
+            found[n] = node.plain[i]
+            n += 1
+    for i in range(node.groups_cap):
+        group = node.groups[i]
+        while group != NULL:
+            for j in range(group.count):
+                if not group.members[j].flags & SUB_SHADOW:
+                    found[n] = group.members[j]
+                    n += 1
+            group = group.next
+    return n
+
+
+cdef node_t *next_node(node_t *node) noexcept:
+    """The one after it in a walk over a trie that goes down first; NULL: that was the last."""
+    cdef node_t *after = child_after(node, NULL)
+    while after == NULL and node.parent != NULL:
+        after = child_after(node.parent, node)
+        node = node.parent
+    return after
+
+
+cdef node_t *child_after(node_t *node, node_t *child) noexcept:
+    """The child that follows another one in a walk (NULL: the first): `*`, `>`, then the literal ones."""
+    cdef uint32_t i = 0
+    if child == NULL and node.star != NULL:
+        return node.star
+    if (child == NULL or child == node.star) and node.rest != NULL:
+        return node.rest
+    if child != NULL and child != node.star and child != node.rest:
+        i = child.hash & (node.children_cap - 1)
+        while node.children[i] != child:
+            i = (i + 1) & (node.children_cap - 1)
+        i += 1
+    # A literal child may stand before its home place, where the table wraps around: the walk is over places.
+    while i < node.children_cap:
+        if node.children[i] != NULL:
+            return node.children[i]
+        i += 1
+    return NULL
+
+
+cdef int change_shadows(sub_t *s, set kept, tuple added) except -1:
+    """Drops the shadows of one subscription that are of no import in `kept`, hangs those of the imports in `added`."""
+    cdef sub_t **at = &s.shadows
+    cdef sub_t *shadow
+    cdef StreamImport via
+    cdef bytes subject, wanted
+    while at[0] != NULL:
+        shadow = at[0]
+        if <object> shadow.shadow.via in kept:
+            at = &shadow.shadows
+        else:
+            at[0] = shadow.shadows
+            drop_one(shadow, s.link)
+    subject = s.subject[:s.subject_len]
+    for via in added:
+        wanted = via.subjects.wanted_by(subject)
+        if wanted is not None:
+            hang_one(s, via, wanted)
+    return 0
+
+
+def change_imports(Interest interest not None, tuple imports not None):
+    """From now on `imports` (StreamImport objects) are what an account imports, for the subscriptions it has too.
+
+    An import that stays is the same object as before: what hangs on its behalf stays as it is.
+    """
+    cdef interest_t *it = &interest.c
+    cdef set before = set(interest.imports)
+    cdef set after = set(imports)
+    cdef tuple added = tuple([via for via in imports if via not in before])
+    cdef sub_t **found
+    cdef uint64_t n = 0, i
+    cdef node_t *node = &it.root
+    interest.imports = imports
+    if it.subscriptions == 0 or before == after:
+        return
+    found = <sub_t **> take(it.subscriptions * sizeof(sub_t *))
+    try:
+        # An account may import from itself, so nothing is hung while the trie is walked.
+        while node != NULL:
+            n = importing_at(node, found, n)
+            node = next_node(node)
+        for i in range(n):
+            change_shadows(found[i], after, added)
+    finally:
+        give(found)
 
 
 cdef void free_shadow(sub_t *s) noexcept:

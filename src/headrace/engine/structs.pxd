@@ -122,6 +122,7 @@ cdef enum sub_flag:
     SUB_LIMITED = 1 << 26        # auto-unsubscribe is set
     SUB_GATHERED = 1 << 27       # of a service: its messages are handed over in runs
     SUB_SHADOW = 1 << 28         # hangs in another account's interest for a subscription of an importer
+    SUB_PASSES_ON = 1 << 29      # of an AccountLink: what it takes goes on to another account, so nothing is imported for it
 
 cdef enum:
     DELIVERY_CHECKS = (LINK_CLOSING | LINK_CONGESTED | LINK_TRACKS_REPLIES | LINK_NO_ECHO | LINK_TRACED

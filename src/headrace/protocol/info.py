@@ -79,7 +79,7 @@ def _option(field: tuple[str, Any]) -> tuple[str, Any] | None:
     Raises: ProtocolError when the value has the wrong type.
     """
     key, value = field
-    folded = key.translate(_FOLDED).lower()
+    folded = folded_name(key)
     name = _WIRE_NAMES.get(folded, folded)
     kind = _KINDS.get(name)
     if kind is None or value is None:
@@ -87,6 +87,11 @@ def _option(field: tuple[str, Any]) -> tuple[str, Any] | None:
     if type(value) is not kind or (isinstance(value, int) and not -(2**63) <= value < 2**63):
         raise ProtocolError(f"CONNECT field {key!r} is not of type {kind.__name__}")
     return name, value
+
+
+def folded_name(key: str) -> str:
+    """A field's name in the one way in which all ways to write it match."""
+    return key.translate(_FOLDED).lower()
 
 
 def _refuse_constant(name: str) -> None:

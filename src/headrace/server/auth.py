@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import hmac
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
-from headrace.conf.options import GLOBAL_ACCOUNT
+from headrace.conf.options import GLOBAL_ACCOUNT, ConnectionType
 from headrace.core.permissions import PermissionSet
 from headrace.protocol import nkeys
 
 if TYPE_CHECKING:
     from headrace.conf.options import Options, Permissions, UserOptions
+    from headrace.core.grants import TokenIdentity
 
 AUTHORIZATION_VIOLATION: Final = "Authorization Violation"
 """The text of the -ERR that refuses a connection, also the first words of the log line about it."""
@@ -26,6 +27,7 @@ AUTHORIZATION_VIOLATION: Final = "Authorization Violation"
 
 _BCRYPT: Final = re.compile(r"\$2[abxy]\$\d{2}\$")
 _BCRYPT_MAX_BYTES: Final = 72  # the algorithm looks at no more; the package refuses more
+_STANDARD: Final = ConnectionType.STANDARD.value
 _TOKEN_USER: Final = "[REDACTED]"
 
 
@@ -49,12 +51,17 @@ class Identity:
     """Who a connection acts as. `permissions` None: everything is permitted.
 
     `user` is what monitoring and logs may show: a user name, an nkey's public key, "[REDACTED]" for one
-    who gave only a token, None for one who gave nothing.
+    who gave only a token, None for one who gave nothing. `token`: what a JWT grants, where one did.
     """
 
     user: str | None = None
     permissions: PermissionSet | None = None
     account: str = GLOBAL_ACCOUNT
+    token: TokenIdentity | None = None
+
+    def of_token(self, token: TokenIdentity) -> Identity:
+        """The same user with what this token grants."""
+        return replace(self, permissions=_permission_set(token.permissions), token=token)
 
 
 class Authenticator:
@@ -78,6 +85,7 @@ class Authenticator:
                 self._users[entry.user] = entry
         self._no_auth_user = options.no_auth_user
         self._always_nonce = options.always_enable_nonce
+        self._has_operator = options.operator is not None
         self._required = options.requires_authentication
         defaults = {a.name: _permission_set(a.default_permissions) for a in options.accounts}
         defaults[GLOBAL_ACCOUNT] = _permission_set(authorization.default_permissions)
@@ -86,6 +94,13 @@ class Authenticator:
             if entry.permissions is None
             else _permission_set(entry.permissions)
             for name, entry in (*self._users.items(), *self._nkeys.items())
+        }
+        if authorization.callout is not None:
+            self._keep_from_asking(authorization.callout.account, options)
+        self._connection_types = {
+            name: entry.connection_types
+            for name, entry in (*self._users.items(), *self._nkeys.items())
+            if entry.connection_types is not None
         }
         self._load_packages()
 
@@ -100,28 +115,30 @@ class Authenticator:
     @property
     def needs_nonce(self) -> bool:
         """Whether INFO must carry a nonce for clients to sign."""
-        return self._always_nonce or bool(self._nkeys)
+        return self._always_nonce or self._has_operator or bool(self._nkeys)
 
     @property
     def plaintext_passwords_configured(self) -> bool:
         """Whether a password (not a token) stands unhashed in the configuration, which is worth a warning."""
         return any(not _is_bcrypt(entry.password or "") for entry in self._users.values())
 
-    def default_identity(self) -> Identity | None:
+    def default_identity(self, connection_type: str = _STANDARD) -> Identity | None:
         """Who a client is before CONNECT: nobody in particular, `no_auth_user`, or None where it must say."""
         if not self._required:
             return Identity()
         if self._no_auth_user is None:
             return None
-        return self._identity(self._no_auth_user)
+        return self._identity(self._no_auth_user, connection_type)
 
     def is_slow(self, connect: Credentials) -> bool:
         """Whether `authenticate` has to check a bcrypt hash, which takes long enough for a worker thread."""
         stored, _ = self._password_check(connect)
         return stored is not None and _is_bcrypt(stored) and not self._acts_as_no_auth_user(connect)
 
-    def authenticate(self, connect: Credentials, nonce: bytes) -> Identity | None:
-        """Who this client is, or None if its credentials are wrong or missing.
+    def authenticate(
+        self, connect: Credentials, nonce: bytes, connection_type: str = _STANDARD
+    ) -> Identity | None:
+        """Who this client is, or None if its credentials are wrong or missing, or not for its way to connect.
 
         `nonce` is the text sent in INFO, b"" if there was none. Thread-safe: it only reads.
         Cost: a bcrypt hash of cost 11 takes 100 ms and more, see `is_slow`.
@@ -130,16 +147,17 @@ class Authenticator:
             return Identity(user=_shown_user(connect))
         if self._acts_as_no_auth_user(connect):
             assert self._no_auth_user is not None
-            return self._identity(self._no_auth_user)
+            return self._identity(self._no_auth_user, connection_type)
         if connect.nkey and self._nkeys:
             # An nkey in CONNECT settles it: a password beside it is not even looked at.
-            return self._identity(connect.nkey) if self._is_signed(connect.nkey, connect.sig, nonce) else None
+            is_signed = self._is_signed(connect.nkey, connect.sig, nonce)
+            return self._identity(connect.nkey, connection_type) if is_signed else None
         stored, given = self._password_check(connect)
         if stored is None or not _passwords_match(stored, given):
             return None
         if self._token is not None:
             return Identity(user=_shown_user(connect))
-        return self._identity(connect.user or "")
+        return self._identity(connect.user or "", connection_type)
 
     def _acts_as_no_auth_user(self, connect: Credentials) -> bool:
         name = self._no_auth_user
@@ -167,8 +185,21 @@ class Authenticator:
             return None, ""
         return entry.password or "", connect.password or ""
 
-    def _identity(self, name: str) -> Identity:
+    def _identity(self, name: str, connection_type: str) -> Identity | None:
+        allowed = self._connection_types.get(name)
+        if allowed is not None and connection_type not in allowed:
+            return None
         return Identity(name, self._permissions.get(name), self._accounts[name])
+
+    def _keep_from_asking(self, account: str, options: Options) -> None:
+        """Who is in a callout's account may not ask its service, whose word lets others in."""
+        from headrace.core.callout import without_asking  # only who has a callout pays for loading it
+
+        default = options.authorization.default_permissions
+        default = next((a.default_permissions for a in options.accounts if a.name == account), default)
+        for name, entry in (*self._users.items(), *self._nkeys.items()):
+            if self._accounts[name] == account:
+                self._permissions[name] = PermissionSet(without_asking(entry.permissions or default))
 
     def _load_packages(self) -> None:
         """Load what the checks will need now, since the first client should not wait for an import."""

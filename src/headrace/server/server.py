@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from headrace.core.service import Service
     from headrace.engine.client import ClientLink
     from headrace.server.epoll import Poller
+    from headrace.server.gate import Gate
     from headrace.server.latency import LatencyMeter
     from headrace.server.monitor.source import ConnectionSnapshot
     from headrace.server.transport import AsyncioTransport
@@ -87,7 +88,10 @@ class Server:
         self.log = logging.getLogger(logs.LOGGER_NAME)
         self.authenticator = Authenticator(self.options)
         anybody = self.authenticator.default_identity()
-        self.needs_first_op: Final = anybody is None or anybody.account != GLOBAL_ACCOUNT
+        self.gate = _gate(self)
+        self.needs_first_op: Final = (
+            anybody is None or anybody.account != GLOBAL_ACCOUNT or self.gate is not None
+        )
         self.router = Router(
             max_pending=self.options.max_pending, drops_when_congested=self.options.no_fast_producer_stall
         )
@@ -98,7 +102,7 @@ class Server:
         self.services = tuple(services)
         self.hosts: list[ServiceHost] = []
         self.closed: deque[ConnectionSnapshot] = deque(maxlen=CLOSED_CONNECTIONS_KEPT)
-        self.server_id = nkeys.new_server_id()
+        self.server_id = self.gate.server_id if self.gate is not None else nkeys.new_server_id()
         self.name = self.options.server_name or self.server_id
         self.info: dict[str, Any] = {}
         self.start_ns = 0
@@ -151,6 +155,8 @@ class Server:
             bound, self._bound = self._bound or listen(options.host, options.port), None
             self._listener = Listener(self, context, bound)
             self.info = self._make_info()
+            if self.gate is not None:
+                await self.gate.start()
             await self._start_monitor()
         except BaseException:
             await self.stop()
@@ -244,6 +250,8 @@ class Server:
             self._listener.close()
             await self._listener.abandon()
         self._stop_services()
+        if self.gate is not None:
+            await self.gate.close()
         for session in list(self.sessions.values()):
             session.link.doom(CloseReason.SERVER_SHUTDOWN)
         self._close(self.router.end_tick())
@@ -391,6 +399,7 @@ class Server:
             "tls_verify": options.tls is not None and options.tls.verify,
             "tls_available": options.tls is not None and options.allow_non_tls,
             "max_payload": options.max_payload,
+            "xkey": self.gate.curve_key if self.gate is not None else None,
         }
 
     # -- connections ------------------------------------------------------------------------------
@@ -558,8 +567,20 @@ def _reachable(host: str) -> str:
 
 def check_accounts(options: Options) -> None:
     """Raises: ConfigError for accounts that cannot be; those of a file were checked with it."""
+    if options.operator is not None:  # accounts are in tokens then
+        return
     if not options.accounts and options.system_account in (None, DEFAULT_SYSTEM_ACCOUNT):
         return
     problems = [ConfigProblem(message) for message, _ in account_problems(options)]
     if problems:
         raise ConfigError(problems)
+
+
+def _gate(server: Server) -> Gate | None:
+    """What decides about clients by asking others; only who configures it pays for loading it."""
+    options = server.options
+    if options.operator is None and options.authorization.callout is None:
+        return None
+    from headrace.server.gate import Gate
+
+    return Gate(server)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from time import monotonic_ns, time_ns
+from time import monotonic_ns, time, time_ns
 from typing import TYPE_CHECKING, Any, Final
 
 from headrace import limits
@@ -21,10 +21,20 @@ from headrace.engine.verdicts import Verdicts
 from headrace.errors import ProtocolError
 from headrace.protocol.info import PROTOCOL_WITH_ASYNC_INFO, ConnectOptions, info_line
 from headrace.server.auth import AUTHORIZATION_VIOLATION
-from headrace.server.wording import claimed_user, client_label, quoted, redacted_connect, shown
+from headrace.server.wording import (
+    claimed_user,
+    client_label,
+    quoted,
+    redacted_connect,
+    shown,
+    traced_payload,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from headrace.core.account import Account
+    from headrace.core.grants import TokenIdentity
     from headrace.core.permissions import ResponseTracker
     from headrace.server.auth import Identity
     from headrace.server.server import Server
@@ -32,6 +42,8 @@ if TYPE_CHECKING:
 
 _NO_OPTIONS: Final = ConnectOptions()
 _UNLIMITED: Final = -1
+_LONGEST_TIMER: Final = 86_400.0  # seconds; a loop's timers are not made for years
+_USER_EXPIRED: Final = "User Authentication Expired"
 _TOO_MANY_IN_ACCOUNT: Final = "maximum account active connections exceeded"
 _TOO_MANY_SUBSCRIPTIONS: Final = "maximum subscriptions exceeded"
 _REFUSED, _ALLOWED, _FILTERED = 0, 1, 2
@@ -47,6 +59,7 @@ class ClientSession:
 
     __slots__ = (
         "_deadline",
+        "_expiry",
         "_has_pinged",
         "_is_known_as",
         "_ping_sent_ns",
@@ -57,13 +70,16 @@ class ClientSession:
         "address",
         "cid",
         "close_reason",
+        "connection_type",
         "identity",
         "is_closed",
         "is_connected",
         "link",
         "nonce",
         "options",
+        "peer_certificates",
         "port",
+        "refusal",
         "rtt_ns",
         "start_ns",
         "stop_ns",
@@ -85,12 +101,15 @@ class ClientSession:
         self.is_connected = False
         self.is_closed = False
         self.close_reason = CloseReason.NONE
+        self.refusal = CloseReason.AUTHENTICATION_VIOLATION
         self.start_ns = time_ns()
         self.stop_ns = 0
         self.rtt_ns = 0
         self.tls_version = ""
         self.tls_cipher = ""
         self.tls_first = False
+        self.peer_certificates: tuple[bytes, ...] = ()
+        self.connection_type = "STANDARD"
         self.transport: Transport | None = None
         self._has_pinged = False
         self._is_known_as = ""
@@ -98,6 +117,7 @@ class ClientSession:
         self._ping_sent_ns = 0
         self._responses: ResponseTracker | None = None
         self._deadline: asyncio.TimerHandle | None = None
+        self._expiry: asyncio.TimerHandle | None = None
         self.link = ClientLink(
             server.router,
             self,
@@ -155,17 +175,33 @@ class ClientSession:
             self.link.drop_subscriptions()
         if options.account or options.new_account:
             self._authentication_failed(options)
+        elif self._server.gate is not None:
+            self._disarm()  # who asks others about a client does not wait for them for ever
+            self._decide_later(options, self._server.gate.identity(self, options))
         elif self._server.authenticator.is_slow(options):
-            self.link.hold()
-            self._server.run(self._authenticate_in_thread(options))
+            self._decide_later(options, self._checked_in_thread(options))
         else:
-            self._authenticated(options, self._server.authenticator.authenticate(options, self.nonce))
+            check = self._server.authenticator.authenticate
+            self._authenticated(options, check(options, self.nonce, self.connection_type))
 
-    async def _authenticate_in_thread(self, options: ConnectOptions) -> None:
+    async def _checked_in_thread(self, options: ConnectOptions) -> Identity | None:
         """bcrypt takes long on purpose: the loop goes on, this connection waits."""
         check = self._server.authenticator.authenticate
-        identity = await asyncio.get_running_loop().run_in_executor(None, check, options, self.nonce)
-        if self.is_closed:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(None, check, options, self.nonce, self.connection_type)
+
+    def _decide_later(self, options: ConnectOptions, decision: Coroutine[Any, Any, Identity | None]) -> None:
+        self.link.hold()
+        self._server.run(self._decided(options, decision))
+
+    async def _decided(self, options: ConnectOptions, decision: Coroutine[Any, Any, Identity | None]) -> None:
+        try:
+            identity = await decision
+        except Exception as error:  # noqa: BLE001 - whatever it is, nobody is let in by it, or left waiting
+            self.failed(error)
+            self._server.after_tick()
+            return
+        if self.is_closed or self.link.is_closing:
             return
         self._authenticated(options, identity)
         self.link.release()
@@ -190,8 +226,8 @@ class ClientSession:
             return
         if not self._enters(identity):
             return
-        self.identity = identity
         self._restrict(identity)
+        self._expire_with(identity)
         self.is_connected = True
         if not self._is_known_as:
             self._is_known_as = client_label(options, identity)
@@ -210,7 +246,7 @@ class ClientSession:
     def _authentication_failed(self, options: ConnectOptions) -> None:
         self.options = options  # monitoring shows who it said it was
         self.error(f"authentication error{claimed_user(options)}")
-        self.refuse(AUTHORIZATION_VIOLATION, CloseReason.AUTHENTICATION_VIOLATION)
+        self.refuse(AUTHORIZATION_VIOLATION, self.refusal)
 
     @property
     def has_async_info(self) -> bool:
@@ -224,12 +260,10 @@ class ClientSession:
 
     def op_before_connect(self) -> None:
         """An op where CONNECT was due."""
-        identity = self._server.authenticator.default_identity()
-        if identity is None:
-            self.error("authentication error")
-            self.refuse(AUTHORIZATION_VIOLATION, CloseReason.AUTHENTICATION_VIOLATION)
+        identity = self._server.authenticator.default_identity(self.connection_type)
+        if identity is None or self._server.gate is not None:
+            self.reject()
         elif self._enters(identity):
-            self.identity = identity
             self._restrict(identity)
             self.link.adopt()
 
@@ -275,31 +309,47 @@ class ClientSession:
     def _enters(self, identity: Identity) -> bool:
         """Takes its place in the account of an identity, if its limits leave one. Subscriptions are gone."""
         account = self._server.accounts[identity.account]
-        if account is self.account:
-            return True
-        self._leave()
-        if account.is_full:
-            self.error(_TOO_MANY_IN_ACCOUNT)
-            self.refuse(_TOO_MANY_IN_ACCOUNT, CloseReason.MAX_ACCOUNT_CONNECTIONS_EXCEEDED)
-            return False
-        self._enter(account)
-        if account.options.limits.max_subscriptions == 0:
-            self.error(_TOO_MANY_SUBSCRIPTIONS)
-            self.refuse(_TOO_MANY_SUBSCRIPTIONS, CloseReason.MAX_SUBSCRIPTIONS_EXCEEDED)
-            return False
-        return True
+        if account is not self.account:
+            self._leave()
+            if account.is_full:
+                self.refuse_place()
+                return False
+            self.identity = identity
+            self._enter(account)
+            return self.limit()
+        self.identity = identity
+        return identity.token is None or self.limit()
 
     def _enter(self, account: Account) -> None:
         self.account = account
         self.link.interest = account.interest
         account.enter()
-        options, of_account = self._server.options, account.options.limits
-        self.link.limit(
-            max_payload=_tighter(options.max_payload, of_account.max_payload),
-            max_subscriptions=max(
-                _tighter(options.max_subscriptions or _UNLIMITED, of_account.max_subscriptions), 0
-            ),
-        )
+        self._set_limits()
+
+    def limit(self) -> bool:
+        """The server's, the account's and the user's limits, as they are now, hold.
+
+        False, and the connection ends, if it has as many subscriptions as it may have: what it would add is
+        refused without that, but as in the Go server a limit that is met when it is set counts as exceeded.
+        """
+        most = self._set_limits()
+        if most == _UNLIMITED or self.link.subscriptions_count < most:
+            return True
+        self.error(_TOO_MANY_SUBSCRIPTIONS)
+        self.refuse(_TOO_MANY_SUBSCRIPTIONS, CloseReason.MAX_SUBSCRIPTIONS_EXCEEDED)
+        return False
+
+    def _set_limits(self) -> int:
+        """Gives the most subscriptions."""
+        assert self.account is not None
+        options, of_account = self._server.options, self.account.options.limits
+        payload = _tighter(options.max_payload, of_account.max_payload)
+        most = _tighter(options.max_subscriptions or _UNLIMITED, of_account.max_subscriptions)
+        token = self.identity.token if self.identity is not None else None
+        if token is not None:
+            payload, most = _tighter(payload, token.payload), _tighter(most, token.subscriptions)
+        self.link.limit(max_payload=payload, max_subscriptions=max(most, 0))
+        return most
 
     def _leave(self) -> None:
         if self.account is not None:
@@ -312,6 +362,33 @@ class ClientSession:
 
         account = self.account.name if self.account else ""
         return request_info(self, self._server.name, account=account, shares=shares, service=service)
+
+    # -- tokens -----------------------------------------------------------------------------------
+
+    def _expire_with(self, identity: Identity) -> None:
+        """The connection ends when the token does, or the hours it may connect in."""
+        if self._expiry is not None:
+            self._expiry.cancel()
+            self._expiry = None
+        if identity.token is None or identity.token.expires_at is None:
+            return
+        left = identity.token.expires_at - time()
+        if left > _LONGEST_TIMER:
+            self._expiry = self._server.loop.call_later(_LONGEST_TIMER, self._expire_with, identity)
+        else:
+            self._expiry = self._server.loop.call_later(max(left, 0.0), self._expired)
+
+    def _expired(self) -> None:
+        self.debug(_USER_EXPIRED)
+        self.refuse(_USER_EXPIRED, CloseReason.AUTHENTICATION_EXPIRED)
+
+    def regrant(self, token: TokenIdentity) -> None:
+        """The same user with other permissions."""
+        assert self.identity is not None
+        if self.identity.token is None or token.permissions == self.identity.token.permissions:
+            return
+        self.identity = self.identity.of_token(token)
+        self._restrict(self.identity)
 
     # -- permissions ------------------------------------------------------------------------------
 
@@ -375,9 +452,13 @@ class ClientSession:
 
     # -- liveness ---------------------------------------------------------------------------------
 
-    def _arm(self, seconds: float, due: Any) -> None:
+    def _disarm(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
+            self._deadline = None
+
+    def _arm(self, seconds: float, due: Any) -> None:
+        self._disarm()
         self._deadline = self._server.loop.call_later(seconds, due)
 
     def _arm_first_ping(self) -> None:
@@ -411,20 +492,36 @@ class ClientSession:
         self.link.doom(reason)
         self._server.after_tick()
 
+    def reject(self) -> None:
+        """Whoever it is, it may not be here (any more)."""
+        self.error("authentication error")
+        self.refuse(AUTHORIZATION_VIOLATION, CloseReason.AUTHENTICATION_VIOLATION)
+
+    def refuse_place(self) -> None:
+        """The account has more connections than it may have."""
+        self.error(_TOO_MANY_IN_ACCOUNT)
+        self.refuse(_TOO_MANY_IN_ACCOUNT, CloseReason.MAX_ACCOUNT_CONNECTIONS_EXCEEDED)
+
     def ended(self, reason: CloseReason) -> None:
         """Called once by the server when the connection is over: everything is given back."""
         self.is_closed = True
         self._leave()
         self.close_reason = reason
         self.stop_ns = time_ns()
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
+        self._disarm()
+        if self._expiry is not None:
+            self._expiry.cancel()
+            self._expiry = None
         if reason in _REFUSED_BY_ENGINE:
             self.error(_REFUSED_BY_ENGINE[reason])
         self.debug(f"Client connection closed: {reason.text}")
 
     # -- words ------------------------------------------------------------------------------------
+
+    @property
+    def client_type(self) -> str:
+        """What kind of client it is, as monitoring and services are told."""
+        return "nats" if self.connection_type == "STANDARD" else self.connection_type.lower()
 
     @property
     def label(self) -> str:
@@ -447,7 +544,7 @@ class ClientSession:
         self._trace_line("<<-", f"{op} {shown(arguments.strip())}".rstrip())
         if payload:
             limit = self._server.options.max_traced_msg_len or len(payload)
-            self._server.trace("%s <<- MSG_PAYLOAD: [%s]", self.label, quoted(payload[:limit]))
+            self._server.trace("%s <<- MSG_PAYLOAD: [%s]", self.label, traced_payload(payload, limit))
 
     def trace_delivery(self, subject: bytes, sid: bytes, reply: bytes, headers: int, size: int) -> None:
         op = "HMSG" if headers else "MSG"

@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
+from headrace.protocol.info import folded_name
+
 if TYPE_CHECKING:
     from headrace.protocol.info import ConnectOptions
     from headrace.server.auth import Identity
@@ -24,7 +26,8 @@ _NAMED: Final = {
     "\\": r"\\",
     '"': r"\"",
 }
-_SECRETS: Final = frozenset(["pass", "auth_token", "jwt", "sig", "nkey"])
+_SECRETS: Final = frozenset(["pass", "password", "auth_token", "jwt", "sig", "nkey", "proxy_sig"])
+_TOKEN_BEGINS: Final = b"eyJ"
 _REDACTED: Final = "[REDACTED]"
 
 
@@ -58,6 +61,11 @@ def escaped(character: str) -> str:
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
+def traced_payload(payload: bytes, most: int) -> str:
+    """A payload for the trace log, cut at `most` bytes; a token is not shown: it may let somebody in."""
+    return _REDACTED if payload.startswith(_TOKEN_BEGINS) else quoted(payload[:most])
+
+
 def client_label(options: ConnectOptions, identity: Identity) -> str:
     """Who a client is, for the head of its log lines: ` - "v1.2:python:name" - "$G/user:joe"`."""
     version = f"v{options.version}" if options.version else ""
@@ -66,12 +74,16 @@ def client_label(options: ConnectOptions, identity: Identity) -> str:
         user = f"nkey:{options.nkey}"
     elif options.user:
         user = f"user:{options.user}"
+    elif identity.token is not None and options.jwt:
+        user = f"jwt:{identity.user}"
     elif options.auth_token:
         user = "token"
     else:
         user = f"user:{identity.user}" if identity.user else ""
     label = f" - {quoted(program)}" if program else ""
-    return label + (f" - {quoted(f'{identity.account}/{user}')}" if user else "")
+    name = identity.token.account_name if identity.token is not None else ""
+    account = f"{identity.account}/{name}" if name not in ("", identity.account) else identity.account
+    return label + (f" - {quoted(f'{account}/{user}')}" if user else "")
 
 
 def claimed_user(options: ConnectOptions) -> str:
@@ -91,4 +103,4 @@ def redacted_connect(text: bytes) -> str:
         return "[unreadable]"
     if not isinstance(fields, dict):
         return json.dumps(fields)
-    return json.dumps({k: _REDACTED if k.lower() in _SECRETS else v for k, v in fields.items()})
+    return json.dumps({k: _REDACTED if folded_name(k) in _SECRETS else v for k, v in fields.items()})

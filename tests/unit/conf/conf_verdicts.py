@@ -224,6 +224,7 @@ OPTIONS = [
     *cases(
         Verdict.STRICTER,
         port_too_big=("port: 70000", "must lie between"),
+        resolver_alone=("resolver: MEMORY", "resolver needs an operator or trusted_keys"),
         tls_empty=("tls {}", "missing cert_file and key_file"),
         ping_max_negative=("ping_max: -1", "must lie between"),
         ping_interval_negative=('ping_interval: "-1s"', "cannot be negative"),
@@ -240,8 +241,6 @@ OPTIONS = [
         leafnodes='leafnodes { listen: "localhost:7422" }',
         websocket="websocket { port: 8080, no_tls: true }",
         mqtt="mqtt { port: 1883 }\nserver_name: x\njetstream: true",
-        resolver="resolver: MEMORY",
-        trusted_keys="trusted_keys: []",
         https_port="https_port: 8223",
         syslog="syslog: true",
         remote_syslog='remote_syslog: "udp://localhost:514"',
@@ -363,8 +362,17 @@ AUTHORIZATION = [
         password_alone=("authorization { password: a }", "a password needs a user"),
     ),
     *cases(
-        Verdict.UNSUPPORTED,
-        connection_types="authorization { users: [{user: a, allowed_connection_types: [STANDARD]}] }",
+        Verdict.ACCEPT,
+        connection_types="authorization { users: [{user: a, allowed_connection_types: [STANDARD, mqtt]}] }",
+        connection_types_none="authorization { users: [{user: a, connection_types: []}] }",
+        trusted_keys_none="trusted_keys: []",
+    ),
+    *cases(
+        Verdict.REJECT,
+        connection_type_unknown=(
+            "authorization { users: [{user: a, allowed_connection_types: [STANDARD, TELEX]}] }",
+            'invalid connection types ["TELEX"]',
+        ),
     ),
 ]
 

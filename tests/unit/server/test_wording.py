@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 
 import pytest
@@ -9,7 +10,14 @@ import pytest
 from headrace.protocol.info import ConnectOptions
 from headrace.server.auth import Identity
 from headrace.server.logs import LineFormatter
-from headrace.server.wording import claimed_user, client_label, printable, quoted, redacted_connect
+from headrace.server.wording import (
+    claimed_user,
+    client_label,
+    printable,
+    quoted,
+    redacted_connect,
+    traced_payload,
+)
 
 
 @pytest.mark.parametrize(
@@ -89,3 +97,15 @@ def test_log_line_is_one_line_whatever_was_said() -> None:
     line = LineFormatter(with_time=False).format(record)
 
     assert line.partition("] ")[2] == r"[INF] said \r\n[1] forged\u2028\xff"
+
+
+@pytest.mark.parametrize(
+    "name", ["pass", "PASS", "pa\u017fs", "jwt", "\u017fig", "proxy_sig", "Auth_Token", "n\u212aey"]
+)
+def test_secret_of_a_connect_is_hidden_however_its_name_is_written(name: str) -> None:
+    assert "s3cret" not in redacted_connect(json.dumps({name: "s3cret"}).encode())
+
+
+def test_payload_that_is_a_token_is_not_traced() -> None:
+    assert traced_payload(b"eyJ0.eyJ1.c2ln", 100) == "[REDACTED]"
+    assert traced_payload(b"hello", 4) == '"hell"'

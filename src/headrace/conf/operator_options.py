@@ -1,0 +1,76 @@
+"""Operator mode: which operators a server trusts and where the tokens of accounts are; loaded only with them.
+
+Frozen data only. Reading it is `operator`, deciding by it `headrace.core.trust`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from headrace.protocol.jwt.claims import OperatorClaims
+
+FETCH_TIMEOUT: Final = 1.9
+"""Seconds for one account's token to come; a client that needs it is refused then."""
+
+SYNC_INTERVAL: Final = 60.0
+CACHE_LIMIT: Final = 1000
+"""Tokens a caching directory holds; one more removes the one used longest ago."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResolverTLSOptions:
+    """How a resolver's HTTPS requests are made; `insecure` checks no certificate."""
+
+    cert_file: str | None = None
+    key_file: str | None = None
+    ca_file: str | None = None
+    insecure: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ResolverOptions:
+    """Where tokens of accounts come from.
+
+    `kind`: "memory", "url", "full" or "cache"; the latter two have a `directory`. Seconds: `interval` between
+    looks at the directories of other servers, `timeout` of a fetch, `ttl` in a cache (0.0: as long as the
+    token says). `limit`: tokens in the directory, None for any number.
+    """
+
+    kind: str
+    url: str | None = field(default=None, repr=False)
+    directory: str | None = None
+    allow_delete: bool = False
+    hard_delete: bool = False
+    interval: float = SYNC_INTERVAL
+    timeout: float = FETCH_TIMEOUT
+    limit: int | None = None
+    ttl: float = 0.0
+    tls: ResolverTLSOptions | None = None
+
+    @property
+    def is_writable(self) -> bool:
+        return self.kind != "url"
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorOptions:
+    """`trusted_keys`: of operators and their signing keys; `strict_keys`: their accounts need signing keys.
+
+    `resolver` is None only where `trusted_keys` stand without an operator. `preload`: tokens by account.
+    `pinned_accounts` None: all accounts. `default_sentinel`: the token of clients that bring none.
+    """
+
+    trusted_keys: tuple[str, ...]
+    strict_keys: frozenset[str] = frozenset()
+    operators: tuple[OperatorClaims, ...] = ()
+    operator_tokens: tuple[str, ...] = field(default=(), repr=False)
+    resolver: ResolverOptions | None = None
+    preload: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), repr=False)
+    pinned_accounts: frozenset[str] | None = None
+    system_account: str | None = None
+    default_sentinel: str = field(default="", repr=False)

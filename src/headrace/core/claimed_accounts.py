@@ -1,0 +1,178 @@
+"""Accounts as their tokens describe them, made into what `core.accounts` takes.
+
+Here live the conversion of claims, and the decision which of an account's imports hold: the exporting account
+must export the subject, and where its export asks for one, an activation token must say so. Never lives here:
+where tokens come from (`headrace.server.operator_mode`), what users may (`grants`).
+
+What does not hold is left out, with a word for the log: an account's token is the operator's to correct, and
+its users are served meanwhile. Source: nats-server 2.15.1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from headrace.conf.account_rules import export_for, sound_imports
+from headrace.conf.options import (
+    AccountLimits,
+    AccountOptions,
+    ExportOptions,
+    ImportOptions,
+    LatencyOptions,
+    SubjectMapping,
+)
+from headrace.core.mapping import Mappings
+from headrace.core.trust import is_revoked
+from headrace.errors import ConfigError
+from headrace.protocol.jwt import rules
+from headrace.protocol.jwt.claims import NO_LIMIT
+from headrace.protocol.jwt.decoding import decode_activation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from headrace.core.grants import TrustedAccount
+    from headrace.protocol.jwt.claims import Export, Import
+
+_NS: Final = 1_000_000_000
+_THRESHOLD: Final = ExportOptions("").response_threshold
+_RESPONSE_TYPES: Final = {"Stream": "stream", "Chunked": "chunked"}
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedAccount:
+    """An account's options, what of its token was left out, and when (seconds since 1970) that may change."""
+
+    options: AccountOptions
+    troubles: tuple[str, ...] = ()
+    changes_at: float | None = None
+
+
+def without_imports(account: TrustedAccount) -> AccountOptions:
+    """The options of an account before anybody looked at what it imports."""
+    limits = account.claims.limits
+    return AccountOptions(
+        name=account.key,
+        default_permissions=account.default_permissions,
+        mappings=tuple(_mappings(account)),
+        exports=tuple(map(_export, account.claims.exports)),
+        limits=AccountLimits(
+            max_connections=_limit(limits.connections),
+            max_subscriptions=_limit(limits.subscriptions),
+            max_payload=_limit(limits.payload),
+        ),
+    )
+
+
+def claimed_account(
+    account: TrustedAccount,
+    others: Mapping[str, TrustedAccount],
+    options: Mapping[str, AccountOptions],
+    now: float,
+) -> ClaimedAccount:
+    """The options of an account with those imports that hold.
+
+    `others`: the accounts known by their tokens, `options`: as they are, or `without_imports`.
+    Units: `now` is seconds since 1970.
+    """
+    bare = options[account.key]
+    troubles: list[str] = []
+    imports: list[ImportOptions] = []
+    times: list[float] = []
+    for entry in account.claims.imports:
+        wanted = _import(entry)
+        exporter = others.get(entry.account)
+        if exporter is None:
+            troubles.append(f"Can't locate account [{entry.account}] for import of [{entry.subject}]")
+            continue
+        export = _required(wanted, account, exporter, options[entry.account])
+        if export is not None:
+            trouble, ends = _activation(entry, account, exporter, export, now)
+            if trouble:
+                troubles.append(f"{entry.kind} import of [{entry.subject}]: {trouble}")
+                continue
+            times.extend(ends)
+        imports.append(wanted)
+    sound, wrong = sound_imports(replace(bare, imports=tuple(imports)), options)
+    return ClaimedAccount(
+        replace(bare, imports=sound), (*troubles, *wrong), min((t for t in times if t > now), default=None)
+    )
+
+
+def _import(entry: Import) -> ImportOptions:
+    """`local_subject` renames; older tokens have a stream's prefix, or a service's real name, in `to`."""
+    subject, local = entry.subject, entry.local_subject
+    is_service = entry.kind == "service"
+    if not local:
+        local = subject
+        if entry.to and is_service:
+            subject = entry.to
+        elif entry.to:
+            local = f"{entry.to.removesuffix('.')}.{subject}"
+    return ImportOptions(entry.account, subject, local, is_service, entry.share)
+
+
+def _required(
+    wanted: ImportOptions, importer: TrustedAccount, exporter: TrustedAccount, options: AccountOptions
+) -> Export | None:
+    """The export behind an import if it asks for an activation token."""
+    found = export_for(wanted, importer.key, options)
+    for option, export in zip(options.exports, exporter.claims.exports, strict=True):
+        if option is found and export.token_required and not export.account_token_position:
+            return export
+    return None
+
+
+def _activation(
+    entry: Import, importer: TrustedAccount, exporter: TrustedAccount, export: Export, now: float
+) -> tuple[str, list[float]]:
+    """What is wrong with an import's activation token, "" if nothing, and when that may change."""
+    issues = list(rules.import_issues(entry, importer.key)) if entry.token else ["no activation token"]
+    if issues:
+        return issues[0], []
+    activation = decode_activation(entry.token)  # could not be an issue without being one
+    ends = [float(time) for time in (activation.not_before, activation.expires) if time]
+    issues = rules.activation_issues(activation, now)
+    if activation.issuer_account not in ("", exporter.key):
+        issues.append("the activation token is of another account")
+    elif activation.issuer_account and activation.issuer not in exporter.signers:
+        issues.append("the activation token's issuer is not known")
+    if is_revoked(export.revocations, activation.subject, activation.issued_at):
+        issues.append("the activation token is revoked")
+    return issues[0] if issues else "", ends
+
+
+def _export(export: Export) -> ExportOptions:
+    latency = None
+    is_service = export.kind == "service"
+    response_type = _RESPONSE_TYPES.get(export.response_type, "singleton") if is_service else "singleton"
+    if export.latency is not None and is_service and response_type == "singleton":
+        latency = LatencyOptions(export.latency.results, export.latency.sampling)
+    threshold = export.response_threshold / _NS if is_service else 0.0
+    return ExportOptions(
+        subject=export.subject,
+        is_service=is_service,
+        token_position=export.account_token_position,
+        response_type=response_type,
+        response_threshold=threshold if threshold > 0 else _THRESHOLD,
+        latency=latency,
+    )
+
+
+def _mappings(account: TrustedAccount) -> Iterator[SubjectMapping]:
+    """Those that can be; what is for another cluster only is no business of a server without one."""
+    for source, destinations in account.claims.mappings.items():
+        found = tuple(
+            SubjectMapping(source, each.subject, each.percent) for each in destinations if not each.cluster
+        )
+        try:
+            Mappings(found)
+        except ConfigError:  # as in the Go server one that is no good is passed over
+            continue
+        yield from found
+
+
+def _limit(value: int) -> int:
+    """-1 for none; what is less allows nothing."""
+    return value if value == NO_LIMIT else max(value, 0)

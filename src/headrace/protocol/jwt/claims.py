@@ -1,0 +1,327 @@
+"""What tokens say, as frozen data.
+
+Here live the shapes only. Numbers are as signed: -1 is no limit, 0 in a user's or an account's limits is zero
+(tools write every limit). A list is None where the token has none, which is not the same as an empty one: a
+user of a scoped signing key must have none of its own. Times are seconds since 1970, and those in a
+`TimeRange` are of the day.
+Source: the claims of version 2 as nats-server 2.15.1 reads them; version 1 is moved into the same shapes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    Texts: TypeAlias = tuple[str, ...] | None
+
+NO_LIMIT: Final = -1
+EVERYBODY: Final = "*"
+"""In revocations: all keys; in the accounts a callout may choose from: all accounts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claims:
+    """What every token says. `expires` and `not_before` are 0 where there is no such limit."""
+
+    issuer: str = ""
+    subject: str = ""
+    name: str = ""
+    audience: str = ""
+    token_id: str = ""
+    issued_at: int = 0
+    expires: int = 0
+    not_before: int = 0
+    tags: tuple[str, ...] = ()
+    version: int = 2
+
+
+@dataclass(frozen=True, slots=True)
+class SubjectClaims:
+    """Subjects allowed and denied; for subscribing an entry may be "subject queue"."""
+
+    allow: Texts = None
+    deny: Texts = None
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseClaims:
+    """Responses allowed within `ttl` nanoseconds; 0 is the server's default, less is no limit."""
+
+    max_messages: int = 0
+    ttl: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PermissionClaims:
+    publish: SubjectClaims = SubjectClaims()
+    subscribe: SubjectClaims = SubjectClaims()
+    responses: ResponseClaims | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TimeRange:
+    """From `start` to `end`, both `15:04:05`; over midnight if it ends before it starts."""
+
+    start: str = ""
+    end: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class UserLimits:
+    """What one user may do, or everyone whom a scoped signing key signs for."""
+
+    permissions: PermissionClaims = PermissionClaims()
+    source_networks: Texts = None
+    times: tuple[TimeRange, ...] | None = None
+    times_location: str = ""
+    subscriptions: int = 0
+    data: int = 0
+    payload: int = 0
+    bearer_token: bool = False
+    proxy_required: bool = False
+    connection_types: Texts = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserClaims(Claims):
+    limits: UserLimits = UserLimits()
+    issuer_account: str = ""
+
+    @property
+    def account(self) -> str:
+        """The public key of the account this user belongs to."""
+        return self.issuer_account or self.issuer
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What users signed with a signing key may do, in place of what their own tokens say."""
+
+    key: str
+    role: str = ""
+    template: UserLimits = UserLimits()
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class JetStreamLimits:
+    memory_storage: int = 0
+    disk_storage: int = 0
+    streams: int = 0
+    consumers: int = 0
+    max_ack_pending: int = 0
+    memory_max_stream_bytes: int = 0
+    disk_max_stream_bytes: int = 0
+    max_bytes_required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AccountLimits:
+    subscriptions: int = 0
+    data: int = 0
+    payload: int = 0
+    imports: int = 0
+    exports: int = 0
+    wildcard_exports: bool = False
+    disallow_bearer: bool = False
+    connections: int = 0
+    leafnodes: int = 0
+    jetstream: JetStreamLimits = JetStreamLimits()
+    jetstream_tiers: Mapping[str, JetStreamLimits] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether every limit is absent or zero, as in an account that signed itself."""
+        return self == AccountLimits()
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Measurements of a service: `sampling` percent of requests, 0 for those that ask for it in a header."""
+
+    sampling: int = 0
+    results: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """`kind` is "stream" or "service"; `response_threshold` is nanoseconds."""
+
+    name: str = ""
+    subject: str = ""
+    kind: str = ""
+    token_required: bool = False
+    revocations: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    response_type: str = ""
+    response_threshold: int = 0
+    latency: Latency | None = None
+    account_token_position: int = 0
+    advertise: bool = False
+    allow_trace: bool = False
+    description: str = ""
+    info_url: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """`kind` is "stream" or "service"; `to` is what old tokens have in place of `local_subject`."""
+
+    name: str = ""
+    subject: str = ""
+    account: str = ""
+    token: str = field(default="", repr=False)
+    to: str = ""
+    local_subject: str = ""
+    kind: str = ""
+    share: bool = False
+    allow_trace: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MappingClaims:
+    """One destination of a subject mapping; a weight of 0 is written for 100 percent."""
+
+    subject: str = ""
+    weight: int = 0
+    cluster: str = ""
+
+    @property
+    def percent(self) -> int:
+        return self.weight or 100
+
+
+@dataclass(frozen=True, slots=True)
+class CalloutClaims:
+    """Who decides about this account's users instead: `users` are those that need no decision."""
+
+    users: tuple[str, ...] = ()
+    allowed_accounts: tuple[str, ...] = ()
+    curve_key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TraceClaims:
+    destination: str = ""
+    sampling: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountClaims(Claims):
+    """`signing_keys`: public keys that sign for the account, with their scope or None."""
+
+    imports: tuple[Import, ...] = ()
+    exports: tuple[Export, ...] = ()
+    limits: AccountLimits = field(default_factory=AccountLimits)
+    signing_keys: Mapping[str, Scope | None] = field(default_factory=lambda: MappingProxyType({}))
+    revocations: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    default_permissions: PermissionClaims = PermissionClaims()
+    mappings: Mapping[str, tuple[MappingClaims, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    callout: CalloutClaims = CalloutClaims()
+    trace: TraceClaims | None = None
+    cluster_traffic: str = ""
+    description: str = ""
+    info_url: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorClaims(Claims):
+    """`strict_signing_keys`: only signing keys may sign, of the operator and of its accounts."""
+
+    signing_keys: tuple[str, ...] = ()
+    account_server_url: str = ""
+    service_urls: tuple[str, ...] = ()
+    system_account: str = ""
+    server_version: str = ""
+    strict_signing_keys: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActivationClaims(Claims):
+    """That an account may import what another exports to those it chooses; `kind` as in `Import`."""
+
+    import_subject: str = ""
+    kind: str = ""
+    issuer_account: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletionClaims(Claims):
+    """That a resolver deletes these accounts; None if the token says nothing of the kind."""
+
+    accounts: Texts = None
+
+
+@dataclass(frozen=True, slots=True)
+class ServerClaims:
+    name: str = ""
+    host: str = ""
+    server_id: str = ""
+    version: str = ""
+    cluster: str = ""
+    tags: tuple[str, ...] = ()
+    curve_key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientClaims:
+    host: str = ""
+    client_id: int = 0
+    user: str = ""
+    name: str = ""
+    tags: tuple[str, ...] = ()
+    name_tag: str = ""
+    kind: str = ""
+    connection_type: str = ""
+    mqtt_id: str = ""
+    nonce: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectClaims:
+    """What the client said in its CONNECT; its secrets never show in a repr."""
+
+    jwt: str = field(default="", repr=False)
+    nkey: str = ""
+    signature: str = field(default="", repr=False)
+    token: str = field(default="", repr=False)
+    user: str = ""
+    password: str = field(default="", repr=False)
+    name: str = ""
+    lang: str = ""
+    version: str = ""
+    protocol: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TLSClaims:
+    """Certificates are PEM texts, those of a chain with the client's first."""
+
+    version: str = ""
+    cipher: str = ""
+    certificates: tuple[str, ...] = ()
+    verified_chains: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuthorizationRequestClaims(Claims):
+    """What a server asks the service that decides about users."""
+
+    server: ServerClaims = ServerClaims()
+    user_nkey: str = ""
+    client: ClientClaims = ClientClaims()
+    connect: ConnectClaims = ConnectClaims()
+    tls: TLSClaims | None = None
+    request_nonce: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuthorizationResponseClaims(Claims):
+    """The decision: a user token, or an error."""
+
+    jwt: str = field(default="", repr=False)
+    error: str = ""
+    issuer_account: str = ""

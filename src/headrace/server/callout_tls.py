@@ -1,0 +1,25 @@
+"""What a callout's question tells of the TLS connection it is about.
+
+Here lives the form only. Source: nats-server 2.15.1: names of versions and ciphers as Go's library has them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.protocol.jwt.claims import TLSClaims
+
+if TYPE_CHECKING:
+    from headrace.server.session import ClientSession
+
+
+def tls_claims(session: ClientSession) -> TLSClaims | None:
+    """None for a connection without TLS. Certificates are what the server verified, the client's first."""
+    if not session.tls_version:
+        return None
+    from ssl import DER_cert_to_PEM_cert  # loaded already: there is a TLS connection
+
+    chain = tuple(DER_cert_to_PEM_cert(raw) for raw in session.peer_certificates)
+    return TLSClaims(
+        version=session.tls_version, cipher=session.tls_cipher, verified_chains=(chain,) if chain else ()
+    )

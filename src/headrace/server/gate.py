@@ -1,0 +1,263 @@
+"""Who decides about a client where the configuration does not: tokens, or a service that is asked.
+
+Here lives the order of the questions for one CONNECT. Never lives here: the answers (`core.trust`,
+`core.callout`, `auth`), accounts (`operator_mode`), the way of a question to its service (`callout_desk`).
+A server without operator and without callout has no gate.
+Source: nats-server 2.15.1.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from headrace.conf.options import ConnectionType
+from headrace.core.callout import (
+    ConfiguredCallout,
+    Interviewer,
+    OperatorCallout,
+    claimed_user,
+    connect_claims,
+    without_asking,
+)
+from headrace.core.grants import ProxyRequired, Refused
+from headrace.core.permissions import PermissionSet
+from headrace.core.trust import Peer
+from headrace.engine.reasons import CloseReason
+from headrace.protocol.info import COMPATIBLE_VERSION
+from headrace.protocol.jwt.claims import ClientClaims, ServerClaims, UserClaims
+from headrace.protocol.keypairs import CurveKeyPair, SigningKeyPair
+from headrace.protocol.nkeys import KeyKind
+from headrace.server.auth import Identity
+from headrace.server.callout_desk import CalloutDesk
+from headrace.server.callout_tls import tls_claims
+from headrace.server.claims_service import ClaimsService
+from headrace.server.monitor.text import rfc3339
+from headrace.server.operator_mode import OperatorMode
+
+if TYPE_CHECKING:
+    from headrace.core.grants import TokenIdentity
+    from headrace.protocol.info import ConnectOptions
+    from headrace.server.server import Server
+    from headrace.server.session import ClientSession
+
+
+class Gate:
+    """Asks for one server. `server_id` and `curve_key` are public halves of pairs made for this run."""
+
+    def __init__(self, server: Server) -> None:
+        options = server.options
+        self._server = server
+        self._key = SigningKeyPair.generate(KeyKind.SERVER)
+        self._curve = CurveKeyPair.generate()
+        self.server_id: Final = self._key.public
+        self.curve_key: Final = self._curve.public
+        callout = options.authorization.callout
+        self._configured = None if callout is None else ConfiguredCallout(callout)
+        self.operator = None if options.operator is None else OperatorMode(server, options.operator)
+        self._desks: dict[str, CalloutDesk] = {}
+        self._interviewer: Interviewer | None = None
+        self._claims: ClaimsService | None = None
+        self._sequence = 0
+
+    async def start(self) -> None:
+        """Raises: StartError if the tokens of accounts cannot be had."""
+        server = self._server
+        described = ServerClaims(
+            name=server.name,
+            host=server.options.host,
+            version=COMPATIBLE_VERSION,
+            tags=server.options.server_tags,
+        )
+        self._interviewer = Interviewer(described, self._key, self._curve)
+        if self.operator is not None:
+            await self.operator.start()
+            if server.accounts.system is not None and self.operator.resolver is not None:
+                self._claims = ClaimsService(server, self.operator, self._described)
+
+    async def close(self) -> None:
+        for desk in self._desks.values():
+            desk.close()
+        self._desks.clear()
+        if self._claims is not None:
+            self._claims.close()
+        if self.operator is not None:
+            await self.operator.close()
+
+    def _described(self) -> dict[str, Any]:
+        """This server as answers of the system account name it."""
+        server = self._server
+        self._sequence += 1
+        return {
+            "name": server.name,
+            "host": server.options.host,
+            "id": server.server_id,
+            "ver": COMPATIBLE_VERSION,
+            "jetstream": False,
+            "flags": 0,
+            "seq": self._sequence,
+            "time": rfc3339(time.time_ns()),
+        }
+
+    async def identity(self, session: ClientSession, connect: ConnectOptions) -> Identity | None:
+        """Who the client of this connection is; None if it is refused, which is logged here then."""
+        try:
+            if self.operator is not None:
+                return await self._by_token(self.operator, session, connect)
+            return await self._by_configuration(session, connect)
+        except Refused as refused:
+            self._note_proxy(session, refused)
+            (session.error if refused.is_error else session.debug)(str(refused))
+            return None
+
+    # -- configured users, and whoever the service knows ------------------------------------------
+
+    async def _by_configuration(self, session: ClientSession, connect: ConnectOptions) -> Identity | None:
+        callout = self._configured
+        assert callout is not None
+        identity = await self._checked(session, connect)
+        user = (identity.user or "") if identity is not None else claimed_user(connect)
+        account = identity.account if identity is not None else Identity().account
+        if not callout.decides_about(user, account):
+            return identity
+        answer = await self._asked(callout, session, connect)
+        if answer is None:
+            return None
+        try:
+            place = callout.placement(answer)
+            found = callout.identity(answer, time.time())
+        except Refused as refused:
+            self._warn(str(refused))
+            return None
+        if place not in self._server.accounts:
+            self._warn(
+                f'No valid account "{place}" for auth callout response on account '
+                f'"{callout.account}": account missing'
+            )
+            return None
+        return self._answered(found, callout.account, connect, answer)
+
+    async def _checked(self, session: ClientSession, connect: ConnectOptions) -> Identity | None:
+        """Who the configuration says it is."""
+        check = self._server.authenticator.authenticate
+        if self._server.authenticator.is_slow(connect):
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(None, check, connect, session.nonce, session.connection_type)
+        return check(connect, session.nonce, session.connection_type)
+
+    # -- operator mode ----------------------------------------------------------------------------
+
+    async def _by_token(
+        self, operator: OperatorMode, session: ClientSession, connect: ConnectOptions
+    ) -> Identity | None:
+        peer = Peer(session.address, session.nonce, connect.sig, ConnectionType(session.connection_type))
+        user = operator.trust.user(connect.jwt, by_trusted_proxy=peer.by_trusted_proxy)
+        account = await operator.account(user.account)
+        identity = operator.trust.identity(user, account, peer)
+        if not OperatorCallout.is_wanted(account):
+            return self._token_identity(session, identity, connect)
+        callout = OperatorCallout(account)
+        if not callout.decides_about(identity):
+            permitted = without_asking(identity.permissions)
+            return self._token_identity(session, replace(identity, permissions=permitted), connect)
+        answer = await self._asked(callout, session, connect, user)
+        if answer is None:
+            return None
+        try:
+            target = await operator.account(callout.placement(answer))
+            found = callout.identity(answer, target, time.time())
+        except Refused as refused:
+            self._warn(str(refused))
+            return None
+        return self._answered(found, callout.account, connect, answer)
+
+    def _token_identity(
+        self, session: ClientSession, found: TokenIdentity, connect: ConnectOptions
+    ) -> Identity:
+        for subject in found.invalid_subjects:
+            session.debug(f"User JWT with invalid subject {subject!r}")
+        session.debug(
+            f'Authenticated JWT: Client "{found.user}" (claim-name: "{found.user_name}") '
+            f'signed with "{found.issuer}" by Account "{found.account}" (claim-name: "{found.account_name}")'
+        )
+        return _identity(found, connect.nkey or connect.user or found.user)
+
+    # -- callouts ---------------------------------------------------------------------------------
+
+    async def _asked(
+        self,
+        callout: ConfiguredCallout | OperatorCallout,
+        session: ClientSession,
+        connect: ConnectOptions,
+        user: UserClaims | None = None,
+    ) -> UserClaims | None:
+        """The user that the service answers with; None if it refuses, or says nothing in time.
+
+        `user`: what the client's own token says, where tokens mean something.
+        """
+        assert self._interviewer is not None
+        token = (connect.jwt or self._sentinel) if user is not None else ""
+        client = ClientClaims(
+            host=session.address,
+            client_id=session.cid,
+            user=claimed_user(connect, token, user.subject if user is not None else ""),
+            name=connect.name,
+            tags=user.tags if user is not None else (),
+            name_tag=user.name if user is not None else "",
+            kind="Client",
+            connection_type=session.client_type,
+            nonce=session.nonce.decode(),
+        )
+        timeout = self._server.auth_timeout
+        try:
+            question = self._interviewer.question(
+                callout, client, connect_claims(connect, token), timeout=timeout, tls=tls_claims(session)
+            )
+            payload = await self._desk(callout.account).ask(question, timeout)
+            return self._interviewer.answer(
+                callout,
+                question,
+                payload,
+                proxy_required=user is not None and user.limits.proxy_required,
+            )
+        except TimeoutError:
+            session.debug(
+                f'Authorization callout response not received in time on account "{callout.account}"'
+            )
+            return None
+        except Refused as refused:
+            self._note_proxy(session, refused)
+            self._warn(str(refused))
+            return None
+
+    @property
+    def _sentinel(self) -> str:
+        return self.operator.options.default_sentinel if self.operator is not None else ""
+
+    def _note_proxy(self, session: ClientSession, refused: Refused) -> None:
+        if isinstance(refused, ProxyRequired):
+            session.refusal = CloseReason.PROXY_REQUIRED
+
+    def _warn(self, text: str) -> None:
+        """The Go server's warning stands without the connection, and the client's own line follows."""
+        self._server.log.warning("%s", text)
+
+    def _desk(self, account: str) -> CalloutDesk:
+        desk = self._desks.get(account)
+        if desk is None:
+            desk = self._desks[account] = CalloutDesk(self._server, self._server.accounts[account])
+        return desk
+
+    def _answered(
+        self, found: TokenIdentity, asked_in: str, connect: ConnectOptions, answer: UserClaims
+    ) -> Identity:
+        if found.account == asked_in:
+            found = replace(found, permissions=without_asking(found.permissions))
+        return _identity(found, answer.name or claimed_user(connect))
+
+
+def _identity(found: TokenIdentity, name: str) -> Identity:
+    permissions = None if found.permissions is None else PermissionSet(found.permissions)
+    return Identity(name or None, permissions, found.account, found)

@@ -1,0 +1,332 @@
+"""Operator mode at work: accounts are loaded when somebody needs them, and change while clients are in them.
+
+Here lives which accounts are known, by which token, and what becomes of connections when a token changes.
+Never lives here: who is trusted (`core.trust`), what a token grants (`core.grants`, `core.claimed_accounts`),
+where tokens are kept (`resolver`), requests to change them (`claims_service`).
+
+Bounds: one account is loaded once at a time, with what it imports; lookups for accounts nobody can name come
+to nothing and are not remembered. Source: nats-server 2.15.1.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from headrace.core.claimed_accounts import claimed_account, without_imports
+from headrace.core.grants import Refused, TrustedAccount, permissions_of
+from headrace.core.trust import Trust, is_revoked
+from headrace.engine.reasons import CloseReason
+from headrace.errors import StartError
+from headrace.protocol.jwt.claims import NO_LIMIT, AccountClaims, AccountLimits
+from headrace.server.resolver import ResolverError, make_resolver
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from headrace.conf.operator_options import OperatorOptions
+    from headrace.conf.options import AccountOptions
+    from headrace.core.grants import TokenIdentity
+    from headrace.server.server import Server
+    from headrace.server.session import ClientSession
+
+_LONGEST_SLEEP: Final = 86_400.0  # seconds; a loop's timers are not made for years
+_BOOTSTRAP_INTERVAL: Final = 1.0  # seconds between looks for the system account's token
+
+_ACCOUNT_EXPIRED: Final = "Account Authentication Expired"
+_USER_REVOKED: Final = "User Authentication Revoked"
+
+
+@dataclass(slots=True)
+class _Known:
+    """An account that is here. `token` is "" while a system account waits for its own."""
+
+    account: TrustedAccount
+    token: str
+    is_expired: bool = False
+    timer: asyncio.TimerHandle | None = None
+
+
+class OperatorMode:
+    """The accounts of the operators that a server trusts.
+
+    `ask_others`: gives an account's token as other servers know it, when this server's directory does not.
+    Raises: ConfigError for a token of the configuration that is none.
+    """
+
+    def __init__(self, server: Server, options: OperatorOptions) -> None:
+        self._server = server
+        self.options: Final = options
+        self.resolver = make_resolver(options)
+        self.trust = Trust(
+            options.trusted_keys,
+            strict_keys=options.strict_keys,
+            pinned_accounts=options.pinned_accounts,
+            default_sentinel=options.default_sentinel,
+        )
+        self._known: dict[str, _Known] = {}
+        self._loading: dict[str, asyncio.Task[TrustedAccount]] = {}
+        self._changes = asyncio.Lock()
+        self.ask_others: Callable[[str], Any] | None = None
+
+    # -- life -------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Raises: StartError if no tokens can be had, or the system account's is missing."""
+        if self.resolver is None:
+            return
+        await self.resolver.start()
+        directory = self._directory()
+        if directory is not None:
+            directory.on_expired = self.forget
+            directory.on_trouble = lambda text: self._server.log.error("DirResolver - %s", text)
+        key = self.options.system_account
+        if key is None:
+            self._server.log.warning("Trusted Operators should utilize a System Account")
+            return
+        try:
+            await self.account(key)
+        except Refused as error:
+            if self.options.resolver is not None and self.options.resolver.kind == "memory":
+                raise StartError(f"error resolving system account: {error}") from None
+            self._bootstrap(key)
+
+    async def close(self) -> None:
+        for task in list(self._loading.values()):
+            task.cancel()
+        for known in self._known.values():
+            if known.timer is not None:
+                known.timer.cancel()
+        if self.resolver is not None:
+            await self.resolver.close()
+
+    def _directory(self) -> Any:
+        return self.resolver if hasattr(self.resolver, "directory") else None
+
+    def _bootstrap(self, key: str) -> None:
+        """A system account without a token, so that somebody can bring the tokens."""
+        self._server.log.info("Using bootstrapping system account")
+        unlimited = AccountLimits(
+            subscriptions=NO_LIMIT,
+            data=NO_LIMIT,
+            payload=NO_LIMIT,
+            imports=NO_LIMIT,
+            exports=NO_LIMIT,
+            wildcard_exports=True,
+            connections=NO_LIMIT,
+            leafnodes=NO_LIMIT,
+        )
+        issuer = self.options.trusted_keys[0]
+        claims = AccountClaims(subject=key, issuer=issuer, limits=unlimited)
+        self._known[key] = _Known(TrustedAccount(claims, {key: None}, None), "")
+        self._server.run(self._fetch_system_account(key))
+
+    async def _fetch_system_account(self, key: str) -> None:
+        while not self._known[key].token:
+            await asyncio.sleep(_BOOTSTRAP_INTERVAL)
+            try:
+                assert self.resolver is not None
+                await self.change(key, await self.resolver.fetch(key))
+            except (Refused, ResolverError):
+                continue
+        self._server.log.info("System account fetched and updated")
+
+    # -- users ------------------------------------------------------------------------------------
+
+    async def account(self, key: str) -> TrustedAccount:
+        """The account with this public key, loaded together with what it imports if it is not here.
+
+        Raises: Refused.
+        """
+        known = self._known.get(key)
+        if known is not None and not known.is_expired:
+            return known.account
+        task = self._loading.get(key)
+        if task is None:
+            task = asyncio.get_running_loop().create_task(self._load(key))
+            self._loading[key] = task
+            task.add_done_callback(lambda done: self._loaded(key, done))
+        # One who gives up must not take the answer from the others.
+        return await asyncio.shield(task)
+
+    def is_known(self, key: str) -> bool:
+        """Whether somebody needed this account since the start."""
+        return key in self._known
+
+    def _loaded(self, key: str, task: asyncio.Task[TrustedAccount]) -> None:
+        self._loading.pop(key, None)
+        if not task.cancelled():
+            task.exception()  # whoever asked may be gone; then nobody else takes note of it
+
+    async def _load(self, key: str) -> TrustedAccount:
+        found = await self._with_imports({key: await self._fetched(key)})
+        known = self._known.get(key)
+        if known is not None and not known.is_expired:  # somebody brought it meanwhile
+            return known.account
+        self._install(found)
+        return found[key][0]
+
+    async def _fetched(self, key: str) -> tuple[TrustedAccount, str]:
+        """Raises: Refused."""
+        if self.resolver is None:
+            raise Refused("Account JWT lookup error: no account resolver")
+        try:
+            token = await self.resolver.fetch(key)
+        except ResolverError as error:
+            if self.ask_others is None:
+                raise Refused(f"Account JWT lookup error: {error}") from None
+            token = await self.ask_others(key)
+        return self.trust.account(key, token), token
+
+    async def _with_imports(
+        self, found: dict[str, tuple[TrustedAccount, str]]
+    ) -> dict[str, tuple[TrustedAccount, str]]:
+        """These, and what of the accounts they import from, over any number of steps, can be had."""
+        seen = set(found)
+        fresh = [account for account, _ in found.values()]
+        while fresh:
+            wanted = {entry.account for account in fresh for entry in account.claims.imports}
+            wanted -= seen | {key for key, known in self._known.items() if not known.is_expired}
+            seen |= wanted
+            keys = sorted(wanted)
+            loaded = await asyncio.gather(*map(self._fetched, keys), return_exceptions=True)
+            fresh = []
+            for key, one in zip(keys, loaded, strict=True):
+                if isinstance(one, Refused):
+                    self._server.log.error("Can't locate account [%s] for import (err=%s)", key, one)
+                elif isinstance(one, BaseException):
+                    raise one
+                else:
+                    found[key] = one
+                    fresh.append(one[0])
+        return found
+
+    # -- changes ----------------------------------------------------------------------------------
+
+    async def change(self, key: str, token: str) -> bool:
+        """A token for an account that is here: it holds from now on, for live connections too.
+
+        Gives whether it is another than before. Raises: Refused, and nothing is changed.
+        """
+        async with self._changes:
+            account = self.trust.account(key, token)
+            before = self._known.get(key)
+            if before is not None and before.token == token and not before.is_expired:
+                return False
+            self._server.log.debug("Updating account claims: %s/%s", key, account.name)
+            found = await self._with_imports({key: (account, token)})
+            self._install(found)
+            if before is not None:
+                self._sift(before.account, account)
+            return True
+
+    def forget(self, keys: Iterable[str]) -> None:
+        """The tokens of these accounts are gone: their users go too, until there are others."""
+        for key in keys:
+            known = self._known.get(key)
+            if known is not None:
+                self._server.log.debug("Disable account %s due to remove", key)
+                self._expire(known)
+
+    def _install(self, found: Mapping[str, tuple[TrustedAccount, str]]) -> None:
+        for key, (account, token) in found.items():
+            before = self._known.get(key)
+            if before is not None and before.timer is not None:
+                before.timer.cancel()
+            known = self._known[key] = _Known(account, token)
+            if account.claims.expires:
+                self._wait(known, float(account.claims.expires))
+        self._compose(set(found))
+
+    def _compose(self, changed: set[str]) -> None:
+        """These accounts, and those that import from them, as their tokens say now."""
+        accounts = {key: known.account for key, known in self._known.items()}
+        concerned = {
+            key
+            for key, account in accounts.items()
+            if key in changed or any(entry.account in changed for entry in account.claims.imports)
+        }
+        present = self._server.accounts
+        options: dict[str, AccountOptions] = {
+            key: without_imports(account) if key in concerned or key not in present else present[key].options
+            for key, account in accounts.items()
+        }
+        again: list[float] = []
+        for key in sorted(concerned):
+            made = claimed_account(accounts[key], accounts, options, time.time())
+            options[key] = made.options
+            for trouble in made.troubles:
+                self._server.log.debug("Error adding to account [%s]: %s", key, trouble)
+            if made.changes_at is not None:
+                again.append(made.changes_at)
+        self._server.accounts.replace(options[key] for key in sorted(concerned))
+        if again:
+            delay = min(max(min(again) - time.time(), 0.0) + 0.001, _LONGEST_SLEEP)
+            self._server.loop.call_later(delay, self._compose, concerned)
+
+    def _wait(self, known: _Known, end: float) -> None:
+        left = end - time.time()
+        if left > _LONGEST_SLEEP:
+            known.timer = self._server.loop.call_later(_LONGEST_SLEEP, self._wait, known, end)
+        else:
+            known.timer = self._server.loop.call_later(max(left, 0.0), self._expire, known)
+
+    def _expire(self, known: _Known) -> None:
+        known.is_expired = True
+        for session in self._sessions(known.account.key):
+            session.debug(_ACCOUNT_EXPIRED)
+            session.refuse(_ACCOUNT_EXPIRED, CloseReason.AUTHENTICATION_EXPIRED)
+
+    # -- live connections -------------------------------------------------------------------------
+
+    def _sessions(self, key: str) -> list[ClientSession]:
+        """The clients in an account, the oldest first."""
+        return [
+            session
+            for session in self._server.sessions.values()
+            if session.account is not None and session.account.name == key and not session.link.is_closing
+        ]
+
+    def _sift(self, before: TrustedAccount, now: TrustedAccount) -> None:
+        """Clients of an account keep what its new token still grants them."""
+        most = now.claims.limits.connections
+        for place, session in enumerate(self._sessions(now.key)):
+            if most != NO_LIMIT and place >= most:
+                session.refuse_place()
+                continue
+            identity = session.identity.token if session.identity is not None else None
+            if identity is not None and self._ends(session, identity, before, now):
+                continue
+            if identity is not None:
+                session.regrant(self._renewed(identity, now))
+            session.limit()
+
+    def _ends(
+        self, session: ClientSession, identity: TokenIdentity, before: TrustedAccount, now: TrustedAccount
+    ) -> bool:
+        """Whether the account lets this user in no more; then the connection ends."""
+        claims = now.claims
+        if identity.is_bearer and claims.limits.disallow_bearer:
+            session.debug("Bearer User JWT not allowed")
+            session.reject()
+        elif is_revoked(claims.revocations, identity.user, identity.issued_at):
+            session.debug(_USER_REVOKED)
+            session.refuse(_USER_REVOKED, CloseReason.CREDENTIALS_REVOKED)
+        elif identity.issuer != now.key and (
+            identity.issuer not in now.signers
+            or now.signers[identity.issuer] != before.signers.get(identity.issuer)
+        ):
+            session.link.doom(CloseReason.AUTHENTICATION_VIOLATION)
+            self._server.after_tick()
+        else:
+            return False
+        return True
+
+    def _renewed(self, identity: TokenIdentity, now: TrustedAccount) -> TokenIdentity:
+        """Who has the account's default permissions has its new ones."""
+        if not identity.has_default_permissions:
+            return identity
+        permissions, _ = permissions_of(now.claims.default_permissions)
+        return replace(identity, permissions=permissions)

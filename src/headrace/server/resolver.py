@@ -1,0 +1,88 @@
+"""Where the tokens of accounts come from, in operator mode.
+
+Here live the contract of a resolver, the one in memory, and the choice by options. A resolver hands out
+tokens as it finds them: who trusts them is `headrace.core.trust`. The others are `resolver_url` and
+`resolver_directory`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Protocol
+
+from headrace.protocol.jwt.rules import is_key
+from headrace.protocol.nkeys import KeyKind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from headrace.conf.operator_options import OperatorOptions
+
+MISSING: Final = "account missing"
+
+
+class ResolverError(LookupError):
+    """A token that cannot be had, or cannot be kept; the text is for the log and shows no token."""
+
+
+class Resolver(Protocol):
+    """Accounts are named by their public key."""
+
+    async def start(self) -> None:
+        """Raises: StartError if it could not work at all."""
+
+    async def fetch(self, account: str) -> str:
+        """The account's token. Raises: ResolverError."""
+
+    async def store(self, account: str, token: str) -> bool:
+        """Whether the token is kept; not if a newer one is there. Raises: ResolverError."""
+
+    async def close(self) -> None: ...
+
+
+class MemoryResolver:
+    """Tokens of the configuration, and those given to it since."""
+
+    def __init__(self, tokens: Mapping[str, str]) -> None:
+        self._tokens = dict(tokens)
+
+    async def start(self) -> None:
+        return
+
+    async def fetch(self, account: str) -> str:
+        """The account's token. Raises: ResolverError."""
+        check_account(account)
+        try:
+            return self._tokens[account]
+        except KeyError:
+            raise ResolverError(MISSING) from None
+
+    async def store(self, account: str, token: str) -> bool:
+        """The last one counts. Raises: ResolverError."""
+        check_account(account)
+        self._tokens[account] = token
+        return True
+
+    async def close(self) -> None:
+        return
+
+
+def check_account(account: str) -> None:
+    """Raises: ResolverError for a text that is not the public key of an account; keys become file names."""
+    if not is_key(account, KeyKind.ACCOUNT):
+        raise ResolverError("will only fetch valid account keys")
+
+
+def make_resolver(options: OperatorOptions) -> Resolver | None:
+    """The configured resolver, not yet started; None where only `trusted_keys` are configured."""
+    chosen = options.resolver
+    if chosen is None:
+        return None
+    if chosen.kind == "memory":
+        return MemoryResolver(options.preload)
+    if chosen.kind == "url":
+        from headrace.server.resolver_url import URLResolver
+
+        return URLResolver(chosen)
+    from headrace.server.resolver_directory import DirectoryResolver
+
+    return DirectoryResolver(chosen, options.preload)
