@@ -43,6 +43,21 @@ TLS_TIMEOUT: Final = 2.0
 TLS_HANDSHAKE_FIRST_FALLBACK: Final = 0.05
 """handshake_first "auto": wait this long for a ClientHello, then send INFO first."""
 
+PROXY_HEADER_TIMEOUT: Final = 5.0
+"""proxy_protocol: a header that is not complete by then, or a client silent so long, is closed."""
+
+WEBSOCKET_HANDSHAKE_TIMEOUT: Final = 10.0
+"""TLS handshake and upgrade request of a WebSocket client, unless `handshake_timeout` says something else."""
+
+WEBSOCKET_MESSAGE_PAYLOADS: Final = 8
+"""A WebSocket message may be this many times max_payload, inflated too; a larger one closes with 1009."""
+
+WEBSOCKET_MAX_MESSAGE: Final = 64 << 20
+"""And never more than this."""
+
+WEBSOCKET_BEFORE_CONNECT: Final = 64 << 10
+"""Bytes that a WebSocket client which must authenticate may send before it has; more closes with 1008."""
+
 SERVICE_RESPONSE_THRESHOLD: Final = 120.0
 """Seconds a service of another account may take for a response (or the next one); later ones reach nobody."""
 

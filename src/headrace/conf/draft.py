@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from headrace.conf.accounts import AccountsBlock
     from headrace.conf.fields import Bound
-    from headrace.conf.options import TLSOptions
+    from headrace.conf.options import TLSOptions, WebSocketOptions
     from headrace.conf.problems import Problems
     from headrace.conf.streaming_rules import Setting, StreamingFlags
     from headrace.conf.tls import TLSFlags
@@ -149,7 +149,8 @@ class Draft:
         if isinstance(name, str) and " " in name:
             self._report("server name cannot contain spaces", "server_name")
         self._check_operator()
-        self._check_no_auth_user()
+        self._check_no_auth_user("no_auth_user", self._values.get("no_auth_user"))
+        self._check_websocket()
         self._check_accounts()
         self._check_callout()
         if self._streaming is not None and "streaming" not in self._failed:
@@ -271,19 +272,39 @@ class Draft:
             if name not in names:
                 self._report(f"auth_callout: user {shown(name)} is not among the users", "authorization")
 
-    def _check_no_auth_user(self) -> None:
-        name = self._values.get("no_auth_user")
+    def _check_no_auth_user(self, option: str, name: object) -> None:
         if not isinstance(name, str) or self._failed & {"authorization", "accounts"} or self._operator:
             return
+        names = self._user_names()
+        if name not in names:
+            reason = "is not among the users" if names else "is present, but no list of users is"
+            self._report(f"no_auth_user: {shown(name)} {reason}", option)
+
+    def _user_names(self) -> frozenset[str]:
+        """Of the listed users, of the server and of its accounts."""
         listed = self._values.get("authorization")
         names = self._block.names
         if listed is not None:
             names = frozenset(user.nkey or user.user for user in cast("Any", listed).users)
         for account in self._get("accounts"):
             names |= {user.nkey or user.user for user in account.users}
-        if name not in names:
-            reason = "is not among the users" if names else "is present, but no list of users is"
-            self._report(f"no_auth_user: {shown(name)} {reason}", "no_auth_user")
+        return names
+
+    def _check_websocket(self) -> None:
+        options = cast("WebSocketOptions | None", self._get("websocket"))
+        if options is None or self._failed & {"authorization", "accounts"}:
+            return
+        self._check_no_auth_user("websocket", options.no_auth_user)
+        if options.authorization.required and self._user_names():
+            kind = "token" if options.authorization.token else "username"
+            message = f"websocket authentication {kind} not compatible with presence of users/nkeys"
+            self._report(message, "websocket")
+        if options.jwt_cookie and self._values.get("operator") is None:
+            message = (
+                "trusted operators or trusted keys configuration is required for JWT authentication via "
+                f"cookie {shown(options.jwt_cookie)}"
+            )
+            self._report(message, "websocket")
 
     def _check_accounts(self) -> None:
         """What concerns several accounts, each problem where its import, export or account stands."""

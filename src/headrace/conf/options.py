@@ -110,8 +110,23 @@ class AuthorizationOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class CertificateFiles:
+    """A certificate chain and its private key, PEM."""
+
+    cert_file: str
+    key_file: str
+
+
+@dataclass(frozen=True, slots=True)
 class TLSOptions:
-    """`handshake_first`: None = INFO first, 0.0 = handshake first, >0 = wait that long for a ClientHello."""
+    """`handshake_first`: None = INFO first, 0.0 = handshake first, >0 = wait that long for a ClientHello.
+
+    `more_certs`: certificates to choose from by name and kind of key, beside the first. `cipher_suites` (of
+    TLS 1.2) and `curve_preferences` have the names of `conf.ciphers`, () for the default. `verify_and_map`:
+    the client's certificate says which user it is. `pinned_certs`: lower-case hexadecimal SHA-256 of the
+    public keys (SubjectPublicKeyInfo) that clients may have, () for any. `connection_rate_limit`: handshakes
+    a second, 0 for no limit.
+    """
 
     cert_file: str
     key_file: str
@@ -120,6 +135,50 @@ class TLSOptions:
     timeout: float = limits.TLS_TIMEOUT
     handshake_first: float | None = None
     min_version: str | None = None
+    more_certs: tuple[CertificateFiles, ...] = ()
+    cipher_suites: tuple[str, ...] = ()
+    curve_preferences: tuple[str, ...] = ()
+    verify_and_map: bool = False
+    pinned_certs: tuple[str, ...] = ()
+    connection_rate_limit: int = 0
+
+    @property
+    def certs(self) -> tuple[CertificateFiles, ...]:
+        """All certificates, the one for clients that name no server first."""
+        return (CertificateFiles(self.cert_file, self.key_file), *self.more_certs)
+
+
+@dataclass(frozen=True, slots=True)
+class WebSocketOptions:
+    """The port for clients over WebSocket. `port` -1: the system chooses.
+
+    `authorization`: a single user or token instead of the server's, with a `timeout` of its own. The cookies
+    name where in the upgrade request credentials are that CONNECT leaves out. `headers` are added to the
+    response. `handshake_timeout`: seconds for TLS and the upgrade. `ping_interval` None: the server's.
+    """
+
+    host: str = limits.DEFAULT_HOST
+    port: int = -1
+    advertise: str | None = None
+    no_tls: bool = False
+    tls: TLSOptions | None = None
+    same_origin: bool = False
+    allowed_origins: tuple[str, ...] = ()
+    handshake_timeout: float = 0.0
+    compression: bool = False
+    authorization: AuthorizationOptions = field(default_factory=AuthorizationOptions)
+    no_auth_user: str | None = None
+    jwt_cookie: str | None = None
+    user_cookie: str | None = None
+    pass_cookie: str | None = None
+    token_cookie: str | None = None
+    headers: tuple[tuple[str, str], ...] = ()
+    ping_interval: float | None = None
+
+    @property
+    def overrides_authorization(self) -> bool:
+        """Whether who may connect here is said here, and not by the server's own settings."""
+        return self.authorization.required or self.no_auth_user is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,6 +355,8 @@ class Options:
     mappings: tuple[SubjectMapping, ...] = ()
     tls: TLSOptions | None = None
     allow_non_tls: bool = False
+    websocket: WebSocketOptions | None = None
+    proxy_protocol: bool = False
     streaming: StreamingOptions | None = None
     lame_duck_duration: float = limits.LAME_DUCK_DURATION
     lame_duck_grace_period: float = limits.LAME_DUCK_GRACE_PERIOD

@@ -7,23 +7,28 @@ Cost: loads the ssl module, and only where TLS is configured.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, cast
 
 from headrace import limits
+from headrace.conf import ciphers
 from headrace.conf.durations import parse_duration
-from headrace.conf.fields import UNSET, Binder, Field, Table, flag, seconds, string_of, text
-from headrace.conf.options import TLSOptions
+from headrace.conf.fields import UNSET, Binder, Field, Table, flag, seconds, string_of, text, whole
+from headrace.conf.options import CertificateFiles, TLSOptions
 from headrace.conf.problems import shown
-from headrace.conf.tree import Scalar
+from headrace.conf.tree import ListNode, MapNode, Scalar
 
 if TYPE_CHECKING:
-    from headrace.conf.fields import Bound, UnsetType
+    from collections.abc import Collection
+
+    from headrace.conf.fields import Bound, Reader, UnsetType
     from headrace.conf.problems import Problems
-    from headrace.conf.tree import Entry
+    from headrace.conf.tree import Entry, Node
     from headrace.errors import Position
 
 _TLS_VERSIONS: Final = ("1.2", "1.3")
+_KEY_DIGEST: Final = re.compile(r"[A-Fa-f0-9]{64}")
 _HANDSHAKE_WORDS: Final = {
     "true": 0.0,
     "on": 0.0,
@@ -51,34 +56,69 @@ def tls(binder: Binder, entry: Entry) -> TLSOptions | UnsetType:
     if bound is UNSET:
         return UNSET
     values = bound.values
+    more: tuple[CertificateFiles, ...] = ()
+    if "certs" in values:
+        if "cert_file" in values:
+            message = "error parsing tls config, cannot combine 'cert_file' option with 'certs' option"
+            return binder.problem(message, bound.positions["certs"])
+        first, *rest = cast("tuple[CertificateFiles, ...]", values["certs"])
+        values.update(cert_file=first.cert_file, key_file=first.key_file)
+        bound.positions["cert_file"] = bound.positions["key_file"] = bound.positions["certs"]
+        more = tuple(rest)
     missing = [name for name in ("cert_file", "key_file") if not values.get(name)]
     if missing:
+        if bound.failed & {"certs", *missing}:
+            return UNSET  # why it is missing has been said
         names = " and ".join(missing)
         return binder.problem(f"missing {names} in the TLS configuration", entry.position)
-    options = TLSOptions(
+    options = _options(values, more)
+    _check_ciphers(binder, entry, options, cast("bool", values.get("allow_insecure_cipher_suites", False)))
+    if values.get("insecure"):
+        message = "insecure has no effect where clients are accepted; verify decides whether they are checked"
+        binder.problems.warn(message, bound.positions["insecure"])
+    check_files(options, binder.problems, bound)
+    return options
+
+
+def _options(values: dict[str, object], more: tuple[CertificateFiles, ...]) -> TLSOptions:
+    maps = cast("bool", values.get("verify_and_map", False))
+    return TLSOptions(
         cert_file=cast("str", values["cert_file"]),
         key_file=cast("str", values["key_file"]),
         ca_file=cast("str | None", values.get("ca_file")) or None,
-        verify=cast("bool", values.get("verify", False)),
+        verify=maps or cast("bool", values.get("verify", False)),
         timeout=cast("float", values.get("timeout", 0.0)) or limits.TLS_TIMEOUT,
         handshake_first=cast("float | None", values.get("handshake_first")),
         min_version=cast("str | None", values.get("min_version")),
+        more_certs=more,
+        cipher_suites=cast("tuple[str, ...]", values.get("cipher_suites", ())),
+        curve_preferences=cast("tuple[str, ...]", values.get("curve_preferences", ())),
+        verify_and_map=maps,
+        pinned_certs=cast("tuple[str, ...]", values.get("pinned_certs", ())),
+        connection_rate_limit=max(cast("int", values.get("connection_rate_limit", 0)), 0),
     )
-    check_files(options, binder.problems, bound)
-    return options
+
+
+def _check_ciphers(binder: Binder, entry: Entry, options: TLSOptions, allows_insecure: bool) -> None:
+    insecure = [name for name in options.cipher_suites if name in ciphers.INSECURE_CIPHERS]
+    if insecure and not allows_insecure:
+        message = (
+            "insecure cipher suites configured without 'allow_insecure_cipher_suites' option set: "
+            f"{', '.join(insecure)}"
+        )
+        binder.problem(message, entry.position)
 
 
 def with_flags(options: TLSOptions | None, flags: TLSFlags) -> TLSOptions:
     """The options after flags; the caller has checked that certificate and key are named."""
     base = options or TLSOptions(cert_file="", key_file="")
-    return TLSOptions(
+    return replace(
+        base,
         cert_file=flags.cert_file or "",
         key_file=flags.key_file or "",
         ca_file=flags.ca_file,
         verify=flags.verify,
-        timeout=base.timeout,
-        handshake_first=base.handshake_first,
-        min_version=base.min_version,
+        more_certs=(),
     )
 
 
@@ -88,15 +128,17 @@ def check_files(options: TLSOptions, problems: Problems, bound: Bound | None = N
 
     positions: dict[str, Position] = bound.positions if bound else {}
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    for name, path in (("cert_file", options.cert_file), ("key_file", options.key_file)):
-        if not _is_readable(problems, path, positions.get(name)):
-            return
-    try:
-        # A key with a pass phrase must not make the server ask for it on the terminal.
-        context.load_cert_chain(options.cert_file, options.key_file, password=lambda: "")
-    except (ssl.SSLError, ValueError) as error:
-        message = f"cannot use certificate {options.cert_file} and key {options.key_file}: {_reason(error)}"
-        problems.add(message, positions.get("cert_file"))
+    for number, pair in enumerate(options.certs):
+        places = positions if number == 0 else dict.fromkeys(positions, positions.get("certs"))
+        for name, path in (("cert_file", pair.cert_file), ("key_file", pair.key_file)):
+            if not _is_readable(problems, path, places.get(name)):
+                return
+        try:
+            # A key with a pass phrase must not make the server ask for it on the terminal.
+            context.load_cert_chain(pair.cert_file, pair.key_file, password=lambda: "")
+        except (ssl.SSLError, ValueError) as error:
+            message = f"cannot use certificate {pair.cert_file} and key {pair.key_file}: {_reason(error)}"
+            problems.add(message, places.get("cert_file"))
     if options.ca_file is None or not _is_readable(problems, options.ca_file, positions.get("ca_file")):
         return
     try:
@@ -148,32 +190,100 @@ def _min_version(binder: Binder, entry: Entry) -> str | UnsetType:
     return value
 
 
+def _named(kind: str, known: Collection[str]) -> Reader:
+    """A reader of a list of names out of `known`."""
+
+    def read(binder: Binder, entry: Entry) -> tuple[str, ...] | UnsetType:
+        if not isinstance(entry.node, ListNode):
+            return binder.wrong_type(entry, "a list")
+        if not entry.node.items:
+            message = f"error parsing tls config, '{entry.key}' cannot be empty"
+            return binder.problem(message, entry.node.position)
+        names = []
+        for node in entry.node.items:
+            name = string_of(node)
+            if name is None:
+                binder.wrong_node(f"each of {shown(entry.key)}", node, "a string")
+            elif name not in known:
+                hint = f"known are {', '.join(known)}"
+                binder.problem(f"unrecognized {kind} {shown(name)}", node.position, hint)
+            else:
+                names.append(name)
+        return tuple(names) or UNSET
+
+    return read
+
+
+def _pinned_certs(binder: Binder, entry: Entry) -> tuple[str, ...] | UnsetType:
+    if not isinstance(entry.node, ListNode):
+        return binder.wrong_type(entry, "a list of SHA-256 digests of public keys")
+    digests: dict[str, None] = {}
+    for node in entry.node.items:
+        value = string_of(node)
+        if value is None or not _KEY_DIGEST.fullmatch(value):
+            message = (
+                f"'pinned_certs' key {shown(value or '')} does not look like hex-encoded sha256 of DER "
+                "encoded SubjectPublicKeyInfo"
+            )
+            binder.problem(message, node.position)
+        else:
+            digests[value.lower()] = None
+    return tuple(digests)
+
+
+def _certs(binder: Binder, entry: Entry) -> tuple[CertificateFiles, ...] | UnsetType:
+    if not isinstance(entry.node, ListNode):
+        return binder.wrong_type(entry, "a list of maps with cert_file and key_file")
+    pairs = [_pair(binder, node) for node in entry.node.items]
+    return tuple(pair for pair in pairs if pair is not None) or UNSET
+
+
+def _pair(binder: Binder, node: Node) -> CertificateFiles | None:
+    if not isinstance(node, MapNode):
+        binder.wrong_node("each of the certs", node, "a map with cert_file and key_file")
+        return None
+    found_before = len(binder.problems)
+    values = binder.bind(node, _PAIR).values
+    if values.get("cert_file") and values.get("key_file"):
+        return CertificateFiles(cast("str", values["cert_file"]), cast("str", values["key_file"]))
+    if len(binder.problems) == found_before:
+        binder.problem("each of the certs needs both cert_file and key_file", node.position)
+    return None
+
+
+def _known_urls(binder: Binder, entry: Entry) -> UnsetType:
+    if flag(binder, entry) is True:
+        message = "verify_cert_and_check_known_urls not supported in this context"
+        return binder.problem(message, entry.position)
+    return UNSET
+
+
+_PAIR: Final = Table((Field(("cert_file",), text), Field(("key_file",), text)))
 _TLS: Final = Table(
     (
         Field(("cert_file",), text),
         Field(("key_file",), text),
+        Field(("certs", "certificates"), _certs),
         Field(("ca_file",), text),
         Field(("verify",), flag),
+        Field(("verify_and_map",), flag),
+        Field(("verify_cert_and_check_known_urls",), _known_urls),
+        Field(("pinned_certs",), _pinned_certs),
         Field(("timeout",), seconds),
         Field(("handshake_first", "first", "immediate"), _handshake_first),
+        Field(("connection_rate_limit",), whole),
         Field(("min_version",), _min_version),
+        Field(("cipher_suites",), _named("cipher", ciphers.CIPHERS)),
+        Field(("allow_insecure_cipher_suites",), flag),
+        Field(("curve_preferences",), _named("curve preference", ciphers.CURVES)),
+        Field(("insecure",), flag),
     ),
     unsupported={
-        "insecure": frozenset((False,)),
-        "verify_and_map": frozenset((False,)),
-        "verify_cert_and_check_known_urls": frozenset((False,)),
-        "allow_insecure_cipher_suites": frozenset((False,)),
-        "cipher_suites": frozenset(),
-        "curve_preferences": frozenset(),
-        "connection_rate_limit": frozenset((0,)),
-        "pinned_certs": frozenset(),
         "cert_store": frozenset(),
         "cert_match_by": frozenset(),
         "cert_match": frozenset(),
         "ca_certs_match": frozenset(),
         "cert_match_skip_invalid": frozenset((False,)),
         "ocsp_peer": frozenset((False,)),
-        "certs": frozenset(),
-        "certificates": frozenset(),
     },
 )

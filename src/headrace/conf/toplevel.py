@@ -51,6 +51,12 @@ def _tls(binder: Binder, entry: Entry) -> TLSOptions | UnsetType:
     return tls(binder, entry)
 
 
+def _websocket(binder: Binder, entry: Entry) -> object:
+    from headrace.conf.websocket import websocket
+
+    return websocket(binder, entry)
+
+
 def _streaming(binder: Binder, entry: Entry) -> object:
     from headrace.conf.streaming import streaming
 
@@ -129,6 +135,8 @@ TOP_LEVEL: Final = Table(
         Field(("mappings", "maps"), mappings),
         Field(("tls",), _tls),
         Field(("allow_non_tls",), flag),
+        Field(("websocket", "ws"), _websocket),
+        Field(("proxy_protocol",), flag),
         Field(("streaming",), _streaming),
         Field(("lame_duck_duration",), _lame_duck_duration),
         Field(("lame_duck_grace_period",), duration),

@@ -22,10 +22,7 @@ TOP_LEVEL: Final[dict[str, frozenset[object]]] = {
     "leafnodes": _NEVER,
     "connect_error_reports": _NEVER,
     "reconnect_error_reports": _NEVER,
-    "websocket": _NEVER,
-    "ws": _NEVER,
     "mqtt": _NEVER,
-    "proxy_protocol": _FALSE,
     # JetStream
     "jetstream": frozenset((False, "disabled", "disable")),
     "store_dir": _NEVER,

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, fields, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from headrace.errors import ProtocolError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 COMPATIBLE_VERSION: Final = "2.15.1"
 """The nats-server version whose client protocol is spoken; clients gate features on it."""
@@ -67,6 +70,11 @@ class ConnectOptions:
         if not isinstance(fields, _Fields):
             raise ProtocolError("CONNECT is not a JSON object")
         return replace(self, **dict(filter(None, map(_option, fields))))
+
+    def completed(self, stand_ins: Mapping[str, str]) -> ConnectOptions:
+        """With values for fields that were left out."""
+        lacking = {name: value for name, value in stand_ins.items() if not getattr(self, name)}
+        return replace(self, **lacking) if lacking else self  # type: ignore[arg-type]
 
 
 class _Fields(list[tuple[str, Any]]):

@@ -23,7 +23,7 @@ def write_pid_file(path: str) -> None:
 
 
 def write_ports_file(directory: str, server: Server) -> Path:
-    """`<program>_<pid>.ports`: JSON with lists of URLs under `nats` and `monitoring`.
+    """`<program>_<pid>.ports`: JSON with lists of URLs under `nats`, `monitoring` and `websocket`.
 
     Raises: StartError when it cannot be written.
     """
@@ -31,6 +31,8 @@ def write_ports_file(directory: str, server: Server) -> Path:
     ports = {"nats": [server.url] if server.listens else []}
     if server.monitor_url:
         ports["monitoring"] = [server.monitor_url]
+    if server.websocket_url:
+        ports["websocket"] = [server.websocket_url]
     _write(path, json.dumps(ports))
     return path
 

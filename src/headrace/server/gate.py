@@ -141,8 +141,8 @@ class Gate:
 
     async def _checked(self, session: ClientSession, connect: ConnectOptions) -> Identity | None:
         """Who the configuration says it is."""
-        check = self._server.authenticator.authenticate
-        if self._server.authenticator.is_slow(connect):
+        check = session.access.authenticator.authenticate
+        if session.access.authenticator.is_slow(connect):
             loop = asyncio.get_running_loop()
             return await loop.run_in_executor(None, check, connect, session.nonce, session.connection_type)
         return check(connect, session.nonce, session.connection_type)

@@ -1,7 +1,8 @@
-"""Accepting clients: the listen socket, which transport a connection gets, and the TLS handshake.
+"""The client port: which transport a connection gets, the PROXY protocol's header and the TLS handshake.
 
 What a client may do once its bytes flow is the session's business.
-Source: client protocol specification, sections 2 and 9 (TLS modes).
+Source: client protocol specification, sections 2 and 9 (TLS modes); the order of INFO, header and handshake
+compared with the Go server 2.15.1.
 """
 
 from __future__ import annotations
@@ -10,27 +11,27 @@ import asyncio
 import os
 import socket
 import sys
-from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from headrace import limits
 from headrace.engine.reasons import CloseReason
 from headrace.errors import StartError
-from headrace.server.tls import negotiated_names
+from headrace.server.acceptor import Acceptor
+from headrace.server.access import Access
+from headrace.server.throttle import WINDOW, HandshakeRate
 from headrace.server.transport import AsyncioTransport, EpollTransport
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Coroutine
 
     from headrace.server.server import Server
     from headrace.server.session import ClientSession
 
 BACKLOG: Final = 4096
-ACCEPTS_PER_TICK: Final = 64
-ACCEPT_PAUSE: Final = 0.1  # seconds without accepting when the system is out of descriptors
 BUSY_POLL_US: Final = 50  # falling asleep and waking costs more than looking this long; measured in ADR 0003
 MOST_BUSY_POLL_US: Final = 1000
 TLS_RECORD: Final = 0x16  # first byte of a ClientHello
+_THROTTLED: Final = b"-ERR 'Connection throttling is active. Please try again later.'\r\n"
 
 
 def default_transport() -> str:
@@ -79,87 +80,53 @@ def _reason(error: OSError) -> str:
     return os.strerror(error.errno).lower()
 
 
-class Listener:
-    """The client port of one server."""
+class Listener(Acceptor):
+    """The client port of one server. `context` None: no TLS."""
 
     def __init__(self, server: Server, context: ssl.SSLContext | None, sock: socket.socket) -> None:
-        self._server = server
-        self._context = context
-        self._sock = sock
-        self._opening: dict[asyncio.Task[None], socket.socket] = {}
-        self._is_abandoned = False
-        self.host: str = self._sock.getsockname()[0]
-        self.port: int = self._sock.getsockname()[1]
+        super().__init__(server, sock)
+        self.context = context
+        self._access = Access(server)
+        self._rate = HandshakeRate(0)
+        self._report: asyncio.TimerHandle | None = None
+        self._takes_rate()
 
-    def start(self) -> None:
-        self._server.loop.add_reader(self._sock, self._accept)
+    def use(self, context: ssl.SSLContext | None) -> None:
+        """From now on for new connections: these certificates, and what the server's options say of TLS."""
+        self.context = context
+        self._takes_rate()
 
-    def close(self) -> None:
-        """Refuse connections from now on."""
-        if self._sock.fileno() >= 0:
-            self._server.loop.remove_reader(self._sock)
-            self._sock.close()
-
-    async def abandon(self) -> None:
-        """End the connections that are still being opened; when this returns nothing is left of them."""
-        self._is_abandoned = True
-        for sock in self._opening.values():
-            # Not a cancel: asyncio would keep a socket inside a handshake until that times out.
-            with suppress(OSError):  # the client has left already
-                sock.shutdown(socket.SHUT_RDWR)
-        await asyncio.gather(*self._opening, return_exceptions=True)
-
-    def _run(self, work: Coroutine[object, object, None], sock: socket.socket) -> None:
-        task = self._server.run(work)
-        self._opening[task] = sock
-        task.add_done_callback(self._opening.pop)
+    def _takes_rate(self) -> None:
+        tls = self._server.options.tls
+        self._rate.limit = tls.connection_rate_limit if tls else 0
 
     def _failed(self, session: ClientSession, error: OSError) -> None:
         """The connection could not be opened."""
+        from headrace.server.tls import failure
+
         if not self._is_abandoned:
-            session.error(f"TLS handshake error: {error or 'connection closed'}")
+            session.error(f"TLS handshake error: {failure(error)}")
         self._server.forget(session, CloseReason.TLS_HANDSHAKE_ERROR)
-
-    def _accept(self) -> None:
-        for _ in range(ACCEPTS_PER_TICK):
-            try:
-                sock, address = self._sock.accept()
-            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-                return
-            except OSError as error:
-                self._pause(error)
-                return
-            sock.setblocking(False)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._open(sock, address)
-
-    def _pause(self, error: OSError) -> None:
-        """Out of descriptors or memory: the backlog waits, the served clients do not notice."""
-        pause_ms = int(ACCEPT_PAUSE * 1000)
-        self._server.log.error("Temporary Client Accept Error (%s), sleeping %dms", error.strerror, pause_ms)
-        self._server.loop.remove_reader(self._sock)
-        self._server.loop.call_later(ACCEPT_PAUSE, self._resume)
-
-    def _resume(self) -> None:
-        if self._sock.fileno() >= 0:
-            self.start()
 
     def _open(self, sock: socket.socket, address: tuple[str, int]) -> None:
         server = self._server
-        session = server.new_session(address[0], address[1])
+        session = server.new_session(self._access, address[0], address[1])
         if server.is_full:
             server.refuse_connection(session, sock)
-        elif self._context is not None:
-            self._run(self._open_tls(session, sock, self._context), sock)
-        else:
+        elif self.context is None and not server.options.proxy_protocol:
             self._open_plain(session, sock, greet=True)
+        else:
+            self._run(self._open_step_by_step(session, sock), sock)
 
-    def _open_plain(self, session: ClientSession, sock: socket.socket, *, greet: bool) -> None:
+    def _open_plain(
+        self, session: ClientSession, sock: socket.socket, *, greet: bool, seen: bytes = b""
+    ) -> None:
+        """`seen`: bytes that the client has sent and that are not in the socket any more."""
         server = self._server
         if greet:
             session.link.send(session.info())
         if server.poller is None:
-            self._run(self._open_asyncio(session, sock), sock)
+            self._run(self._open_asyncio(session, sock, seen=seen), sock)
             return
         try:
             session.transport = EpollTransport(server.poller, session.link, sock.fileno())
@@ -170,6 +137,7 @@ class Listener:
             return
         sock.detach()
         session.opened()
+        session.take(seen)
         session.transport.flush()
 
     async def _open_asyncio(
@@ -178,6 +146,7 @@ class Listener:
         sock: socket.socket,
         context: ssl.SSLContext | None = None,
         handshake_seconds: float | None = None,
+        seen: bytes = b"",
     ) -> None:
         """Hand the socket to asyncio, with or without TLS."""
         server = self._server
@@ -185,9 +154,9 @@ class Listener:
         def connected(transport: asyncio.Transport) -> None:
             session.transport = protocol
             tls = transport.get_extra_info("ssl_object")
-            if tls is not None:
-                session.tls_version, session.tls_cipher = negotiated_names(tls)
-            session.opened()
+            if tls is None or session.secured(tls):
+                session.opened()
+                session.take(seen)
 
         protocol = AsyncioTransport(session.link, server.after_tick, connected, server.note_stalled)
         try:
@@ -197,37 +166,130 @@ class Listener:
         except OSError as error:  # ssl.SSLError is one
             self._failed(session, error)
 
-    async def _open_tls(self, session: ClientSession, sock: socket.socket, context: ssl.SSLContext) -> None:
+    async def _open_step_by_step(self, session: ClientSession, sock: socket.socket) -> None:
         """INFO first or handshake first, as configured; plain clients too where they are allowed."""
+        from headrace.server.proxy_protocol import ProxyHeaderError
+
         try:
-            await self._negotiate(session, sock, context)
+            await self._negotiate(session, sock)
+        except ProxyHeaderError as error:
+            if not self._is_abandoned:
+                whence = session.label.partition(" - ")[0]
+                self._server.log.warning(
+                    "Error reading PROXY protocol header from %s: %s", whence, str(error)
+                )
+            sock.close()
+            self._server.forget(session, CloseReason.PROTOCOL_VIOLATION)
         except OSError as error:
             sock.close()
             self._failed(session, error)
 
-    async def _negotiate(self, session: ClientSession, sock: socket.socket, context: ssl.SSLContext) -> None:
-        options = self._server.options
-        assert options.tls is not None
-        first = options.tls.handshake_first
-        handshake_first = first is not None
-        if first:
-            handshake_first = await self._first_byte(sock, first) == TLS_RECORD
-        if not handshake_first:
-            sock.send(session.info())  # a fresh socket: its buffer is empty and takes a line
-            # As the Go server does: who says nothing for so long is no TLS client, and its clocks must run.
-            if options.allow_non_tls and await self._first_byte(sock, options.tls.timeout) != TLS_RECORD:
-                self._open_plain(session, sock, greet=False)
-                return
-        else:
+    async def _negotiate(self, session: ClientSession, sock: socket.socket) -> None:
+        options, context = self._server.options, self.context
+        first = options.tls.handshake_first if options.tls and context else None
+        is_greeted = first is None or (first > 0 and await self._first_byte(sock, first) is None)
+        seen = b""
+        if is_greeted:
+            self._greet(session, sock)
+        if options.proxy_protocol:
+            seen = await self._take_proxy_header(session, sock)
+        if context is None or options.tls is None:
+            self._open_plain(session, sock, greet=False, seen=seen)
+            return
+        if not is_greeted and first and await self._first_byte(sock, first) != TLS_RECORD:
+            is_greeted = True
+            self._greet(session, sock)
+        # As the Go server does: who says nothing for so long is no TLS client, and its clocks must run.
+        if (
+            is_greeted
+            and options.allow_non_tls
+            and (seen or await self._first_byte(sock, options.tls.timeout) != TLS_RECORD)
+        ):
+            self._open_plain(session, sock, greet=False, seen=seen)
+            return
+        if seen:  # no handshake begins like that
+            raise ConnectionAbortedError("first record does not look like a TLS handshake")
+        if not self._rate.allows():
+            self._throttle(session, sock)
+            return
+        session.debug("Starting TLS client connection handshake")
+        if not is_greeted:
             session.tls_first = True
             session.link.send(session.info())
         await self._open_asyncio(session, sock, context, options.tls.timeout)
+
+    def _greet(self, session: ClientSession, sock: socket.socket) -> None:
+        """INFO, before it is known who is behind a proxy. A fresh socket has room for a line."""
+        hides = {"client_ip": None} if self._server.options.proxy_protocol else {}
+        sock.send(session.info(**hides))
+
+    async def _take_proxy_header(self, session: ClientSession, sock: socket.socket) -> bytes:
+        """Where the client really is goes to its session; gives back what it sent when there is no header.
+
+        Raises: ProxyHeaderError.
+        """
+        from headrace.server.proxy_protocol import ProxyHeader, ProxyHeaderError
+
+        header = ProxyHeader()
+        try:
+            async with asyncio.timeout(limits.PROXY_HEADER_TIMEOUT):
+                while not header.is_complete:
+                    await self._readable(sock)
+                    data = sock.recv(4096, socket.MSG_PEEK)  # what is not the header's stays for who is next
+                    if not data:
+                        raise ProxyHeaderError("connection closed within the PROXY protocol header")
+                    taken = header.feed(data)
+                    if taken:
+                        sock.recv(taken)
+        except TimeoutError:
+            raise ProxyHeaderError("timeout reading PROXY protocol header") from None
+        except OSError as error:
+            raise ProxyHeaderError(f"failed to read PROXY protocol header: {error}") from None
+        if header.source is not None:
+            session.address, session.port = header.source
+        return header.seen
+
+    def _throttle(self, session: ClientSession, sock: socket.socket) -> None:
+        """One handshake too many in this second. The log hears of all of them in one line, a second later."""
+        server = self._server
+        try:
+            sock.send(_THROTTLED)
+        except OSError as error:
+            session.debug(f"could not be told: {error}")
+        sock.close()
+        server.forget(session, CloseReason.MAX_CONNECTIONS_EXCEEDED)
+        if self._report is None:
+            self._report = server.loop.call_later(WINDOW, self._report_throttled)
+
+    def _report_throttled(self) -> None:
+        self._report = None
+        self._server.log.warning(
+            "Rejected %d connections due to TLS rate limiting", self._rate.take_rejected()
+        )
+
+    def close(self) -> None:
+        super().close()
+        if self._report is not None:
+            self._report.cancel()
+            self._report_throttled()
 
     async def _first_byte(self, sock: socket.socket, seconds: float) -> int | None:
         """The first byte the client sends, left in the socket; None when none came in time.
 
         Raises: ConnectionError when it closes instead.
         """
+        try:
+            async with asyncio.timeout(seconds):
+                await self._readable(sock)
+        except TimeoutError:
+            return None
+        data = sock.recv(1, socket.MSG_PEEK)
+        if not data:
+            raise ConnectionResetError("connection closed")
+        return data[0]
+
+    async def _readable(self, sock: socket.socket) -> None:
+        """Until there is something to read, or the end."""
         loop = self._server.loop
         readable: asyncio.Future[None] = loop.create_future()
 
@@ -237,12 +299,6 @@ class Listener:
 
         loop.add_reader(sock, wake)
         try:
-            await asyncio.wait_for(readable, seconds)
-        except TimeoutError:
-            return None
+            await readable
         finally:
             loop.remove_reader(sock)
-        data = sock.recv(1, socket.MSG_PEEK)
-        if not data:
-            raise ConnectionResetError("connection closed")
-        return data[0]

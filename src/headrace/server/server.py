@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import headrace
 from headrace import limits
 from headrace.conf.account_rules import account_problems
-from headrace.conf.options import DEFAULT_SYSTEM_ACCOUNT, GLOBAL_ACCOUNT, Options
+from headrace.conf.options import DEFAULT_SYSTEM_ACCOUNT, Options
 from headrace.core.accounts import Accounts
 from headrace.engine.link import Router
 from headrace.engine.reasons import CloseReason
@@ -25,8 +25,10 @@ from headrace.errors import ConfigError, ConfigProblem, StartError
 from headrace.protocol import nkeys
 from headrace.protocol.info import COMPATIBLE_VERSION
 from headrace.server import logs
+from headrace.server.access import needs_first_op
 from headrace.server.auth import Authenticator
 from headrace.server.listener import Listener, busy_poll, default_transport, listen
+from headrace.server.listeners import Contexts, make_contexts, open_websocket
 from headrace.server.loop import PollerLoop
 from headrace.server.services import ServiceHost
 from headrace.server.session import ClientSession
@@ -41,11 +43,14 @@ if TYPE_CHECKING:
     from headrace.core.account import Account
     from headrace.core.service import Service
     from headrace.engine.client import ClientLink
+    from headrace.server.acceptor import Acceptor
+    from headrace.server.access import Access
     from headrace.server.epoll import Poller
     from headrace.server.gate import Gate
     from headrace.server.latency import LatencyMeter
     from headrace.server.monitor.source import ConnectionSnapshot
     from headrace.server.transport import AsyncioTransport
+    from headrace.server.websocket.listener import WebSocketListener
 
 CLOSED_CONNECTIONS_KEPT: Final = 10_000
 """How many closed connections /connz?state=closed remembers."""
@@ -87,11 +92,8 @@ class Server:
         self.options = options or Options()
         self.log = logging.getLogger(logs.LOGGER_NAME)
         self.authenticator = Authenticator(self.options)
-        anybody = self.authenticator.default_identity()
         self.gate = _gate(self)
-        self.needs_first_op: Final = (
-            anybody is None or anybody.account != GLOBAL_ACCOUNT or self.gate is not None
-        )
+        self.needs_first_op = self.gate is not None or needs_first_op(self.authenticator)
         self.router = Router(
             max_pending=self.options.max_pending, drops_when_congested=self.options.no_fast_producer_stall
         )
@@ -107,7 +109,7 @@ class Server:
         self.info: dict[str, Any] = {}
         self.start_ns = 0
         self.config_load_ns = 0
-        self.tls_certificate_expires_ns: int | None = None
+        self.contexts = Contexts()
         self.total_connections = 0
         self.stale_connections = 0
         self.slow_consumers = 0
@@ -116,6 +118,7 @@ class Server:
         self._transport_kind = transport or default_transport()
         self._bound = listening
         self._listener: Listener | None = None
+        self._websocket: WebSocketListener | None = None
         self._monitor: Any = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._stalled: list[AsyncioTransport] = []
@@ -139,12 +142,7 @@ class Server:
         self.loop = asyncio.get_running_loop()
         self.start_ns = self.config_load_ns = time_ns()
         self._announce()
-        context = None
-        if options.tls:
-            from headrace.server import tls  # ssl is only set up where it is asked for
-
-            context = tls.server_context(options.tls)
-            self.tls_certificate_expires_ns = tls.certificate_expires_ns(options.tls)
+        self.use_contexts(make_contexts(options))
         if self._transport_kind == "epoll":
             from headrace.server.epoll import Poller
 
@@ -153,19 +151,25 @@ class Server:
                 self.loop.add_reader(self.poller.fileno(), self._poll)
         try:
             bound, self._bound = self._bound or listen(options.host, options.port), None
-            self._listener = Listener(self, context, bound)
+            self._listener = Listener(self, self.contexts.client, bound)
             self.info = self._make_info()
             if self.gate is not None:
                 await self.gate.start()
+            self._websocket = open_websocket(self)
             await self._start_monitor()
         except BaseException:
             await self.stop()
             raise
         self._listener.start()
+        if self._websocket is not None:
+            self._websocket.start()
         self._watch_deadlines()
         self.log.info("Listening for client connections on %s", _address(self._listener.host, self.port))
+        if options.proxy_protocol:
+            self.log.info("PROXY protocol enabled for client connections")
         if options.tls:
-            self.log.info("TLS required for client connections")
+            what = "available" if options.allow_non_tls and options.tls.handshake_first != 0 else "required"
+            self.log.info("TLS %s for client connections", what)
         try:
             self._start_services()
         except BaseException:
@@ -191,6 +195,16 @@ class Server:
             )
         if self.authenticator.plaintext_passwords_configured:
             self.log.warning("Plaintext passwords detected, use nkeys or bcrypt")
+
+    def use_contexts(self, contexts: Contexts) -> None:
+        """New connections get these, made of what `self.options` now say; others keep what they have."""
+        self.contexts = contexts
+        for line in contexts.concerns:
+            self.log.warning("%s", line)
+        if self._listener is not None:
+            self._listener.use(contexts.client)
+        if self._websocket is not None:
+            self._websocket.use(contexts.websocket)
 
     async def settled(self) -> None:
         """Until what the start began in the background has been loaded: monitoring."""
@@ -246,9 +260,9 @@ class Server:
         """Close everything: listener, services, clients (flushed), monitoring. Safe to call twice."""
         if self._bound is not None:
             self._bound.close()
-        if self._listener is not None:
-            self._listener.close()
-            await self._listener.abandon()
+        for listener in self._listeners:
+            listener.close()
+            await listener.abandon()
         self._stop_services()
         if self.gate is not None:
             await self.gate.close()
@@ -305,8 +319,8 @@ class Server:
         self.is_lame_duck = True
         options = self.options
         self.log.info("Entering lame duck mode, stop accepting new clients")
-        if self._listener is not None:
-            self._listener.close()
+        for listener in self._listeners:
+            listener.close()
         self.info["ldm"] = True
         for session in self.sessions.values():
             if session.has_async_info:
@@ -333,6 +347,23 @@ class Server:
                 await asyncio.sleep(max(pause, 0.001))
 
     # -- facts ------------------------------------------------------------------------------------
+
+    @property
+    def _listeners(self) -> list[Acceptor]:
+        return [each for each in (self._listener, self._websocket) if each is not None]
+
+    @property
+    def websocket_port(self) -> int | None:
+        """The WebSocket port that is bound."""
+        return self._websocket.port if self._websocket else None
+
+    @property
+    def websocket_url(self) -> str | None:
+        """Where a WebSocket client on this machine connects to, None when there is no such port."""
+        if self._websocket is None:
+            return None
+        address = _address(_reachable(self._websocket.host), self._websocket.port)
+        return f"{self._websocket.scheme}://{address}"
 
     @property
     def listens(self) -> bool:
@@ -379,8 +410,8 @@ class Server:
     def is_full(self) -> bool:
         return 0 < self.options.max_connections < len(self.sessions)
 
-    def new_nonce(self) -> bytes:
-        return nkeys.new_nonce() if self.authenticator.needs_nonce else b""
+    def new_nonce(self, authenticator: Authenticator) -> bytes:
+        return nkeys.new_nonce() if authenticator.needs_nonce else b""
 
     def _make_info(self) -> dict[str, Any]:
         options = self.options
@@ -404,10 +435,10 @@ class Server:
 
     # -- connections ------------------------------------------------------------------------------
 
-    def new_session(self, address: str, port: int) -> ClientSession:
+    def new_session(self, access: Access, address: str, port: int) -> ClientSession:
         """A client was accepted."""
         self.total_connections += 1
-        session = ClientSession(self, self.total_connections, address, port)
+        session = ClientSession(self, access, self.total_connections, address, port)
         self.sessions[session.cid] = session
         return session
 

@@ -31,11 +31,13 @@ from headrace.server.wording import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    import ssl
+    from collections.abc import Callable, Coroutine, Mapping
 
     from headrace.core.account import Account
     from headrace.core.grants import TokenIdentity
     from headrace.core.permissions import ResponseTracker
+    from headrace.server.access import Access
     from headrace.server.auth import Identity
     from headrace.server.server import Server
     from headrace.server.transport import Transport
@@ -66,11 +68,12 @@ class ClientSession:
         "_pings_out",
         "_responses",
         "_server",
+        "access",
         "account",
         "address",
+        "behind",
         "cid",
         "close_reason",
-        "connection_type",
         "identity",
         "is_closed",
         "is_connected",
@@ -81,6 +84,7 @@ class ClientSession:
         "port",
         "refusal",
         "rtt_ns",
+        "stand_ins",
         "start_ns",
         "stop_ns",
         "tls_cipher",
@@ -89,15 +93,17 @@ class ClientSession:
         "transport",
     )
 
-    def __init__(self, server: Server, cid: int, address: str, port: int) -> None:
+    def __init__(self, server: Server, access: Access, cid: int, address: str, port: int) -> None:
         options = server.options
         self._server = server
+        self.access = access
         self.cid = cid
         self.address = address
         self.port = port
+        self.behind = ""  # for log lines only: where it says it comes from, and a slash
         self.options = _NO_OPTIONS
         self.identity: Identity | None = None
-        self.nonce = server.new_nonce()
+        self.nonce = server.new_nonce(access.authenticator)
         self.is_connected = False
         self.is_closed = False
         self.close_reason = CloseReason.NONE
@@ -108,8 +114,8 @@ class ClientSession:
         self.tls_version = ""
         self.tls_cipher = ""
         self.tls_first = False
-        self.peer_certificates: tuple[bytes, ...] = ()
-        self.connection_type = "STANDARD"
+        self.stand_ins: Mapping[str, str] = {}  # fields of CONNECT, for those it leaves out
+        self.peer_certificates: tuple[bytes, ...] = ()  # DER, its own first
         self.transport: Transport | None = None
         self._has_pinged = False
         self._is_known_as = ""
@@ -125,34 +131,68 @@ class ClientSession:
             max_control_line=options.max_control_line,
             max_subscriptions=options.max_subscriptions,
             max_subscription_tokens=options.max_sub_tokens,
-            must_connect=server.needs_first_op,
+            must_connect=access.needs_first_op,
         )
         self.link.traced = options.trace
         self.account: Account | None = None
         self._enter(server.accounts.default)
-        if not server.needs_first_op:
-            self.identity = server.authenticator.default_identity()
+        if not access.needs_first_op:
+            self.identity = access.authenticator.default_identity()
             assert self.identity is not None
             self._restrict(self.identity)
+
+    @property
+    def connection_type(self) -> str:
+        """How it is connected, in the words users are limited with: STANDARD or WEBSOCKET."""
+        return self.access.connection_type
 
     # -- opening ----------------------------------------------------------------------------------
 
     def info(self, **changes: Any) -> bytes:
         """This client's INFO line; the nonce is in the first one only."""
-        info = {**self._server.info, "client_id": self.cid, "client_ip": self.address, **changes}
+        info = {**self.access.info(), "client_id": self.cid, "client_ip": self.address, **changes}
         if self.is_connected:  # the first one hides what a no_auth_user need not know
-            info["auth_required"] = self._server.options.requires_authentication
+            info["auth_required"] = self.access.requires_authentication
         elif self.nonce:
             info["nonce"] = self.nonce.decode()
         return info_line(info)
 
     def opened(self) -> None:
         """The connection can carry the protocol: start the clock on authentication, or on liveness."""
-        if self._server.authenticator.required:
-            self._arm(self._server.auth_timeout, self._authentication_due)
+        if self.access.authenticator.required:
+            self._arm(self.access.auth_timeout, self._authentication_due)
         else:
             self._arm_first_ping()
         self.debug("Client connection created")
+
+    def secured(self, connection: ssl.SSLObject) -> bool:
+        """A TLS handshake has ended. False: this client may not connect, and is being closed."""
+        from headrace.server import tls
+
+        self.tls_version, self.tls_cipher = tls.negotiated_names(connection)
+        self.peer_certificates = tls.peer_certificates(connection)
+        options = self.access.tls
+        if options is not None and not tls.is_pinned(self.peer_certificates, options.pinned_certs):
+            self.error("TLS handshake error: certificate not pinned")
+            self.link.discard()
+            self.link.doom(CloseReason.TLS_HANDSHAKE_ERROR)
+            return False
+        self.debug("TLS handshake complete")
+        self.debug(f"TLS version {self.tls_version}, cipher suite {self.tls_cipher}")
+        return True
+
+    def take(self, seen: bytes) -> None:
+        """Bytes that came in before the connection had its transport."""
+        if seen:
+            try:
+                self.link.feed(seen)
+            except Exception as error:  # noqa: BLE001 -- as the engine does it: this connection ends
+                self.failed(error)
+            self._server.after_tick()
+
+    def later(self, seconds: float, call: Callable[[], object]) -> None:
+        """For transports: `call` after that time, if the loop still runs."""
+        self._server.loop.call_later(seconds, call)
 
     def _authentication_due(self) -> None:
         if not self.is_connected:
@@ -164,7 +204,7 @@ class ClientSession:
     def connect(self, text: bytes) -> None:
         """CONNECT, the first or a later one."""
         try:
-            options = self.options.merged(text)
+            options = self.options.merged(text).completed(self.stand_ins)
         except ProtocolError as problem:
             self.error(f"parse error: {problem}")
             self.link.doom(CloseReason.PROTOCOL_VIOLATION)
@@ -178,15 +218,15 @@ class ClientSession:
         elif self._server.gate is not None:
             self._disarm()  # who asks others about a client does not wait for them for ever
             self._decide_later(options, self._server.gate.identity(self, options))
-        elif self._server.authenticator.is_slow(options):
+        elif self.access.authenticator.is_slow(options):
             self._decide_later(options, self._checked_in_thread(options))
         else:
-            check = self._server.authenticator.authenticate
+            check = self.access.authenticator.authenticate
             self._authenticated(options, check(options, self.nonce, self.connection_type))
 
     async def _checked_in_thread(self, options: ConnectOptions) -> Identity | None:
         """bcrypt takes long on purpose: the loop goes on, this connection waits."""
-        check = self._server.authenticator.authenticate
+        check = self.access.authenticator.authenticate
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(None, check, options, self.nonce, self.connection_type)
 
@@ -260,7 +300,7 @@ class ClientSession:
 
     def op_before_connect(self) -> None:
         """An op where CONNECT was due."""
-        identity = self._server.authenticator.default_identity(self.connection_type)
+        identity = self.access.authenticator.default_identity(self.connection_type)
         if identity is None or self._server.gate is not None:
             self.reject()
         elif self._enters(identity):
@@ -462,14 +502,15 @@ class ClientSession:
         self._deadline = self._server.loop.call_later(seconds, due)
 
     def _arm_first_ping(self) -> None:
-        interval = self._server.options.ping_interval
+        interval = self.access.ping_interval
         first = min(limits.FIRST_PING_DELAY, interval)
         self._arm(first * (1 + random.random() / 5), self._ping_due)
 
     def _ping_due(self) -> None:
         """Sends a PING unless the client was heard of, or gives it up."""
         options = self._server.options
-        interval_ns = int(options.ping_interval * 1e9)
+        interval = self.access.ping_interval
+        interval_ns = int(interval * 1e9)
         is_idle = monotonic_ns() - self.link.last_activity >= interval_ns
         if self.rtt_ns == 0 or is_idle or self._pings_out:
             if self._pings_out + 1 > options.ping_max:
@@ -482,7 +523,7 @@ class ClientSession:
             self.debug("Client Ping Timer")
             self.link.send(b"PING\r\n")
             self._server.after_tick()
-        self._arm(options.ping_interval, self._ping_due)
+        self._arm(interval, self._ping_due)
 
     # -- closing ----------------------------------------------------------------------------------
 
@@ -527,7 +568,7 @@ class ClientSession:
     def label(self) -> str:
         """The head of this client's log lines: `127.0.0.1:50000 - cid:7 - "python:name" -`."""
         host = f"[{self.address}]" if ":" in self.address else self.address
-        return f"{host}:{self.port} - cid:{self.cid}{self._is_known_as} -"
+        return f"{self.behind}{host}:{self.port} - {self.access.log_name}:{self.cid}{self._is_known_as} -"
 
     def debug(self, text: str) -> None:
         if self._server.options.debug:

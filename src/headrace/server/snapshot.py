@@ -78,6 +78,7 @@ def _connection(
     last = max(link.last_activity, link.last_written)
     return ConnectionSnapshot(
         cid=session.cid,
+        type=session.access.kind,
         ip=session.address,
         port=session.port,
         start_ns=session.start_ns,
@@ -98,6 +99,7 @@ def _connection(
         tls_version=session.tls_version,
         tls_cipher=session.tls_cipher,
         tls_first=session.tls_first,
+        peer_certificates=session.peer_certificates,
         user=(identity.user or "") if identity else "",
         account=identity.account if identity else "",
         subscriptions=(lambda: tuple(_subscriptions(session)))
@@ -135,7 +137,9 @@ class ServerMonitor:
             now_ns=time_ns(),
             config_load_time_ns=server.config_load_ns,
             config_digest=options.config_digest or "",
-            tls_certificate_expires_ns=server.tls_certificate_expires_ns,
+            tls_certificate_expires_ns=server.contexts.expires_ns,
+            websocket_port=server.websocket_port or 0,
+            websocket_certificate_expires_ns=server.contexts.websocket_expires_ns,
             memory_bytes=_resident_bytes(),
             cores=os.cpu_count() or 1,
             cpu_percent=self._cpu_percent(),

@@ -1,4 +1,4 @@
-"""TLS for listeners: from options to an `ssl.SSLContext`, and the names monitoring shows.
+"""TLS for listeners: from options to an `ssl.SSLContext`, and what a finished handshake says.
 
 Here lives reading certificates and saying exactly what is wrong with one. Never lives here: handshakes,
 sockets. A private key's contents appear in no message.
@@ -6,15 +6,22 @@ sockets. A private key's contents appear in no message.
 
 from __future__ import annotations
 
+import hashlib
 import re
 import ssl
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from headrace.conf.ciphers import CIPHERS, CURVES, TLS_13_CIPHERS
 from headrace.errors import StartError
 
 if TYPE_CHECKING:
-    from headrace.conf.options import TLSOptions
+    from collections.abc import Iterable
+
+    from cryptography.x509 import Certificate
+
+    from headrace.conf.options import CertificateFiles, TLSOptions
 
 _VERSIONS: Final = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 _TOO_OLD: Final = ("1.0", "1.1")
@@ -26,11 +33,22 @@ def server_context(options: TLSOptions) -> ssl.SSLContext:
     """A context for accepting clients; no ALPN, TLS 1.2 or newer.
 
     Raises: StartError, one line naming the file, for a certificate, key or CA that is missing, broken or
-    does not fit, and for an unknown `min_version`.
+    does not fit, for an unknown `min_version`, and for ciphers or curves that this OpenSSL does not have.
     """
+    # OpenSSL has one certificate for each kind of key in a context, the one that was loaded last.
+    context = _context(options, reversed(options.certs))
+    if options.more_certs:
+        _choose_by_name(context, options)
+    return context
+
+
+def _context(options: TLSOptions, pairs: Iterable[CertificateFiles]) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = _minimum_version(options.min_version)
-    _load_pair(context, options)
+    _set_ciphers(context, options.cipher_suites)
+    _set_curves(context, options.curve_preferences)
+    for pair in pairs:
+        _load_pair(context, pair)
     if options.verify:
         context.verify_mode = ssl.CERT_REQUIRED
     if options.ca_file is not None:
@@ -40,20 +58,156 @@ def server_context(options: TLSOptions) -> ssl.SSLContext:
     return context
 
 
+def _choose_by_name(context: ssl.SSLContext, options: TLSOptions) -> None:
+    """Who names a server gets the certificates made out to it, everybody else what `context` has."""
+    by_name: dict[str, list[CertificateFiles]] = {}
+    for pair in options.certs:
+        for name in _names(_certificate(pair.cert_file)):
+            by_name.setdefault(name, []).append(pair)
+    contexts = {name: _context(options, reversed(pairs)) for name, pairs in by_name.items()}
+
+    def choose(connection: Any, name: str | None, _: ssl.SSLContext) -> None:
+        if name is None:
+            return
+        wanted = name.lower()
+        chosen = contexts.get(wanted) or contexts.get(f"*.{wanted.partition('.')[2]}")
+        if chosen is not None:
+            connection.context = chosen
+
+    context.sni_callback = choose
+
+
+def _names(certificate: Certificate) -> list[str]:
+    """The host names a certificate is made out to, in lower case."""
+    from cryptography import x509
+
+    try:
+        extension = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
+    except x509.ExtensionNotFound:
+        return []
+    return [name.lower() for name in extension.value.get_values_for_type(x509.DNSName)]
+
+
+def _set_ciphers(context: ssl.SSLContext, names: tuple[str, ...]) -> None:
+    if not names:
+        return
+    of_12 = [CIPHERS[name] for name in names if name not in TLS_13_CIPHERS]
+    if not of_12:  # whoever lists none of TLS 1.2 gets no handshake of TLS 1.2
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        return
+    try:
+        context.set_ciphers(":".join(of_12))
+    except ssl.SSLError:
+        raise StartError(
+            f"error parsing tls config: {ssl.OPENSSL_VERSION} has none of cipher_suites {', '.join(names)}"
+        ) from None
+
+
+def _set_curves(context: ssl.SSLContext, names: tuple[str, ...]) -> None:
+    """Only these. Before Python 3.15 `ssl` takes one: the first that OpenSSL has, so that none is used that
+    is not listed."""
+    if not names:
+        return
+    set_groups = getattr(context, "set_groups", None)
+    try:
+        if set_groups is not None:
+            set_groups(":".join(f"?{CURVES[name]}" for name in names))
+            return
+    except ssl.SSLError:
+        raise _no_curve(names) from None
+    for name in names:
+        try:
+            context.set_ecdh_curve(CURVES[name])
+        except (ValueError, ssl.SSLError):
+            continue
+        return
+    raise _no_curve(names)
+
+
+def _no_curve(names: tuple[str, ...]) -> StartError:
+    return StartError(
+        f"error parsing tls config: {ssl.OPENSSL_VERSION} has none of curve_preferences {', '.join(names)}"
+    )
+
+
+def concerns(options: TLSOptions, now: datetime | None = None) -> list[str]:
+    """What clients will stumble over, a line each: certificates out of their time, settings OpenSSL lacks.
+
+    Raises: StartError if a certificate cannot be read.
+    """
+    now = now or datetime.now(UTC)
+    found = []
+    for pair in options.certs:
+        certificate = _certificate(pair.cert_file)
+        if certificate.not_valid_after_utc < now:
+            when = certificate.not_valid_after_utc.isoformat(sep=" ", timespec="seconds")
+            found.append(f'TLS certificate "{pair.cert_file}" expired at {when}')
+        elif certificate.not_valid_before_utc > now:
+            when = certificate.not_valid_before_utc.isoformat(sep=" ", timespec="seconds")
+            found.append(f'TLS certificate "{pair.cert_file}" is not valid before {when}')
+    if len(options.curve_preferences) > 1 and not hasattr(ssl.SSLContext, "set_groups"):
+        found.append("TLS curve_preferences: only the first curve that OpenSSL has is used")
+    wanted = {CIPHERS[name] for name in options.cipher_suites} - TLS_13_CIPHERS
+    if wanted:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        _set_ciphers(context, options.cipher_suites)
+        lacking = sorted(wanted - {each["name"] for each in context.get_ciphers()})
+        if lacking:
+            found.append(f"TLS cipher_suites that {ssl.OPENSSL_VERSION} does not use: {', '.join(lacking)}")
+    return found
+
+
 def certificate_expires_ns(options: TLSOptions) -> int:
     """When the server certificate expires, in nanoseconds since the Unix epoch.
 
     Raises: StartError if the certificate cannot be read.
     Cost: loads the cryptography package on the first call.
     """
+    return int(_certificate(options.cert_file).not_valid_after_utc.timestamp()) * 1_000_000_000
+
+
+def _certificate(path: str) -> Certificate:
     from cryptography import x509
 
-    data = _read(options.cert_file, "certificate")
     try:
-        certificate = x509.load_pem_x509_certificate(data)
+        return x509.load_pem_x509_certificate(_read(path, "certificate"))
     except ValueError:
-        raise StartError(f'TLS certificate "{options.cert_file}" holds no PEM certificate') from None
-    return int(certificate.not_valid_after_utc.timestamp()) * 1_000_000_000
+        raise StartError(f'TLS certificate "{path}" holds no PEM certificate') from None
+
+
+def peer_certificates(connection: ssl.SSLObject | ssl.SSLSocket) -> tuple[bytes, ...]:
+    """What the client has shown, DER, its own certificate first; () when it was not asked.
+
+    Those behind the first are there from Python 3.13 on.
+    """
+    own = connection.getpeercert(True)
+    if own is None:
+        return ()
+    chain = getattr(connection, "get_unverified_chain", None)
+    return tuple(chain()) if chain is not None else (own,)
+
+
+def key_digest(certificate: bytes) -> str:
+    """Hexadecimal SHA-256 of the public key (SubjectPublicKeyInfo) of a certificate, both DER."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+    key = x509.load_der_x509_certificate(certificate).public_key()
+    return hashlib.sha256(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).hexdigest()
+
+
+def is_pinned(certificates: tuple[bytes, ...], pinned: tuple[str, ...]) -> bool:
+    """Whether a client may connect under `pinned_certs`: there are none, or its key is one of them."""
+    return not pinned or (bool(certificates) and key_digest(certificates[0]) in pinned)
+
+
+def failure(error: OSError) -> str:
+    """Why a handshake failed, for the log: OpenSSL's reason without where in its sources it was found."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"failed to verify certificate: {error.verify_message}"
+    if isinstance(error, ssl.SSLError) and error.reason:
+        return error.reason.lower().replace("_", " ")
+    return str(error) or "connection closed"
 
 
 def negotiated_names(connection: ssl.SSLObject | ssl.SSLSocket) -> tuple[str, str]:
@@ -85,8 +239,8 @@ def _minimum_version(text: str | None) -> ssl.TLSVersion:
     return _VERSIONS[text]
 
 
-def _load_pair(context: ssl.SSLContext, options: TLSOptions) -> None:
-    certificate, key = options.cert_file, options.key_file
+def _load_pair(context: ssl.SSLContext, pair: CertificateFiles) -> None:
+    certificate, key = pair.cert_file, pair.key_file
     certificate_text = _read(certificate, "certificate").decode("ascii", errors="ignore")
     key_text = _read(key, "private key")
     try:

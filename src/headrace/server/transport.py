@@ -81,8 +81,8 @@ class AsyncioTransport(asyncio.BufferedProtocol):
         self._transport = transport
         transport.set_write_buffer_limits(high=262144)
         self._link.use_writer(self._write)
-        self.flush()  # the INFO; a tick that passed before now had nowhere to write it
         self._on_connected(transport)
+        self.flush()  # the INFO; a tick that passed before now had nowhere to write it
         self._after_tick()
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -128,6 +128,9 @@ class AsyncioTransport(asyncio.BufferedProtocol):
         if self._is_blocked:
             self._link.report_blocked()
             return
+        self._send(transport)
+
+    def _send(self, transport: asyncio.Transport) -> None:
         transport.write(self._link.take())
 
     def _pause(self) -> None:

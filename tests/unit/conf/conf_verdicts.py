@@ -239,7 +239,6 @@ OPTIONS = [
         cluster='cluster { name: c, listen: "localhost:6222" }',
         gateway="gateway { name: g }",
         leafnodes='leafnodes { listen: "localhost:7422" }',
-        websocket="websocket { port: 8080, no_tls: true }",
         mqtt="mqtt { port: 1883 }\nserver_name: x\njetstream: true",
         https_port="https_port: 8223",
         syslog="syslog: true",
@@ -249,8 +248,6 @@ OPTIONS = [
         trace_headers="trace_headers: true",
         server_metadata="server_metadata { a: b }",
         log_max_num="log_max_num: 5",
-        pinned_certs="tls { pinned_certs: [] }",
-        verify_and_map="tls { verify_and_map: true }",
         proxies="proxies { trusted: [] }",
     ),
 ]

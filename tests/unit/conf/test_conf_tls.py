@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives import serialization
 
 from harness.certificates import Authority
 from headrace.conf.binding import load_options
-from headrace.conf.options import Options, TLSOptions
+from headrace.conf.options import CertificateFiles, Options, TLSOptions
 from headrace.conf.tls import TLSFlags
 from headrace.errors import ConfigError
 
@@ -69,6 +69,30 @@ def complaints(text: str, flags: TLSFlags | None = None) -> list[str]:
         ("handshake_first: '300ms'", TLSOptions("cert", "key", handshake_first=0.3)),
         ("min_version: '1.3'", TLSOptions("cert", "key", min_version="1.3")),
         ("verify_and_map: false", TLSOptions("cert", "key")),
+        ("verify_and_map: true", TLSOptions("cert", "key", verify=True, verify_and_map=True)),
+        ("connection_rate_limit: 5", TLSOptions("cert", "key", connection_rate_limit=5)),
+        ("connection_rate_limit: -5", TLSOptions("cert", "key")),
+        ("pinned_certs: []", TLSOptions("cert", "key")),
+        (
+            f"pinned_certs: ['{'Aa' * 32}', '{'aA' * 32}']",
+            TLSOptions("cert", "key", pinned_certs=("aa" * 32,)),
+        ),
+        (
+            "curve_preferences: [CurveP521, X25519]",
+            TLSOptions("cert", "key", curve_preferences=("CurveP521", "X25519")),
+        ),
+        (
+            "cipher_suites: [TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, TLS_AES_128_GCM_SHA256]",
+            TLSOptions(
+                "cert",
+                "key",
+                cipher_suites=("TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", "TLS_AES_128_GCM_SHA256"),
+            ),
+        ),
+        (
+            "allow_insecure_cipher_suites: true, cipher_suites: [TLS_RSA_WITH_AES_128_CBC_SHA]",
+            TLSOptions("cert", "key", cipher_suites=("TLS_RSA_WITH_AES_128_CBC_SHA",)),
+        ),
     ],
 )
 def test_block_gives_options(text: str, expected: TLSOptions) -> None:
@@ -88,7 +112,9 @@ def test_block_gives_options(text: str, expected: TLSOptions) -> None:
         ("cert_file: cert, key_file: key, ca_file: junk", "1:39", "holds no certificates"),
         ("cert_file: cert", "1:1", "missing key_file"),
         ("cert_file: cert, key_file: key, timeout: x", "1:48", "is not a duration"),
-        ("cert_file: cert, key_file: key, pinned_certs: []", "1:39", "not supported by this version"),
+        ("cert_file: cert, key_file: key, ocsp_peer: true", "1:39", "not supported by this version"),
+        ("certs: [{cert_file: cert, key_file: other_key}]", "1:7", "key values mismatch"),
+        ("certs: [{cert_file: cert, key_file: key}, {cert_file: junk, key_file: key}]", "1:7", "cannot use"),
     ],
 )
 def test_block_that_cannot_be_used_says_where_and_why(text: str, place: str, reason: str) -> None:
@@ -124,3 +150,32 @@ def test_flags_can_turn_tls_off() -> None:
 def test_flags_that_cannot_be_used_are_refused(flags: TLSFlags, reason: str) -> None:
     (found,) = complaints("", flags)
     assert reason in found
+
+
+def test_several_certificates() -> None:
+    pairs = "[{cert_file: cert, key_file: key}, {cert_file: cert, key_file: key}]"
+    expected = TLSOptions("cert", "key", more_certs=(CertificateFiles("cert", "key"),))
+    assert load(f"tls {{ certs: {pairs} }}").tls == expected
+    assert load(f"tls {{ certs: {pairs} }}", TLSFlags(cert_file="cert", key_file="key")).tls == TLSOptions(
+        "cert", "key"
+    )
+
+
+def test_insecure_is_warned_of_since_it_does_nothing() -> None:
+    (warning,) = load("tls { cert_file: cert, key_file: key, insecure: true }").warnings
+    assert "insecure has no effect" in warning
+
+
+def test_websocket_has_tls_of_its_own_and_is_warned_of_what_does_nothing_there() -> None:
+    text = "websocket { port: 1, tls { cert_file: cert, key_file: key, verify: true, timeout: 5 } }"
+    options = load(text)
+    assert options.websocket is not None
+    assert options.websocket.tls == TLSOptions("cert", "key", verify=True, timeout=5.0)
+    assert options.tls is None
+    (warning,) = options.warnings
+    assert "timeout has no effect in tls of websocket" in warning
+
+
+def test_websocket_with_broken_tls_is_not_told_to_have_some() -> None:
+    (found,) = complaints("websocket { port: 1, tls { cert_file: cert, key_file: junk } }")
+    assert "cannot use certificate" in found

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import datetime
+import hashlib
 import ssl
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
 
-from headrace.conf.options import TLSOptions
+from headrace.conf.ciphers import CIPHERS, CURVES, SECURE_CIPHERS
+from headrace.conf.options import CertificateFiles, TLSOptions
 from headrace.errors import StartError
 from headrace.server import tls
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 EXPIRES = datetime.datetime(2036, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)
 
@@ -223,3 +223,221 @@ def test_certificate_expires_ns_unreadable_certificate_is_a_start_error(
 ) -> None:
     with pytest.raises(StartError):
         tls.certificate_expires_ns(TLSOptions(files[name], files["key"]))
+
+
+def options_of(files: dict[str, str], **more: Any) -> TLSOptions:
+    return TLSOptions(files["cert"], files["key"], **more)
+
+
+ECDSA_128 = "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"
+ECDSA_256 = "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"
+
+
+@pytest.mark.parametrize("name", [ECDSA_128, ECDSA_256])
+def test_cipher_suites_of_tls_12_are_those_listed(files: dict[str, str], name: str) -> None:
+    client = client_context(files["cert"])
+    client.maximum_version = ssl.TLSVersion.TLSv1_2
+    ours, _ = handshake(tls.server_context(options_of(files, cipher_suites=(name,))), client)
+    assert tls.negotiated_names(ours) == ("1.2", name)
+
+
+def test_client_without_a_listed_cipher_is_refused(files: dict[str, str]) -> None:
+    client = client_context(files["cert"])
+    client.maximum_version = ssl.TLSVersion.TLSv1_2
+    client.set_ciphers(CIPHERS[ECDSA_256])
+    with pytest.raises(ssl.SSLError):
+        handshake(tls.server_context(options_of(files, cipher_suites=(ECDSA_128,))), client)
+
+
+def test_listing_only_ciphers_of_tls_13_leaves_no_tls_12(files: dict[str, str]) -> None:
+    server = tls.server_context(options_of(files, cipher_suites=("TLS_AES_128_GCM_SHA256",)))
+    client = client_context(files["cert"])
+    ours, _ = handshake(server, client)
+    assert ours.version() == "TLSv1.3"
+    client.maximum_version = ssl.TLSVersion.TLSv1_2
+    with pytest.raises(ssl.SSLError):
+        handshake(server, client)
+
+
+def test_ciphers_that_openssl_lacks_are_an_error_or_a_concern(
+    files: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(CIPHERS, "TLS_RSA_WITH_RC4_128_SHA", "NO-SUCH-CIPHER")
+    with pytest.raises(StartError, match="has none of cipher_suites TLS_RSA_WITH_RC4_128_SHA"):
+        tls.server_context(options_of(files, cipher_suites=("TLS_RSA_WITH_RC4_128_SHA",)))
+    both = options_of(files, cipher_suites=(ECDSA_128, "TLS_RSA_WITH_RC4_128_SHA"))
+    tls.server_context(both)
+    (line,) = tls.concerns(both)
+    assert "does not use: NO-SUCH-CIPHER" in line
+
+
+def test_every_name_of_a_secure_cipher_and_of_a_classic_curve_is_known_to_openssl(
+    files: dict[str, str],
+) -> None:
+    for name in SECURE_CIPHERS:
+        tls.server_context(options_of(files, cipher_suites=(name,)))
+    for name in ("X25519", "CurveP256", "CurveP384", "CurveP521"):
+        tls.server_context(options_of(files, curve_preferences=(name,)))
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_curve_preferences_exclude_others(named: dict[str, tuple[str, str]], version: ssl.TLSVersion) -> None:
+    pair = named["rsa.example"]  # of an elliptic certificate the client would have to like the curve too
+    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    client.check_hostname, client.verify_mode = False, ssl.CERT_NONE
+    client.minimum_version = client.maximum_version = version
+    client.set_ecdh_curve("secp384r1")
+    handshake(tls.server_context(TLSOptions(*pair, curve_preferences=("CurveP384",))), client)
+    for others in ("CurveP521", "X25519"):
+        with pytest.raises(ssl.SSLError):
+            handshake(tls.server_context(TLSOptions(*pair, curve_preferences=(others,))), client)
+
+
+def test_curves_that_openssl_lacks(files: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(CURVES, "X25519MLKEM768", "no-such-curve")
+    with pytest.raises(StartError, match="has none of curve_preferences X25519MLKEM768"):
+        tls.server_context(options_of(files, curve_preferences=("X25519MLKEM768",)))
+    client = client_context(files["cert"])
+    client.set_ecdh_curve("secp384r1")
+    handshake(
+        tls.server_context(options_of(files, curve_preferences=("X25519MLKEM768", "CurveP384"))), client
+    )
+
+
+@pytest.fixture(scope="module")
+def named(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, str]]:
+    """Certificates by what they are made out to, self-signed; "rsa" has a key of that kind for a.example."""
+    directory = tmp_path_factory.mktemp("named")
+    return {
+        name: write_named(directory, file, name, kind)
+        for file, name, kind in (
+            ("a", "a.example", "ec"),
+            ("b", "b.example", "ec"),
+            ("w", "*.wild.example", "ec"),
+            ("r", "rsa.example", "rsa"),
+        )
+    }
+
+
+def write_named(directory: Path, file: str, name: str, kind: str) -> tuple[str, str]:
+    key = rsa.generate_private_key(65537, 2048) if kind == "rsa" else ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC))
+        .not_valid_after(EXPIRES)
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    paths = directory / f"{file}.pem", directory / f"{file}.key"
+    paths[0].write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    paths[1].write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+    )
+    return str(paths[0]), str(paths[1])
+
+
+@pytest.mark.parametrize(
+    ("asked", "given"),
+    [
+        ("a.example", "a.example"),
+        ("B.Example", "b.example"),
+        ("x.wild.example", "*.wild.example"),
+        ("x.y.wild.example", "a.example"),
+        ("unknown", "a.example"),
+        (None, "a.example"),
+    ],
+)
+def test_certificate_is_the_one_made_out_to_the_name_asked_for(
+    named: dict[str, tuple[str, str]], asked: str | None, given: str
+) -> None:
+    first, *others = (CertificateFiles(*named[name]) for name in ("a.example", "b.example", "*.wild.example"))
+    server = tls.server_context(TLSOptions(first.cert_file, first.key_file, more_certs=tuple(others)))
+    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    client.check_hostname, client.verify_mode = False, ssl.CERT_NONE
+
+    shown = subject_shown(server, client, asked)
+
+    assert shown == given
+
+
+def test_certificate_is_of_a_kind_the_client_takes(named: dict[str, tuple[str, str]]) -> None:
+    more = (CertificateFiles(*named["rsa.example"]),)
+    server = tls.server_context(TLSOptions(*named["a.example"], more_certs=more))
+    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    client.check_hostname, client.verify_mode = False, ssl.CERT_NONE
+    client.maximum_version = ssl.TLSVersion.TLSv1_2
+    client.set_ciphers("ECDHE-RSA-AES128-GCM-SHA256")
+
+    assert subject_shown(server, client, None) == "rsa.example"
+
+
+def subject_shown(server: ssl.SSLContext, client: ssl.SSLContext, asked: str | None) -> str:
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ours = server.wrap_bio(to_server, to_client, server_side=True)
+    theirs = client.wrap_bio(to_client, to_server, server_hostname=asked)
+    waiting = [theirs, ours]
+    for _ in range(10):
+        for end in list(waiting):
+            try:
+                end.do_handshake()
+            except ssl.SSLWantReadError:
+                continue
+            waiting.remove(end)
+    der = theirs.getpeercert(True)
+    assert der is not None
+    certificate = x509.load_der_x509_certificate(der)
+    return str(certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value)
+
+
+def test_pinned_keys(files: dict[str, str]) -> None:
+    certificate = x509.load_pem_x509_certificate(Path(files["cert"]).read_bytes())
+    der = certificate.public_bytes(serialization.Encoding.DER)
+    digest = hashlib.sha256(
+        certificate.public_key().public_bytes(
+            serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+        )
+    ).hexdigest()
+    assert tls.key_digest(der) == digest
+    assert tls.is_pinned((der,), ("0" * 64, digest))
+    assert not tls.is_pinned((der,), ("0" * 64,))
+    assert not tls.is_pinned((), (digest,))
+    assert tls.is_pinned((), ())
+
+
+@pytest.mark.parametrize(
+    ("year", "concern"),
+    [(2019, "is not valid before 2020-01-01 00:00:00+00:00"), (2037, "expired at 2036-01-02 03:04:05+00:00")],
+)
+def test_certificate_out_of_its_time_is_a_concern(files: dict[str, str], year: int, concern: str) -> None:
+    now = datetime.datetime(year, 6, 1, tzinfo=datetime.UTC)
+    assert tls.concerns(options_of(files), now) == [f'TLS certificate "{files["cert"]}" {concern}']
+    assert tls.concerns(options_of(files), datetime.datetime(2026, 6, 1, tzinfo=datetime.UTC)) == []
+
+
+def test_peer_certificates_begin_with_the_clients_own(files: dict[str, str]) -> None:
+    server = tls.server_context(options_of(files, ca_file=files["other_cert"], verify=True))
+    client = client_context(files["cert"])
+    client.load_cert_chain(files["other_cert"], files["other_key"])
+    ours, _ = handshake(server, client)
+    own = x509.load_pem_x509_certificate(Path(files["other_cert"]).read_bytes())
+    assert tls.peer_certificates(ours)[0] == own.public_bytes(serialization.Encoding.DER)
+    plain, _ = handshake(tls.server_context(options_of(files)), client)
+    assert tls.peer_certificates(plain) == ()
+
+
+def test_failure_of_a_handshake_has_no_line_of_a_c_file(files: dict[str, str]) -> None:
+    server = tls.server_context(options_of(files, ca_file=files["cert"], verify=True))
+    client = client_context(files["cert"])
+    client.load_cert_chain(files["other_cert"], files["other_key"])
+    client.maximum_version = ssl.TLSVersion.TLSv1_2
+    with pytest.raises(ssl.SSLError) as raised:
+        handshake(server, client)
+    assert tls.failure(raised.value).startswith("failed to verify certificate: self")
+    assert tls.failure(ConnectionResetError()) == "connection closed"

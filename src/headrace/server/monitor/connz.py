@@ -195,10 +195,19 @@ def _connection(connection: ConnectionSnapshot, now_ns: int, request: _Request) 
         "version": connection.version,
         "tls_version": connection.tls_version,
         "tls_cipher_suite": connection.tls_cipher,
+        "tls_peer_certs": _peer_certificates(connection) if request.with_user else None,
         "tls_first": connection.tls_first or None,
         **_on_request(connection, request),
     }
     return {name: value for name, value in document.items() if value is not None and value != ""}
+
+
+def _peer_certificates(connection: ConnectionSnapshot) -> list[dict[str, str]] | None:
+    if not connection.peer_certificates:
+        return None
+    from headrace.server.monitor.peers import certificate_document
+
+    return [certificate_document(der) for der in connection.peer_certificates]
 
 
 def _on_request(connection: ConnectionSnapshot, request: _Request) -> dict[str, object]:

@@ -49,8 +49,9 @@ class ServerSnapshot:
     """Everything `/varz` says, except the request counts that the monitor keeps itself.
 
     `options` gives the limits; its secrets are never read here. `host`, `port`, `http_host` and
-    `http_port` are what the listeners are really bound to. `memory_bytes` is the resident set,
-    `cpu_percent` of one core. `language_version` fills the field that the Go server calls `go`.
+    `http_port` are what the listeners are really bound to, so is `websocket_port` (0: there is none).
+    `memory_bytes` is the resident set, `cpu_percent` of one core. `language_version` fills the field that
+    the Go server calls `go`.
     """
 
     server_id: str
@@ -67,6 +68,8 @@ class ServerSnapshot:
     tls_required: bool = False
     tls_verify: bool = False
     tls_certificate_expires_ns: int | None = None
+    websocket_port: int = 0
+    websocket_certificate_expires_ns: int | None = None
     connect_urls: tuple[str, ...] = ()
     start_ns: int
     now_ns: int
@@ -119,7 +122,8 @@ class ConnectionSnapshot:
 
     `subscriptions` is called only when a request asks for the list, so that a plain `/connz` of many
     connections copies none. `rtt_ns` 0 means: not measured yet. `user` is the name that authenticated
-    (an nkey's public key; never a token), shown only when a request says `auth=1`.
+    (an nkey's public key; never a token), and `peer_certificates` are DER, the client's own first; both are
+    shown only when a request says `auth=1`.
     """
 
     cid: int
@@ -145,6 +149,7 @@ class ConnectionSnapshot:
     tls_version: str = ""
     tls_cipher: str = ""
     tls_first: bool = False
+    peer_certificates: tuple[bytes, ...] = ()
     user: str = ""
     account: str = GLOBAL_ACCOUNT
     subscriptions: Callable[[], Sequence[SubscriptionSnapshot]] = _no_subscriptions

@@ -25,7 +25,9 @@ def varz(server: ServerSnapshot, request_counts: Mapping[str, int]) -> dict[str,
     return {
         **_identity(server),
         **_limits(server),
-        **{section: {} for section in ("cluster", "gateway", "leaf", "mqtt", "websocket", "jetstream")},
+        **{section: {} for section in ("cluster", "gateway", "leaf", "mqtt")},
+        "websocket": _websocket(server),
+        "jetstream": {},
         "tls_timeout": number(server.options.tls.timeout if server.options.tls else limits.TLS_TIMEOUT),
         "write_deadline": round(server.options.write_deadline * _NS),
         **_activity(server),
@@ -74,6 +76,30 @@ def _limits(server: ServerSnapshot) -> dict[str, object]:
         "max_payload": options.max_payload,
         "max_pending": options.max_pending,
     }
+
+
+def _websocket(server: ServerSnapshot) -> dict[str, object]:
+    options = server.options.websocket
+    if options is None:
+        return {}
+    tls = options.tls
+    fields: dict[str, object] = {
+        "host": options.host,
+        "port": server.websocket_port,
+        "advertise": options.advertise,
+        "no_auth_user": options.no_auth_user,
+        "jwt_cookie": options.jwt_cookie,
+        "handshake_timeout": round(options.handshake_timeout * _NS),
+        "auth_timeout": number(options.authorization.timeout or 0.0),
+        "no_tls": options.no_tls,
+        "tls_map": tls is not None and tls.verify_and_map,
+        "tls_pinned_certs": list(tls.pinned_certs) if tls else [],
+        "same_origin": options.same_origin,
+        "allowed_origins": list(options.allowed_origins),
+        "compression": options.compression,
+        "tls_cert_not_after": _time_or_none(server.websocket_certificate_expires_ns),
+    }
+    return {name: value for name, value in fields.items() if value}
 
 
 def _activity(server: ServerSnapshot) -> dict[str, object]:

@@ -1,0 +1,68 @@
+"""What holds for every client of one listener: as whom it may connect, and what its INFO says of the port.
+
+Here lives the difference between the client port and others. Never lives here: what one client does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from headrace.conf.options import GLOBAL_ACCOUNT
+
+if TYPE_CHECKING:
+    from headrace.conf.options import TLSOptions
+    from headrace.server.auth import Authenticator
+    from headrace.server.server import Server
+
+
+class Access:
+    """The client port. What is asked of the server here is asked each time: a reload may change it.
+
+    `connection_type`: how users may be limited to it; `kind`: what monitoring calls it; `log_name`: the
+    head of connection numbers in log lines.
+    """
+
+    connection_type = "STANDARD"
+    kind = "nats"
+    log_name = "cid"
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    @property
+    def authenticator(self) -> Authenticator:
+        return self._server.authenticator
+
+    @property
+    def needs_first_op(self) -> bool:
+        """Whether the first op says who a client is: CONNECT, or any other where that is allowed."""
+        return self._server.needs_first_op
+
+    @property
+    def auth_timeout(self) -> float:
+        """Seconds."""
+        return self._server.auth_timeout
+
+    @property
+    def ping_interval(self) -> float:
+        """Seconds."""
+        return self._server.options.ping_interval
+
+    @property
+    def requires_authentication(self) -> bool:
+        """Whether there is anybody whom a client could be asked to be."""
+        return self._server.options.requires_authentication
+
+    @property
+    def tls(self) -> TLSOptions | None:
+        return self._server.options.tls
+
+    def info(self) -> dict[str, Any]:
+        """The fields of INFO that all its clients get."""
+        return self._server.info
+
+
+def needs_first_op(authenticator: Authenticator) -> bool:
+    """Whether the first op settles who a client is: until then it is nobody, or in another account."""
+    anybody = authenticator.default_identity()
+    return anybody is None or anybody.account != GLOBAL_ACCOUNT

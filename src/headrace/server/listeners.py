@@ -1,0 +1,74 @@
+"""The ports of a server that have TLS: their contexts, made at the start and anew on reload.
+
+Here lives what concerns several listeners. Never lives here: accepting (`listener`, `websocket.listener`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from headrace.errors import StartError
+
+if TYPE_CHECKING:
+    import ssl
+
+    from headrace.conf.options import Options
+    from headrace.server.server import Server
+    from headrace.server.websocket.listener import WebSocketListener
+
+
+@dataclass(frozen=True, slots=True)
+class Contexts:
+    """For new connections; None: no TLS. `expires_ns`: when the certificate of the client port does, since
+    the Unix epoch; `websocket_expires_ns` that of the WebSocket port."""
+
+    client: ssl.SSLContext | None = None
+    websocket: ssl.SSLContext | None = None
+    expires_ns: int | None = None
+    websocket_expires_ns: int | None = None
+    concerns: tuple[str, ...] = ()
+
+
+def make_contexts(options: Options) -> Contexts:
+    """Reads all certificates and keys. Raises: StartError, and nothing has changed."""
+    websocket = options.websocket.tls if options.websocket else None
+    if options.tls is None and websocket is None:
+        return Contexts()
+    from headrace.server import tls  # ssl is only set up where it is asked for
+
+    configured = [each for each in (options.tls, websocket) if each is not None]
+    if any(each.verify_and_map for each in configured):
+        raise StartError("verify_and_map is not supported by this version of Headrace yet")
+    return Contexts(
+        client=tls.server_context(options.tls) if options.tls else None,
+        websocket=tls.server_context(websocket) if websocket else None,
+        expires_ns=tls.certificate_expires_ns(options.tls) if options.tls else None,
+        websocket_expires_ns=tls.certificate_expires_ns(websocket) if websocket else None,
+        concerns=tuple(dict.fromkeys(line for each in configured for line in tls.concerns(each))),
+    )
+
+
+def open_websocket(server: Server) -> WebSocketListener | None:
+    """The WebSocket port, bound; None when none is configured. Raises: StartError."""
+    options = server.options.websocket
+    if options is None:
+        return None
+    if options.tls is None and not options.no_tls:
+        raise StartError("websocket requires TLS configuration")
+    try:
+        from headrace.server.listener import listen
+        from headrace.server.websocket.listener import WebSocketListener
+    except ImportError as error:
+        raise StartError(f"websocket needs the websockets package: {error}") from error
+    try:
+        sock = listen(options.host, options.port)
+    except StartError as error:
+        raise StartError(f"Unable to listen for websocket connections: {error}") from error
+    listener = WebSocketListener(server, options, server.contexts.websocket, sock)
+    server.log.info(
+        "Listening for websocket clients on %s://%s:%d", listener.scheme, options.host, listener.port
+    )
+    if options.tls is None:
+        server.log.warning("Websocket not configured with TLS. DO NOT USE IN PRODUCTION!")
+    return listener

@@ -1,0 +1,78 @@
+"""What holds for every client over WebSocket: credentials of its own where the block has some, its INFO.
+
+Source: the Go server 2.15.1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from headrace.server.access import Access, needs_first_op
+from headrace.server.auth import Authenticator
+
+if TYPE_CHECKING:
+    from headrace.conf.options import Options, TLSOptions, WebSocketOptions
+    from headrace.server.server import Server
+
+
+class WebSocketAccess(Access):
+    """`port`: the one that is bound."""
+
+    connection_type = "WEBSOCKET"
+    kind = "websocket"
+    log_name = "wid"
+
+    def __init__(self, server: Server, options: WebSocketOptions, port: int) -> None:
+        super().__init__(server)
+        self._options = options
+        self._own: Authenticator | None = None
+        self._made_beside: Authenticator | None = None
+        self._info = {
+            "host": options.host,
+            "port": port,
+            "tls_required": options.tls is not None,
+            "tls_available": options.tls is not None,
+        }
+
+    @property
+    def authenticator(self) -> Authenticator:
+        others = super().authenticator
+        if self._made_beside is not others:  # at first, and when the users have changed
+            self._own = own_authenticator(self._server.options, self._options)
+            self._made_beside = others
+        return self._own or others
+
+    @property
+    def needs_first_op(self) -> bool:
+        return (
+            self._server.gate is not None or needs_first_op(self.authenticator)
+            if self._options.overrides_authorization
+            else super().needs_first_op
+        )
+
+    @property
+    def auth_timeout(self) -> float:
+        timeout = self._options.authorization.timeout
+        return super().auth_timeout if timeout is None else timeout
+
+    @property
+    def ping_interval(self) -> float:
+        interval = self._options.ping_interval
+        return super().ping_interval if interval is None else interval
+
+    @property
+    def tls(self) -> TLSOptions | None:
+        return self._options.tls
+
+    def info(self) -> dict[str, Any]:
+        required = self._options.overrides_authorization or super().requires_authentication
+        return {**super().info(), **self._info, "auth_required": required}
+
+
+def own_authenticator(options: Options, websocket: WebSocketOptions) -> Authenticator | None:
+    """Who may connect here when the block says so itself; None when it is as everywhere else."""
+    if not websocket.overrides_authorization:
+        return None
+    authorization = websocket.authorization if websocket.authorization.required else options.authorization
+    return Authenticator(replace(options, authorization=authorization, no_auth_user=websocket.no_auth_user))

@@ -1,0 +1,122 @@
+"""From an accepted connection to an upgraded one: the HTTP request and its answer.
+
+Here lives the exchange. Never lives here: what is checked in the request (`request`), frames (`transport`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final, cast
+
+from websockets.server import ServerProtocol
+
+from headrace.server.websocket.request import Refusal, Upgrade
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from websockets.extensions import ServerExtensionFactory
+    from websockets.http11 import Request, Response
+
+    from headrace.server.websocket.request import Gate
+
+_REQUEST_END: Final = b"\r\n\r\n"
+_QUIET: Final = logging.getLogger("headrace.websocket")
+# Below, the library logs every frame, with what clients say of themselves.
+_QUIET.setLevel(logging.ERROR)
+
+
+class Handshake(asyncio.Protocol):
+    """One connection until its upgrade: then `upgraded` takes it over.
+
+    `done` is set when it is over, whatever came of it; `report` is told why a client was refused.
+    """
+
+    def __init__(
+        self,
+        gate: Gate,
+        *,
+        extensions: Sequence[ServerExtensionFactory],
+        headers: Sequence[tuple[str, str]],
+        max_size: int,
+        upgraded: Callable[[asyncio.Transport, ServerProtocol, Upgrade], None],
+        report: Callable[[str], None],
+    ) -> None:
+        self._gate = gate
+        self._headers = headers
+        self._protocol = ServerProtocol(extensions=extensions, max_size=max_size, logger=_QUIET)
+        self._upgraded = upgraded
+        self._report = report
+        self._transport: asyncio.Transport | None = None
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self._finish()
+
+    def data_received(self, data: bytes) -> None:
+        transport, protocol = self._transport, self._protocol
+        if transport is None or self.done.done():
+            return
+        protocol.receive_data(data)
+        events = protocol.events_received()
+        if not events and protocol.handshake_exc is None:
+            return  # there is more to come
+        if not events:
+            self._refuse_unread(transport)
+        elif len(events) > 1 or not data.endswith(_REQUEST_END):
+            self._report("client sent data before handshake is complete")
+            transport.abort()
+        else:
+            self._reply(transport, cast("Request", events[0]))
+        self._finish()
+
+    def _refuse_unread(self, transport: asyncio.Transport) -> None:
+        """What came is no HTTP request, or a request that is too large."""
+        problem = self._protocol.handshake_exc
+        self._report(str(problem.__cause__ or problem) if problem else "")
+        answer = b"".join(self._protocol.data_to_send())
+        transport.write(answer or b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
+        transport.close()
+
+    def _reply(self, transport: asyncio.Transport, request: Request) -> None:
+        protocol = self._protocol
+        upgrade = Upgrade()
+        try:
+            is_secure = transport.get_extra_info("ssl_object") is not None
+            upgrade = self._gate.check(request, is_secure=is_secure)
+            response = protocol.accept(request)
+            if response.status_code != HTTPStatus.SWITCHING_PROTOCOLS:
+                raise Refusal(HTTPStatus(response.status_code), str(protocol.handshake_exc))
+        except Refusal as refusal:
+            self._report(str(refusal))
+            response = self._refused(refusal)
+        else:
+            for name, value in self._headers:
+                response.headers[name] = value
+        protocol.send_response(response)
+        transport.write(b"".join(protocol.data_to_send()))
+        if response.status_code == HTTPStatus.SWITCHING_PROTOCOLS:
+            self._transport = None
+            self._upgraded(transport, protocol, upgrade)
+        else:
+            transport.close()
+
+    def _refused(self, refusal: Refusal) -> Response:
+        response = self._protocol.reject(refusal.status, f"{refusal.status.phrase}\n")
+        response.headers["Sec-WebSocket-Version"] = "13"
+        return response
+
+    def give_up(self) -> None:
+        """It took too long."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _finish(self) -> None:
+        if not self.done.done():
+            self.done.set_result(None)

@@ -1,0 +1,162 @@
+"""The upgrade request of a WebSocket client: whether it may upgrade, and what it says of the client.
+
+Here live the checks. Never lives here: sockets, frames.
+Source: RFC 6455; the order of the checks, statuses and reasons are the Go server's 2.15.1.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Final
+
+from headrace.conf.origins import Origin, parse_host, parse_origin
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from websockets.datastructures import Headers
+    from websockets.http11 import Request
+
+    from headrace.conf.options import WebSocketOptions
+
+_KEY_BYTES: Final = 16
+_VERSION: Final = "13"
+
+
+class Refusal(Exception):
+    """This client gets an HTTP status; the text is for the log only."""
+
+    def __init__(self, status: HTTPStatus, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True)
+class Upgrade:
+    """What a request says of its client. `credentials`: fields of CONNECT that cookies stand in for.
+
+    `forwarded_for`: the address that a proxy gives, "" for none; believed in log lines only. `is_browser`:
+    small messages suit it.
+    """
+
+    credentials: Mapping[str, str] = field(default_factory=dict, repr=False)
+    forwarded_for: str = ""
+    is_browser: bool = False
+
+
+class Gate:
+    """Who may upgrade at one listener."""
+
+    def __init__(self, options: WebSocketOptions) -> None:
+        self._same_origin = options.same_origin
+        self._allowed: frozenset[Origin] = frozenset(map(parse_origin, options.allowed_origins))
+        self._cookies = {
+            name: field
+            for name, field in (
+                (options.token_cookie, "auth_token"),
+                (options.pass_cookie, "password"),
+                (options.user_cookie, "user"),
+                (options.jwt_cookie, "jwt"),
+            )
+            if name
+        }
+
+    def check(self, request: Request, *, is_secure: bool) -> Upgrade:
+        """Raises: Refusal."""
+        headers = request.headers
+        path = request.path.partition("?")[0]
+        if path.endswith("/mqtt"):
+            raise Refusal(HTTPStatus.NOT_FOUND, "mqtt websocket endpoint not enabled")
+        if path.endswith("/leafnode"):
+            raise Refusal(HTTPStatus.NOT_FOUND, "not configured to accept leaf node connections")
+        if request.method != "GET":
+            raise Refusal(HTTPStatus.METHOD_NOT_ALLOWED, "request method must be GET")
+        host = _only(headers, "Host")
+        if not host:
+            raise _bad("'Host' missing in request")
+        if not _has_token(headers, "Upgrade", "websocket"):
+            raise _bad("invalid value for header 'Upgrade'")
+        if not _has_token(headers, "Connection", "Upgrade"):
+            raise _bad("invalid value for header 'Connection'")
+        _check_key(_only(headers, "Sec-WebSocket-Key"))
+        if not _has_token(headers, "Sec-WebSocket-Version", _VERSION):
+            raise _bad("invalid version")
+        self._check_origin(headers, host, is_secure)
+        return Upgrade(
+            self._credentials(headers),
+            _forwarded_for(headers),
+            _only(headers, "User-Agent").startswith("Mozilla/"),
+        )
+
+    def _check_origin(self, headers: Headers, host: str, is_secure: bool) -> None:
+        """Programs that are no browsers send none, and are let in."""
+        text = _only(headers, "Origin") or _only(headers, "Sec-WebSocket-Origin")
+        if not text or not (self._same_origin or self._allowed):
+            return
+        try:
+            origin = parse_origin(text)
+            here = Origin("https" if is_secure else "http", *parse_host(host, is_secure=is_secure))
+        except ValueError as error:
+            raise _foreign(str(error)) from None
+        if self._same_origin and origin != here:
+            raise _foreign("not same origin")
+        if self._allowed and origin not in self._allowed:
+            raise _foreign("not in the allowed list")
+
+    def _credentials(self, headers: Headers) -> dict[str, str]:
+        if not self._cookies:
+            return {}
+        found = {}
+        for line in headers.get_all("Cookie"):
+            for pair in line.split(";"):
+                name, is_pair, value = pair.strip().partition("=")
+                if is_pair and name in self._cookies:
+                    found[self._cookies[name]] = value[1:-1] if _is_quoted(value) else value
+        return found
+
+
+def _bad(reason: str) -> Refusal:
+    return Refusal(HTTPStatus.BAD_REQUEST, reason)
+
+
+def _foreign(reason: str) -> Refusal:
+    return Refusal(HTTPStatus.FORBIDDEN, f"origin not allowed: {reason}")
+
+
+def _check_key(key: str) -> None:
+    if not key:
+        raise _bad("key missing")
+    try:
+        size = len(base64.b64decode(key, validate=True))
+    except (binascii.Error, ValueError):
+        size = 0
+    if size != _KEY_BYTES:
+        raise _bad("invalid websocket key")
+
+
+def _only(headers: Headers, name: str) -> str:
+    """The first value of a header, "" without one."""
+    values = headers.get_all(name)
+    return values[0] if values else ""
+
+
+def _has_token(headers: Headers, name: str, token: str) -> bool:
+    words = (word for value in headers.get_all(name) for word in value.split(","))
+    return any(word.strip(" \t").lower() == token.lower() for word in words)
+
+
+def _forwarded_for(headers: Headers) -> str:
+    text = _only(headers, "X-Forwarded-For")
+    try:
+        address = ip_address(text)
+    except ValueError:
+        return ""
+    return f"[{address}]" if address.version == 6 else str(address)
+
+
+def _is_quoted(value: str) -> bool:
+    return len(value) > 1 and value.startswith('"') and value.endswith('"')

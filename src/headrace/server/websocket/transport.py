@@ -1,0 +1,171 @@
+"""How bytes travel over WebSocket: frames in, frames out, for one link.
+
+What a message holds is fed to the engine as if it had come over TCP: frames and lines need not meet. Here
+lives the bound on what one read may become, and the closing. A transport decides nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from websockets.frames import Opcode
+from websockets.protocol import State
+
+from headrace import limits
+from headrace.engine.reasons import CloseReason
+from headrace.server.transport import AsyncioTransport
+from headrace.server.websocket.closing import close_code
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+    from websockets.server import ServerProtocol
+
+    from headrace.server.session import ClientSession
+
+PIECE: Final = 16 << 10
+"""Bytes given to the protocol at once: what they inflate to must be bearable."""
+
+FOR_BROWSERS: Final = 4096
+"""The largest message sent to a browser, in bytes before compression; the Go server's, found by trying."""
+
+LINGER: Final = 5.0
+"""Seconds that a client has to take the last words and the close frame."""
+
+_MAX_REASON: Final = 123  # bytes in a close frame beside its code
+_DATA: Final = frozenset((Opcode.BINARY, Opcode.TEXT, Opcode.CONT))
+
+
+class WebSocketTransport(AsyncioTransport):
+    """One connection after its upgrade."""
+
+    __slots__ = ("_buffer", "_late", "_most", "_protocol", "_session", "_unknown", "_waiting")
+
+    def __init__(
+        self,
+        session: ClientSession,
+        protocol: ServerProtocol,
+        *,
+        buffer: memoryview,
+        is_browser: bool,
+        after_tick: Callable[[], None],
+        on_stalled: Callable[[AsyncioTransport], None],
+    ) -> None:
+        super().__init__(session.link, after_tick, self._connected, on_stalled)
+        self._session = session
+        self._protocol = protocol
+        self._buffer = buffer  # shared: what a read puts there is taken out at once
+        self._most = FOR_BROWSERS if is_browser else 0
+        self._waiting = b""
+        self._late = b""
+        self._unknown = 0
+
+    def _connected(self, transport: asyncio.Transport) -> None:
+        session = self._session
+        session.transport = self
+        tls = transport.get_extra_info("ssl_object")
+        if tls is None or session.secured(tls):
+            session.opened()
+
+    # -- asyncio's side
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._link.router.touch()
+        self._waiting += self._buffer[:nbytes]
+        if self._session.identity is None and self._is_too_much(nbytes):
+            self._waiting = b""
+        self._take_waiting()
+        if self._link.is_held or self._link.is_stalled:
+            self._pause()
+            if self._link.is_stalled:
+                self._on_stalled(self)
+        self._after_tick()
+
+    def _is_too_much(self, nbytes: int) -> bool:
+        """Whether a client has sent more than is read from one that has not said who it is."""
+        self._unknown += nbytes
+        if self._unknown <= limits.WEBSOCKET_BEFORE_CONNECT:
+            return False
+        self._session.error("too many bytes before authentication")
+        self._link.doom(CloseReason.AUTHENTICATION_VIOLATION)
+        return True
+
+    def _take_waiting(self) -> None:
+        """Feeds the engine what has come, as far as it may be read now."""
+        data, at = self._waiting, 0
+        protocol, link = self._protocol, self._link
+        while at < len(data) and not (link.is_held or link.is_stalled or link.is_closing):
+            protocol.receive_data(data[at : at + PIECE])
+            at += PIECE
+            for frame in protocol.events_received():
+                if frame.opcode in _DATA:  # type: ignore[union-attr]
+                    self._session.take(bytes(frame.data))  # type: ignore[union-attr]
+            self._answer()
+        self._waiting = b"" if link.is_closing else data[at:]
+
+    def _answer(self) -> None:
+        """Sends what the protocol itself has to say: pongs, and the end."""
+        for chunk in self._protocol.data_to_send():
+            if not chunk or self._transport is None:
+                continue  # an end of file: it comes with the close
+            if self._is_blocked:
+                self._late = chunk  # a pong to the latest ping answers those before it too
+            else:
+                self._transport.write(chunk)
+        if self._protocol.state is not State.OPEN:
+            self._end()
+
+    def _end(self) -> None:
+        """The client has closed, or sent what is no WebSocket."""
+        problem = self._protocol.parser_exc
+        if problem is not None:
+            self._session.error(f"read error: {problem}")
+        self._link.doom(CloseReason.CLIENT_CLOSED if problem is None else CloseReason.READ_ERROR)
+
+    def resume_writing(self) -> None:
+        if self._late and self._transport is not None:
+            self._transport.write(self._late)
+        self._late = b""
+        super().resume_writing()
+
+    # -- the engine's side
+
+    def _send(self, transport: asyncio.Transport) -> None:
+        protocol = self._protocol
+        if protocol.state is not State.OPEN:
+            self._link.discard()
+            return
+        data = self._link.take()
+        step = self._most or len(data)
+        for at in range(0, len(data), step):
+            protocol.send_binary(data[at : at + step])
+        transport.writelines(protocol.data_to_send())
+
+    # -- Transport
+
+    def close(self) -> None:
+        transport = self._transport
+        if transport is None:
+            return
+        reason = CloseReason(self._link.reason)
+        code = close_code(reason)
+        if self._protocol.state is State.OPEN:
+            if code is None:
+                transport.abort()
+                return
+            self._protocol.send_close(code, reason.text[:_MAX_REASON])
+            transport.writelines(self._protocol.data_to_send())
+        transport.close()
+        if transport.get_write_buffer_size():
+            self._session.later(LINGER, transport.abort)
+
+    def resume(self) -> None:
+        self._take_waiting()
+        if not (self._link.is_held or self._link.is_stalled):
+            super().resume()
+        elif self._link.is_stalled:
+            self._on_stalled(self)

@@ -1,0 +1,34 @@
+"""Client certificates in monitoring: names written as the Go server writes them."""
+
+from __future__ import annotations
+
+import pytest
+from cryptography import x509
+from cryptography.x509.oid import NameOID, ObjectIdentifier
+
+from headrace.server.monitor.peers import subject_text
+
+CN, EMAIL, DC = NameOID.COMMON_NAME, NameOID.EMAIL_ADDRESS, NameOID.DOMAIN_COMPONENT
+ORG, UNIT, COUNTRY = NameOID.ORGANIZATION_NAME, NameOID.ORGANIZATIONAL_UNIT_NAME, NameOID.COUNTRY_NAME
+
+
+@pytest.mark.parametrize(
+    ("parts", "text"),
+    [
+        ([(CN, "client")], "CN=client"),
+        (
+            [(COUNTRY, "DE"), (ORG, "Acme"), (UNIT, "one"), (UNIT, "two"), (CN, "x")],
+            "CN=x,OU=one+OU=two,O=Acme,C=DE",
+        ),
+        ([(CN, "x"), (ORG, "Acme")], "CN=x,O=Acme"),
+        ([(ORG, 'a,b+"c"<d>;e\\'), (CN, " x ")], 'CN=\\ x\\ ,O=a\\,b\\+\\"c\\"\\<d\\>\\;e\\\\'),
+        ([(CN, "#x#")], "CN=\\#x#"),
+        ([(DC, "org"), (CN, "x")], "CN=x,0.9.2342.19200300.100.1.25=#13036f7267"),
+        ([(EMAIL, "a@b"), (CN, "x")], "CN=x,1.2.840.113549.1.9.1=#0c03614062"),
+        ([(ObjectIdentifier("1.2.3"), "ü" * 100)], "1.2.3=#0c81c8" + "c3bc" * 100),
+        ([(ObjectIdentifier("1.2.3"), "a" * 300)], "1.2.3=#1382012c" + "61" * 300),
+    ],
+)
+def test_subject(parts: list[tuple[ObjectIdentifier, str]], text: str) -> None:
+    name = x509.Name([x509.NameAttribute(oid, value, _validate=False) for oid, value in parts])
+    assert subject_text(name) == text
