@@ -21,12 +21,12 @@ from harness.claims import (
     user_token,
 )
 from harness.keys import ACCOUNT, OPERATOR, KeyPair, key_pair
-from harness.operators import configuration, enter, enter_system, request, say
+from harness.operators import configuration, enter, enter_system, message, request, say
 from harness.processes import HEADRACES, NATS_SERVER, ServerProcess
 from harness.waiting import PATIENCE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from harness.processes import Program
@@ -174,7 +174,7 @@ def packs(started: Started) -> list[bytes]:
     system = started.system
     system.send(b"SUB _INBOX.packs 5\r\nPUB $SYS.REQ.CLAIMS.PACK _INBOX.packs 0\r\n\r\n")
     found = []
-    while body := system.take_message()[1]:
+    while body := message(system):
         found.append(body)
     system.send(b"UNSUB 5\r\n")
     return sorted(found)
@@ -200,31 +200,66 @@ def issued(seconds: int = 100, **nats: Any) -> str:
     return account_token(outer={"iat": 1_700_000_000 + seconds}, **{"signing_keys": keys, **nats})
 
 
-CHANGES: dict[str, tuple[str, str]] = {
-    "nothing": (user_token(), issued()),
-    "revoked": (user_token(), issued(revocations={USER_KEY.public: 1_700_000_000})),
-    "all revoked": (user_token(), issued(revocations={"*": 1_700_000_500})),
-    "revoked before it was issued": (user_token(), issued(revocations={USER_KEY.public: 1_600_000_000})),
+CHANGES: dict[str, tuple[Callable[[KeyPair], str], dict[str, Any]]] = {
+    "nothing": (user_token, {}),
+    "revoked": (user_token, {"revocations": {USER_KEY.public: 1_700_000_000}}),
+    "all revoked": (user_token, {"revocations": {"*": 1_700_000_500}}),
+    "revoked before it was issued": (
+        user_token,
+        {"revocations": {USER_KEY.public: 1_600_000_000}},
+    ),
     "signing key gone": (
-        user_token(ACCOUNT_SIGNER, issuer_account=ACCOUNT_KEY.public),
-        issued(signing_keys=[scope()]),
+        lambda key: user_token(ACCOUNT_SIGNER, issuer_account=key.public),
+        {"signing_keys": [scope()]},
     ),
     "signing key stays": (
-        user_token(ACCOUNT_SIGNER, issuer_account=ACCOUNT_KEY.public),
-        issued(signing_keys=[ACCOUNT_SIGNER.public]),
+        lambda key: user_token(ACCOUNT_SIGNER, issuer_account=key.public),
+        {"signing_keys": [ACCOUNT_SIGNER.public]},
     ),
-    "scope changed": (scoped_token(), issued(signing_keys=[scope(pub={"deny": ["x"]})])),
-    "scope gone": (scoped_token(), issued(signing_keys=[SCOPED_SIGNER.public])),
+    "scope changed": (
+        lambda key: scoped_token(issuer_account=key.public),
+        {"signing_keys": [scope(pub={"deny": ["x"]})]},
+    ),
+    "scope gone": (
+        lambda key: scoped_token(issuer_account=key.public),
+        {"signing_keys": [SCOPED_SIGNER.public]},
+    ),
     "no bearers": (
-        user_token(bearer_token=True),
-        issued(limits={**ACCOUNT_LIMITS, "disallow_bearer": True}),
+        lambda key: user_token(key, bearer_token=True),
+        {"limits": {**ACCOUNT_LIMITS, "disallow_bearer": True}},
     ),
-    "no connections": (user_token(), issued(limits={**ACCOUNT_LIMITS, "conn": 0})),
-    "other defaults": (
-        user_token(),
-        issued(limits=ACCOUNT_LIMITS, default_permissions={"pub": {"deny": ["x"]}}),
+    "no connections": (user_token, {"limits": {**ACCOUNT_LIMITS, "conn": 0}}),
+    "other defaults": (user_token, {"default_permissions": {"pub": {"deny": ["x"]}}}),
+    "other defaults, own permissions": (
+        lambda key: user_token(key, pub={"allow": ["x"]}),
+        {"default_permissions": {"pub": {"deny": ["x"]}}},
     ),
 }
+
+
+def account_of(change: str) -> KeyPair:
+    return key_pair(ACCOUNT, f"account that changes: {change}")
+
+
+def token_of(change: str, seconds: int, **nats: Any) -> str:
+    keys = [ACCOUNT_SIGNER.public, scope()]
+    outer = {"iat": 1_700_000_000 + seconds}
+    return account_token(subject=account_of(change), outer=outer, **{"signing_keys": keys, **nats})
+
+
+@pytest.fixture(scope="module", params=HEADRACES, ids=str)
+def shared(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[list[Started]]:
+    """The Go server and Headrace, with an account for every change."""
+    tokens = {account_of(change).public: token_of(change, 0) for change in CHANGES}
+    started = [
+        Started(program, tmp_path_factory.mktemp("shared"), "memory", tokens)
+        for program in (NATS_SERVER, request.param)
+    ]
+    yield started
+    for each in started:
+        each.close()
 
 
 def line_or_end(wire: Wire) -> bytes:
@@ -234,26 +269,25 @@ def line_or_end(wire: Wire) -> bytes:
 
 
 def fate(started: Started, change: str) -> list[Any]:
-    token, new = CHANGES[change]
-    with enter(started.server, token, USER_KEY) as wire:
+    user, changed = CHANGES[change]
+    key = account_of(change)
+    with enter(started.server, user(key), USER_KEY) as wire:
         cid = wire.info["client_id"]
-        answer = started.update(new)
+        answer = started.update(token_of(change, 100, **changed), key)
         wire.send(b"PUB x 0\r\n\r\nPING\r\n")
         told = line_or_end(wire)
-        if told not in (b"PONG\r\n",) and not told.startswith(b"-ERR 'Permissions"):
-            told += wire.take_rest()
-            reason = started.server.wait_for_line(rf"cid:{cid} .*Client connection closed: (.*)")[1]
-            return [answer, told, reason]
-        return [answer, told]
+        if told == b"PONG\r\n" or told.startswith(b"-ERR 'Permissions"):
+            return [answer, told]
+        told += wire.take_rest()
+        reason = started.server.wait_for_line(rf"cid:{cid} .*Client connection closed: (.*)")[1]
+        return [answer, told, reason]
 
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_client_of_a_changed_account_has_the_fate_it_has_at_the_go_server(
-    both: list[Started], change: str
+    shared: list[Started], change: str
 ) -> None:
-    if both[0].kind == "cache":  # as the others, and every case starts servers
-        return
-    go, ours = (fate(started, change) for started in both)
+    go, ours = (fate(started, change) for started in shared)
 
     assert ours == go
 
@@ -349,3 +383,41 @@ def test_deleted_account_sends_its_users_away_until_it_is_back(both: list[Starte
     go, ours = (deletion(started) for started in both)
 
     assert ours == go
+
+
+def activation(started: Started) -> list[bytes]:
+    """An imported stream, as long as its activation token holds."""
+    ends = int(time.time()) + 3
+    claims = {
+        "jti": "T",
+        "iat": 1_700_000_000,
+        "exp": ends,
+        "iss": EXPORTER.public,
+        "sub": ACCOUNT_KEY.public,
+        "name": "a",
+        "nats": {"type": "activation", "version": 2, "subject": "out.>", "kind": "stream"},
+    }
+    entry = {"name": "i", "subject": "out.>", "account": EXPORTER.public, "type": "stream"}
+    exporter = enter(started.server, user_token(EXPORTER), USER_KEY)
+    importer = enter(started.server, user_token(), USER_KEY)
+    told = []
+    with exporter, importer:
+        export = {"name": "s", "subject": "out.>", "type": "stream", "token_req": True}
+        started.update(account_token(subject=EXPORTER, outer=NEWER, exports=[export]), EXPORTER)
+        importer.send(b"SUB out.> 1\r\n")
+        importer.sync()
+        started.update(issued(imports=[{**entry, "token": EXPORTER.token(claims)}]))
+        for pause in (0.0, ends - time.time() + 1.2):
+            time.sleep(pause)  # a token's time is in whole seconds of the wall clock
+            exporter.send(b"PUB out.a 0\r\n\r\n")
+            exporter.sync()
+            told.append(importer.sync().replace(b"PING\r\n", b""))
+    return told
+
+
+def test_import_lasts_as_long_as_its_activation_token(both: list[Started]) -> None:
+    if both[0].kind != "memory":
+        return
+    go, ours = (activation(started) for started in both)
+
+    assert ours == go == [b"MSG out.a 1 0\r\n\r\n", b""]

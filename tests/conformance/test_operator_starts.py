@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.server
 import json
 import threading
+import urllib.request
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
@@ -13,12 +14,14 @@ from harness.claims import ACCOUNT_KEY, OPERATOR_KEY, USER_KEY, account_token, o
 from harness.keys import ACCOUNT, USER, key_pair
 from harness.operators import SYSTEM, SYSTEM_USER, enter, enter_system, request, say
 from harness.processes import HEADRACES, NATS_SERVER, ServerProcess
+from harness.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from harness.processes import Program
+    from harness.wire import Wire
 
 pytestmark = pytest.mark.clients
 
@@ -37,13 +40,17 @@ def preload(tokens: dict[str, str]) -> str:
 
 
 class Tokens(http.server.BaseHTTPRequestHandler):
-    """GET /jwt/v1/accounts/<key>."""
+    """GET /jwt/v1/accounts/<key>; answers about `slow` come when it is let go."""
 
     asked: ClassVar[list[str]] = []
+    slow: ClassVar[str] = ""
+    let_go: ClassVar[threading.Event] = threading.Event()
 
     def do_GET(self) -> None:
         key = self.path.rpartition("/")[2]
         self.asked.append(key)
+        if key and key == self.slow:
+            self.let_go.wait(PATIENCE)
         token = TOKENS.get(key)
         self.send_response(200 if token or not key else 404)
         self.end_headers()
@@ -56,10 +63,13 @@ class Tokens(http.server.BaseHTTPRequestHandler):
 @pytest.fixture
 def url() -> Iterator[str]:
     Tokens.asked.clear()
+    Tokens.let_go.clear()
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Tokens) as served:
         thread = threading.Thread(target=served.serve_forever)
         thread.start()
         yield f"http://127.0.0.1:{served.server_port}/jwt/v1/accounts/"
+        Tokens.slow = ""
+        Tokens.let_go.set()
         served.shutdown()
         thread.join()
 
@@ -72,6 +82,94 @@ def test_url_resolver_is_asked_once_for_an_account(program: Program, tmp_path: P
         with say(server, user_token(OTHER), USER_KEY) as unknown:
             assert unknown.take_rest() == b"-ERR 'Authorization Violation'\r\n"
     assert Tokens.asked.count(ACCOUNT_KEY.public) == 1
+
+
+@pytest.mark.parametrize("program", HEADRACES, ids=str)
+def test_clients_of_an_account_share_one_lookup_and_others_do_not_wait(
+    program: Program, tmp_path: Path, url: str
+) -> None:
+    with ServerProcess(program, tmp_path, config=config(f'resolver: URL("{url}")')) as server:
+        Tokens.slow = ACCOUNT_KEY.public
+        waiting = [say(server, user_token(), USER_KEY) for _ in range(30)]
+        enter_system(server).close()
+        while ACCOUNT_KEY.public not in Tokens.asked:
+            enter_system(server).close()
+        Tokens.let_go.set()
+        for wire in waiting:
+            assert wire.take_line() == b"PONG\r\n"
+            wire.close()
+    assert Tokens.asked.count(ACCOUNT_KEY.public) == 1
+
+
+@pytest.mark.parametrize("program", EVERYBODY, ids=str)
+def test_lookup_that_is_not_answered_in_time_refuses(program: Program, tmp_path: Path, url: str) -> None:
+    with ServerProcess(program, tmp_path, config=config(f'resolver: URL("{url}")')) as server:
+        Tokens.slow = ACCOUNT_KEY.public
+        with say(server, user_token(), USER_KEY) as wire:
+            assert wire.take_rest() == b"-ERR 'Authorization Violation'\r\n"
+        enter_system(server).close()
+
+
+@pytest.mark.parametrize("program", HEADRACES, ids=str)
+def test_client_that_goes_while_it_is_looked_up_leaves_nothing(
+    program: Program, tmp_path: Path, url: str
+) -> None:
+    with ServerProcess(program, tmp_path, "-D", config=config(f'resolver: URL("{url}")')) as server:
+        Tokens.slow = ACCOUNT_KEY.public
+        for _ in range(10):
+            say(server, user_token(), USER_KEY).close()
+        while ACCOUNT_KEY.public not in Tokens.asked:
+            enter_system(server).close()
+        Tokens.let_go.set()
+        enter(server, user_token(), USER_KEY).close()
+        assert server.stop() == 0
+        assert "Traceback" not in server.log
+        assert "internal error" not in server.log
+
+
+@pytest.mark.parametrize("program", EVERYBODY, ids=str)
+def test_caching_directory_asks_in_the_system_account(program: Program, tmp_path: Path) -> None:
+    lines = (
+        f"resolver: {{ type: cache, dir: '{tmp_path}/jwt' }}",
+        preload({SYSTEM.public: TOKENS[SYSTEM.public]}),
+    )
+    with ServerProcess(program, tmp_path, config=config(*lines)) as server, enter_system(server) as system:
+        system.send(b"SUB $SYS.REQ.ACCOUNT.*.CLAIMS.LOOKUP 1\r\n")
+        system.sync()
+        for key, token in ((OTHER, b""), (ACCOUNT_KEY, TOKENS[ACCOUNT_KEY.public].encode())):
+            with say(server, user_token(key), USER_KEY) as wire:
+                words = asked(system)
+                assert words[1] == f"$SYS.REQ.ACCOUNT.{key.public}.CLAIMS.LOOKUP".encode()
+                system.send(b"PUB " + words[3] + f" {len(token)}\r\n".encode() + token + b"\r\n")
+                assert wire.take_line() == (b"PONG\r\n" if token else b"-ERR 'Authorization Violation'\r\n")
+        enter(server, user_token(), USER_KEY).close()
+        assert (tmp_path / "jwt" / f"{ACCOUNT_KEY.public}.jwt").exists()
+
+
+def asked(wire: Wire) -> list[bytes]:
+    """The words of the next message's line."""
+    while (line := wire.take_line()) == b"PING\r\n":
+        wire.send(b"PONG\r\n")
+    wire.received[:0] = line
+    return wire.take_message()[0]
+
+
+@pytest.mark.parametrize("program", EVERYBODY, ids=str)
+def test_full_directory_takes_what_others_have(program: Program, tmp_path: Path) -> None:
+    system_only = preload({SYSTEM.public: TOKENS[SYSTEM.public]})
+    lines = (f"resolver: {{ type: full, dir: '{tmp_path}/jwt', interval: '1s' }}", system_only)
+    with ServerProcess(program, tmp_path, config=config(*lines)) as server, enter_system(server) as system:
+        system.send(b"SUB $SYS.REQ.CLAIMS.PACK 1\r\n")
+        reply = asked(system)[3]
+        token = TOKENS[ACCOUNT_KEY.public]
+        for pack in ("no bar in it", f"{OTHER.public}|{token}", f"{ACCOUNT_KEY.public}|{token}", ""):
+            system.send(b"PUB " + reply + f" {len(pack)}\r\n{pack}\r\n".encode())
+        system.sync()
+        while not (tmp_path / "jwt" / f"{ACCOUNT_KEY.public}.jwt").exists():
+            assert system.sync() is not None
+        enter(server, user_token(), USER_KEY).close()
+        # The Go server keeps any token under any name.
+        assert (tmp_path / "jwt" / f"{OTHER.public}.jwt").exists() is not program.is_headrace
 
 
 @pytest.mark.parametrize("program", EVERYBODY, ids=str)
@@ -170,3 +268,18 @@ def test_user_of_the_system_account_is_told_so(program: Program, tmp_path: Path)
     ):
         assert wire.take_line() == b"PONG\r\n"
         assert wire.take_info()["acc_is_sys"] is True
+
+
+@pytest.mark.parametrize("program", EVERYBODY, ids=str)
+def test_connz_tells_whose_token_it_was(program: Program, tmp_path: Path) -> None:
+    text = config("resolver: MEMORY", preload(TOKENS))
+    with (
+        ServerProcess(program, tmp_path, "-m", "-1", config=text) as server,
+        enter(server, user_token(tags=["a:b"]), USER_KEY),
+        urllib.request.urlopen(f"{server.monitor_url}/connz?auth=1") as answer,
+    ):
+        (shown,) = json.load(answer)["connections"]
+    assert shown["authorized_user"] == USER_KEY.public
+    assert shown["account"] == shown["issuer_key"] == ACCOUNT_KEY.public
+    assert (shown["name_tag"], shown["tags"]) == ("account", ["a:b"])
+    assert ("jwt" in shown) is (not program.is_headrace)

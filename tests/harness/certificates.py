@@ -6,7 +6,7 @@ import datetime
 import ipaddress
 import ssl
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 _DAY = datetime.timedelta(days=1)
@@ -25,6 +26,9 @@ class Pair:
 
     certificate: Path
     key: Path
+
+
+LOCAL_NAMES: Final = (x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1")))
 
 
 class Authority:
@@ -44,22 +48,29 @@ class Authority:
         self.file = folder / f"{name}.pem"
         self.file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
 
-    def issue(self, name: str) -> Pair:
-        """A pair for servers (localhost, 127.0.0.1) and clients alike."""
+    def issue(
+        self,
+        name: str,
+        *,
+        subject: x509.Name | None = None,
+        names: Sequence[x509.GeneralName] = LOCAL_NAMES,
+    ) -> Pair:
+        """A pair for servers (localhost, 127.0.0.1) and clients alike; its files are called `name`."""
         key = ec.generate_private_key(ec.SECP256R1())
-        names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
         usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
         identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
-        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        certificate = (
+        if subject is None:
+            subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        builder = (
             _builder(subject, self._name, key.public_key())
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-            .add_extension(x509.SubjectAlternativeName(names), critical=False)
             .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
             .add_extension(identifier, critical=False)
             .add_extension(_key_usage(signs_certificates=False), critical=True)
-            .sign(self._key, hashes.SHA256())
         )
+        if names:
+            builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+        certificate = builder.sign(self._key, hashes.SHA256())
         pair = Pair(self._folder / f"{name}.pem", self._folder / f"{name}.key")
         pair.certificate.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
         pair.key.write_bytes(

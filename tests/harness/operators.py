@@ -63,6 +63,14 @@ def request(wire: Wire, subject: str, payload: bytes = b"") -> bytes:
     """The first answer to a request."""
     wire.send(b"SUB _INBOX.one 77\r\nUNSUB 77 1\r\n")
     wire.send(f"PUB {subject} _INBOX.one {len(payload)}\r\n".encode() + payload + b"\r\n")
+    return message(wire)
+
+
+def message(wire: Wire) -> bytes:
+    """The payload of the next message; what the server asks in between is answered."""
+    while (line := wire.take_line()) == b"PING\r\n":
+        wire.send(b"PONG\r\n")
+    wire.received[:0] = line
     return wire.take_message()[1]
 
 

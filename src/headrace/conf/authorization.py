@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, cast
 
 from headrace.conf.credentials import AuthorizationBlock, check_credentials
-from headrace.conf.fields import UNSET, Binder, Field, Table, seconds, strings, text
+from headrace.conf.fields import UNSET, Binder, Field, Table, flag, seconds, strings, text
 from headrace.conf.names import is_user_nkey
 from headrace.conf.options import CONNECTION_TYPES, UserOptions
 from headrace.conf.permissions import permissions
@@ -41,6 +41,7 @@ def authorization(binder: Binder, entry: Entry) -> AuthorizationBlock | UnsetTyp
         timeout=cast("float | None", values.get("timeout")),
         default_permissions=cast("Permissions | None", values.get("default_permissions")),
         callout=cast("CalloutOptions | None", values.get("callout")),
+        proxy_required=cast("bool", values.get("proxy_required", False)),
     )
     _check(binder, block, bound, entry.position)
     return block
@@ -88,6 +89,7 @@ def _user(binder: Binder, node: Node) -> UserOptions | None:
         nkey=cast("str | None", bound.values.get("nkey")) or None,
         permissions=cast("Permissions | None", bound.values.get("permissions")),
         connection_types=cast("frozenset[str] | None", bound.values.get("connection_types")),
+        proxy_required=cast("bool", bound.values.get("proxy_required", False)),
     )
     if user.nkey is not None:
         if user.user or user.password:
@@ -133,10 +135,8 @@ _USER: Final = Table(
             _connection_types,
             option="connection_types",
         ),
-    ),
-    unsupported={
-        "proxy_required": frozenset((False,)),
-    },
+        Field(("proxy_required",), flag),
+    )
 )
 _AUTHORIZATION: Final = Table(
     (
@@ -147,8 +147,6 @@ _AUTHORIZATION: Final = Table(
         Field(("users",), users),
         Field(("default_permissions", "default_permission", "permissions"), permissions),
         Field(("auth_callout", "auth_hook"), _callout, option="callout"),
-    ),
-    unsupported={
-        "proxy_required": frozenset((False,)),
-    },
+        Field(("proxy_required",), flag),
+    )
 )

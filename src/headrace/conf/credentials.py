@@ -28,6 +28,7 @@ class AuthorizationBlock:
     timeout: float | None = None
     default_permissions: Permissions | None = None
     callout: CalloutOptions | None = None
+    proxy_required: bool = False
 
     @property
     def names(self) -> frozenset[str]:
@@ -38,7 +39,9 @@ class AuthorizationBlock:
         """The block as options; the single user becomes a list of one."""
         users = self.users or ()
         if self.user:
-            users = (UserOptions(user=self.user, password=self.password or ""),)
+            users = (
+                UserOptions(user=self.user, password=self.password or "", proxy_required=self.proxy_required),
+            )
         return AuthorizationOptions(
             token=self.token or None,
             users=users,
@@ -46,6 +49,7 @@ class AuthorizationBlock:
             # The Go server applies them to listed users only; the single user may do everything.
             default_permissions=self.default_permissions if self.users else None,
             callout=self.callout,
+            proxy_required=self.proxy_required,
         )
 
 

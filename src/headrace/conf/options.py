@@ -70,7 +70,8 @@ class Permissions:
 class UserOptions:
     """One entry of authorization.users: either user and password, or an nkey public key (`U…`).
 
-    `connection_types`: the ways to connect that it may use, None: all of them.
+    `connection_types`: the ways to connect that it may use, None: all of them. `proxy_required`: only through
+    a trusted proxy.
     """
 
     user: str | None = None
@@ -78,6 +79,7 @@ class UserOptions:
     nkey: str | None = None
     permissions: Permissions | None = None
     connection_types: frozenset[str] | None = None
+    proxy_required: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,7 @@ class AuthorizationOptions:
     timeout: float | None = None
     default_permissions: Permissions | None = None
     callout: CalloutOptions | None = None
+    proxy_required: bool = False
 
     @property
     def required(self) -> bool:
@@ -352,6 +355,7 @@ class Options:
     system_account: str | None = DEFAULT_SYSTEM_ACCOUNT
     no_auth_user: str | None = None
     operator: OperatorOptions | None = None
+    trusted_proxies: tuple[str, ...] = ()
     mappings: tuple[SubjectMapping, ...] = ()
     tls: TLSOptions | None = None
     allow_non_tls: bool = False

@@ -70,6 +70,12 @@ def _accounts(binder: Binder, entry: Entry) -> object:
     return accounts(binder, entry)
 
 
+def _proxies(binder: Binder, entry: Entry) -> object:
+    from headrace.conf.proxies import trusted_proxies
+
+    return trusted_proxies(binder, entry)
+
+
 def _of_operator(option: str) -> Reader:
     def read(binder: Binder, entry: Entry) -> object:
         from headrace.conf.operator import READERS  # only who has an operator pays for loading tokens
@@ -131,6 +137,7 @@ TOP_LEVEL: Final = Table(
         Field(("system_account", "system"), text),
         Field(("no_system_account", "no_system", "no_sys_acc"), flag, option="no_system_account"),
         Field(("no_auth_user",), text),
+        Field(("proxies",), _proxies, option="trusted_proxies"),
         *(Field(names, _of_operator(names[0])) for names in OPERATOR_KEYS),
         Field(("mappings", "maps"), mappings),
         Field(("tls",), _tls),

@@ -13,8 +13,6 @@ _FALSE: Final[frozenset[object]] = frozenset((False,))
 _ZERO: Final[frozenset[object]] = frozenset((0,))
 
 TOP_LEVEL: Final[dict[str, frozenset[object]]] = {
-    # authentication
-    "proxies": _NEVER,
     # other servers and other protocols
     "cluster": _NEVER,
     "gateway": _NEVER,

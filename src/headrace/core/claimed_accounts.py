@@ -89,10 +89,10 @@ def claimed_account(
         export = _required(wanted, account, exporter, options[entry.account])
         if export is not None:
             trouble, ends = _activation(entry, account, exporter, export, now)
+            times.extend(ends)
             if trouble:
                 troubles.append(f"{entry.kind} import of [{entry.subject}]: {trouble}")
                 continue
-            times.extend(ends)
         imports.append(wanted)
     sound, wrong = sound_imports(replace(bare, imports=tuple(imports)), options)
     return ClaimedAccount(
@@ -118,7 +118,8 @@ def _required(
 ) -> Export | None:
     """The export behind an import if it asks for an activation token."""
     found = export_for(wanted, importer.key, options)
-    for option, export in zip(options.exports, exporter.claims.exports, strict=True):
+    # What every account exports to the system's stands behind its own.
+    for option, export in zip(options.exports, exporter.claims.exports, strict=False):
         if option is found and export.token_required and not export.account_token_position:
             return export
     return None
@@ -131,9 +132,11 @@ def _activation(
     issues = list(rules.import_issues(entry, importer.key)) if entry.token else ["no activation token"]
     if issues:
         return issues[0], []
-    activation = decode_activation(entry.token)  # could not be an issue without being one
+    activation = decode_activation(entry.token)  # there were no issues, so it can be decoded
     ends = [float(time) for time in (activation.not_before, activation.expires) if time]
     issues = rules.activation_issues(activation, now)
+    if 0 < activation.expires <= int(now):  # a second before what is said of tokens in general
+        issues.append("the activation token has expired")
     if activation.issuer_account not in ("", exporter.key):
         issues.append("the activation token is of another account")
     elif activation.issuer_account and activation.issuer not in exporter.signers:

@@ -35,7 +35,8 @@ class CloseReason(IntEnum):
     NO_RESPONDERS_REQUIRES_HEADERS = 33
     AUTHENTICATION_EXPIRED = 34
     CREDENTIALS_REVOKED = 35
-    PROXY_REQUIRED = 36
+    PROXY_NOT_TRUSTED = 36
+    PROXY_REQUIRED = 37
     INTERNAL_ERROR = 100
 
     @property
@@ -67,6 +68,7 @@ _TEXTS = {
     CloseReason.NO_RESPONDERS_REQUIRES_HEADERS: "No Responders Requires Headers",
     CloseReason.AUTHENTICATION_EXPIRED: "Authentication Expired",
     CloseReason.CREDENTIALS_REVOKED: "Credentials Revoked",
+    CloseReason.PROXY_NOT_TRUSTED: "Proxy Not Trusted",
     CloseReason.PROXY_REQUIRED: "Proxy Required",
     CloseReason.INTERNAL_ERROR: "Internal Error",
 }

@@ -52,12 +52,14 @@ class Identity:
 
     `user` is what monitoring and logs may show: a user name, an nkey's public key, "[REDACTED]" for one
     who gave only a token, None for one who gave nothing. `token`: what a JWT grants, where one did.
+    `proxy_required`: who does not come through a trusted proxy is refused all the same.
     """
 
     user: str | None = None
     permissions: PermissionSet | None = None
     account: str = GLOBAL_ACCOUNT
     token: TokenIdentity | None = None
+    proxy_required: bool = False
 
     def of_token(self, token: TokenIdentity) -> Identity:
         """The same user with what this token grants."""
@@ -85,7 +87,8 @@ class Authenticator:
                 self._users[entry.user] = entry
         self._no_auth_user = options.no_auth_user
         self._always_nonce = options.always_enable_nonce
-        self._has_operator = options.operator is not None
+        self._others_sign = options.operator is not None or bool(options.trusted_proxies)
+        self._proxy_required = authorization.proxy_required
         self._required = options.requires_authentication
         defaults = {a.name: _permission_set(a.default_permissions) for a in options.accounts}
         defaults[GLOBAL_ACCOUNT] = _permission_set(authorization.default_permissions)
@@ -115,7 +118,7 @@ class Authenticator:
     @property
     def needs_nonce(self) -> bool:
         """Whether INFO must carry a nonce for clients to sign."""
-        return self._always_nonce or self._has_operator or bool(self._nkeys)
+        return self._always_nonce or self._others_sign or bool(self._nkeys)
 
     @property
     def plaintext_passwords_configured(self) -> bool:
@@ -128,23 +131,33 @@ class Authenticator:
             return Identity()
         if self._no_auth_user is None:
             return None
-        return self._identity(self._no_auth_user, connection_type)
+        identity = self._identity(self._no_auth_user, connection_type)
+        return None if identity is not None and identity.proxy_required else identity
 
-    def is_slow(self, connect: Credentials) -> bool:
+    def is_slow(self, connect: Credentials, certificates: tuple[bytes, ...] | None = None) -> bool:
         """Whether `authenticate` has to check a bcrypt hash, which takes long enough for a worker thread."""
+        if certificates:  # whose it is is not known yet
+            return any(_is_bcrypt(entry.password or "") for entry in self._users.values())
         stored, _ = self._password_check(connect)
         return stored is not None and _is_bcrypt(stored) and not self._acts_as_no_auth_user(connect)
 
     def authenticate(
-        self, connect: Credentials, nonce: bytes, connection_type: str = _STANDARD
+        self,
+        connect: Credentials,
+        nonce: bytes,
+        connection_type: str = _STANDARD,
+        certificates: tuple[bytes, ...] | None = None,
     ) -> Identity | None:
         """Who this client is, or None if its credentials are wrong or missing, or not for its way to connect.
 
-        `nonce` is the text sent in INFO, b"" if there was none. Thread-safe: it only reads.
+        `certificates`, where they say who a user is: the client's verified chain, its own first; None where
+        they do not. `nonce` is the text sent in INFO, b"" if there was none. Thread-safe: it only reads.
         Cost: a bcrypt hash of cost 11 takes 100 ms and more, see `is_slow`.
         """
         if not self._required:
             return Identity(user=_shown_user(connect))
+        if certificates is not None and self._users and not (connect.nkey and self._nkeys):
+            return self._mapped(connect, connection_type, certificates)
         if self._acts_as_no_auth_user(connect):
             assert self._no_auth_user is not None
             return self._identity(self._no_auth_user, connection_type)
@@ -152,12 +165,28 @@ class Authenticator:
             # An nkey in CONNECT settles it: a password beside it is not even looked at.
             is_signed = self._is_signed(connect.nkey, connect.sig, nonce)
             return self._identity(connect.nkey, connection_type) if is_signed else None
+        return self._by_password(connect, connection_type)
+
+    def _by_password(self, connect: Credentials, connection_type: str) -> Identity | None:
         stored, given = self._password_check(connect)
         if stored is None or not _passwords_match(stored, given):
             return None
         if self._token is not None:
-            return Identity(user=_shown_user(connect))
+            return Identity(user=_shown_user(connect), proxy_required=self._proxy_required)
         return self._identity(connect.user or "", connection_type)
+
+    def _mapped(
+        self, connect: Credentials, connection_type: str, certificates: tuple[bytes, ...]
+    ) -> Identity | None:
+        """The user that the certificate names; a password that user has must be given as well."""
+        from headrace.core.certificate_names import mapped_user  # loaded where certificates are looked at
+
+        allowed = [name for name in self._users if self._identity(name, connection_type) is not None]
+        name = mapped_user(certificates[0], allowed) if certificates else None
+        if name is None:
+            return None
+        matches = _passwords_match(self._users[name].password or "", connect.password or "")
+        return self._identity(name, connection_type) if matches else None
 
     def _acts_as_no_auth_user(self, connect: Credentials) -> bool:
         name = self._no_auth_user
@@ -189,7 +218,10 @@ class Authenticator:
         allowed = self._connection_types.get(name)
         if allowed is not None and connection_type not in allowed:
             return None
-        return Identity(name, self._permissions.get(name), self._accounts[name])
+        entry = self._users.get(name) or self._nkeys[name]
+        return Identity(
+            name, self._permissions.get(name), self._accounts[name], proxy_required=entry.proxy_required
+        )
 
     def _keep_from_asking(self, account: str, options: Options) -> None:
         """Who is in a callout's account may not ask its service, whose word lets others in."""

@@ -8,7 +8,6 @@ Source: nats-server 2.15.1.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -122,7 +121,8 @@ class Gate:
         account = identity.account if identity is not None else Identity().account
         if not callout.decides_about(user, account):
             return identity
-        answer = await self._asked(callout, session, connect)
+        needs_proxy = identity is not None and identity.proxy_required
+        answer = await self._asked(callout, session, connect, proxy_required=needs_proxy)
         if answer is None:
             return None
         try:
@@ -141,18 +141,23 @@ class Gate:
 
     async def _checked(self, session: ClientSession, connect: ConnectOptions) -> Identity | None:
         """Who the configuration says it is."""
-        check = session.access.authenticator.authenticate
-        if session.access.authenticator.is_slow(connect):
-            loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(None, check, connect, session.nonce, session.connection_type)
-        return check(connect, session.nonce, session.connection_type)
+        authenticator, certificates = session.access.authenticator, session.mapped_certificates
+        if authenticator.is_slow(connect, certificates):
+            return await session.checked_in_thread(connect)
+        return authenticator.authenticate(connect, session.nonce, session.connection_type, certificates)
 
     # -- operator mode ----------------------------------------------------------------------------
 
     async def _by_token(
         self, operator: OperatorMode, session: ClientSession, connect: ConnectOptions
     ) -> Identity | None:
-        peer = Peer(session.address, session.nonce, connect.sig, ConnectionType(session.connection_type))
+        peer = Peer(
+            session.address,
+            session.nonce,
+            connect.sig,
+            ConnectionType(session.connection_type),
+            by_trusted_proxy=bool(session.proxy_key),
+        )
         user = operator.trust.user(connect.jwt, by_trusted_proxy=peer.by_trusted_proxy)
         account = await operator.account(user.account)
         identity = operator.trust.identity(user, account, peer)
@@ -192,6 +197,8 @@ class Gate:
         session: ClientSession,
         connect: ConnectOptions,
         user: UserClaims | None = None,
+        *,
+        proxy_required: bool = False,
     ) -> UserClaims | None:
         """The user that the service answers with; None if it refuses, or says nothing in time.
 
@@ -220,7 +227,8 @@ class Gate:
                 callout,
                 question,
                 payload,
-                proxy_required=user is not None and user.limits.proxy_required,
+                proxy_required=proxy_required or (user is not None and user.limits.proxy_required),
+                by_trusted_proxy=bool(session.proxy_key),
             )
         except TimeoutError:
             session.debug(

@@ -38,8 +38,6 @@ def make_contexts(options: Options) -> Contexts:
     from headrace.server import tls  # ssl is only set up where it is asked for
 
     configured = [each for each in (options.tls, websocket) if each is not None]
-    if any(each.verify_and_map for each in configured):
-        raise StartError("verify_and_map is not supported by this version of Headrace yet")
     return Contexts(
         client=tls.server_context(options.tls) if options.tls else None,
         websocket=tls.server_context(websocket) if websocket else None,

@@ -46,7 +46,13 @@ class _Known:
     account: TrustedAccount
     token: str
     is_expired: bool = False
-    timer: asyncio.TimerHandle | None = None
+    end: asyncio.TimerHandle | None = None
+    change: asyncio.TimerHandle | None = None
+
+    def forget_timers(self) -> None:
+        for timer in (self.end, self.change):
+            if timer is not None:
+                timer.cancel()
 
 
 class OperatorMode:
@@ -67,7 +73,7 @@ class OperatorMode:
             default_sentinel=options.default_sentinel,
         )
         self._known: dict[str, _Known] = {}
-        self._loading: dict[str, asyncio.Task[TrustedAccount]] = {}
+        self._loading: dict[str, asyncio.Task[None]] = {}
         self._changes = asyncio.Lock()
         self.ask_others: Callable[[str], Any] | None = None
 
@@ -97,8 +103,7 @@ class OperatorMode:
         for task in list(self._loading.values()):
             task.cancel()
         for known in self._known.values():
-            if known.timer is not None:
-                known.timer.cancel()
+            known.forget_timers()
         if self.resolver is not None:
             await self.resolver.close()
 
@@ -140,33 +145,39 @@ class OperatorMode:
 
         Raises: Refused.
         """
-        known = self._known.get(key)
-        if known is not None and not known.is_expired:
-            return known.account
+        if not self._is_here(key):
+            await self._brought(key)
+        known = self._known[key]  # what was loaded may have changed since
+        if known.is_expired:
+            raise Refused("Account JWT has expired")
+        return known.account
+
+    async def _brought(self, key: str) -> None:
         task = self._loading.get(key)
         if task is None:
             task = asyncio.get_running_loop().create_task(self._load(key))
             self._loading[key] = task
             task.add_done_callback(lambda done: self._loaded(key, done))
         # One who gives up must not take the answer from the others.
-        return await asyncio.shield(task)
+        await asyncio.shield(task)
 
     def is_known(self, key: str) -> bool:
         """Whether somebody needed this account since the start."""
         return key in self._known
 
-    def _loaded(self, key: str, task: asyncio.Task[TrustedAccount]) -> None:
+    def _loaded(self, key: str, task: asyncio.Task[None]) -> None:
         self._loading.pop(key, None)
         if not task.cancelled():
             task.exception()  # whoever asked may be gone; then nobody else takes note of it
 
-    async def _load(self, key: str) -> TrustedAccount:
+    async def _load(self, key: str) -> None:
         found = await self._with_imports({key: await self._fetched(key)})
+        # Some may have come on another way meanwhile, perhaps with newer tokens.
+        self._install({key: one for key, one in found.items() if not self._is_here(key)})
+
+    def _is_here(self, key: str) -> bool:
         known = self._known.get(key)
-        if known is not None and not known.is_expired:  # somebody brought it meanwhile
-            return known.account
-        self._install(found)
-        return found[key][0]
+        return known is not None and not known.is_expired
 
     async def _fetched(self, key: str) -> tuple[TrustedAccount, str]:
         """Raises: Refused."""
@@ -188,7 +199,7 @@ class OperatorMode:
         fresh = [account for account, _ in found.values()]
         while fresh:
             wanted = {entry.account for account in fresh for entry in account.claims.imports}
-            wanted -= seen | {key for key, known in self._known.items() if not known.is_expired}
+            wanted = {key for key in wanted - seen if not self._is_here(key)}
             seen |= wanted
             keys = sorted(wanted)
             loaded = await asyncio.gather(*map(self._fetched, keys), return_exceptions=True)
@@ -217,7 +228,9 @@ class OperatorMode:
                 return False
             self._server.log.debug("Updating account claims: %s/%s", key, account.name)
             found = await self._with_imports({key: (account, token)})
-            self._install(found)
+            self._install(
+                {other: one for other, one in found.items() if other == key or not self._is_here(other)}
+            )
             if before is not None:
                 self._sift(before.account, account)
             return True
@@ -233,8 +246,8 @@ class OperatorMode:
     def _install(self, found: Mapping[str, tuple[TrustedAccount, str]]) -> None:
         for key, (account, token) in found.items():
             before = self._known.get(key)
-            if before is not None and before.timer is not None:
-                before.timer.cancel()
+            if before is not None:
+                before.forget_timers()
             known = self._known[key] = _Known(account, token)
             if account.claims.expires:
                 self._wait(known, float(account.claims.expires))
@@ -253,25 +266,29 @@ class OperatorMode:
             key: without_imports(account) if key in concerned or key not in present else present[key].options
             for key, account in accounts.items()
         }
-        again: list[float] = []
         for key in sorted(concerned):
             made = claimed_account(accounts[key], accounts, options, time.time())
             options[key] = made.options
             for trouble in made.troubles:
                 self._server.log.debug("Error adding to account [%s]: %s", key, trouble)
             if made.changes_at is not None:
-                again.append(made.changes_at)
+                self._compose_at(key, made.changes_at)
         self._server.accounts.replace(options[key] for key in sorted(concerned))
-        if again:
-            delay = min(max(min(again) - time.time(), 0.0) + 0.001, _LONGEST_SLEEP)
-            self._server.loop.call_later(delay, self._compose, concerned)
+
+    def _compose_at(self, key: str, when: float) -> None:
+        """An activation token begins or ends to hold then; looking at it too early does no harm."""
+        known = self._known[key]
+        if known.change is not None:
+            known.change.cancel()
+        delay = min(max(when - time.time(), 0.0) + 0.001, _LONGEST_SLEEP)
+        known.change = self._server.loop.call_later(delay, self._compose, {key})
 
     def _wait(self, known: _Known, end: float) -> None:
         left = end - time.time()
         if left > _LONGEST_SLEEP:
-            known.timer = self._server.loop.call_later(_LONGEST_SLEEP, self._wait, known, end)
+            known.end = self._server.loop.call_later(_LONGEST_SLEEP, self._wait, known, end)
         else:
-            known.timer = self._server.loop.call_later(max(left, 0.0), self._expire, known)
+            known.end = self._server.loop.call_later(max(left, 0.0), self._expire, known)
 
     def _expire(self, known: _Known) -> None:
         known.is_expired = True

@@ -19,6 +19,7 @@ from headrace.engine.client import ClientLink
 from headrace.engine.reasons import CloseReason
 from headrace.engine.verdicts import Verdicts
 from headrace.errors import ProtocolError
+from headrace.protocol import nkeys
 from headrace.protocol.info import PROTOCOL_WITH_ASYNC_INFO, ConnectOptions, info_line
 from headrace.server.auth import AUTHORIZATION_VIOLATION
 from headrace.server.wording import (
@@ -82,6 +83,7 @@ class ClientSession:
         "options",
         "peer_certificates",
         "port",
+        "proxy_key",
         "refusal",
         "rtt_ns",
         "stand_ins",
@@ -108,6 +110,7 @@ class ClientSession:
         self.is_closed = False
         self.close_reason = CloseReason.NONE
         self.refusal = CloseReason.AUTHENTICATION_VIOLATION
+        self.proxy_key = ""
         self.start_ns = time_ns()
         self.stop_ns = 0
         self.rtt_ns = 0
@@ -215,20 +218,45 @@ class ClientSession:
             self.link.drop_subscriptions()
         if options.account or options.new_account:
             self._authentication_failed(options)
+        elif options.proxy_sig and self._server.options.trusted_proxies and not self._is_passed_on(options):
+            self.debug("proxy is not trusted")
+            self.refusal = CloseReason.PROXY_NOT_TRUSTED
+            self._authentication_failed(options)
         elif self._server.gate is not None:
             self._disarm()  # who asks others about a client does not wait for them for ever
             self._decide_later(options, self._server.gate.identity(self, options))
-        elif self.access.authenticator.is_slow(options):
-            self._decide_later(options, self._checked_in_thread(options))
+        elif self.access.authenticator.is_slow(options, self.mapped_certificates):
+            self._decide_later(options, self.checked_in_thread(options))
         else:
             check = self.access.authenticator.authenticate
-            self._authenticated(options, check(options, self.nonce, self.connection_type))
+            identity = check(options, self.nonce, self.connection_type, self.mapped_certificates)
+            self._authenticated(options, identity)
 
-    async def _checked_in_thread(self, options: ConnectOptions) -> Identity | None:
-        """bcrypt takes long on purpose: the loop goes on, this connection waits."""
-        check = self.access.authenticator.authenticate
+    def _is_passed_on(self, options: ConnectOptions) -> bool:
+        """Whether a trusted proxy signed for this connection."""
+        keys, signature = self._server.options.trusted_proxies, options.proxy_sig
+        found = (key for key in keys if nkeys.verify_signature(key, self.nonce, signature))
+        self.proxy_key = next(found, "")
+        return bool(self.proxy_key)
+
+    async def checked_in_thread(self, options: ConnectOptions) -> Identity | None:
+        """bcrypt takes long on purpose: the loop goes on, this connection waits.
+
+        Whom the authenticator of the end sees in these credentials: it may be replaced meanwhile.
+        """
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(None, check, options, self.nonce, self.connection_type)
+        given = (options, self.nonce, self.connection_type, self.mapped_certificates)
+        while True:
+            authenticator = self.access.authenticator
+            identity = await loop.run_in_executor(None, authenticator.authenticate, *given)
+            if authenticator is self.access.authenticator:
+                return identity
+
+    @property
+    def mapped_certificates(self) -> tuple[bytes, ...] | None:
+        """The certificates that say which user this is; None where they do not (`verify_and_map`)."""
+        tls = self.access.tls
+        return self.peer_certificates if tls is not None and tls.verify_and_map else None
 
     def _decide_later(self, options: ConnectOptions, decision: Coroutine[Any, Any, Identity | None]) -> None:
         self.link.hold()
@@ -244,12 +272,20 @@ class ClientSession:
         if self.is_closed or self.link.is_closing:
             return
         self._authenticated(options, identity)
+        self.go_on()
+
+    def go_on(self) -> None:
+        """What came while the link was held is parsed now."""
         self.link.release()
         if self.transport is not None and not self.link.is_held:
             self.transport.resume()
         self._server.after_tick()
 
     def _authenticated(self, options: ConnectOptions, identity: Identity | None) -> None:
+        if identity is not None and identity.proxy_required and not self.proxy_key:
+            self.debug("proxy connection required")
+            self.refusal = CloseReason.PROXY_REQUIRED
+            identity = None
         if identity is None:
             self._authentication_failed(options)
             return
@@ -285,8 +321,7 @@ class ClientSession:
 
     def _authentication_failed(self, options: ConnectOptions) -> None:
         self.options = options  # monitoring shows who it said it was
-        self.error(f"authentication error{claimed_user(options)}")
-        self.refuse(AUTHORIZATION_VIOLATION, self.refusal)
+        self.reject()
 
     @property
     def has_async_info(self) -> bool:
@@ -427,10 +462,15 @@ class ClientSession:
         assert self.identity is not None
         if self.identity.token is None or token.permissions == self.identity.token.permissions:
             return
-        self.identity = self.identity.of_token(token)
-        self._restrict(self.identity)
+        self.act_as(self.identity.of_token(token))
 
     # -- permissions ------------------------------------------------------------------------------
+
+    def act_as(self, identity: Identity) -> None:
+        """Is somebody else of the same account from now on, or the same one with other permissions."""
+        before, self.identity = self.identity, identity
+        if before is None or before.permissions != identity.permissions:
+            self._restrict(identity)
 
     def _restrict(self, identity: Identity) -> None:
         permissions = identity.permissions
@@ -535,8 +575,8 @@ class ClientSession:
 
     def reject(self) -> None:
         """Whoever it is, it may not be here (any more)."""
-        self.error("authentication error")
-        self.refuse(AUTHORIZATION_VIOLATION, CloseReason.AUTHENTICATION_VIOLATION)
+        self.error(f"authentication error{claimed_user(self.options)}")
+        self.refuse(AUTHORIZATION_VIOLATION, self.refusal)
 
     def refuse_place(self) -> None:
         """The account has more connections than it may have."""

@@ -75,6 +75,7 @@ def _connection(
 ) -> ConnectionSnapshot:
     link, options, identity = session.link, session.options, session.identity
     in_msgs, in_bytes, out_msgs, out_bytes, stalls = link.counters
+    token = identity.token if identity else None
     last = max(link.last_activity, link.last_written)
     return ConnectionSnapshot(
         cid=session.cid,
@@ -102,6 +103,10 @@ def _connection(
         peer_certificates=session.peer_certificates,
         user=(identity.user or "") if identity else "",
         account=identity.account if identity else "",
+        account_tag=token.account_name if token else "",
+        issuer=token.issuer if token else "",
+        tags=token.tags if token else (),
+        proxy_key=session.proxy_key,
         subscriptions=(lambda: tuple(_subscriptions(session)))
         if subscriptions is None
         else lambda: subscriptions,

@@ -248,7 +248,6 @@ OPTIONS = [
         trace_headers="trace_headers: true",
         server_metadata="server_metadata { a: b }",
         log_max_num="log_max_num: 5",
-        proxies="proxies { trusted: [] }",
     ),
 ]
 
@@ -363,9 +362,17 @@ AUTHORIZATION = [
         connection_types="authorization { users: [{user: a, allowed_connection_types: [STANDARD, mqtt]}] }",
         connection_types_none="authorization { users: [{user: a, connection_types: []}] }",
         trusted_keys_none="trusted_keys: []",
+        proxies_none="proxies { trusted: [] }",
+        proxies_empty="proxies {}",
+        proxy_required="authorization { proxy_required: true, users: [{user: a, proxy_required: true}] }",
+        proxy_key="proxies { trusted: [{key: UDVEU3DD4KOFECV66VIHWEZOYX4ZKR3WV27L464SIIPOU2IUI3JCYSJF}] }",
     ),
     *cases(
         Verdict.REJECT,
+        proxies_of_another_type=("proxies: 1", "map"),
+        proxies_trusted_of_another_type=("proxies { trusted: 1 }", "list"),
+        proxy_of_another_type=("proxies { trusted: [a] }", "each of the trusted proxies"),
+        proxy_key_bad=("proxies { trusted: [{key: NABC}] }", "invalid proxy key"),
         connection_type_unknown=(
             "authorization { users: [{user: a, allowed_connection_types: [STANDARD, TELEX]}] }",
             'invalid connection types ["TELEX"]',

@@ -198,6 +198,7 @@ def _connection(connection: ConnectionSnapshot, now_ns: int, request: _Request) 
         "tls_peer_certs": _peer_certificates(connection) if request.with_user else None,
         "tls_first": connection.tls_first or None,
         **_on_request(connection, request),
+        "proxy": {"key": connection.proxy_key} if connection.proxy_key else None,
     }
     return {name: value for name, value in document.items() if value is not None and value != ""}
 
@@ -226,5 +227,7 @@ def _on_request(connection: ConnectionSnapshot, request: _Request) -> dict[str, 
     elif request.with_subscriptions:
         document["subscriptions_list"] = [s.subject for s in connection.subscriptions()] or None
     if request.with_user:
-        document["name_tag"] = connection.account
+        document["issuer_key"] = connection.issuer or None
+        document["name_tag"] = connection.account_tag or connection.account
+        document["tags"] = connection.tags or None
     return document
