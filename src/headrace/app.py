@@ -13,15 +13,15 @@ import logging
 import resource
 import signal
 from contextlib import contextmanager
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
-from time import time_ns
 from typing import TYPE_CHECKING, Any, Final
 
 from headrace.engine.memory import keep_freed
 from headrace.errors import ConfigError, HeadraceError, LogError, StartError
 from headrace.server import files, logs
 from headrace.server.listener import listen
+from headrace.server.listeners import make_contexts
 from headrace.server.loop import run_in_poller
 from headrace.server.server import Server
 
@@ -36,8 +36,7 @@ if TYPE_CHECKING:
     from headrace.streaming import options as streaming_options
     from headrace.streaming.service import StreamingService
 
-RELOADABLE: Final = frozenset(["config_digest", "debug", "trace", "warnings"])
-"""Options that take effect on SIGHUP; a change of any other needs a restart and is refused as a whole."""
+_OF_THE_LOG: Final = frozenset(["log_file", "log_size_limit", "logtime", "logtime_utc"])
 
 EXIT_OK, EXIT_FAILURE = 0, 1
 
@@ -56,7 +55,7 @@ def run(options: Options) -> int:
         logging.getLogger(logs.LOGGER_NAME).critical("%s", error)
         return EXIT_FAILURE
     finally:
-        logs.uninstall(handler)
+        logs.uninstall()
 
 
 async def _serve(options: Options, handler: logging.Handler) -> int:
@@ -215,6 +214,18 @@ def store_cipher(secret: str | None, name: str | None) -> Cipher | None:
     return Cipher(key, "chacha20-poly1305" if name == "CHACHA" else "aes-gcm")
 
 
+def check(options: Options) -> None:
+    """What a start would find wrong with these options before it listens.
+
+    Raises: ConfigError; StartError for certificates that cannot be used.
+    """
+    server = Server(options)
+    try:
+        make_contexts(options)
+    finally:
+        server.accounts.close()
+
+
 def _raise_descriptor_limit() -> None:
     """As many connections as the system grants: the soft limit is often a thousand, the hard one many."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -248,6 +259,7 @@ class Process:
     async def serve(self, *services: Service, listening: socket.socket | None = None) -> int:
         """Raises: StartError."""
         server = self._server = _server(self._options, services, listening)
+        server.surroundings = self
         if server.options.pid_file:
             files.write_pid_file(server.options.pid_file)
         self._install_signals()  # before the ready line: whoever reads it may signal at once
@@ -262,8 +274,7 @@ class Process:
             await server.stopped.wait()
         finally:
             await server.stop()
-            if self._ports_file is not None:
-                self._ports_file.unlink(missing_ok=True)
+            self._remove_ports_file()
         server.log.info("Server Exiting..")
         return self._exit_code
 
@@ -281,6 +292,11 @@ class Process:
             self._ports_file = files.write_ports_file(directory, self._server)
         except StartError as error:  # the server is up: who waits for the file finds out why in the log
             self._server.log.error("Error writing ports file: %s", error)
+
+    def _remove_ports_file(self) -> None:
+        if self._ports_file is not None:
+            self._ports_file.unlink(missing_ok=True)
+            self._ports_file = None
 
     def _install_signals(self) -> None:
         loop = asyncio.get_running_loop()
@@ -320,35 +336,32 @@ class Process:
     def _reload(self) -> None:
         self._server.log.info('Trapped "hangup" signal')
         try:
-            self._apply(self._reloaded())
+            self._server.reload()
         except (ConfigError, StartError) as error:
             for line in str(error).splitlines():
                 self._server.log.error("Failed to reload server configuration: %s", line)
 
-    def _reloaded(self) -> Options:
-        """Raises: ConfigError, or StartError when there is no file or a change that needs a restart."""
-        from headrace.conf.binding import load_options
+    def prepare(self, new: Options, changed: Sequence[str]) -> Callable[[], None]:
+        """What of a reload is the process's: its log and its files.
 
-        server = self._server
-        path = server.options.config_file
-        if path is None:
-            raise StartError("can only reload config when a file is provided using -c or --config")
-        new = load_options(path, overrides=server.options.overrides)
-        changed = {
-            f.name
-            for f in fields(new)
-            if f.compare and getattr(new, f.name) != getattr(server.options, f.name)
-        }
-        refused = sorted(changed - RELOADABLE)
-        if refused:
-            raise StartError(f"config reload not supported for {', '.join(refused)}: restart to apply")
-        return new
+        Raises: StartError when the log file cannot be opened; nothing has changed then.
+        """
+        handler = logs.make_handler(new) if _OF_THE_LOG.intersection(changed) else None
 
-    def _apply(self, new: Options) -> None:
-        server = self._server
-        server.options = replace(server.options, **{name: getattr(new, name) for name in RELOADABLE})
-        server.config_load_ns = time_ns()
-        logs.set_level(server.options)
-        for session in server.sessions.values():
-            session.link.traced = new.trace
-        server.log.info("Reloaded server configuration (%s)", new.config_digest)
+        def apply() -> None:
+            if handler is not None:
+                logs.swap(self._handler, handler)
+                self._handler = handler
+            logs.set_level(new)
+            if "pid_file" in changed and new.pid_file:
+                try:
+                    files.write_pid_file(new.pid_file)
+                except (
+                    StartError
+                ) as error:  # the server runs: who waits for the file finds out why in the log
+                    self._server.log.error("%s", error)
+            if "ports_file_dir" in changed:
+                self._remove_ports_file()
+                self._write_ports_file()
+
+        return apply

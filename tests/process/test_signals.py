@@ -85,7 +85,7 @@ def test_reload_applies_what_can_change_and_keeps_connections(serve: Callable[..
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("max_payload: 100\n", r"reload not supported for max_payload"),
+        ("max_payload: 100\nserver_name: n\n", r"reload not supported for server_name: old=None, new=n"),
         ("debug: {\n", r"server\.conf:1:8: "),
         ("no_such_option: 1\n", r'server\.conf:1:1: unknown field "no_such_option"'),
     ],

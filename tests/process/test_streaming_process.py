@@ -136,7 +136,7 @@ def test_reload_that_changes_streaming_is_refused_by_name(join: Join, streaming:
 
     server.signal(signal.SIGHUP)
 
-    server.wait_for_line(r"\[ERR\] .*config reload not supported for streaming: restart to apply")
+    server.wait_for_line(r"\[ERR\] .*reload not supported for streaming\.cluster_id: old=one, new=two$")
     assert join(server, b"me", b"one").publish(b"a", b"") == b""
 
 

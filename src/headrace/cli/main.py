@@ -37,6 +37,8 @@ _DROP_INS: Final = {DROP_IN: "serve", STREAMING_DROP_IN: "streaming"}
 
 COMMANDS: Final[dict[str, Command]] = {
     "serve": Command("headrace.cli.serve", "Run the server; takes the flags of nats-server"),
+    "reload": Command("headrace.cli.reload", "Have a running server take over its changed configuration"),
+    "config": Command("headrace.cli.config", "Check a configuration; what a reload would change"),
     "streaming": Command(
         "headrace.cli.streaming", "Run the server with NATS Streaming; look after its channels"
     ),

@@ -75,7 +75,7 @@ def run(
 
 
 def _serve(invocation: Invocation) -> int:
-    options = _options(invocation)
+    options = options_of_invocation(invocation)
     from headrace import app
 
     return app.run(options)
@@ -85,7 +85,7 @@ def _test_config(invocation: Invocation, program: str) -> int:
     """Report on the configuration file; as with the Go server, warnings make the check fail."""
     if not invocation.config_file:
         raise UsageError("must specify [-c, --config] option to check configuration file syntax")
-    options = _options(invocation)
+    options = options_of_invocation(invocation)
     for warning in options.warnings:
         _complain(program, warning)
     if options.warnings:
@@ -94,7 +94,8 @@ def _test_config(invocation: Invocation, program: str) -> int:
     return 0
 
 
-def _options(invocation: Invocation) -> Options:
+def options_of_invocation(invocation: Invocation) -> Options:
+    """What flags and file add up to. Raises: UsageError, ConfigError."""
     if invocation.unsupported is not None:
         raise UsageError(f"{invocation.unsupported} is not supported by this version yet")
     from headrace.conf.binding import load_options

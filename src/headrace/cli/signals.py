@@ -37,7 +37,11 @@ def send_signal(order: str) -> None:
         raise UsageError(f"invalid signal parameters: {shown(order)}")
     if not equals or not target:
         raise UsageError(f"a process id or pid file is missing: --signal {name}=<pid>")
-    pid = _process_id(target)
+    signal_process(process_id(target), name)
+
+
+def signal_process(pid: int, name: str) -> None:
+    """Raises: UsageError if the process cannot be signalled; KeyError for a name that is none."""
     try:
         os.kill(pid, _SIGNALS[name])
     except (OSError, OverflowError) as error:
@@ -45,7 +49,8 @@ def send_signal(order: str) -> None:
         raise UsageError(f'signal "{name}" {pid}: {(reason or str(error)).lower()}') from None
 
 
-def _process_id(target: str) -> int:
+def process_id(target: str) -> int:
+    """The process id that is given, or stands in a file. Raises: UsageError if there is none."""
     text = target
     try:
         with open(target, "rb") as file:

@@ -45,6 +45,14 @@ def split_address(address: str) -> tuple[str, int]:
     return host, int(port)
 
 
+def advertised(address: str, port: int) -> tuple[str, int]:
+    """Host and port of `client_advertise`; `port` where it names none."""
+    if ":" not in address:
+        return address, port
+    host, given = split_address(address)
+    return host, given if given > 0 else port
+
+
 def _address(
     binder: Binder, entry: Entry, host_option: str, port_option: str
 ) -> dict[str, object] | UnsetType:

@@ -80,14 +80,22 @@ class _Rules:
 
 
 class PermissionSet:
-    """The permissions of one user.
+    """The permissions of one user; two are equal when they were configured alike.
 
     Raises: ConfigError naming every entry that is not a subject (or, for subscribe, "subject queue").
     """
 
-    __slots__ = ("_publish_allow", "_publish_deny", "_subscribe_allow", "_subscribe_deny", "responses")
+    __slots__ = (
+        "_publish_allow",
+        "_publish_deny",
+        "_source",
+        "_subscribe_allow",
+        "_subscribe_deny",
+        "responses",
+    )
 
     def __init__(self, permissions: Permissions) -> None:
+        self._source = permissions
         publish, subscribe = permissions.publish, permissions.subscribe
         self.responses: Final[ResponsePermission | None] = permissions.allow_responses
         problems: list[ConfigProblem] = []
@@ -105,6 +113,12 @@ class PermissionSet:
         self._subscribe_deny = _Rules(denied) if denied else None
         if problems:
             raise ConfigError(problems)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PermissionSet) and self._source == other._source
+
+    def __hash__(self) -> int:
+        return hash(self._source)
 
     def may_publish(self, subject: bytes) -> bool:
         """Whether the lists permit publishing; a response may be permitted besides, see `ResponseTracker`."""

@@ -702,9 +702,18 @@ cdef class ClientLink(Link):
         self.c.max_payload = max_payload
         self.c.max_subscriptions = max_subscriptions
 
+    def limit_ops(self, *, uint32_t max_control_line, uint32_t max_subscription_tokens):
+        """Limits of the server for what comes from now on; 0 tokens: as many as it likes."""
+        self.c.max_control_line = max_control_line
+        self.c.max_subscription_tokens = max_subscription_tokens
+
     def adopt(self):
         """Authentication is no longer due; the options stay as they are."""
         self._set_flag(LINK_MUST_CONNECT, False)
+
+    def demand_connect(self):
+        """The next op must be a CONNECT, as that of a new connection."""
+        self._set_flag(LINK_MUST_CONNECT, True)
 
     def restrict(self, publish_verdicts, deliver_verdicts, bint checks_subscribe, bint tracks_replies):
         """Installs (or with None removes) the memory of permission answers."""
@@ -730,6 +739,40 @@ cdef class ClientLink(Link):
     @property
     def has_headers(self):
         return bool(self.c.flags & LINK_HEADERS)
+
+    def judge_subscriptions(self, judge):
+        """Asks `judge(subject, queue or None)` about each subscription, as about a new one: it answers 0 when it
+        may not be any more, and is removed, 2 when each delivery is checked, 1 when none needs to be.
+
+        Returns what was removed as (subject, queue or None, sid).
+        """
+        cdef list removed = []
+        cdef bytes queue
+        cdef sub_t *s
+        cdef sub_t *shadow
+        cdef uint32_t i = 0
+        while i < self.c.sids_cap:
+            s = self.c.sids[i]
+            i += 1
+            if s == NULL:
+                continue
+            queue = s.queue[:s.queue_len] if s.queue_len else None
+            answer = judge(s.subject[:s.subject_len], queue)
+            if not answer:
+                removed.append((s.subject[:s.subject_len], queue, s.text[:s.sid_len]))
+                continue
+            shadow = s
+            while shadow != NULL:
+                shadow.flags = shadow.flags | SUB_FILTERED if answer == 2 else shadow.flags & ~<uint32_t> SUB_FILTERED
+                shadow = shadow.shadows
+        for _, _, sid in removed:  # afterwards: the gap of one that goes is filled by others
+            self._remove(sid)
+        return removed
+
+    cdef _remove(self, bytes sid):
+        cdef const char *at = sid
+        cdef uint32_t n = <uint32_t> len(sid)
+        remove_sub(find_sid(&self.c, at, n, <uint32_t> hr_hash(at, n, self.c.interest.seed)))
 
     def drop_subscriptions(self):
         """Removes every subscription, as a second CONNECT does."""

@@ -395,15 +395,19 @@ cdef class Router:
         self.c.read_buffer = <char *> take(READ_SIZE + DIRECT_FRAME + HR_PAD)
         memset(self.c.read_buffer, 0, READ_SIZE + DIRECT_FRAME + HR_PAD)
         self.c.random = int.from_bytes(os.urandom(8), "little") | 1
-        self.c.max_pending = max_pending
-        self.c.drops_when_congested = drops_when_congested
-        self.c.congestion_mark = max_pending // 4 * 3 if drops_when_congested else min(congestion_mark, max_pending // 2)
+        self.limit(max_pending=max_pending, congestion_mark=congestion_mark, drops_when_congested=drops_when_congested)
 
     def __dealloc__(self):
         sweep(&self.c)
         give(self.c.read_buffer)
         buf_free(&self.c.scratch)
         buf_free(&self.c.stripped)
+
+    def limit(self, *, max_pending=64 << 20, congestion_mark=2 << 20, drops_when_congested=False):
+        """How much may wait for one receiver, from the next message on; what waits already may stay."""
+        self.c.max_pending = max_pending
+        self.c.drops_when_congested = drops_when_congested
+        self.c.congestion_mark = max_pending // 4 * 3 if drops_when_congested else min(congestion_mark, max_pending // 2)
 
     @property
     def now(self):

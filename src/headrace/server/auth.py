@@ -171,6 +171,27 @@ class Authenticator:
         stored, given = self._password_check(connect)
         if stored is None or not _passwords_match(stored, given):
             return None
+        return self._of_password(connect, connection_type)
+
+    def account_of(self, identity: Identity) -> str | None:
+        """The account of the configured user that an identity is; None: it is none of them (now)."""
+        return self._accounts.get(identity.user or "") if self._token is None else None
+
+    def recognised(
+        self, connect: Credentials, before: Authenticator, connection_type: str
+    ) -> Identity | None:
+        """Who a client is whose credentials `before` has accepted, if they stand against the same hash here.
+
+        None: they must be looked at again, with `authenticate`. Nobody waits for a hash that is the same.
+        """
+        stored, _ = self._password_check(connect)
+        if stored is None or not _is_bcrypt(stored) or self._acts_as_no_auth_user(connect):
+            return None
+        is_same = before._password_check(connect)[0] == stored
+        return self._of_password(connect, connection_type) if is_same else None
+
+    def _of_password(self, connect: Credentials, connection_type: str) -> Identity | None:
+        """Who a client is whose password, or token, is right."""
         if self._token is not None:
             return Identity(user=_shown_user(connect), proxy_required=self._proxy_required)
         return self._identity(connect.user or "", connection_type)

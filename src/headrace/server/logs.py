@@ -60,7 +60,19 @@ def install(options: Options) -> logging.Handler:
 
     Raises: StartError when the file cannot be opened.
     """
+    handler = make_handler(options)
     logger = logging.getLogger(LOGGER_NAME)
+    logger.addHandler(handler)
+    logger.propagate = False
+    set_level(options)
+    return handler
+
+
+def make_handler(options: Options) -> logging.Handler:
+    """What writes the log as configured, not installed yet.
+
+    Raises: StartError when the file cannot be opened.
+    """
     handler: logging.Handler
     if options.log_file:
         try:
@@ -77,9 +89,6 @@ def install(options: Options) -> logging.Handler:
         sys.stderr.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
         handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(LineFormatter(with_time=options.logtime, utc=options.logtime_utc))
-    logger.addHandler(handler)
-    logger.propagate = False
-    set_level(options)
     return handler
 
 
@@ -101,6 +110,18 @@ def reopen(handler: logging.Handler) -> bool:
     return True
 
 
-def uninstall(handler: logging.Handler) -> None:
-    logging.getLogger(LOGGER_NAME).removeHandler(handler)
-    handler.close()
+def swap(old: logging.Handler, new: logging.Handler) -> None:
+    """Go on with another handler; no line is lost or written twice."""
+    logger = logging.getLogger(LOGGER_NAME)
+    logger.addHandler(new)
+    logger.removeHandler(old)
+    old.close()
+
+
+def uninstall() -> None:
+    """Take out the handler that was installed, or what it was swapped for."""
+    logger = logging.getLogger(LOGGER_NAME)
+    for handler in list(logger.handlers):
+        if isinstance(handler.formatter, LineFormatter):
+            logger.removeHandler(handler)
+            handler.close()

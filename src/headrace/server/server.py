@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import platform
-import random
 from collections import deque
 from time import monotonic_ns, time_ns
 from typing import TYPE_CHECKING, Any, Final
@@ -49,6 +48,7 @@ if TYPE_CHECKING:
     from headrace.server.gate import Gate
     from headrace.server.latency import LatencyMeter
     from headrace.server.monitor.source import ConnectionSnapshot
+    from headrace.server.reload import Surroundings
     from headrace.server.transport import AsyncioTransport
     from headrace.server.websocket.listener import WebSocketListener
 
@@ -91,9 +91,9 @@ class Server:
     ) -> None:
         self.options = options or Options()
         self.log = logging.getLogger(logs.LOGGER_NAME)
-        self.authenticator = Authenticator(self.options)
         self.gate = _gate(self)
-        self.needs_first_op = self.gate is not None or needs_first_op(self.authenticator)
+        self.use(Authenticator(self.options))
+        self.surroundings: Surroundings | None = None
         self.router = Router(
             max_pending=self.options.max_pending, drops_when_congested=self.options.no_fast_producer_stall
         )
@@ -152,7 +152,7 @@ class Server:
         try:
             bound, self._bound = self._bound or listen(options.host, options.port), None
             self._listener = Listener(self, self.contexts.client, bound)
-            self.info = self._make_info()
+            self.renew_info()
             if self.gate is not None:
                 await self.gate.start()
             self._websocket = open_websocket(self)
@@ -205,6 +205,21 @@ class Server:
             self._listener.use(contexts.client)
         if self._websocket is not None:
             self._websocket.use(contexts.websocket)
+
+    def reload(self) -> None:
+        """Take over what has changed in the configuration file.
+
+        Raises: ConfigError, or StartError for what cannot be changed in a running server; nothing has
+        changed then.
+        """
+        from headrace.server.reload import reload  # most servers are never reloaded
+
+        reload(self)
+
+    def use(self, authenticator: Authenticator) -> None:
+        """Decides from now on who clients are."""
+        self.authenticator = authenticator
+        self.needs_first_op = self.gate is not None or needs_first_op(authenticator)
 
     async def settled(self) -> None:
         """Until what the start began in the background has been loaded: monitoring."""
@@ -317,34 +332,16 @@ class Server:
         if self.is_lame_duck:
             return
         self.is_lame_duck = True
-        options = self.options
         self.log.info("Entering lame duck mode, stop accepting new clients")
         for listener in self._listeners:
             listener.close()
-        self.info["ldm"] = True
-        for session in self.sessions.values():
-            if session.has_async_info:
-                session.link.send(session.info())
-        self.after_tick()
-        if self.sessions:
-            await asyncio.sleep(options.lame_duck_grace_period)
-            await self._close_gradually(options.lame_duck_duration - options.lame_duck_grace_period)
-        self.log.info("Initiating Shutdown...")
-        await self.stop()
+        self.renew_info()
+        from headrace.server.lame_duck import leave  # most servers do not leave so
 
-    async def _close_gradually(self, duration: float) -> None:
-        clients = list(self.sessions.values())
-        self.log.info("Closing existing clients")
-        pause = max(duration, 0.0) / max(len(clients), 1)
-        for number, session in enumerate(clients, 1):
-            if session.is_closed:
-                continue
-            session.link.doom(CloseReason.SERVER_SHUTDOWN)
-            self.after_tick()
-            if number == len(clients):
-                return
-            if pause > 0.001 or random.random() < pause * 1000:  # many clients: sleep for some of them
-                await asyncio.sleep(max(pause, 0.001))
+        await leave(self)
+        if not self.stopped.is_set():
+            self.log.info("Initiating Shutdown...")
+            await self.stop()
 
     # -- facts ------------------------------------------------------------------------------------
 
@@ -413,17 +410,23 @@ class Server:
     def new_nonce(self, authenticator: Authenticator) -> bytes:
         return nkeys.new_nonce() if authenticator.needs_nonce else b""
 
-    def _make_info(self) -> dict[str, Any]:
+    def renew_info(self) -> None:
+        """INFO as options and state are now."""
         options = self.options
-        return {
+        host, port = options.host, self.port
+        if options.client_advertise:
+            from headrace.conf.listen import advertised
+
+            host, port = advertised(options.client_advertise, port)
+        self.info = {
             "server_id": self.server_id,
             "server_name": self.name,
             "version": COMPATIBLE_VERSION,
             "proto": 1,
             "git_commit": f"headrace-{headrace.__version__}",
             "go": f"python{platform.python_version()}",
-            "host": options.host,
-            "port": self.port,
+            "host": host,
+            "port": port,
             "headers": not options.no_header_support,
             "auth_required": self.authenticator.required,
             "tls_required": options.tls is not None and not options.allow_non_tls,
@@ -431,6 +434,7 @@ class Server:
             "tls_available": options.tls is not None and options.allow_non_tls,
             "max_payload": options.max_payload,
             "xkey": self.gate.curve_key if self.gate is not None else None,
+            **({"ldm": True} if self.is_lame_duck else {}),
         }
 
     # -- connections ------------------------------------------------------------------------------

@@ -43,7 +43,7 @@ class ServiceHost:
         log: logging.Logger,
         max_payload: int,
     ) -> None:
-        self.max_payload: Final = max_payload
+        self.max_payload = max_payload
         self.service = service
         self.account = account.name
         self.link = ServiceLink(router, self, Delivery)

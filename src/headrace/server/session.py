@@ -162,11 +162,27 @@ class ClientSession:
 
     def opened(self) -> None:
         """The connection can carry the protocol: start the clock on authentication, or on liveness."""
+        self._start_clock()
+        self.debug("Client connection created")
+
+    def _start_clock(self) -> None:
         if self.access.authenticator.required:
             self._arm(self.access.auth_timeout, self._authentication_due)
         else:
             self._arm_first_ping()
-        self.debug("Client connection created")
+
+    def begin_again(self) -> None:
+        """It has said nothing yet, and what it may say without CONNECT has changed."""
+        self.identity = None
+        if self.access.needs_first_op:
+            self.link.demand_connect()
+        else:
+            self.link.adopt()
+            anybody = self.access.authenticator.default_identity(self.connection_type)
+            assert anybody is not None
+            self.act_as(anybody)
+        if self.transport is not None:  # else it is being opened, which starts the clock
+            self._start_clock()
 
     def secured(self, connection: ssl.SSLObject) -> bool:
         """A TLS handshake has ended. False: this client may not connect, and is being closed."""

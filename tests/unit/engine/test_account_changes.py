@@ -305,7 +305,7 @@ def test_place_of_a_service_that_went_is_used_again(worlds: Any) -> None:
 
 
 def test_export_that_changed_is_one_for_old_and_new_imports(worlds: Any) -> None:
-    """A request passes an export once: what is imported anew must know it as what was before."""
+    """A request passes an export once: a new import must know it as those from before do."""
     to_c = takes("C", "svc", is_service=True)
     from_a = takes("A", "svc", is_service=True)
     first = AccountOptions("A", exports=(service("svc"),), imports=(to_c,))

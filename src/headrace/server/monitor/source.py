@@ -123,9 +123,9 @@ class ConnectionSnapshot:
     `subscriptions` is called only when a request asks for the list, so that a plain `/connz` of many
     connections copies none. `rtt_ns` 0 means: not measured yet. `user` is the name that authenticated
     (an nkey's public key; never a token), and `peer_certificates` are DER, the client's own first; both are
-    shown only when a request says `auth=1`, as are `account_tag` (what the account's token calls it), `issuer`
-    (whose key signed the user's token) and that token's `tags`. `proxy_key`: of the trusted proxy that passed
-    it on.
+    shown only when a request says `auth=1`, as are `account_tag` (what the account's token calls it),
+    `issuer` (whose key signed the user's token) and that token's `tags`. `proxy_key`: of the trusted proxy
+    that passed it on.
     """
 
     cid: int

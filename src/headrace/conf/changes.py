@@ -1,0 +1,166 @@
+"""What differs between two sets of options, one by one, and which of it a running server can take over.
+
+Here lives the comparison, with secrets hidden, and the list of what needs no restart. Never lives here: how
+a server takes a change over (`server.reload`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from headrace.conf.durations import format_duration
+from headrace.conf.options import (
+    AccountOptions,
+    ExportOptions,
+    ImportOptions,
+    Options,
+    SubjectMapping,
+    UserOptions,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+RELOADABLE: Final = frozenset(
+    (
+        *("debug", "trace", "max_traced_msg_len", "logtime", "logtime_utc", "log_file", "log_size_limit"),
+        *("pid_file", "ports_file_dir", "server_tags", "client_advertise"),
+        *("max_payload", "max_pending", "max_control_line", "max_connections", "max_subscriptions"),
+        *("max_sub_tokens", "ping_interval", "ping_max", "write_deadline", "no_fast_producer_stall"),
+        *("lame_duck_duration", "lame_duck_grace_period", "disable_sublist_cache"),
+        *("authorization", "accounts", "no_auth_user", "mappings", "always_enable_nonce"),
+        *("tls", "allow_non_tls"),
+    )
+)
+"""Options that a running server takes over; a change of any other needs a restart."""
+
+_OF_THE_FILE: Final = frozenset(("config_file", "config_digest", "warnings"))
+_HIDDEN: Final = "[hidden]"
+_IN_URL: Final = re.compile(r"(?<=://)[^/@\s]+(?=@)")
+
+# What tells the members of a list apart: a member with the same key is the same one, perhaps changed.
+_KEYS: Final[dict[type, Callable[[Any], str]]] = {
+    UserOptions: lambda user: user.nkey or user.user or "",
+    AccountOptions: lambda account: account.name,
+    ExportOptions: lambda export: f"{_kind(export)} {export.subject}",
+    ImportOptions: lambda item: f"{_kind(item)} {item.subject} of {item.account} as {item.local}",
+    SubjectMapping: lambda mapping: f"{mapping.source} to {mapping.destination}",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """`path` leads from an option to what differs in it; None stands where there is nothing."""
+
+    path: str
+    before: str | None
+    after: str | None
+
+    @property
+    def option(self) -> str:
+        """The option of `Options` it belongs to."""
+        return re.split(r"[.\[]", self.path, maxsplit=1)[0]
+
+    @property
+    def needs_restart(self) -> bool:
+        return self.option not in RELOADABLE
+
+    def __str__(self) -> str:
+        if self.before is None:
+            return f"{self.path}: added: {self.after}"
+        if self.after is None:
+            return f"{self.path}: removed: {self.before}"
+        if self.before == self.after:  # of a secret nothing more may be said
+            return f"{self.path}: changed"
+        return f"{self.path}: {self.before} -> {self.after}"
+
+
+def changed_options(old: Options, new: Options) -> list[str]:
+    """The options that differ, by name, in the order of `Options`."""
+    return [
+        entry.name
+        for entry in fields(Options)
+        if entry.compare
+        and entry.name not in _OF_THE_FILE
+        and getattr(old, entry.name) != getattr(new, entry.name)
+    ]
+
+
+def differences(old: Options, new: Options) -> list[Change]:
+    """Everything that differs, in the order of `Options`; no secret is in it."""
+    return [
+        change
+        for name in changed_options(old, new)
+        for change in _walk(name, getattr(old, name), getattr(new, name), is_secret=False)
+    ]
+
+
+def _walk(path: str, old: Any, new: Any, *, is_secret: bool) -> Iterator[Change]:
+    if old == new:
+        return
+    if is_dataclass(old) and type(old) is type(new):
+        for entry in fields(old):
+            hidden = is_secret or not entry.repr
+            yield from _walk(
+                f"{path}.{entry.name}", getattr(old, entry.name), getattr(new, entry.name), is_secret=hidden
+            )
+        return
+    members = _members(old), _members(new)
+    if None not in members and any(members) and not is_secret:
+        before, after = (found or {} for found in members)
+        if before.keys() == after.keys() and list(before) != list(after) and before == after:
+            yield Change(path, ", ".join(before), ", ".join(after))
+        for key in {**before, **after}:
+            yield from _walk(f"{path}[{key}]", before.get(key), after.get(key), is_secret=False)
+        return
+    yield Change(path, _shown(old, is_secret=is_secret), _shown(new, is_secret=is_secret))
+
+
+def _members(value: Any) -> dict[str, Any] | None:
+    """A list's members by what tells them apart; None when it is not a list of such."""
+    if isinstance(value, Mapping):
+        return {str(key): member for key, member in value.items()}
+    if not isinstance(value, tuple) or any(type(member) not in _KEYS for member in value):
+        return None
+    found: dict[str, Any] = {}
+    for member in value:
+        key = _KEYS[type(member)](member)
+        while key in found:  # the same subject exported twice, say
+            key += "'"
+        found[key] = member
+    return found
+
+
+def _kind(item: ExportOptions | ImportOptions) -> str:
+    return "service" if item.is_service else "stream"
+
+
+def _shown(value: Any, *, is_secret: bool) -> str | None:
+    if value is None or is_secret:
+        return None if value is None else _HIDDEN
+    if isinstance(value, tuple):
+        return f"[{', '.join(_shown(member, is_secret=False) or '' for member in value)}]"
+    return _summary(value) if is_dataclass(value) else shown_value(value)
+
+
+def shown_value(value: object) -> str:
+    """A single value as a configuration writes it: durations are seconds here, and have units there."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return format_duration(value)
+    return "" if value is None else _IN_URL.sub(_HIDDEN, str(value))
+
+
+def _summary(value: Any) -> str:
+    """What a dataclass says beyond its defaults, secrets hidden."""
+    said = []
+    for entry in fields(value):
+        found = getattr(value, entry.name)
+        usual = entry.default if entry.default_factory is MISSING else entry.default_factory()
+        if found is not None and found not in ((), usual):
+            said.append(f"{entry.name}: {_shown(found, is_secret=not entry.repr)}")
+    return f"{{{', '.join(said)}}}"

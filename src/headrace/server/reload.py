@@ -1,0 +1,229 @@
+"""A running server takes over a changed configuration: all checks first, then every change at once.
+
+Here lives the table that says for each option how that is done. Never lives here: what differs
+(`conf.changes`), what becomes of clients (`standing`), what belongs to the process (`app`).
+Source: which options the Go server 2.15.1 reloads, and its log lines. Other than there what can be checked is
+checked before anything is changed, and a file without changes is not answered with "Reloaded: accounts".
+"""
+
+from __future__ import annotations
+
+from time import time_ns
+from typing import TYPE_CHECKING, Final, Protocol
+
+from headrace.conf.changes import changed_options, differences, shown_value
+from headrace.core.accounts import all_accounts
+from headrace.core.mapping import Mappings
+from headrace.errors import StartError
+from headrace.server.auth import Authenticator
+from headrace.server.listeners import make_contexts
+from headrace.server.server import check_accounts
+from headrace.server.standing import close_excess, judge_clients
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from headrace.conf.options import AccountOptions, Options
+    from headrace.server.server import Server
+
+
+class Surroundings(Protocol):
+    """What is around a server and not part of it: the process with its log and its files."""
+
+    def prepare(self, new: Options, changed: Sequence[str]) -> Callable[[], None]:
+        """Checks what of the changed options concerns it, and gives what takes them over.
+
+        Raises: StartError; nothing has changed then.
+        """
+
+
+def reload(server: Server) -> None:
+    """Reads the server's configuration file again and takes over what has changed.
+
+    Raises: ConfigError for a file that is wrong; StartError where there is no file, where a change needs a
+    restart, and for certificates and log files that cannot be used. Nothing has changed then.
+    """
+    from headrace.conf.binding import load_options
+
+    path = server.options.config_file
+    if path is None:
+        raise StartError("can only reload config when a file is provided using -c or --config")
+    change_options(server, load_options(path, overrides=server.options.overrides))
+
+
+def change_options(server: Server, new: Options) -> None:
+    """Takes over everything in which `new` differs.
+
+    Raises: ConfigError, StartError; nothing has changed then.
+    """
+    old = server.options
+    refused = [change for change in differences(old, new) if change.needs_restart]
+    if refused:
+        raise StartError(
+            "\n".join(
+                f"config reload not supported for {change.path}: old={change.before}, new={change.after}"
+                for change in refused
+            )
+        )
+    changed = changed_options(old, new)
+    timeout = server.auth_timeout
+    steps = dict.fromkeys(step for name in changed if (step := STEPS[name]) is not None)
+    prepared = [step(server, new) for step in steps]
+    if server.surroundings is not None:
+        prepared.append(server.surroundings.prepare(new, changed))
+    contexts = make_contexts(new)  # also when the options are the same: the files may be others
+    server.options = new
+    server.use_contexts(contexts)
+    for warning in new.warnings:
+        server.log.warning("%s", warning)
+    for apply in prepared:
+        apply()
+    server.renew_info()
+    server.config_load_ns = time_ns()
+    if server.auth_timeout != timeout:
+        server.log.info("Reloaded: authorization timeout = %g", server.auth_timeout)
+    for line in _lines(old, new, changed):
+        server.log.info("Reloaded: %s", line)
+    server.log.info("Reloaded server configuration (%s)", new.config_digest)
+
+
+# -- steps --------------------------------------------------------------------------------------------
+#
+# A step checks and gives what takes the change over, called when `server.options` are the new ones. It may
+# raise, what it gives must not.
+
+
+def _connections(server: Server, _new: Options) -> Callable[[], None]:
+    def apply() -> None:
+        closed = close_excess(server)
+        if closed:
+            server.log.info("Closed %d connections to fall within max_connections", closed)
+
+    return apply
+
+
+def _client_limits(server: Server, new: Options) -> Callable[[], None]:
+    def apply() -> None:
+        for host in server.hosts:
+            host.max_payload = new.max_payload
+        for session in list(server.sessions.values()):
+            if not session.link.is_closing:
+                session.link.limit_ops(
+                    max_control_line=new.max_control_line, max_subscription_tokens=new.max_sub_tokens
+                )
+                session.limit()
+
+    return apply
+
+
+def _back_pressure(server: Server, new: Options) -> Callable[[], None]:
+    def apply() -> None:
+        server.router.limit(max_pending=new.max_pending, drops_when_congested=new.no_fast_producer_stall)
+
+    return apply
+
+
+def _tracing(server: Server, new: Options) -> Callable[[], None]:
+    def apply() -> None:
+        for session in server.sessions.values():
+            session.link.traced = new.trace
+
+    return apply
+
+
+def _users_and_accounts(server: Server, new: Options) -> Callable[[], None]:
+    """Raises: ConfigError for permissions, mappings or accounts that cannot be."""
+    check_accounts(new)
+    authenticator = Authenticator(new)
+    changed, removed = _account_changes(server.options, new)
+    for account in changed:
+        Mappings(account.mappings)
+
+    def apply() -> None:
+        before = {session.access: session.access.authenticator for session in server.sessions.values()}
+        server.use(authenticator)
+        server.accounts.replace(changed, removed)
+        judge_clients(server, before)
+
+    return apply
+
+
+def _account_changes(old: Options, new: Options) -> tuple[list[AccountOptions], list[str]]:
+    before = {account.name: account for account in all_accounts(old)}
+    after = all_accounts(new)
+    changed = [account for account in after if account != before.get(account.name)]
+    return changed, sorted(before.keys() - {account.name for account in after})
+
+
+STEPS: Final[dict[str, Callable[[Server, Options], Callable[[], None]] | None]] = {
+    # before clients are judged, so that nobody is told of a limit and then of something else
+    "max_connections": _connections,
+    "max_payload": _client_limits,
+    "max_control_line": _client_limits,
+    "max_subscriptions": _client_limits,
+    "max_sub_tokens": _client_limits,
+    "max_pending": _back_pressure,
+    "no_fast_producer_stall": _back_pressure,
+    "trace": _tracing,
+    "authorization": _users_and_accounts,
+    "accounts": _users_and_accounts,
+    "mappings": _users_and_accounts,
+    "no_auth_user": _users_and_accounts,
+    "always_enable_nonce": _users_and_accounts,
+    # looked up each time they are needed
+    "ping_interval": None,
+    "ping_max": None,
+    "write_deadline": None,
+    "lame_duck_duration": None,
+    "lame_duck_grace_period": None,
+    "server_tags": None,
+    "client_advertise": None,
+    "max_traced_msg_len": None,
+    "disable_sublist_cache": None,
+    "allow_non_tls": None,
+    # with every reload
+    "tls": None,
+    # of the process: `Surroundings`
+    "debug": None,
+    "logtime": None,
+    "logtime_utc": None,
+    "log_file": None,
+    "log_size_limit": None,
+    "pid_file": None,
+    "ports_file_dir": None,
+}
+"""How each option is taken over."""
+
+
+# -- words --------------------------------------------------------------------------------------------
+
+
+def _lines(old: Options, new: Options, changed: Sequence[str]) -> Iterator[str]:
+    """What is said of each option that was taken over; the certificates were in any case."""
+    for name in changed:
+        match name:
+            case "authorization":
+                yield from _of_authorization(old, new)
+            case "accounts" | "mappings":
+                if name == "accounts" or "accounts" not in changed:
+                    yield "accounts"
+            case "no_fast_producer_stall":
+                yield f"fast producers will {'not ' if new.no_fast_producer_stall else ''}be stalled"
+            case "server_tags":
+                yield "tags"
+            case "tls":
+                pass
+            case _:
+                yield f"{name} = {shown_value(getattr(new, name))}"
+    if old.tls is not None or new.tls is not None:
+        if old.tls is not None and new.tls is not None and old.tls.timeout != new.tls.timeout:
+            yield f"tls timeout = {new.tls.timeout:g}"
+        yield f"tls = {'enabled' if new.tls is not None else 'disabled'}"
+
+
+def _of_authorization(old: Options, new: Options) -> Iterator[str]:
+    before, after = old.authorization, new.authorization
+    if (before.users, before.default_permissions) != (after.users, after.default_permissions):
+        yield "authorization users"
+    if before.token != after.token:
+        yield "authorization token"

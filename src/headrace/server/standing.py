@@ -1,0 +1,143 @@
+"""Clients that are connected while users, permissions, accounts or limits change: what becomes of each.
+
+Here lives the judgement, all at once after a change. Never lives here: which change (`reload`), one
+client's policy (`session`).
+Source: who is closed, with which words and which reason, compared with the Go server 2.15.1. Other than
+there, who has not said who it is may still do so, and of too many connections the youngest are closed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from headrace.engine.reasons import CloseReason
+from headrace.server.wording import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from headrace.core.account import Account
+    from headrace.core.permissions import PermissionSet
+    from headrace.server.access import Access
+    from headrace.server.auth import Authenticator, Identity
+    from headrace.server.server import Server
+    from headrace.server.session import ClientSession
+
+_REFUSED, _ALLOWED, _FILTERED = 0, 1, 2
+_TOO_MANY: Final = "maximum connections exceeded"
+
+
+def judge_clients(server: Server, before: Mapping[Access, Authenticator]) -> None:
+    """Every client by what holds now; `before` is what has let them in, for each listener.
+
+    Closed are those whose user is gone or in another account (without a word, they may come back as somebody
+    else), those whose credentials are not accepted any more, and those that exceed a limit of their account.
+    The others lose the subscriptions that are not permitted any more.
+    """
+    for session in _open(server):
+        _judge(server, before[session.access], session)
+    for account in server.accounts:
+        _keep_to_limit(server, account)
+    server.after_tick()
+
+
+def close_excess(server: Server) -> int:
+    """Closes the youngest connections where there are more than `max_connections`; returns how many."""
+    most = server.options.max_connections
+    sessions = _open(server)
+    if not 0 < most < len(sessions):
+        return 0
+    for session in sessions[most:]:
+        session.error(_TOO_MANY)
+        session.refuse(_TOO_MANY, CloseReason.MAX_CONNECTIONS_EXCEEDED)
+    return len(sessions) - most
+
+
+def _open(server: Server) -> list[ClientSession]:
+    """By age, the oldest first."""
+    return [session for session in server.sessions.values() if not session.link.is_closing]
+
+
+def _judge(server: Server, before: Authenticator, session: ClientSession) -> None:
+    if session.link.is_held:
+        return  # its credentials are being looked at, and by the rules of now in the end
+    identity = session.identity
+    if not session.is_connected and not session.link.subscriptions_count:
+        session.begin_again()
+        return
+    assert identity is not None, "an op other than CONNECT has settled who it is"
+    if identity.token is not None:  # whom others let in they also send away; but its account may be gone
+        if not _is_in(server, session, identity.account):
+            _send_away(session)
+        return
+    after = session.access.authenticator
+    account = after.account_of(identity)
+    if before.account_of(identity) is not None and (account is None or not _is_in(server, session, account)):
+        _send_away(session)
+        return
+    options = session.options
+    certificates, connection_type = session.mapped_certificates, session.connection_type
+    renewed = None if certificates else after.recognised(options, before, connection_type)
+    if renewed is None and after.is_slow(options, certificates):
+        session.link.hold()
+        server.run(_judge_in_thread(server, session))
+        return
+    if renewed is None:
+        renewed = after.authenticate(options, session.nonce, connection_type, certificates)
+    _settle(server, session, renewed)
+
+
+async def _judge_in_thread(server: Server, session: ClientSession) -> None:
+    """A hash is new: looking at it takes long, and only this client waits."""
+    identity = await session.checked_in_thread(session.options)
+    if not session.is_closed:
+        _settle(server, session, identity)
+        session.go_on()
+
+
+def _settle(server: Server, session: ClientSession, identity: Identity | None) -> None:
+    """It goes on as `identity`, or is closed."""
+    if identity is None or (identity.proxy_required and not session.proxy_key):
+        session.reject()
+    elif not _is_in(server, session, identity.account):
+        _send_away(session)
+    elif session.limit():
+        session.act_as(identity)
+        _drop_forbidden(server, session, identity)
+
+
+def _is_in(server: Server, session: ClientSession, account: str) -> bool:
+    """Whether it is in the account that has this name now."""
+    return account in server.accounts and server.accounts[account] is session.account
+
+
+def _send_away(session: ClientSession) -> None:
+    session.link.doom(CloseReason.CLIENT_CLOSED)
+
+
+def _drop_forbidden(server: Server, session: ClientSession, identity: Identity) -> None:
+    permissions = identity.permissions
+
+    def judge(subject: bytes, queue: bytes | None) -> int:
+        return _ALLOWED if permissions is None else _verdict(permissions, subject, queue)
+
+    for subject, queue, sid in session.link.judge_subscriptions(judge):
+        group = f" using queue {quoted(queue)}" if queue else ""
+        what = f"{quoted(subject)}{group} (sid {quoted(sid)})"
+        session.link.send(f"-ERR 'Permissions Violation for Subscription to {what}'\r\n".encode())
+        server.log.info("Removed sub %s for User %s - not authorized", what, quoted(identity.user or ""))
+
+
+def _verdict(permissions: PermissionSet, subject: bytes, queue: bytes | None) -> int:
+    if not permissions.may_subscribe(subject, queue):
+        return _REFUSED
+    return _FILTERED if permissions.filters_delivery(subject, queue) else _ALLOWED
+
+
+def _keep_to_limit(server: Server, account: Account) -> None:
+    most = account.options.limits.max_connections
+    if not 0 <= most < account.connections:
+        return
+    members = [session for session in _open(server) if session.account is account]
+    for session in members[most:]:
+        session.refuse_place()

@@ -1,0 +1,91 @@
+"""What differs between two configurations: said option by option, and never a secret."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.conf.binding import load_options
+from headrace.conf.changes import changed_options, differences
+
+
+def said(before: str, after: str) -> list[str]:
+    old, new = (load_options(text=text, environ={}) for text in (before, after))
+    return [str(change) for change in differences(old, new)]
+
+
+USERS = "authorization {{ users: [{}] }}"
+ACCOUNT = (
+    "accounts {{ A {{ users: [{{user: a, password: p}}], {} }}, B {{ users: [{{user: b, password: p}}] }} }}"
+)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "lines"),
+    [
+        ("max_payload: 5", "max_payload: 5 # the same", []),
+        ("", 'ping_interval: "90s"', ["ping_interval: 2m0s -> 1m30s"]),
+        ("debug: true", "", ["debug: true -> false"]),
+        ("", "server_name: n", ["server_name: added: n"]),
+        ('log_file: "x"', "", ["log_file: removed: x"]),
+        ("server_tags: [a]", "server_tags: [a, b]", ["server_tags: [a] -> [a, b]"]),
+        (
+            "authorization { token: one }",
+            "authorization { token: two }",
+            ["authorization.token: changed"],
+        ),
+        ("", "authorization { token: one }", ["authorization.token: added: [hidden]"]),
+        (
+            USERS.format("{user: a, password: one}, {user: b, password: p}"),
+            USERS.format("{user: a, password: two}, {user: c, password: p, permissions: {publish: [x]}}"),
+            [
+                "authorization.users[a].password: changed",
+                "authorization.users[b]: removed: {user: b, password: [hidden]}",
+                "authorization.users[c]: added: "
+                "{user: c, password: [hidden], permissions: {publish: {allow: [x]}}}",
+            ],
+        ),
+        (
+            USERS.format("{user: a, password: p}, {user: b, password: p}"),
+            USERS.format("{user: b, password: p}, {user: a, password: p}"),
+            ["authorization.users: a, b -> b, a"],
+        ),
+        (
+            ACCOUNT.format("exports: [{stream: x}]"),
+            ACCOUNT.format("exports: [{stream: x, accounts: [B]}, {service: x}], limits: {max_payload: 9}"),
+            [
+                "accounts[A].exports[stream x].accounts: added: [B]",
+                "accounts[A].exports[service x]: added: {subject: x, is_service: true}",
+                "accounts[A].limits.max_payload: -1 -> 9",
+            ],
+        ),
+        (
+            "mappings: {a: [{destination: b, weight: 50%}, {destination: c, weight: 50%}]}",
+            "mappings: {a: [{destination: b, weight: 40%}, {destination: c, weight: 50%}]}",
+            ["mappings[a to b].weight: 50 -> 40"],
+        ),
+        (
+            "streaming { cluster_id: c }",
+            "streaming { cluster_id: c, store_limits { max_msgs: 5 } }",
+            ["streaming.limits.max_msgs: 1000000 -> 5"],
+        ),
+    ],
+)
+def test_differences(before: str, after: str, lines: list[str]) -> None:
+    assert said(before, after) == lines
+
+
+def test_what_needs_a_restart() -> None:
+    old, new = (load_options(text=text, environ={}) for text in ("", "port: 4\nmax_payload: 9\nhttp_port: 5"))
+
+    assert {change.option: change.needs_restart for change in differences(old, new)} == {
+        "port": True,
+        "http_port": True,
+        "max_payload": False,
+    }
+    assert changed_options(old, new) == ["port", "http_port", "max_payload"]
+
+
+def test_user_information_of_urls_is_hidden() -> None:
+    url = 'streaming { nats_server_url: "nats://me:s3cr3t@there:4222" }'
+
+    assert "s3cr3t" not in "".join(said("", url))
