@@ -28,6 +28,7 @@ COMPILED = [
     "engine.replay",
     "engine.columns",
     "engine.frames",
+    "engine.traffic",
 ]
 if sys.platform == "linux":
     COMPILED.append("server.epoll")

@@ -7,18 +7,29 @@ belongs to which is decided by authentication.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from operator import add, sub
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from headrace.engine.exchange import AccountLink
 from headrace.engine.interest import Interest
 from headrace.engine.shadows import change_imports
+from headrace.engine.traffic import traffic
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from headrace.conf.options import AccountOptions
     from headrace.core.mapping import Mappings
-    from headrace.engine.link import Router
+    from headrace.engine.link import Link, Router
+
+
+class Traffic(NamedTuple):
+    """Messages and bytes of payload, in the server's direction: `in` is what clients sent."""
+
+    in_msgs: int
+    in_bytes: int
+    out_msgs: int
+    out_bytes: int
 
 
 class Account:
@@ -39,10 +50,18 @@ class Account:
         self.interest: Final = Interest()
         self.mappings: Mappings | None = None
         self.connections = 0
+        self.slow_consumers = 0
         self.failed = failed
         self.link: Final = AccountLink(router, self, options.name)
         self.link.interest = self.interest
+        self._links: set[Link] = set()
+        self._before = Traffic(0, 0, 0, 0)  # of those that left
         self._map(mappings)
+
+    @property
+    def traffic(self) -> Traffic:
+        """Messages and bytes that clients sent while they acted in it, and that were delivered to them."""
+        return Traffic(*map(add, self._before, traffic(self._links)))
 
     def change(self, options: AccountOptions, mappings: Mappings | None) -> None:
         """New options of the same account: what is subscribed to stays, mappings hold at once.
@@ -64,13 +83,25 @@ class Account:
         most = self.options.limits.max_connections
         return 0 <= most <= self.connections
 
-    def enter(self) -> None:
+    def enter(self, link: Link) -> None:
         """One connection more acts in it."""
         self.connections += 1
+        self._links.add(link)
+        elsewhere = traffic((link,))
+        if any(elsewhere):
+            self._before = Traffic(*map(sub, self._before, elsewhere))
 
-    def leave(self) -> None:
-        """One connection less."""
+    def leave(self, link: Link) -> None:
+        """One connection less; what it did here stays counted."""
         self.connections -= 1
+        self._links.remove(link)
+        done = traffic((link,))
+        if any(done):
+            self._before = Traffic(*map(add, self._before, done))
+
+    def sessions(self) -> list[Any]:
+        """Of the clients that act in it, in no particular order."""
+        return [link.session for link in self._links]
 
     def close(self) -> None:
         """The account ends: nothing is imported any more, so that accounts do not hold each other."""

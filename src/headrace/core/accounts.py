@@ -13,6 +13,7 @@ from headrace.conf.account_rules import export_for, mapped_import
 from headrace.conf.options import GLOBAL_ACCOUNT, AccountOptions
 from headrace.core.account import Account
 from headrace.core.mapping import Mappings
+from headrace.core.system_services import with_system_services
 from headrace.engine.exchange import ServiceImport
 from headrace.engine.shadows import StreamImport, change_imports
 
@@ -87,7 +88,8 @@ class Accounts:
         Raises: ConfigError for mappings that cannot be, BadImport, KeyError for the end of an account that is
         not there, ValueError for that of `$G` or the system account. Nothing is changed then.
         """
-        new = [(options, Mappings(options.mappings)) for options in changed]
+        given = (with_system_services(options, self.system) for options in changed)
+        new = [(options, Mappings(options.mappings)) for options in given]
         gone = set(removed)
         for options, _ in new:
             for item in options.imports:

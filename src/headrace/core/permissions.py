@@ -88,14 +88,14 @@ class PermissionSet:
     __slots__ = (
         "_publish_allow",
         "_publish_deny",
-        "_source",
         "_subscribe_allow",
         "_subscribe_deny",
+        "given",
         "responses",
     )
 
     def __init__(self, permissions: Permissions) -> None:
-        self._source = permissions
+        self.given: Final = permissions
         publish, subscribe = permissions.publish, permissions.subscribe
         self.responses: Final[ResponsePermission | None] = permissions.allow_responses
         problems: list[ConfigProblem] = []
@@ -115,10 +115,10 @@ class PermissionSet:
             raise ConfigError(problems)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, PermissionSet) and self._source == other._source
+        return isinstance(other, PermissionSet) and self.given == other.given
 
     def __hash__(self) -> int:
-        return hash(self._source)
+        return hash(self.given)
 
     def may_publish(self, subject: bytes) -> bool:
         """Whether the lists permit publishing; a response may be permitted besides, see `ResponseTracker`."""

@@ -37,6 +37,7 @@ class CloseReason(IntEnum):
     CREDENTIALS_REVOKED = 35
     PROXY_NOT_TRUSTED = 36
     PROXY_REQUIRED = 37
+    KICKED = 38
     INTERNAL_ERROR = 100
 
     @property
@@ -70,5 +71,6 @@ _TEXTS = {
     CloseReason.CREDENTIALS_REVOKED: "Credentials Revoked",
     CloseReason.PROXY_NOT_TRUSTED: "Proxy Not Trusted",
     CloseReason.PROXY_REQUIRED: "Proxy Required",
+    CloseReason.KICKED: "Kicked",
     CloseReason.INTERNAL_ERROR: "Internal Error",
 }

@@ -47,5 +47,5 @@ def _check_source(spec: Spec, source: Source) -> None:
             text = (
                 f'source "{source.name}": the server sends its events ($SYS) to nobody with these credentials'
             )
-            hint = "connect as a user of a nats-server's system_account; Headrace sends no events yet"
+            hint = "connect as a user of the server's system_account"
             raise ConfigError([ConfigProblem(text, source.places.get("subject"), hint)]) from error

@@ -155,7 +155,7 @@ class Authenticator:
         Cost: a bcrypt hash of cost 11 takes 100 ms and more, see `is_slow`.
         """
         if not self._required:
-            return Identity(user=_shown_user(connect))
+            return Identity(user=shown_user(connect))
         if certificates is not None and self._users and not (connect.nkey and self._nkeys):
             return self._mapped(connect, connection_type, certificates)
         if self._acts_as_no_auth_user(connect):
@@ -193,7 +193,7 @@ class Authenticator:
     def _of_password(self, connect: Credentials, connection_type: str) -> Identity | None:
         """Who a client is whose password, or token, is right."""
         if self._token is not None:
-            return Identity(user=_shown_user(connect), proxy_required=self._proxy_required)
+            return Identity(user=shown_user(connect), proxy_required=self._proxy_required)
         return self._identity(connect.user or "", connection_type)
 
     def _mapped(
@@ -267,7 +267,8 @@ def _permission_set(permissions: Permissions | None) -> PermissionSet | None:
     return None if permissions is None else PermissionSet(permissions)
 
 
-def _shown_user(connect: Credentials) -> str | None:
+def shown_user(connect: Credentials) -> str | None:
+    """Who a client says it is: what may be shown of its credentials; None when it says nothing."""
     if connect.nkey or connect.user:
         return connect.nkey or connect.user
     return _TOKEN_USER if connect.auth_token else None

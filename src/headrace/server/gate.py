@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from headrace.conf.options import ConnectionType
 from headrace.core.callout import (
@@ -33,7 +33,6 @@ from headrace.server.auth import Identity
 from headrace.server.callout_desk import CalloutDesk
 from headrace.server.callout_tls import tls_claims
 from headrace.server.claims_service import ClaimsService
-from headrace.server.monitor.text import rfc3339
 from headrace.server.operator_mode import OperatorMode
 
 if TYPE_CHECKING:
@@ -59,7 +58,6 @@ class Gate:
         self._desks: dict[str, CalloutDesk] = {}
         self._interviewer: Interviewer | None = None
         self._claims: ClaimsService | None = None
-        self._sequence = 0
 
     async def start(self) -> None:
         """Raises: StartError if the tokens of accounts cannot be had."""
@@ -74,7 +72,9 @@ class Gate:
         if self.operator is not None:
             await self.operator.start()
             if server.accounts.system is not None and self.operator.resolver is not None:
-                self._claims = ClaimsService(server, self.operator, self._described)
+                self._claims = ClaimsService(
+                    server, self.operator, lambda: server.system.messages().server_info()
+                )
 
     async def close(self) -> None:
         for desk in self._desks.values():
@@ -84,21 +84,6 @@ class Gate:
             self._claims.close()
         if self.operator is not None:
             await self.operator.close()
-
-    def _described(self) -> dict[str, Any]:
-        """This server as answers of the system account name it."""
-        server = self._server
-        self._sequence += 1
-        return {
-            "name": server.name,
-            "host": server.options.host,
-            "id": server.server_id,
-            "ver": COMPATIBLE_VERSION,
-            "jetstream": False,
-            "flags": 0,
-            "seq": self._sequence,
-            "time": rfc3339(time.time_ns()),
-        }
 
     async def identity(self, session: ClientSession, connect: ConnectOptions) -> Identity | None:
         """Who the client of this connection is; None if it is refused, which is logged here then."""

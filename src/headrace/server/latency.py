@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from headrace.core.service import Delivery
 from headrace.engine.service import ServiceLink
 from headrace.server.monitor.text import rfc3339
+from headrace.server.system.messages import event_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 _TYPE: Final = "io.nats.server.metric.v1.service_latency"
 _ALL: Final = 100
-_LETTERS: Final = string.digits + string.ascii_letters
 _DESCRIPTIONS: Final = {400: "Bad Request", 503: "Service Unavailable", 504: "Service Timeout"}
 _B3: Final = ("X-B3-Sampled", "X-B3-Traceid", "X-B3-Parentspanid", "X-B3-Spanid")
 
@@ -112,7 +112,7 @@ class Measurement:
     def _head(self, status: int) -> bytes:
         fields = {
             "type": _TYPE,
-            "id": "".join(random.choices(_LETTERS, k=22)),
+            "id": event_id(),
             "timestamp": rfc3339(time_ns()),
             "status": status,
         }

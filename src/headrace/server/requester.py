@@ -1,14 +1,16 @@
-"""What a service of another account is told of who asks: the value of the `Nats-Request-Info` header.
+"""Who a client is, for others: the `Nats-Request-Info` header of a request to a service of another account,
+and the same fields in events.
 
-Here lives its form. Never lives here: when it is sent, and that a requester cannot write it himself
+Here lives the form. Never lives here: when it is sent, and that a requester cannot write the header himself
 (`engine.exchange`).
 Source: names, order and what is left out compared with the Go server 2.15.1.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from headrace.server.auth import shown_user
 from headrace.server.monitor.text import encode, rfc3339
 
 if TYPE_CHECKING:
@@ -19,22 +21,41 @@ def request_info(
     session: ClientSession, server_name: str, *, account: str, shares: bool, service: str | None
 ) -> bytes:
     """JSON. Who does not share is an account and a round trip; `service`: the account it came over last."""
-    options, identity = session.options, session.identity
     fields: dict[str, object] = {"acc": account, "svc": service, "rtt": session.rtt_ns}
     if shares:
-        fields = {
-            "start": rfc3339(session.start_ns),
-            "host": session.address,
-            "id": session.cid,
-            "acc": account,
-            "svc": service,
-            "user": identity.user if identity else None,
-            "name": options.name,
-            "lang": options.lang,
-            "ver": options.version,
-            "rtt": session.rtt_ns,
-            "server": server_name,
-            "kind": "Client",
-            "client_type": "nats",
-        }
+        fields = client_fields(
+            session, account=account, service=service, rtt_ns=session.rtt_ns, server=server_name
+        )
     return encode({name: value for name, value in fields.items() if value}, indent=False)
+
+
+def client_fields(
+    session: ClientSession,
+    *,
+    account: str,
+    service: str | None = None,
+    rtt_ns: int = 0,
+    server: str = "",
+    stop_ns: int = 0,
+    name_tag: str = "",
+) -> dict[str, Any]:
+    """Who a client is, as all messages about clients say it; what is empty is left out."""
+    options, identity = session.options, session.identity
+    fields = {
+        "start": rfc3339(session.start_ns),
+        "host": session.address,
+        "id": session.cid,
+        "acc": account,
+        "svc": service,
+        "user": shown_user(options) or (identity.user if identity else None),
+        "name": options.name,
+        "lang": options.lang,
+        "ver": options.version,
+        "rtt": rtt_ns,
+        "server": server,
+        "stop": rfc3339(stop_ns) if stop_ns else "",
+        "name_tag": name_tag,
+        "kind": "Client",
+        "client_type": "nats",
+    }
+    return {name: value for name, value in fields.items() if value}

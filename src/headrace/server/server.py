@@ -32,6 +32,7 @@ from headrace.server.loop import PollerLoop
 from headrace.server.services import ServiceHost
 from headrace.server.session import ClientSession
 from headrace.server.snapshot import ServerMonitor, closed_snapshot
+from headrace.server.system.service import SystemService
 
 if TYPE_CHECKING:
     import socket
@@ -99,6 +100,7 @@ class Server:
         )
         check_accounts(self.options)
         self.accounts = Accounts(self.options, self.router, self._account_failed, self._new_meter)
+        self.system = SystemService(self)
         self.poller: Poller | None = None
         self.sessions: dict[int, ClientSession] = {}
         self.services = tuple(services)
@@ -244,18 +246,23 @@ class Server:
         self.log.info("Starting http monitor on %s", _address(host, self._monitor.port))
 
     def _start_services(self) -> None:
+        if self.accounts.system is not None:
+            self._start_service(self.system, self.accounts[self.accounts.system])
         for service in self.services:
-            host = ServiceHost(
-                service,
-                self.router,
-                self.accounts.default,
-                loop=self.loop,
-                wake=self.after_tick,
-                log=self.log,
-                max_payload=self.options.max_payload,
-            )
-            host.start()
-            self.hosts.append(host)
+            self._start_service(service, self.accounts.default)
+
+    def _start_service(self, service: Service, account: Account) -> None:
+        host = ServiceHost(
+            service,
+            self.router,
+            account,
+            loop=self.loop,
+            wake=self.after_tick,
+            log=self.log,
+            max_payload=self.options.max_payload,
+        )
+        host.start()
+        self.hosts.append(host)
 
     def _stop_services(self) -> None:
         """Nothing more is read; services get what has been, and their last words still go out."""
@@ -336,6 +343,7 @@ class Server:
         for listener in self._listeners:
             listener.close()
         self.renew_info()
+        self.system.events.lame_duck()
         from headrace.server.lame_duck import leave  # most servers do not leave so
 
         await leave(self)
@@ -460,9 +468,11 @@ class Server:
         """A connection is over: remember what monitoring shows of it, give everything back."""
         if session.is_closed:
             return
+        account = session.account
         session.ended(reason)
         self.closed.append(closed_snapshot(session))
         session.link.detach()
+        self.system.events.disconnected(session, account)
         self._draining.pop(session, None)
         del self.sessions[session.cid]
 
@@ -473,7 +483,7 @@ class Server:
                 continue
             reason = CloseReason(link.reason)
             if reason is CloseReason.SLOW_CONSUMER_PENDING_BYTES:
-                self.slow_consumers += 1
+                self._count_slow(session)
                 self.log.info(
                     "%s Slow Consumer Detected: MaxPending of %d Exceeded",
                     session.label,
@@ -486,6 +496,11 @@ class Server:
                 self._finish(session)
             else:
                 self._draining[session] = self.loop.time() + self.options.write_deadline
+
+    def _count_slow(self, session: ClientSession) -> None:
+        self.slow_consumers += 1
+        if session.account is not None:
+            session.account.slow_consumers += 1
 
     def _finish(self, session: ClientSession) -> None:
         if session.transport is not None:
@@ -556,7 +571,7 @@ class Server:
             return
         from headrace.server.monitor.text import round_trip
 
-        self.slow_consumers += 1
+        self._count_slow(session)
         self.log.info(
             "%s Slow Consumer Detected: WriteDeadline of %s exceeded with 1 chunks of %d total bytes.",
             session.label,

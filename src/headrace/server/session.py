@@ -75,6 +75,7 @@ class ClientSession:
         "behind",
         "cid",
         "close_reason",
+        "estimated_rtt_ns",
         "identity",
         "is_closed",
         "is_connected",
@@ -113,7 +114,7 @@ class ClientSession:
         self.proxy_key = ""
         self.start_ns = time_ns()
         self.stop_ns = 0
-        self.rtt_ns = 0
+        self.rtt_ns = self.estimated_rtt_ns = 0
         self.tls_version = ""
         self.tls_cipher = ""
         self.tls_first = False
@@ -228,6 +229,8 @@ class ClientSession:
             self.error(f"parse error: {problem}")
             self.link.doom(CloseReason.PROTOCOL_VIOLATION)
             return
+        if not self.estimated_rtt_ns:
+            self.estimated_rtt_ns = time_ns() - self.start_ns
         if self.link.traced:
             self._trace_line("<<-", f"CONNECT {redacted_connect(text)}")
         if self.is_connected or not self._is_nobody:
@@ -334,9 +337,13 @@ class ClientSession:
         if options.verbose:
             self.link.send(b"+OK\r\n")
         self._arm_first_ping()
+        server.system.events.connected(self)
 
     def _authentication_failed(self, options: ConnectOptions) -> None:
         self.options = options  # monitoring shows who it said it was
+        if self.account is not self._server.accounts.default:
+            self._leave()
+            self._enter(self._server.accounts.default)
         self.reject()
 
     @property
@@ -357,6 +364,7 @@ class ClientSession:
         elif self._enters(identity):
             self._restrict(identity)
             self.link.adopt()
+            self._server.system.events.connected(self)
 
     def first_ping(self) -> None:
         """The first PING after CONNECT: who takes INFO at any time gets one with what CONNECT settled."""
@@ -370,7 +378,7 @@ class ClientSession:
     def pong(self) -> None:
         self._pings_out = 0
         if self._ping_sent_ns:
-            self.rtt_ns = max(1, monotonic_ns() - self._ping_sent_ns)
+            self.rtt_ns = self.estimated_rtt_ns = max(1, monotonic_ns() - self._ping_sent_ns)
             self._ping_sent_ns = 0
 
     def peer_error(self, text: bytes) -> None:
@@ -402,10 +410,10 @@ class ClientSession:
         account = self._server.accounts[identity.account]
         if account is not self.account:
             self._leave()
+            self.identity = identity  # monitoring shows where it wanted to
             if account.is_full:
                 self.refuse_place()
                 return False
-            self.identity = identity
             self._enter(account)
             return self.limit()
         self.identity = identity
@@ -414,8 +422,9 @@ class ClientSession:
     def _enter(self, account: Account) -> None:
         self.account = account
         self.link.interest = account.interest
-        account.enter()
+        account.enter(self.link)
         self._set_limits()
+        self._server.system.events.connections_changed(account)
 
     def limit(self) -> bool:
         """The server's, the account's and the user's limits, as they are now, hold.
@@ -443,9 +452,11 @@ class ClientSession:
         return most
 
     def _leave(self) -> None:
-        if self.account is not None:
-            self.account.leave()
-            self.account = None
+        account, self.account = self.account, None
+        if account is not None:
+            account.leave(self.link)
+            if not self.is_closed:  # else that comes with the disconnection
+                self._server.system.events.connections_changed(account)
 
     def request_info(self, shares: bool, service: str | None) -> bytes | None:
         """What a service of another account is told of who asks; `service`: the account it passed last."""
@@ -593,6 +604,7 @@ class ClientSession:
         """Whoever it is, it may not be here (any more)."""
         self.error(f"authentication error{claimed_user(self.options)}")
         self.refuse(AUTHORIZATION_VIOLATION, self.refusal)
+        self._server.system.events.refused(self, self.refusal.text)
 
     def refuse_place(self) -> None:
         """The account has more connections than it may have."""

@@ -113,6 +113,18 @@ def _connection(
     )
 
 
+def account_snapshot(account: Account, loaded_ns: int) -> AccountSnapshot:
+    """One account now, with its configuration of `loaded_ns`."""
+    return AccountSnapshot(
+        options=account.options,
+        connections=account.connections,
+        sublist=_figures([account]),
+        loaded_ns=loaded_ns,
+        slow_consumers=account.slow_consumers,
+        **account.traffic._asdict(),
+    )
+
+
 class ServerMonitor:
     """A server as monitoring sees it (`MonitorSource`)."""
 
@@ -123,6 +135,8 @@ class ServerMonitor:
     def server(self) -> ServerSnapshot:
         server = self._server
         totals = server.router.statistics()
+        for name, own in server.system.traffic.items():  # what the server says itself is nobody's message
+            totals[name] -= own
         options = server.options
         return ServerSnapshot(
             server_id=server.server_id,
@@ -178,15 +192,13 @@ class ServerMonitor:
         return replace(_figures(chosen), details=lambda: self._listed(chosen))
 
     def accounts(self) -> Sequence[AccountSnapshot]:
-        return [
-            AccountSnapshot(
-                options=account.options,
-                connections=account.connections,
-                sublist=_figures([account]),
-                loaded_ns=self._server.config_load_ns,
-            )
-            for account in self._server.accounts
-        ]
+        return [account_snapshot(a, self._server.config_load_ns) for a in self._server.accounts]
+
+    def open_in(self, account: Account) -> Iterable[ConnectionSnapshot]:
+        """The open connections of one account, pictured when they are reached."""
+        for session in account.sessions():
+            if not session.is_closed:
+                yield _connection(session)
 
     def _listed(self, accounts: Sequence[Account]) -> Iterable[SubscriptionSnapshot]:
         names = {account.name for account in accounts}

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from headrace.cli.main import main
+from headrace.conf.binding import load_options
 from headrace.errors import ConfigError, HeadraceError
 from headrace.pipelines.operations import COLUMNS, operations_of, read_operations, write_report
 from headrace.pipelines.reading import read_spec
@@ -119,3 +120,15 @@ sinks: {out: {from: a, format: console}}
                 f'nats: {{url: "{server.url}"}}\n' + text.replace("$SYS", "SYS"), tmp_path / "spec.yaml"
             )
         )
+
+
+def test_a_server_sends_its_events_to_users_of_the_system_account(tmp_path: Path) -> None:
+    configuration = "accounts { SYS { users: [{user: s, password: s}] } }, system_account: SYS"
+    options = load_options(text=configuration, environ={}, overrides={"host": "127.0.0.1", "port": -1})
+    text = """\
+sources: {a: {format: nats, options: {subject: "$SYS.SERVER.*.STATSZ"}}}
+sinks: {out: {from: a, format: console}}
+"""
+    with Server(options) as server:
+        url = server.url.replace("//", "//s:s@")
+        check_events(read_spec(f'nats: {{url: "{url}"}}\n' + text, tmp_path / "spec.yaml"))

@@ -85,12 +85,11 @@ CHANGING = {
 
 
 def normal(value: Any) -> Any:
-    """Without what changes, what belongs to the Go server's system account, and the order of lists."""
+    """Without what changes and the order of lists."""
     if isinstance(value, dict):
         return [(k, normal(v)) for k, v in value.items() if k not in CHANGING and normal(v) not in ([], None)]
     if isinstance(value, list):
-        mine = [entry for entry in value if "$SYS" not in json.dumps(entry)]
-        return sorted((normal(entry) for entry in mine), key=repr)
+        return sorted((normal(entry) for entry in value), key=repr)
     return value
 
 

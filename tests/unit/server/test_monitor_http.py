@@ -116,7 +116,7 @@ def test_unknown_path_is_404(path: str) -> None:
     assert (answer.status, answer.body) == (404, b"404 page not found\n")
 
 
-@pytest.mark.parametrize("path", ["/jsz", "/accstatz", "/raftz", "/debug/vars", "/stacksz"])
+@pytest.mark.parametrize("path", ["/jsz", "/raftz", "/debug/vars", "/stacksz"])
 def test_endpoint_of_an_absent_feature_is_404_and_says_so(path: str) -> None:
     answer = fetch(path)
     assert answer.status == 404

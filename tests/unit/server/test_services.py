@@ -548,7 +548,7 @@ def test_peer_that_names_a_subject_with_white_space_gets_nothing(caplog: pytest.
 
 def test_service_is_no_connection_but_its_subscriptions_are_listed() -> None:
     async def main() -> tuple[Any, ...]:
-        options = Options(host="127.0.0.1", port=-1, http_port=-1)
+        options = Options(host="127.0.0.1", port=-1, http_port=-1, system_account=None)
         async with (
             Server(options, services=[Echo(b"ask.>", b"more")]) as server,
             ClientSession(server.monitor_url) as session,

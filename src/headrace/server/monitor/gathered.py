@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from headrace.server.monitor.source import ConnectionState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from headrace.server.monitor.source import (
         AccountSnapshot,
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
         ServerSnapshot,
         SublistSnapshot,
     )
+
+LONG_LISTING: Final = 64
+"""Entries of a listing above which its JSON is made in a thread; below, the thread would cost more."""
 
 CONNECTIONS_PER_STEP: Final = 20
 """Connections pictured before the event loop gets its turn: about 100 µs."""
@@ -52,11 +55,19 @@ class Gathered:
         return self._source.health()
 
 
-async def gathered(source: MonitorSource) -> Gathered:
-    """The source with its open connections pictured in steps, other work of the loop in between."""
+async def gathered(source: MonitorSource, chosen: Iterable[ConnectionSnapshot] | None = None) -> Gathered:
+    """The source with its open connections, or only those chosen, pictured in steps: others work in
+    between."""
     connections: list[ConnectionSnapshot] = []
-    for number, connection in enumerate(source.connections(ConnectionState.OPEN), 1):
+    if chosen is None:
+        chosen = source.connections(ConnectionState.OPEN)
+    for number, connection in enumerate(chosen, 1):
         connections.append(connection)
         if number % CONNECTIONS_PER_STEP == 0:
             await asyncio.sleep(0)
     return Gathered(source, connections)
+
+
+def is_long(document: Mapping[str, object]) -> bool:
+    """Whether writing a document out would hold up others."""
+    return any(isinstance(value, list) and len(value) > LONG_LISTING for value in document.values())

@@ -17,8 +17,9 @@ from aiohttp import web
 from headrace.errors import LogError
 from headrace.server.monitor import links, streaming
 from headrace.server.monitor.accountz import accountz
+from headrace.server.monitor.accstatz import accstatz
 from headrace.server.monitor.connz import connz
-from headrace.server.monitor.gathered import gathered
+from headrace.server.monitor.gathered import gathered, is_long
 from headrace.server.monitor.healthz import healthz
 from headrace.server.monitor.index import index
 from headrace.server.monitor.metrics import CONTENT_TYPE, metrics
@@ -36,11 +37,8 @@ _log = logging.getLogger("headrace.monitor")
 _JSON_HEADERS: Final = {"Content-Type": "application/json", "Access-Control-Allow-Origin": "*"}
 _TEXT_HEADERS: Final = {"Content-Type": "text/plain; charset=utf-8", "X-Content-Type-Options": "nosniff"}
 
-_LONG_LISTING: Final = 64
-"""Entries of a listing above which its JSON is made in a thread; below, the thread would cost more."""
-
 _ABSENT: Final = (
-    *("/jsz", "/accstatz", "/raftz", "/ipqueuesz", "/stacksz", "/debug/vars"),
+    *("/jsz", "/raftz", "/ipqueuesz", "/stacksz", "/debug/vars"),
     *("/profilez", "/expvarz"),
 )
 """Endpoints of the Go server about things that this server does not have."""
@@ -78,6 +76,7 @@ class _Monitor:
             "/subsz": self._listing("/subsz", subsz),
             "/subscriptionsz": self._listing("/subsz", subsz),
             "/accountz": self._listing("/accountz", accountz),
+            "/accstatz": self._listing("/accstatz", accstatz),
             "/routez": self._listing("/routez", links.routez),
             "/leafz": self._listing("/leafz", links.leafz),
             "/gatewayz": self._listing("/gatewayz", links.gatewayz),
@@ -105,7 +104,7 @@ class _Monitor:
             self._requests[name] += 1
             source = await gathered(self._source) if endpoint is connz else self._source
             document = endpoint(source, request.query)
-            if _is_long(document):
+            if is_long(document):
                 # The server was read on the event loop; writing a long listing out need not hold it up.
                 return _json_response(await asyncio.to_thread(encode, document))
             return _json_response(encode(document))
@@ -117,7 +116,7 @@ class _Monitor:
             async def handle(request: web.Request) -> web.Response:
                 name = streaming.callback(request.query)
                 document = endpoint(source, request.query)
-                if _is_long(document):
+                if is_long(document):
                     return _script_or_json(await asyncio.to_thread(encode, document), name)
                 return _script_or_json(encode(document), name)
 
@@ -171,10 +170,6 @@ async def _answer_errors(request: web.Request, handler: _Handler) -> web.StreamR
 async def _hide_server_header(request: web.Request, response: web.StreamResponse) -> None:
     # It would tell the versions of Python and aiohttp.
     response.headers.pop("Server", None)
-
-
-def _is_long(document: dict[str, object]) -> bool:
-    return any(isinstance(value, list) and len(value) > _LONG_LISTING for value in document.values())
 
 
 def _script_or_json(body: bytes, callback: str) -> web.Response:

@@ -10,6 +10,7 @@ _ENDPOINTS: Final = (
     ("/connz", "Connections"),
     ("/subsz", "Subscriptions"),
     ("/accountz", "Accounts"),
+    ("/accstatz", "Account Stats"),
     ("/routez", "Routes"),
     ("/leafz", "LeafNodes"),
     ("/gatewayz", "Gateways"),

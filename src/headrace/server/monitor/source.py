@@ -10,7 +10,7 @@ every `*_bytes` field is bytes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
@@ -42,6 +42,10 @@ class KindCounts:
     @property
     def total(self) -> int:
         return self.clients + self.routes + self.gateways + self.leafs
+
+    def by_kind(self) -> dict[str, int]:
+        """As `/varz` shows them."""
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,10 +185,18 @@ class SublistSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountSnapshot:
-    """One account: `options` is what it was configured as (its users are never read here) at `loaded_ns`."""
+    """One account: `options` is what it was configured as (its users are never read here) at `loaded_ns`.
+
+    `in_msgs` and `in_bytes` are what its clients sent since the server started.
+    """
 
     options: AccountOptions
     connections: int = 0
+    in_msgs: int = 0
+    in_bytes: int = 0
+    out_msgs: int = 0
+    out_bytes: int = 0
+    slow_consumers: int = 0
     sublist: SublistSnapshot
     loaded_ns: int
 

@@ -14,7 +14,7 @@ from headrace.server.monitor.text import number, rfc3339, uptime
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from headrace.server.monitor.source import KindCounts, ServerSnapshot
+    from headrace.server.monitor.source import ServerSnapshot
 
 _PROTOCOL: Final = 1
 _NS: Final = 1_000_000_000
@@ -33,8 +33,8 @@ def varz(server: ServerSnapshot, request_counts: Mapping[str, int]) -> dict[str,
         **_activity(server),
         "http_req_stats": dict(sorted(request_counts.items())),
         **_configuration(server),
-        "slow_consumer_stats": _by_kind(server.slow_consumers),
-        "stale_connection_stats": _by_kind(server.stale_connections),
+        "slow_consumer_stats": server.slow_consumers.by_kind(),
+        "stale_connection_stats": server.stale_connections.by_kind(),
         "disk_io_wait_stats": {"waiters": 0, "waits": 0, "wait_time": 0, "max_wait_time": 0},
         **_given("tls_cert_not_after", _time_or_none(server.tls_certificate_expires_ns)),
     }
@@ -147,12 +147,3 @@ def _given(name: str, value: object) -> dict[str, object]:
 
 def _time_or_none(time_ns: int | None) -> str | None:
     return None if time_ns is None else rfc3339(time_ns)
-
-
-def _by_kind(counts: KindCounts) -> dict[str, int]:
-    return {
-        "clients": counts.clients,
-        "routes": counts.routes,
-        "gateways": counts.gateways,
-        "leafs": counts.leafs,
-    }

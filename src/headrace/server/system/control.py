@@ -1,0 +1,91 @@
+"""What the system account can make a server do: close a client, warn it, read the configuration again.
+
+Source: conditions and errors compared with the Go server 2.15.1. A number that cannot be read is not
+answered.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.engine.reasons import CloseReason
+from headrace.errors import HeadraceError
+from headrace.server.system import options
+
+if TYPE_CHECKING:
+    from headrace.core.service import Delivery
+    from headrace.server.server import Server
+    from headrace.server.system.requests import Requests
+
+_FAILED = 500
+
+
+class _Impossible(HeadraceError):
+    """What was asked for cannot be done; the text is the answer."""
+
+
+def take(requests: Requests, name: str, request: Delivery) -> None:
+    """RELOAD, KICK or LDM; done without a reply subject only where the Go server does it: never."""
+    cid = 0
+    if name != "RELOAD":
+        number = _connection(requests.server, request)
+        if number is None:
+            return
+        cid = number
+    if not request.reply or requests.read(request, options.FILTERS) is None:
+        return
+    if name == "RELOAD":
+        requests.server.run(_reload(requests, request.reply))
+        return
+    try:
+        (_kick if name == "KICK" else _warn)(requests.server, cid)
+    except _Impossible as error:
+        requests.send(request.reply, requests.messages.refusal(_FAILED, str(error)))
+    else:
+        _done(requests, request.reply)
+
+
+def _connection(server: Server, request: Delivery) -> int | None:
+    try:
+        if not request.payload:
+            raise options.BadRequest("unexpected end of JSON input")
+        cid: int = options.read(request.payload, options.CONNECTION).get("cid", 0)
+    except options.BadRequest as error:
+        server.log.error("Error unmarshalling kick client request: %s", error)
+        return None
+    return cid
+
+
+def _kick(server: Server, cid: int) -> None:
+    session = server.sessions.get(cid)
+    if session is None:
+        raise _Impossible("no such client or leafnode id")
+    session.link.doom(CloseReason.KICKED)
+    server.after_tick()
+
+
+def _warn(server: Server, cid: int) -> None:
+    session = server.sessions.get(cid)
+    if session is None:
+        raise _Impossible("no such client id")
+    if not session.has_async_info:
+        raise _Impossible(
+            "client does not support Lame Duck Mode or is not ready to receive the notification"
+        )
+    session.debug("Sending Lame Duck Mode info to client")
+    session.link.send(session.info(ldm=True))
+    server.after_tick()
+
+
+async def _reload(requests: Requests, reply: bytes) -> None:
+    """In a task: what is reloaded may be what a request has just come through."""
+    try:
+        requests.server.reload()
+    except HeadraceError as error:
+        requests.send(reply, requests.messages.refusal(_FAILED, str(error)))
+    else:
+        _done(requests, reply)
+
+
+def _done(requests: Requests, reply: bytes) -> None:
+    requests.send(reply, requests.messages.done())

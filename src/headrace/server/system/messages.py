@@ -1,0 +1,181 @@
+"""What events and answers of the system account say: their fields, in the Go server's order.
+
+Here live documents. Never lives here: when one is sent, and to whom.
+Source: names, order and what is left out compared with the Go server 2.15.1.
+"""
+
+from __future__ import annotations
+
+import random
+import string
+from time import time_ns
+from typing import TYPE_CHECKING, Any, Final
+
+from headrace.protocol.info import COMPATIBLE_VERSION
+from headrace.server.monitor.accstatz import account_statistics
+from headrace.server.monitor.text import encode, number, rfc3339
+from headrace.server.requester import client_fields
+from headrace.server.snapshot import account_snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from headrace.core.account import Account
+    from headrace.server.monitor.source import ServerSnapshot
+    from headrace.server.server import Server
+    from headrace.server.session import ClientSession
+
+_ADVISORY: Final = "io.nats.server.advisory.v1."
+_LETTERS: Final = string.digits + string.ascii_letters
+_ID_LENGTH: Final = 22
+_FEATURES: Final = {
+    "js_ack_fc_v2": False,
+    "js_api_reply_v2": False,
+    "js_raft_delete_range": False,
+    "js_snapshot_sources": False,
+}
+"""Ways of doing things that the Go server names and that can be chosen there; none of them is done here."""
+
+Fields = dict[str, Any]
+
+
+def event_id() -> str:
+    """What tells one event from all others."""
+    return "".join(random.choices(_LETTERS, k=_ID_LENGTH))
+
+
+class Messages:
+    """The documents of one server; those that name it are numbered."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._sequence = 0
+
+    # -- events -----------------------------------------------------------------------------------
+
+    def connected(self, session: ClientSession) -> bytes:
+        event = self._typed("client_connect", time_ns())
+        return _encoded({**event, "client": self._client(session, _account_name(session))})
+
+    def disconnected(self, session: ClientSession, account: str, reason: str, stop_ns: int) -> bytes:
+        """Also of a client that was refused. `sent` and `received` are the client's."""
+        in_msgs, in_bytes, out_msgs, out_bytes, _ = session.link.counters
+        return _encoded(
+            {
+                **self._typed("client_disconnect", stop_ns),
+                "client": self._client(session, account, stop_ns),
+                "sent": {"msgs": in_msgs, "bytes": in_bytes},
+                "received": {"msgs": out_msgs, "bytes": out_bytes},
+                "reason": reason,
+            }
+        )
+
+    def connections(self, account: Account) -> bytes:
+        """How many clients an account has, and what it has done."""
+        snapshot = account_snapshot(account, self._server.config_load_ns)
+        return _encoded({**self._typed("account_connections", time_ns()), **account_statistics(snapshot)})
+
+    def server(self) -> bytes:
+        """The server itself: what it says when it ends."""
+        return _encoded(self.server_info())
+
+    def statsz(self, server: ServerSnapshot, active_accounts: int) -> bytes:
+        return _encoded({"server": self.server_info(), "statsz": _statsz(server, active_accounts)})
+
+    # -- answers ----------------------------------------------------------------------------------
+
+    def identity(self) -> bytes:
+        return _encoded(self._identity())
+
+    def answer(self, data: Mapping[str, Any]) -> Fields:
+        """Not encoded yet: it may be long."""
+        return {"server": self.server_info(), "data": data}
+
+    def done(self) -> bytes:
+        """What was asked for has been done."""
+        return _encoded({"server": self.server_info()})
+
+    def refusal(self, code: int, description: str = "", *, has_data: bool = False) -> bytes:
+        """`has_data`: an answer would have had some, which the Go server shows as null."""
+        error = {"code": code, **({"description": description} if description else {})}
+        return _encoded(
+            {"server": self.server_info(), **({"data": None} if has_data else {}), "error": error}
+        )
+
+    # -- parts ------------------------------------------------------------------------------------
+
+    def _typed(self, kind: str, now_ns: int) -> Fields:
+        return {
+            "type": _ADVISORY + kind,
+            "id": event_id(),
+            "timestamp": rfc3339(now_ns),
+            "server": self.server_info(),
+        }
+
+    def server_info(self) -> Fields:
+        """Who sends this; each one is numbered."""
+        server = self._server
+        self._sequence += 1
+        tags = list(server.options.server_tags)
+        return {
+            **self._identity(),
+            "ver": COMPATIBLE_VERSION,
+            **({"tags": tags} if tags else {}),
+            "feature_flags": _FEATURES,
+            "jetstream": False,
+            "flags": 0,
+            "seq": self._sequence,
+            "time": rfc3339(time_ns()),
+        }
+
+    def _identity(self) -> Fields:
+        server = self._server
+        return {"name": server.name, "host": server.info["host"], "id": server.server_id}
+
+    def _client(self, session: ClientSession, account: str, stop_ns: int = 0) -> Fields:
+        return client_fields(
+            session,
+            account=account,
+            rtt_ns=_shortened(session.estimated_rtt_ns) if stop_ns else 0,
+            stop_ns=stop_ns,
+            name_tag=account,
+        )
+
+
+def _account_name(session: ClientSession) -> str:
+    return session.account.name if session.account else ""
+
+
+def _shortened(duration_ns: int) -> int:
+    """A round trip as it is shown: below a millisecond in whole microseconds."""
+    return duration_ns - duration_ns % 1000 if 1_000 < duration_ns < 1_000_000 else duration_ns
+
+
+def _statsz(server: ServerSnapshot, active_accounts: int) -> Fields:
+    slow, stale = server.slow_consumers, server.stale_connections
+    fields: Fields = {
+        "start": rfc3339(server.start_ns),
+        "mem": server.memory_bytes,
+        "cores": server.cores,
+        "cpu": number(server.cpu_percent),
+        "connections": server.connections,
+        "total_connections": server.total_connections,
+        "active_accounts": active_accounts,
+        "subscriptions": server.subscriptions,
+        "sent": {"msgs": server.out_msgs, "bytes": server.out_bytes},
+        "sent_to_clients": {"msgs": server.out_client_msgs, "bytes": server.out_client_bytes},
+        "received": {"msgs": server.in_msgs, "bytes": server.in_bytes},
+        "received_from_clients": {"msgs": server.in_client_msgs, "bytes": server.in_client_bytes},
+        "slow_consumers": slow.total,
+    }
+    if slow.total:
+        fields["slow_consumer_stats"] = slow.by_kind()
+    if stale.total:
+        fields |= {"stale_connections": stale.total, "stale_connection_stats": stale.by_kind()}
+    if server.stalled_clients:
+        fields["stalled_clients"] = server.stalled_clients
+    return {**fields, "active_servers": 1, "gomaxprocs": server.max_procs}
+
+
+def _encoded(document: Mapping[str, Any]) -> bytes:
+    return encode(document, indent=False)

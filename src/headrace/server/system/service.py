@@ -1,0 +1,107 @@
+"""The in-process client of the system account: its subscriptions, and where what they bring goes.
+
+Here live the subjects and the life of the parts. Never lives here: answers (`requests`), events (`events`).
+Source: the subjects of the Go server 2.15.1; those between servers, and those of account tokens, are not
+here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from headrace.core.system_services import SUBSCRIBERS, USER
+from headrace.server.system.events import Events
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from headrace.core.service import Delivery, Host
+    from headrace.engine.batches import Gathered
+    from headrace.server.server import Server
+    from headrace.server.system.messages import Messages
+    from headrace.server.system.requests import Requests
+
+SERVER_REQUESTS: Final = (
+    *("IDZ", "STATSZ", "VARZ", "SUBSZ", "CONNZ", "ROUTEZ", "GATEWAYZ", "LEAFZ", "ACCOUNTZ", "JSZ", "HEALTHZ"),
+    *("PROFILEZ", "EXPVARZ", "IPQUEUESZ", "RAFTZ"),
+)
+"""What can be asked of every server (`$SYS.REQ.SERVER.PING.*`) and of one (`$SYS.REQ.SERVER.<id>.*`)."""
+
+COMMANDS: Final = ("RELOAD", "KICK", "LDM")
+"""What one server can be told (`$SYS.REQ.SERVER.<id>.*`)."""
+
+ACCOUNT_REQUESTS: Final = ("CONNZ", "SUBSZ", "LEAFZ", "JSZ", "INFO", "STATZ", "CONNS")
+"""What can be asked about one account (`$SYS.REQ.ACCOUNT.<name>.*`)."""
+
+_NOTHING: Final = {"in_msgs": 0, "in_bytes": 0, "out_msgs": 0, "out_bytes": 0}
+
+
+class SystemService:
+    """A `core.service.Service` of the server itself; `events` is told by others what happens."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self.host: Host | None = None
+        self.events = Events(server, self.messages)
+        self._composed: Messages | None = None
+        self._requests: Requests | None = None
+        self._kinds: dict[int, tuple[str, str]] = {}
+
+    # -- Service ----------------------------------------------------------------------------------
+
+    def start(self, host: Host) -> None:
+        self.host = host
+        server_id = self._server.server_id
+        self._subscribe(host, "server", "STATSZ", "$SYS.REQ.SERVER.PING")
+        for name in SERVER_REQUESTS:
+            for whom in ("PING", server_id):
+                self._subscribe(host, "server", name, f"$SYS.REQ.SERVER.{whom}.{name}")
+        for name in COMMANDS:
+            self._subscribe(host, "command", name, f"$SYS.REQ.SERVER.{server_id}.{name}")
+        for name in ACCOUNT_REQUESTS:
+            self._subscribe(host, "account", name, f"$SYS.REQ.ACCOUNT.*.{name}")
+        self._subscribe(host, "user", "INFO", USER % "*")
+        self._subscribe(host, "user", "SUBSCRIBERS", SUBSCRIBERS)
+        self.events.begin(host)
+
+    def _subscribe(self, host: Host, scope: str, name: str, subject: str) -> None:
+        self._kinds[host.subscribe(subject.encode())] = (scope, name)
+
+    def deliver(self, batch: Sequence[Delivery | Gathered[Delivery]]) -> None:
+        requests = self._answerer()
+        for request in batch:
+            assert isinstance(request, tuple), "no subscription asked for runs"
+            requests.take(*self._kinds[request.sid], request)
+
+    def stop(self) -> None:
+        self.events.end()
+        if self._requests is not None:
+            self._requests.end()
+
+    # -- parts, loaded when they are needed -------------------------------------------------------
+
+    def statsz(self) -> bytes:
+        """The server's figures now, as an event or an answer."""
+        return self._answerer().statsz()
+
+    @property
+    def traffic(self) -> dict[str, int]:
+        """Messages and bytes of this service, which the server's totals have and should not."""
+        own = next((host for host in self._server.hosts if host.service is self), None)
+        return _NOTHING if own is None else dict(zip(_NOTHING, own.link.counters[:4], strict=True))
+
+    def messages(self) -> Messages:
+        """Composes what the server says; other services of the system account may use it."""
+        if self._composed is None:
+            from headrace.server.system.messages import Messages
+
+            self._composed = Messages(self._server)
+        return self._composed
+
+    def _answerer(self) -> Requests:
+        if self._requests is None:
+            from headrace.server.system.requests import Requests
+
+            assert self.host is not None, "it has been started"
+            self._requests = Requests(self._server, self.host, self.messages())
+        return self._requests
