@@ -24,6 +24,9 @@ MAX_PENDING: Final = 64 << 20
 MAX_CONNECTIONS: Final = 65536
 """Open client connections; one more gets 'maximum connections exceeded'."""
 
+MAX_CLOSED_CLIENTS: Final = 10_000
+"""Closed connections that /connz?state=closed remembers; one more makes it forget the oldest."""
+
 PING_INTERVAL: Final = 120.0
 PING_MAX: Final = 2
 """Unanswered PINGs; one more closes with 'Stale Connection'."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 BIN = Path(sys.executable).parent
 _LISTENING = re.compile(r"\[INF\] Listening for client connections on (\S+):(\d+)$")
-_MONITOR = re.compile(r"\[INF\] Starting http monitor on (\S+):(\d+)$")
+_MONITOR = re.compile(r"\[INF\] Starting https? monitor on (\S+):(\d+)$")
 _READY = re.compile(r"\[INF\] Server is ready$")
 
 

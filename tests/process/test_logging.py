@@ -30,6 +30,7 @@ CONVERSATION: Final = (
     b"PUB ok.a 5\r\nhello\r\n",
     b"PUB ok.b answers 0\r\n\r\n",
     b"HPUB ok.a 12 14\r\nNATS/1.0\r\n\r\nhi\r\n",
+    b"HPUB ok.a answers 18 20\r\nNATS/1.0\r\nA: b\r\n\r\nhi\r\n",
     b'PUB ok.a 3\r\n\x00"\xff\r\n',
     b"PUB no.way 1\r\nx\r\n",
     b"PUB ok.a $JS.ACK.x 1\r\nx\r\n",
@@ -83,10 +84,13 @@ def converse(server: ServerProcess) -> None:
 
 
 @pytest.mark.clients
-def test_debug_and_trace_lines_are_those_of_the_go_server(serve: Callable[..., ServerProcess]) -> None:
+@pytest.mark.parametrize("setting", ["", "trace_headers: true", "max_traced_msg_len: 3"])
+def test_debug_and_trace_lines_are_those_of_the_go_server(
+    serve: Callable[..., ServerProcess], setting: str
+) -> None:
     said = []
     for program in (HEADRACES[0], NATS_SERVER):
-        server = serve("-DV", config=USERS, program=program)
+        server = serve("-DV", config=USERS + setting, program=program)
         converse(server)
         said.append(comparable(spoken(server)))
     ours, theirs = said
@@ -125,7 +129,8 @@ def test_traced_payload_is_cut_at_the_limit(serve: Callable[..., ServerProcess],
         wire.send(b"PUB a 5\r\nhello\r\n")
         wire.sync()
 
-    server.wait_for_line(r'MSG_PAYLOAD: \["' + "hello"[:limit] + r'"\]$')
+    shown = "hello" if limit > 5 else "hello"[:limit] + r"\.\.\."
+    server.wait_for_line(r'MSG_PAYLOAD: \["' + shown + r'"\]$')
 
 
 SECRETS: Final = (
@@ -228,3 +233,22 @@ def free_port(folder: Path, server: ServerProcess) -> int:
     """The port from the ports file, since the log may be a file."""
     found = wait_until(lambda: list(folder.glob(f"*_{server.pid}.ports")), "the ports file")
     return int(json.loads(found[0].read_text())["nats"][0].rpartition(":")[2])
+
+
+@pytest.mark.parametrize(("setting", "files"), [("", 11), ("log_max_num: 3", 3), ("log_max_num: 1", 2)])
+def test_rotated_files_are_kept_as_many_as_asked_for(
+    serve: Callable[..., ServerProcess], setting: str, files: int, tmp_path: Path
+) -> None:
+    log = tmp_path / "server.log"
+    server = serve(
+        *("-V", "-l", str(log), "--ports_file_dir", str(tmp_path)),
+        config=f"log_size_limit: 2000\n{setting}",
+        ready=False,
+    )
+    with connected(free_port(tmp_path, server)) as wire:
+        wire.connect()
+        for number in range(40):
+            wire.send(b"PUB a 900\r\n%b\r\n" % (b"%d" % (number % 10) * 900))
+            wire.sync()
+
+    assert len(list(tmp_path.glob("server.log*"))) == files

@@ -32,6 +32,8 @@ _UNLIMITED: Final = -1
 _RANGES: Final[dict[str, tuple[int, int]]] = {
     "port": (-1, 65535),
     "http_port": (-1, 65535),
+    "https_port": (-1, 65535),
+    "max_closed_clients": (1, _INT32_MAX),
     "max_payload": (_UNLIMITED, _INT32_MAX),
     "max_control_line": (1, _INT32_MAX),
     "max_pending": (1, _INT64_MAX),
@@ -43,14 +45,26 @@ _NOT_NEGATIVE: Final = frozenset(
 )
 _EMPTY_IS_DEFAULT: Final = frozenset(
     (
-        *("host", "port", "http_host", "http_port", "server_name", "client_advertise", "no_auth_user"),
-        "system_account",
+        *(
+            "host",
+            "port",
+            "http_host",
+            "http_port",
+            "https_port",
+            "server_name",
+            "client_advertise",
+            "no_auth_user",
+        ),
+        *("system_account", "max_closed_clients", "remote_syslog"),
         *("max_payload", "max_pending", "max_control_line", "ping_interval", "ping_max", "write_deadline"),
         *("lame_duck_duration", "lame_duck_grace_period", "log_file", "pid_file", "ports_file_dir"),
     )
 )
 """Options whose zero or empty value stands for the default."""
 
+_NEGATIVE_IS_ZERO: Final = frozenset(
+    ("max_subscriptions", "max_traced_msg_len", "log_size_limit", "log_max_num")
+)
 _DERIVED: Final = frozenset(("config_file", "config_digest", "warnings", "overrides"))
 _CREDENTIALS: Final = frozenset(("user", "password", "token"))
 _FLAG_GROUPS: Final = frozenset(("tls_flags", "streaming_flags"))
@@ -144,6 +158,7 @@ class Draft:
             if cast("float", self._values[option]) < 0:
                 self._report(f"{option} cannot be negative", option)
         self._check_sizes()
+        self._check_monitoring()
         self._check_lame_duck()
         name = self._values.get("server_name")
         if isinstance(name, str) and " " in name:
@@ -221,6 +236,14 @@ class Draft:
         elif self._get("max_payload") > most:
             message = f"max_payload ({self._get('max_payload')}) cannot be higher than max_pending ({most})"
             self._report(message, "max_payload", "max_pending")
+
+    def _check_monitoring(self) -> None:
+        plain, secured = self._get("http_port"), self._get("https_port")
+        if plain is not None and secured is not None:
+            message = f"can't specify both HTTP ({plain}) and HTTPs ({secured}) ports"
+            self._report(message, "https_port", "http_port")
+        elif secured is not None and self._get("tls") is None and "tls" not in self._failed:
+            self._report("TLS cert and key required for HTTPS", "https_port")
 
     def _check_lame_duck(self) -> None:
         if self._failed & {"lame_duck_duration", "lame_duck_grace_period"}:
@@ -335,7 +358,7 @@ def _normalised(option: str, value: object) -> object:
     """The one way in which a value stands in `Options`, out of several that mean the same."""
     if option == "max_connections" and isinstance(value, int):
         return value if value > 0 else _UNLIMITED
-    if option in ("max_subscriptions", "max_traced_msg_len", "log_size_limit") and isinstance(value, int):
+    if option in _NEGATIVE_IS_ZERO and isinstance(value, int):
         return max(value, 0)
     if option == "http_base_path" and isinstance(value, str):
         from posixpath import normpath

@@ -79,6 +79,15 @@ class Table:
         self._fields = {name: entry for entry in fields for name in entry.names}
         self._unsupported = unsupported or {}
 
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """Each once, in the order of the table."""
+        return tuple(dict.fromkeys(self._fields.values()))
+
+    @property
+    def unsupported(self) -> Mapping[str, frozenset[object]]:
+        return self._unsupported
+
     def find(self, key: str) -> Field | None:
         return self._fields.get(key.lower())
 

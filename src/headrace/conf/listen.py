@@ -31,6 +31,11 @@ def http_listen(binder: Binder, entry: Entry) -> dict[str, object] | UnsetType:
     return _address(binder, entry, "http_host", "http_port")
 
 
+def https_listen(binder: Binder, entry: Entry) -> dict[str, object] | UnsetType:
+    """`http_host` and `https_port`."""
+    return _address(binder, entry, "http_host", "https_port")
+
+
 def split_address(address: str) -> tuple[str, int]:
     """Host and port of "host:port", ":port" or "[v6]:port".
 

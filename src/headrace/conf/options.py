@@ -121,6 +121,15 @@ class CertificateFiles:
 
 
 @dataclass(frozen=True, slots=True)
+class MonitorAuthorization:
+    """Who may read the monitoring port: user and password, or a token. Secrets may be bcrypt hashes."""
+
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+    token: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class TLSOptions:
     """`handshake_first`: None = INFO first, 0.0 = handshake first, >0 = wait that long for a ClientHello.
 
@@ -336,11 +345,14 @@ class Options:
     no_advertise: bool = False
     http_host: str | None = None
     http_port: int | None = None
+    https_port: int | None = None
     http_base_path: str = ""
+    http_authorization: MonitorAuthorization | None = None
     max_payload: int = limits.MAX_PAYLOAD
     max_pending: int = limits.MAX_PENDING
     max_control_line: int = limits.MAX_CONTROL_LINE
     max_connections: int = limits.MAX_CONNECTIONS
+    max_closed_clients: int = limits.MAX_CLOSED_CLIENTS
     max_subscriptions: int = 0
     max_sub_tokens: int = 0
     ping_interval: float = limits.PING_INTERVAL
@@ -368,10 +380,14 @@ class Options:
     pid_file: str | None = None
     log_file: str | None = None
     log_size_limit: int = 0
+    log_max_num: int = 0
+    syslog: bool = False
+    remote_syslog: str | None = None
     logtime: bool = True
     logtime_utc: bool = False
     debug: bool = False
     trace: bool = False
+    trace_headers: bool = False
     max_traced_msg_len: int = 0
     config_file: str | None = None
     config_digest: str | None = None

@@ -22,8 +22,9 @@ from headrace.conf.fields import (
     text,
     whole,
 )
-from headrace.conf.listen import http_listen, listen, split_address
+from headrace.conf.listen import http_listen, https_listen, listen, split_address
 from headrace.conf.mappings import mappings
+from headrace.conf.problems import shown
 
 if TYPE_CHECKING:
     from headrace.conf.fields import Binder, Reader, UnsetType
@@ -85,6 +86,29 @@ def _of_operator(option: str) -> Reader:
     return read
 
 
+def _http_authorization(binder: Binder, entry: Entry) -> object:
+    from headrace.conf.monitoring import http_authorization
+
+    return http_authorization(binder, entry)
+
+
+def _remote_syslog(binder: Binder, entry: Entry) -> str | UnsetType:
+    value = text(binder, entry)
+    if value is UNSET or not value:
+        return value
+    scheme, separator, place = value.partition("://")
+    if scheme not in ("udp", "tcp", "unix") or not separator or not place.strip("/"):
+        message = f"remote_syslog: {shown(value)} is no address of a syslog"
+        return binder.problem(message, entry.node.position, 'such as "udp://host:514", tcp or unix')
+    return value
+
+
+def _trace_headers(binder: Binder, entry: Entry) -> dict[str, object] | UnsetType:
+    """As with the Go server it turns tracing on or off as well."""
+    value = flag(binder, entry)
+    return UNSET if value is UNSET else {"trace": value, "trace_headers": value}
+
+
 def _trace_verbose(binder: Binder, entry: Entry) -> bool | UnsetType:
     """Tracing with the system account, of which there is none yet; off says nothing about `trace`."""
     return True if flag(binder, entry) is True else UNSET
@@ -118,11 +142,15 @@ TOP_LEVEL: Final = Table(
         Field(("client_advertise",), _client_advertise),
         Field(("http",), http_listen, spreads=True),
         Field(("http_port", "monitor_port"), whole),
+        Field(("https",), https_listen, spreads=True),
+        Field(("https_port",), whole),
         Field(("http_base_path",), text),
+        Field(("http_authorization",), _http_authorization),
         Field(("max_payload",), whole),
         Field(("max_pending",), whole),
         Field(("max_control_line",), whole),
         Field(("max_connections", "max_conn"), whole),
+        Field(("max_closed_clients",), whole),
         Field(("max_subscriptions", "max_subs"), whole),
         Field(("max_sub_tokens", "max_subscription_tokens"), whole),
         Field(("ping_interval",), duration_or_seconds),
@@ -151,11 +179,15 @@ TOP_LEVEL: Final = Table(
         Field(("pid_file", "pidfile"), text),
         Field(("log_file", "logfile"), text),
         Field(("log_size_limit", "logfile_size_limit"), whole),
+        Field(("log_max_num", "logfile_max_num"), whole),
+        Field(("syslog",), flag),
+        Field(("remote_syslog",), _remote_syslog),
         Field(("logtime",), flag),
         Field(("logtime_utc",), flag),
         Field(("debug",), flag),
         Field(("trace",), flag),
         Field(("trace_verbose",), _trace_verbose, option="trace"),
+        Field(("trace_headers",), _trace_headers, spreads=True),
         Field(("max_traced_msg_len",), whole),
     ),
     unsupported.TOP_LEVEL,

@@ -27,19 +27,11 @@ TOP_LEVEL: Final[dict[str, frozenset[object]]] = {
     "storedir": _NEVER,
     "default_js_domain": _NEVER,
     # TLS
-    "https": _NEVER,
-    "https_port": _ZERO,
     "ocsp": _FALSE,
     "ocsp_cache": _FALSE,
     # logging, profiling, monitoring
-    "syslog": _FALSE,
-    "remote_syslog": frozenset(("",)),
-    "trace_headers": _FALSE,
-    "logfile_max_num": _ZERO,
-    "log_max_num": _ZERO,
     "prof_port": _ZERO,
     "prof_block_rate": _ZERO,
-    "max_closed_clients": _NEVER,
     "server_metadata": _NEVER,
     "feature_flags": _NEVER,
     # "close" is what happens to clients by default.

@@ -74,7 +74,9 @@ class Acceptor:
     def _pause(self, error: OSError) -> None:
         """Out of descriptors or memory: the backlog waits, the served clients do not notice."""
         pause_ms = int(ACCEPT_PAUSE * 1000)
-        self._server.log.error("Temporary Client Accept Error (%s), sleeping %dms", error.strerror, pause_ms)
+        text = f"Temporary Client Accept Error ({error.strerror}), sleeping {pause_ms}ms"
+        if self._server.log_limits.admits(text, source=""):
+            self._server.log.error("%s", text)
         self._server.loop.remove_reader(self._sock)
         self._server.loop.call_later(ACCEPT_PAUSE, self._resume)
 

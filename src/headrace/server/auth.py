@@ -8,14 +8,13 @@ Source: client protocol, section 8; order of the checks compared with the Go ser
 
 from __future__ import annotations
 
-import hmac
-import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from headrace.conf.options import GLOBAL_ACCOUNT, ConnectionType
 from headrace.core.permissions import PermissionSet
 from headrace.protocol import nkeys
+from headrace.server import passwords
 
 if TYPE_CHECKING:
     from headrace.conf.options import Options, Permissions, UserOptions
@@ -25,8 +24,6 @@ AUTHORIZATION_VIOLATION: Final = "Authorization Violation"
 """The text of the -ERR that refuses a connection, also the first words of the log line about it."""
 
 
-_BCRYPT: Final = re.compile(r"\$2[abxy]\$\d{2}\$")
-_BCRYPT_MAX_BYTES: Final = 72  # the algorithm looks at no more; the package refuses more
 _STANDARD: Final = ConnectionType.STANDARD.value
 _TOKEN_USER: Final = "[REDACTED]"
 
@@ -123,7 +120,7 @@ class Authenticator:
     @property
     def plaintext_passwords_configured(self) -> bool:
         """Whether a password (not a token) stands unhashed in the configuration, which is worth a warning."""
-        return any(not _is_bcrypt(entry.password or "") for entry in self._users.values())
+        return any(not passwords.is_bcrypt(entry.password or "") for entry in self._users.values())
 
     def default_identity(self, connection_type: str = _STANDARD) -> Identity | None:
         """Who a client is before CONNECT: nobody in particular, `no_auth_user`, or None where it must say."""
@@ -137,9 +134,9 @@ class Authenticator:
     def is_slow(self, connect: Credentials, certificates: tuple[bytes, ...] | None = None) -> bool:
         """Whether `authenticate` has to check a bcrypt hash, which takes long enough for a worker thread."""
         if certificates:  # whose it is is not known yet
-            return any(_is_bcrypt(entry.password or "") for entry in self._users.values())
+            return any(passwords.is_bcrypt(entry.password or "") for entry in self._users.values())
         stored, _ = self._password_check(connect)
-        return stored is not None and _is_bcrypt(stored) and not self._acts_as_no_auth_user(connect)
+        return stored is not None and passwords.is_bcrypt(stored) and not self._acts_as_no_auth_user(connect)
 
     def authenticate(
         self,
@@ -169,7 +166,7 @@ class Authenticator:
 
     def _by_password(self, connect: Credentials, connection_type: str) -> Identity | None:
         stored, given = self._password_check(connect)
-        if stored is None or not _passwords_match(stored, given):
+        if stored is None or not passwords.matches(stored, given):
             return None
         return self._of_password(connect, connection_type)
 
@@ -185,7 +182,7 @@ class Authenticator:
         None: they must be looked at again, with `authenticate`. Nobody waits for a hash that is the same.
         """
         stored, _ = self._password_check(connect)
-        if stored is None or not _is_bcrypt(stored) or self._acts_as_no_auth_user(connect):
+        if stored is None or not passwords.is_bcrypt(stored) or self._acts_as_no_auth_user(connect):
             return None
         is_same = before._password_check(connect)[0] == stored
         return self._of_password(connect, connection_type) if is_same else None
@@ -206,7 +203,7 @@ class Authenticator:
         name = mapped_user(certificates[0], allowed) if certificates else None
         if name is None:
             return None
-        matches = _passwords_match(self._users[name].password or "", connect.password or "")
+        matches = passwords.matches(self._users[name].password or "", connect.password or "")
         return self._identity(name, connection_type) if matches else None
 
     def _acts_as_no_auth_user(self, connect: Credentials) -> bool:
@@ -257,7 +254,7 @@ class Authenticator:
     def _load_packages(self) -> None:
         """Load what the checks will need now, since the first client should not wait for an import."""
         secrets = [entry.password or "" for entry in self._users.values()]
-        if any(map(_is_bcrypt, [*secrets, self._token or ""])):
+        if any(map(passwords.is_bcrypt, [*secrets, self._token or ""])):
             import bcrypt  # noqa: F401
         if self._nkeys:
             import cryptography.hazmat.primitives.asymmetric.ed25519  # noqa: F401
@@ -272,19 +269,3 @@ def shown_user(connect: Credentials) -> str | None:
     if connect.nkey or connect.user:
         return connect.nkey or connect.user
     return _TOKEN_USER if connect.auth_token else None
-
-
-def _is_bcrypt(secret: str) -> bool:
-    return _BCRYPT.match(secret) is not None
-
-
-def _passwords_match(stored: str, given: str) -> bool:
-    if not _is_bcrypt(stored):
-        return hmac.compare_digest(stored.encode(), given.encode("utf-8", "surrogatepass"))
-    import bcrypt
-
-    try:
-        return bcrypt.checkpw(given.encode("utf-8", "surrogatepass")[:_BCRYPT_MAX_BYTES], stored.encode())
-    except ValueError:
-        # A hash that only looks like one, or a NUL in the password.
-        return False

@@ -111,7 +111,7 @@ class Listener(Acceptor):
     def _open(self, sock: socket.socket, address: tuple[str, int]) -> None:
         server = self._server
         session = server.new_session(self._access, address[0], address[1])
-        if server.is_full:
+        if server.is_full or not server.admits(session):
             server.refuse_connection(session, sock)
         elif self.context is None and not server.options.proxy_protocol:
             self._open_plain(session, sock, greet=True)

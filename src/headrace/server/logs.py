@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 LOGGER_NAME: Final = "headrace.server"
 TRACE: Final = 5
-_KEPT_FILES: Final = 10  # rotated log files kept when log_size_limit is set
+_KEPT_FILES: Final = (
+    10  # rotated log files kept when log_size_limit is set, unless log_max_num says otherwise
+)
 
 _LABELS = {
     TRACE: "TRC",
@@ -44,21 +46,33 @@ class LineFormatter(logging.Formatter):
         self._zone = datetime.UTC if utc else None
         self._pid = os.getpid()
 
-    def format(self, record: logging.LogRecord) -> str:
+    def text(self, record: logging.LogRecord) -> str:
+        """What is said; the lines of a traceback after it are indented."""
         text = printable(record.getMessage())
-        if record.exc_info:
-            text += "\n" + self.formatException(record.exc_info)
+        if not record.exc_info:
+            return text
+        # What a peer said may stand in an exception too; an indented line is none of ours.
+        return "\n    ".join([text, *map(printable, self.formatException(record.exc_info).split("\n"))])
+
+    def format(self, record: logging.LogRecord) -> str:
         time = ""
         if self._with_time:
             moment = datetime.datetime.fromtimestamp(record.created, self._zone)
             time = moment.strftime("%Y/%m/%d %H:%M:%S.%f ")
-        return f"[{self._pid}] {time}[{_LABELS.get(record.levelno, record.levelname)}] {text}"
+        return f"[{self._pid}] {time}[{_LABELS.get(record.levelno, record.levelname)}] {self.text(record)}"
+
+
+class SyslogFormatter(LineFormatter):
+    """What is said, as one line: time, process and level are syslog's."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return self.text(record).replace("\n", " ") + "\n"
 
 
 def install(options: Options) -> logging.Handler:
-    """Send the server's log to stderr or the configured file; returns the handler.
+    """Send the server's log to stderr, the configured file or syslog; returns the handler.
 
-    Raises: StartError when the file cannot be opened.
+    Raises: StartError when the file cannot be opened, or there is no syslog.
     """
     handler = make_handler(options)
     logger = logging.getLogger(LOGGER_NAME)
@@ -79,17 +93,34 @@ def make_handler(options: Options) -> logging.Handler:
             handler = RotatingFileHandler(
                 options.log_file,
                 maxBytes=options.log_size_limit,
-                backupCount=_KEPT_FILES if options.log_size_limit else 0,
+                backupCount=_kept_files(options),
                 encoding="utf-8",
                 errors="backslashreplace",
             )
         except OSError as error:
             raise StartError(f"error opening log file {options.log_file!r}: {error.strerror}") from error
+    elif options.syslog or options.remote_syslog:
+        from headrace.server.syslog import SyslogHandler  # only who asks for it pays for loading it
+
+        handler = SyslogHandler(options)
     else:
         sys.stderr.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
         handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(LineFormatter(with_time=options.logtime, utc=options.logtime_utc))
+    kind = (
+        LineFormatter
+        if options.log_file or not (options.syslog or options.remote_syslog)
+        else SyslogFormatter
+    )
+    handler.setFormatter(kind(with_time=options.logtime, utc=options.logtime_utc))
     return handler
+
+
+def _kept_files(options: Options) -> int:
+    """Rotated files; log_max_num counts the one that is written too."""
+    if not options.log_size_limit:
+        return 0
+    # Without any the file could not be rotated and would have no limit.
+    return max(options.log_max_num - 1, 1) if options.log_max_num else _KEPT_FILES
 
 
 def set_level(options: Options) -> None:

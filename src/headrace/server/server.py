@@ -10,7 +10,7 @@ import asyncio
 import logging
 import platform
 from collections import deque
-from time import monotonic_ns, time_ns
+from time import monotonic, monotonic_ns, time_ns
 from typing import TYPE_CHECKING, Any, Final
 
 import headrace
@@ -25,9 +25,11 @@ from headrace.protocol import nkeys
 from headrace.protocol.info import COMPATIBLE_VERSION
 from headrace.server import logs
 from headrace.server.access import needs_first_op
+from headrace.server.admission import Admission
 from headrace.server.auth import Authenticator
 from headrace.server.listener import Listener, busy_poll, default_transport, listen
 from headrace.server.listeners import Contexts, make_contexts, open_websocket
+from headrace.server.log_limits import LogLimits
 from headrace.server.loop import PollerLoop
 from headrace.server.services import ServiceHost
 from headrace.server.session import ClientSession
@@ -36,7 +38,8 @@ from headrace.server.system.service import SystemService
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Coroutine, Iterable, Sequence
+    import ssl
+    from collections.abc import Callable, Coroutine, Iterable, Sequence
     from types import TracebackType
 
     from headrace.conf.options import LatencyOptions
@@ -52,9 +55,6 @@ if TYPE_CHECKING:
     from headrace.server.reload import Surroundings
     from headrace.server.transport import AsyncioTransport
     from headrace.server.websocket.listener import WebSocketListener
-
-CLOSED_CONNECTIONS_KEPT: Final = 10_000
-"""How many closed connections /connz?state=closed remembers."""
 
 STALLED_CHECK: Final = 0.005
 """Seconds between looks at publishers that wait for a receiver to drain."""
@@ -92,6 +92,7 @@ class Server:
     ) -> None:
         self.options = options or Options()
         self.log = logging.getLogger(logs.LOGGER_NAME)
+        self.log_limits = LogLimits(self.log, monotonic, self._call_later)
         self.gate = _gate(self)
         self.use(Authenticator(self.options))
         self.surroundings: Surroundings | None = None
@@ -103,9 +104,10 @@ class Server:
         self.system = SystemService(self)
         self.poller: Poller | None = None
         self.sessions: dict[int, ClientSession] = {}
+        self.admission = Admission()
         self.services = tuple(services)
         self.hosts: list[ServiceHost] = []
-        self.closed: deque[ConnectionSnapshot] = deque(maxlen=CLOSED_CONNECTIONS_KEPT)
+        self.closed: deque[ConnectionSnapshot] = deque(maxlen=self.options.max_closed_clients)
         self.server_id = self.gate.server_id if self.gate is not None else nkeys.new_server_id()
         self.name = self.options.server_name or self.server_id
         self.info: dict[str, Any] = {}
@@ -230,20 +232,32 @@ class Server:
 
     async def _start_monitor(self) -> None:
         options = self.options
-        if options.http_port is None:
+        port = options.http_port if options.https_port is None else options.https_port
+        if port is None:
             return
         from headrace.server.monitor import start_monitor  # aiohttp is only loaded where it is asked for
         from headrace.server.monitor.streaming import source_among
 
         host = options.http_host or options.host
+        context = None
+        if options.https_port is not None:
+            context = _monitor_context(options)
         self._monitor = await start_monitor(
             ServerMonitor(self),
             host,
-            options.http_port,
+            port,
             options.http_base_path,
             streaming=source_among(self.services),
+            context=context,
+            authorization=options.http_authorization,
+            refused=self._monitor_refused,
         )
-        self.log.info("Starting http monitor on %s", _address(host, self._monitor.port))
+        self.log.info("Starting %s monitor on %s", self._monitor.scheme, _address(host, self._monitor.port))
+
+    def _monitor_refused(self, address: str) -> None:
+        text = "Monitoring authentication error"
+        if self.log_limits.admits(text, address):
+            self.log.error("%s from %s", text, address)
 
     def _start_services(self) -> None:
         if self.accounts.system is not None:
@@ -309,6 +323,7 @@ class Server:
                 self.loop.remove_reader(self.poller.fileno())
             self.poller = None
         self.accounts.close()
+        self.log_limits.flush()
         await asyncio.sleep(0)  # asyncio transports finish closing in the loop's next round
         self.stopped.set()
 
@@ -401,7 +416,7 @@ class Server:
         if self._monitor is None:
             return None
         host = _reachable(self.options.http_host or self.options.host)
-        return f"http://{_address(host, self._monitor.port)}"
+        return f"{self._monitor.scheme}://{_address(host, self._monitor.port)}"
 
     @property
     def auth_timeout(self) -> float:
@@ -414,6 +429,12 @@ class Server:
     @property
     def is_full(self) -> bool:
         return 0 < self.options.max_connections < len(self.sessions)
+
+    def admits(self, session: ClientSession) -> bool:
+        """Whether a new connection may take its time to authenticate."""
+        if not session.access.authenticator.required:
+            return True
+        return self.admission.enter(session, self.options.max_connections)
 
     def new_nonce(self, authenticator: Authenticator) -> bytes:
         return nkeys.new_nonce() if authenticator.needs_nonce else b""
@@ -484,11 +505,7 @@ class Server:
             reason = CloseReason(link.reason)
             if reason is CloseReason.SLOW_CONSUMER_PENDING_BYTES:
                 self._count_slow(session)
-                self.log.info(
-                    "%s Slow Consumer Detected: MaxPending of %d Exceeded",
-                    session.label,
-                    self.options.max_pending,
-                )
+                session.notice(f"Slow Consumer Detected: MaxPending of {self.options.max_pending} Exceeded")
             transport = session.transport
             if transport is None:
                 continue  # a handshake is going on; it ends by itself or with its task
@@ -572,11 +589,10 @@ class Server:
         from headrace.server.monitor.text import round_trip
 
         self._count_slow(session)
-        self.log.info(
-            "%s Slow Consumer Detected: WriteDeadline of %s exceeded with 1 chunks of %d total bytes.",
-            session.label,
-            round_trip(int(self.options.write_deadline * 1e9)),
-            session.link.pending,
+        deadline = round_trip(int(self.options.write_deadline * 1e9))
+        session.notice(
+            f"Slow Consumer Detected: WriteDeadline of {deadline} exceeded"
+            f" with 1 chunks of {session.link.pending} total bytes."
         )
         session.link.doom(CloseReason.SLOW_CONSUMER_WRITE_DEADLINE)
 
@@ -602,8 +618,25 @@ class Server:
     def _account_failed(self, error: Exception) -> None:
         self.log.error("internal error while a message passed between accounts", exc_info=error)
 
+    def _call_later(self, seconds: float, work: Callable[[], None]) -> None:
+        self.loop.call_later(seconds, work)
+
     def trace(self, text: str, *arguments: object) -> None:
         self.log.log(logs.TRACE, text, *arguments)
+
+
+def _monitor_context(options: Options) -> ssl.SSLContext:
+    """The certificate of clients' TLS; as with the Go server, readers of monitoring need none.
+
+    Raises: StartError when there is none to use.
+    """
+    if options.tls is None:
+        raise StartError("TLS cert and key required for HTTPS")
+    from headrace.server import tls
+
+    context = tls.server_context(options.tls)
+    context.verify_mode = tls.NO_CLIENT_CERTIFICATE
+    return context
 
 
 def _address(host: str, port: int) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import random
 from time import monotonic_ns, time, time_ns
 from typing import TYPE_CHECKING, Any, Final
@@ -25,6 +26,7 @@ from headrace.server.auth import AUTHORIZATION_VIOLATION
 from headrace.server.wording import (
     claimed_user,
     client_label,
+    headers_of,
     quoted,
     redacted_connect,
     shown,
@@ -309,7 +311,7 @@ class ClientSession:
             self._authentication_failed(options)
             return
         server = self._server
-        self.options = options
+        self.options, self.identity = options, identity
         if not 0 <= options.protocol <= PROTOCOL_WITH_ASYNC_INFO:
             self.error("invalid client protocol")
             self.refuse("invalid client protocol", CloseReason.BAD_CLIENT_PROTOCOL_VERSION)
@@ -324,6 +326,7 @@ class ClientSession:
         self._restrict(identity)
         self._expire_with(identity)
         self.is_connected = True
+        server.admission.leave(self)
         if not self._is_known_as:
             self._is_known_as = client_label(options, identity)
         self.link.configure(
@@ -400,7 +403,7 @@ class ClientSession:
 
     def failed(self, error: Exception) -> None:
         """A mistake of ours while serving this connection: it ends, the others go on."""
-        self._server.log.error("%s internal error", self.label, exc_info=error)
+        self._say(logging.ERROR, "internal error", error)
         self.link.doom(CloseReason.INTERNAL_ERROR)
 
     # -- account ----------------------------------------------------------------------------------
@@ -615,6 +618,7 @@ class ClientSession:
         """Called once by the server when the connection is over: everything is given back."""
         self.is_closed = True
         self._leave()
+        self._server.admission.leave(self)
         self.close_reason = reason
         self.stop_ns = time_ns()
         self._disarm()
@@ -643,14 +647,25 @@ class ClientSession:
             self._server.log.debug("%s %s", self.label, text)
 
     def error(self, text: str) -> None:
-        self._server.log.error("%s %s", self.label, text)
+        """An error line, unless there were too many like it just now."""
+        self._say(logging.ERROR, text)
+
+    def notice(self, text: str) -> None:
+        """As `error`, for what is no mistake of the client's."""
+        self._say(logging.INFO, text)
+
+    def _say(self, level: int, text: str, error: Exception | None = None) -> None:
+        if self._server.log_limits.admits(text, self.address):
+            self._server.log.log(level, "%s %s", self.label, text, exc_info=error)
 
     def _trace_line(self, direction: str, text: str) -> None:
         self._server.trace("%s %s [%s]", self.label, direction, text)
 
     def trace(self, op: str, arguments: bytes, payload: bytes | None) -> None:
-        """An op came in. Payloads are shown as the reference server does, cut at max_traced_msg_len."""
+        """An op came in."""
         self._trace_line("<<-", f"{op} {shown(arguments.strip())}".rstrip())
+        if payload and self._server.options.trace_headers:
+            payload = headers_of(op, arguments, payload)
         if payload:
             limit = self._server.options.max_traced_msg_len or len(payload)
             self._server.trace("%s <<- MSG_PAYLOAD: [%s]", self.label, traced_payload(payload, limit))

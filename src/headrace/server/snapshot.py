@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import headrace
 from headrace.protocol.info import COMPATIBLE_VERSION
+from headrace.server.auth import shown_user
 from headrace.server.monitor.source import (
     AccountSnapshot,
     ConnectionSnapshot,
@@ -101,7 +102,7 @@ def _connection(
         tls_cipher=session.tls_cipher,
         tls_first=session.tls_first,
         peer_certificates=session.peer_certificates,
-        user=(identity.user or "") if identity else "",
+        user=shown_user(options) or (identity.user if identity else "") or "",
         account=identity.account if identity else "",
         account_tag=token.account_name if token else "",
         issuer=token.issuer if token else "",
@@ -138,6 +139,7 @@ class ServerMonitor:
         for name, own in server.system.traffic.items():  # what the server says itself is nobody's message
             totals[name] -= own
         options = server.options
+        is_https = options.https_port is not None
         return ServerSnapshot(
             server_id=server.server_id,
             server_name=server.name,
@@ -147,9 +149,10 @@ class ServerMonitor:
             host=options.host,
             port=server.port,
             http_host=options.http_host or options.host,
-            http_port=server.monitor_port or 0,
+            http_port=0 if is_https else server.monitor_port or 0,
+            https_port=server.monitor_port or 0 if is_https else 0,
             options=options,
-            auth_required=server.authenticator.required,
+            auth_required=options.requires_authentication,
             tls_required=options.tls is not None and not options.allow_non_tls,
             tls_verify=options.tls is not None and options.tls.verify,
             start_ns=server.start_ns,

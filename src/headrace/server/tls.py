@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from headrace.conf.options import CertificateFiles, TLSOptions
 
+NO_CLIENT_CERTIFICATE: Final = ssl.CERT_NONE
 _VERSIONS: Final = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 _TOO_OLD: Final = ("1.0", "1.1")
 

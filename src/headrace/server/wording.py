@@ -61,11 +61,6 @@ def escaped(character: str) -> str:
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-def traced_payload(payload: bytes, most: int) -> str:
-    """A payload for the trace log, cut at `most` bytes; a token is not shown: it may let somebody in."""
-    return _REDACTED if payload.startswith(_TOKEN_BEGINS) else quoted(payload[:most])
-
-
 def client_label(options: ConnectOptions, identity: Identity) -> str:
     """Who a client is, for the head of its log lines: ` - "v1.2:python:name" - "$G/user:joe"`."""
     version = f"v{options.version}" if options.version else ""
@@ -94,6 +89,20 @@ def claimed_user(options: ConnectOptions) -> str:
     if options.user:
         return f" - User {quoted(options.user)}"
     return f' - Token "{_REDACTED}"' if options.auth_token else ""
+
+
+def traced_payload(payload: bytes, limit: int) -> str:
+    """A payload for the trace log, quoted, at most `limit` bytes of it. A token is not shown: it may let
+    somebody in."""
+    if payload.startswith(_TOKEN_BEGINS):
+        return _REDACTED
+    text = quoted(payload[:limit])
+    return f'{text[:-1]}..."' if limit < len(payload) else text
+
+
+def headers_of(op: str, arguments: bytes, payload: bytes) -> bytes:
+    """The headers of an HPUB without the blank line that ends them, nothing of a PUB."""
+    return payload[: int(arguments.split()[-2]) - 4] if op == "HPUB" else b""
 
 
 def redacted_connect(text: bytes) -> str:

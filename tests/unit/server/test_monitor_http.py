@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import socket
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from monitor_samples import SERVER, SampleSource, connection, subscription
 from prometheus_client.parser import text_string_to_metric_families
 
 from headrace.errors import StartError
-from headrace.server.monitor import start_monitor
+from headrace.server.monitor import listener, start_monitor
 
 T = TypeVar("T")
 
@@ -292,3 +293,94 @@ def test_library_that_cannot_be_loaded_is_said(
 
     asyncio.run(main())
     assert "monitoring could not be started" in caplog.text
+
+
+# -- connections that nobody should have
+
+
+def test_connection_that_says_too_slowly_what_it_wants_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listener, "CONNECTION_SECONDS", 0.05)
+    monkeypatch.setattr(listener, "ANSWER_SECONDS", 0.0)
+    monkeypatch.setattr(listener, "SWEEP_SECONDS", 0.01)
+
+    async def main() -> bytes:
+        monitor = await start_monitor(SampleSource(), "127.0.0.1", 0)
+        await monitor.is_up()
+        reader, writer = await asyncio.open_connection("127.0.0.1", monitor.port)
+        try:
+            writer.write(b"GET /varz HTTP/1.1\r\nHost: x\r\nX-Slow: ")
+            return await asyncio.wait_for(reader.read(), 10)
+        finally:
+            writer.close()
+            await monitor.close()
+
+    assert asyncio.run(main()) == b""
+
+
+def test_one_connection_too_many_is_closed_and_the_others_are_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listener, "CONNECTIONS", 2)
+    ok = b"HTTP/1.1 200"
+
+    async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+        writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        try:
+            return (await asyncio.wait_for(reader.read(12), 10))[:12]
+        except ConnectionResetError:
+            return b""
+
+    async def main() -> list[bytes]:
+        monitor = await start_monitor(SampleSource(), "127.0.0.1", 0)
+        await monitor.is_up()
+        streams = []
+        answers = []
+        try:
+            for _ in range(3):
+                streams.append(await asyncio.open_connection("127.0.0.1", monitor.port))
+                answers.append(await ask(*streams[-1]))
+            assert answers == [ok, ok, b""]
+            streams[0][1].close()
+            async with asyncio.timeout(10):  # until the monitor has noticed that one left
+                while answers[-1] == b"":
+                    streams.append(await asyncio.open_connection("127.0.0.1", monitor.port))
+                    answers.append(await ask(*streams[-1]))
+        finally:
+            for _, writer in streams:
+                writer.close()
+            await monitor.close()
+        return answers
+
+    assert asyncio.run(main())[-1] == ok
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        *(b"\x16\x03\x01\x02\x00\x01\x00", b"\r\n\r\n", b"GET\r\n\r\n", b"\x00" * 100, b"PUB a 1\r\nx\r\n"),
+        b"GET /varz HTTP/1.1\r\nHost: x\r\nX: " + b"a" * 100_000 + b"\r\n\r\n",
+        b"GET /varz HTTP/1.1\r\nHost: x\r\n" + b"A: b\r\n" * 10_000 + b"\r\n",
+        b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"POST /varz HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
+        b"GET /varz HTTP/1.1\r\nHost: x\r\nX: a\x1b[2J\n[1] forged\r\n\r\n",
+    ],
+)
+def test_garbage_is_refused_without_a_word_in_the_log(
+    garbage: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> bytes:
+        monitor = await start_monitor(SampleSource(), "127.0.0.1", 0)
+        await monitor.is_up()
+        reader, writer = await asyncio.open_connection("127.0.0.1", monitor.port)
+        try:
+            writer.write(garbage)
+            writer.write_eof()
+            return await asyncio.wait_for(reader.read(), 10)
+        except ConnectionResetError:
+            return b""
+        finally:
+            writer.close()
+            await monitor.close()
+
+    answer = asyncio.run(main())
+    assert b"server_id" not in answer
+    assert answer == b"" or (answer.startswith(b"HTTP/1.") and b" 400 " in answer.split(b"\r\n")[0])
+    assert [record for record in caplog.records if record.levelno > logging.DEBUG] == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
 
 import pytest
 
@@ -108,4 +109,16 @@ def test_secret_of_a_connect_is_hidden_however_its_name_is_written(name: str) ->
 
 def test_payload_that_is_a_token_is_not_traced() -> None:
     assert traced_payload(b"eyJ0.eyJ1.c2ln", 100) == "[REDACTED]"
-    assert traced_payload(b"hello", 4) == '"hell"'
+    assert traced_payload(b"hello", 4) == '"hell..."'
+
+
+def test_traceback_cannot_hold_a_line_of_its_own() -> None:
+    try:
+        raise ValueError("a peer said\n[1] 2026/01/01 00:00:00.000000 [INF] Server is ready\x1b[2J")
+    except ValueError:
+        error = sys.exc_info()
+    record = logging.LogRecord("name", logging.ERROR, "file", 1, "internal error", (), error)
+    first, *rest = LineFormatter().format(record).split("\n")
+    assert first.endswith("[ERR] internal error")
+    assert any("Server is ready" in line for line in rest)
+    assert all(line.startswith("    ") and line.isprintable() for line in rest)

@@ -29,10 +29,12 @@ from headrace.server.monitor.text import encode
 from headrace.server.monitor.varz import varz
 
 if TYPE_CHECKING:
+    from aiohttp.typedefs import Middleware
+
     from headrace.server.monitor.source import MonitorSource
     from headrace.server.monitor.streaming import StreamingSource
 
-_log = logging.getLogger("headrace.monitor")
+_log = logging.getLogger("headrace.server.monitor")
 
 _JSON_HEADERS: Final = {"Content-Type": "application/json", "Access-Control-Allow-Origin": "*"}
 _TEXT_HEADERS: Final = {"Content-Type": "text/plain; charset=utf-8", "X-Content-Type-Options": "nosniff"}
@@ -50,11 +52,17 @@ _Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def application(
-    source: MonitorSource, base_path: str, streaming_source: StreamingSource | None = None
+    source: MonitorSource,
+    base_path: str,
+    streaming_source: StreamingSource | None = None,
+    access: Middleware | None = None,
 ) -> web.Application:
-    """The application; `base_path` ("" for none) goes before every path, /streaming needs a source."""
+    """The application; `base_path` ("" for none) goes before every path, /streaming needs a source.
+
+    `access` sees every request first.
+    """
     base = base_path.strip("/")
-    return _Monitor(source, f"/{base}" if base else "", streaming_source).application()
+    return _Monitor(source, f"/{base}" if base else "", streaming_source).application(access)
 
 
 class _Monitor:
@@ -66,8 +74,8 @@ class _Monitor:
         self._base = base
         self._requests: Counter[str] = Counter()
 
-    def application(self) -> web.Application:
-        app = web.Application(middlewares=[_answer_errors])
+    def application(self, access: Middleware | None) -> web.Application:
+        app = web.Application(middlewares=[access, _answer_errors] if access else [_answer_errors])
         app.on_response_prepare.append(_hide_server_header)
         handlers: dict[str, _Handler] = {
             "": self._index,

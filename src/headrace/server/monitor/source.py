@@ -52,10 +52,9 @@ class KindCounts:
 class ServerSnapshot:
     """Everything `/varz` says, except the request counts that the monitor keeps itself.
 
-    `options` gives the limits; its secrets are never read here. `host`, `port`, `http_host` and
-    `http_port` are what the listeners are really bound to, so is `websocket_port` (0: there is none).
-    `memory_bytes` is the resident set, `cpu_percent` of one core. `language_version` fills the field that
-    the Go server calls `go`.
+    `options` gives the limits; its secrets are never read here. Hosts and ports are what the listeners are
+    really bound to (`websocket_port` 0: there is none). `memory_bytes` is the resident set, `cpu_percent` of
+    one core. `language_version` fills the field that the Go server calls `go`.
     """
 
     server_id: str
@@ -67,6 +66,7 @@ class ServerSnapshot:
     port: int
     http_host: str = ""
     http_port: int = 0
+    https_port: int = 0
     options: Options
     auth_required: bool = False
     tls_required: bool = False

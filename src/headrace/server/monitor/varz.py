@@ -70,7 +70,7 @@ def _limits(server: ServerSnapshot) -> dict[str, object]:
         "http_host": server.http_host,
         "http_port": server.http_port,
         "http_base_path": options.http_base_path,
-        "https_port": 0,
+        "https_port": server.https_port,
         "auth_timeout": number(auth_timeout),
         "max_control_line": options.max_control_line,
         "max_payload": options.max_payload,

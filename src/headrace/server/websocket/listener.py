@@ -119,7 +119,7 @@ class WebSocketListener(Acceptor):
         )
         transport.set_protocol(carrier)
         carrier.connection_made(transport)
-        if server.is_full:
+        if server.is_full or not server.admits(session):
             session.error(_TOO_MANY)
             session.refuse(_TOO_MANY, CloseReason.MAX_CONNECTIONS_EXCEEDED)
 
