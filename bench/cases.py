@@ -148,6 +148,13 @@ def _requests(name: str, title: str, args: str, bounds: tuple[Bound, ...], line:
     return Case(name, title, ("requests", *args.split()), "requests", "request", bounds, line, latency=True)
 
 
+def _guarded(name: str, what: str, ours: Side, peer: Side) -> Case:
+    """What one-to-one-128 measures, with more to look at for each message."""
+    args = ("traffic", "--payload", "128", "--fan", "1")
+    entries = (Entry(ours), Entry(peer))
+    return Case(name, f"1 → 1, 128 B, {what}", args, "delivered", "delivery", entries=entries)
+
+
 _STAN, _JETSTREAM = ("--speak", "stan"), ("--speak", "jetstream")
 _STORING = (
     Entry("streaming", _STAN),
@@ -240,14 +247,9 @@ CASES: tuple[Case, ...] = (
     _traffic("fan-out-10", "fan-out 1 → 10, 128 B", "--payload 128 --fan 10", _bounds(4, 0.25), _FAN),
     _traffic("fan-out-100", "fan-out 1 → 100, 128 B", "--payload 128 --fan 100", _bounds(4, 0.25), _FAN),
     _traffic("pairs-10", "10 pairs, 128 B", "--payload 128 --fan 1 --flows 10", _bounds(2.5, 0.3), _PAIRS),
-    Case(
-        "accounts-128",
-        "1 → 1, 128 B, user of an account with permissions and a mapping",
-        ("traffic", "--payload", "128", "--fan", "1"),
-        "delivered",
-        "delivery",
-        entries=(Entry("guarded"), Entry("guarded-peer")),
-    ),
+    _guarded("permissions-128", "user with permissions", "permitted", "permitted-peer"),
+    _guarded("mappings-128", "a mapping of every subject", "mapped", "mapped-peer"),
+    _guarded("accounts-128", "user of an account with permissions and a mapping", "guarded", "guarded-peer"),
     _traffic(
         "wildcards-10k",
         "10,000 wildcards, 10,000 subjects at random, 128 B",

@@ -11,9 +11,30 @@ from typing import Literal
 
 from bench.process import Command
 
-Side = Literal["server", "peer", "streaming", "jetstream", "jetstream-always", "guarded", "guarded-peer"]
+Side = Literal[
+    "server",
+    "peer",
+    "streaming",
+    "jetstream",
+    "jetstream-always",
+    "guarded",
+    "guarded-peer",
+    "permitted",
+    "permitted-peer",
+    "mapped",
+    "mapped-peer",
+]
 
-
+_PERMITTED = """
+no_auth_user: bench
+authorization {{ users: [{{user: bench, password: bench, permissions: {{
+  publish: {{allow: "bench.>", deny: "bench.secret.>"}}
+  subscribe: {{allow: "bench.>", deny: "bench.*.secret"}}
+}}}}] }}
+"""
+"""Clients are a user with permissions that allow all they do."""
+_MAPPED = 'mappings {{ "bench.*": "bench.$1" }}'
+"""Every subject of a message is mapped, to itself."""
 _GUARDED = """
 no_auth_user: bench
 accounts {{
@@ -65,6 +86,22 @@ SIDES: dict[Side, SideSpec] = {
     ),
     "guarded-peer": SideSpec(
         "nats-server, accounts", "peer with accounts", ours=False, flags="-c {config}", config=_GUARDED
+    ),
+    "permitted": SideSpec(
+        "Headrace, permissions", "server with permissions", ours=True, flags="-c {config}", config=_PERMITTED
+    ),
+    "permitted-peer": SideSpec(
+        "nats-server, permissions",
+        "peer with permissions",
+        ours=False,
+        flags="-c {config}",
+        config=_PERMITTED,
+    ),
+    "mapped": SideSpec(
+        "Headrace, mappings", "server with mappings", ours=True, flags="-c {config}", config=_MAPPED
+    ),
+    "mapped-peer": SideSpec(
+        "nats-server, mappings", "peer with mappings", ours=False, flags="-c {config}", config=_MAPPED
     ),
 }
 

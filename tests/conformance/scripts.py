@@ -109,7 +109,7 @@ def _frames(data: bytes, replies: Replies) -> list[str]:
         end = match.end() + int(match.group(1)) + 2 if match else data.find(b"\n", at) + 1 or len(data)
         frames.append(data[at:end])
         at = end
-    return [_masked(replies.masked(_without_requester(frame))) for frame in frames]
+    return [masked(replies.masked(without_requester(frame))) for frame in frames]
 
 
 class Replies:
@@ -146,7 +146,7 @@ _REQUESTER: Final = re.compile(rb"Nats-Request-Info: (.*)\r\n")
 _SIZES: Final = re.compile(rb" (\d+) (\d+)\r\n")
 
 
-def _without_requester(frame: bytes) -> bytes:
+def without_requester(frame: bytes) -> bytes:
     """The frame with what is the same each time of the words about who asked, sizes without them."""
     found = _REQUESTER.search(frame)
     if found is None:
@@ -162,7 +162,7 @@ def _without_requester(frame: bytes) -> bytes:
     return frame.replace(found[1], f"{names} {shown}".encode())
 
 
-def _masked(frame: bytes) -> str:
+def masked(frame: bytes) -> str:
     if not frame.startswith(b"INFO {"):
         return repr(frame)
     info = json.loads(frame[5:])

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from headrace.conf.options import DEFAULT_SYSTEM_ACCOUNT, GLOBAL_ACCOUNT
 from headrace.conf.problems import shown
 from headrace.subjects import grammar
-from headrace.subjects.imports import BadImport, ImportedSubject
+from headrace.subjects.imports import BadImport, ImportedSubject, SingleSubject
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -67,9 +67,17 @@ def sound_imports(
     return sound, tuple(message for message, _ in (*found, *circles))
 
 
-def mapped_import(item: ImportOptions) -> ImportedSubject:
-    """An import's subjects. Raises: BadImport if they do not fit together."""
+def stream_subjects(item: ImportOptions) -> ImportedSubject:
+    """The subjects of an imported stream. Raises: BadImport if they do not fit together."""
     return ImportedSubject(item.subject.encode(), item.local.encode())
+
+
+def service_subjects(item: ImportOptions) -> ImportedSubject | SingleSubject:
+    """The subjects of an imported service. Raises: BadImport if they do not fit together."""
+    exported, local = item.subject.encode(), item.local.encode()
+    if grammar.is_literal(exported) and grammar.has_wildcard(local):
+        return SingleSubject(exported, local)
+    return ImportedSubject(exported, local)
 
 
 def export_for(item: ImportOptions, importer: str, exporter: AccountOptions) -> ExportOptions | None:
@@ -86,13 +94,11 @@ def export_for(item: ImportOptions, importer: str, exporter: AccountOptions) -> 
 
 
 def _permits(export: ExportOptions, subject: str, importer: str) -> bool:
-    if export.accounts is None and not export.token_position:
-        return True
-    if export.accounts is not None and importer in export.accounts:
-        return True
-    tokens = subject.split(".")
-    place = export.token_position - 1
-    return bool(export.token_position) and place < len(tokens) and tokens[place] == importer
+    if export.token_position:  # which then decides alone
+        tokens = subject.split(".")
+        place = export.token_position - 1
+        return place < len(tokens) and tokens[place] == importer
+    return export.accounts is None or importer in export.accounts
 
 
 def _user_problems(options: Options) -> Iterator[Found]:
@@ -130,12 +136,12 @@ def _import_problems(account: AccountOptions, accounts: Mapping[str, AccountOpti
             yield f"{kind} import of {shown(item.subject)} is not authorized", place
             continue
         try:
-            subjects = mapped_import(item)
+            local = _local(item)
         except BadImport as error:
             yield f"{kind} import of {shown(item.subject)} as {shown(item.local)}: {error}", place
             continue
         # A service has one answer, so a local subject is one service; of a stream the same is taken once.
-        key: object = (item.account, subjects.local) if item.is_service else (item.account, item.subject)
+        key: object = (item.account, local) if item.is_service else (item.account, item.subject)
         if (item.is_service, key) in taken:
             yield f"duplicate {kind} import of {shown(item.subject)}", place
         taken.add((item.is_service, key))
@@ -172,9 +178,13 @@ def _importing(
             yield item
 
 
+def _local(item: ImportOptions) -> bytes:
+    return service_subjects(item).local if item.is_service else stream_subjects(item).local
+
+
 def _pattern(item: ImportOptions) -> bytes:
     """The local subject of an import as a pattern; nothing overlaps with one that is malformed."""
     try:
-        return mapped_import(item).local
+        return _local(item)
     except BadImport:
         return b""

@@ -6,7 +6,7 @@ Source: the Go server 2.15.1.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast
 
 from headrace.conf.durations import parse_duration
@@ -43,8 +43,31 @@ class Placed(Generic[_T]):
 
 
 def exports(binder: Binder, entry: Entry) -> tuple[Placed[ExportOptions], ...] | UnsetType:
-    """All exports, in the order written."""
-    return _entries(binder, entry, _export)
+    """All exports, in the order written; what is said of one subject twice is one export."""
+    found = _entries(binder, entry, _export)
+    if found is UNSET:
+        return UNSET
+    merged: dict[tuple[bool, str], Placed[ExportOptions]] = {}
+    for placed in found:
+        key = (placed.value.is_service, placed.value.subject)
+        earlier = merged.get(key)
+        value = _both(earlier.value, placed.value) if earlier else placed.value
+        merged[key] = Placed(value, earlier.position if earlier else placed.position)
+    return tuple(merged.values())
+
+
+def _both(first: ExportOptions, second: ExportOptions) -> ExportOptions:
+    """One export of what two entries say; who may import it is never widened to everybody."""
+    accounts = tuple(dict.fromkeys((*(first.accounts or ()), *(second.accounts or ()))))
+    says_who = second.accounts is not None or second.token_position
+    is_default = second.response_type == _RESPONSE_TYPES["singleton"]
+    return replace(
+        second,
+        accounts=accounts or None,
+        token_position=second.token_position if says_who else first.token_position,
+        response_type=first.response_type if is_default else second.response_type,
+        latency=second.latency or first.latency,
+    )
 
 
 def imports(binder: Binder, entry: Entry) -> tuple[Placed[ImportOptions], ...] | UnsetType:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from headrace.conf.account_rules import export_for, mapped_import
+from headrace.conf.account_rules import export_for, service_subjects, stream_subjects
 from headrace.conf.options import GLOBAL_ACCOUNT, AccountOptions
 from headrace.core.account import Account
 from headrace.core.mapping import Mappings
@@ -93,7 +93,7 @@ class Accounts:
         gone = set(removed)
         for options, _ in new:
             for item in options.imports:
-                mapped_import(item)
+                service_subjects(item) if item.is_service else stream_subjects(item)
         if gone & {GLOBAL_ACCOUNT, self.system}:
             raise ValueError("the default account and the system account cannot be removed")
         for name in sorted(gone):
@@ -155,7 +155,7 @@ class Accounts:
             else:
                 stays = before.streams.get(key)
                 if stays is None or stays.exporter is not exporter.interest:
-                    stays = StreamImport(exporter.interest, mapped_import(item))
+                    stays = StreamImport(exporter.interest, stream_subjects(item))
                 wires.streams[key] = stays
         for service in {*before.services.values()} - {*wires.services.values()}:
             importer.link.remove(service)
@@ -179,7 +179,7 @@ class Accounts:
         if before is not None and before.exporter is exporter.link:
             before.change(export, **rules)
             return before
-        subjects = mapped_import(item)
+        subjects = service_subjects(item)
         made = ServiceImport(exporter.link, subjects, export, **rules)
         importer.link.add(subjects.local, made)
         return made

@@ -26,7 +26,7 @@ from libc.stdio cimport snprintf
 from libc.string cimport memchr, memcmp, memcpy, memmove, memset, strlen
 
 from headrace.engine.delivery cimport remove_sub, route
-from headrace.engine.interest cimport find_plain, insert, plan_at
+from headrace.engine.interest cimport find_plain, insert, plan_at, plan_for
 from headrace.engine.link cimport Link, doom, emit
 from headrace.engine.memory cimport buf_reserve, give, live, take
 from headrace.engine.shadows cimport hang_shadows
@@ -279,6 +279,15 @@ cdef bint is_canonical(line_t *line) noexcept:
     return line.is_crlf and p == line.end
 
 
+cdef bint is_response(link_t *l, msg_t *m) except -1:
+    """Whether it went where responses to requests of other accounts are awaited: then somebody was there."""
+    cdef bytes subject
+    if not begins(m.subject, m.subject_len, b"_R_.", 4):
+        return False
+    subject = m.subject[:m.subject_len]  # the next plan may be written over the one it stands in
+    return plan_for(l.interest, subject, m.subject_len).plain_count > 0
+
+
 cdef int answer_nobody(link_t *l, msg_t *m) except -1:
     """No one got the request: tell the requester on its own plain subscription to the reply.
 
@@ -286,7 +295,7 @@ cdef int answer_nobody(link_t *l, msg_t *m) except -1:
     """
     cdef sub_t *s = find_plain(l.interest, m.reply, m.reply_len, l)
     cdef bytes text, frame
-    if s == NULL:
+    if s == NULL or is_response(l, m):
         return 0
     text = b"NATS/1.0 503\r\nNats-Subject: " + m.subject[:m.subject_len] + b"\r\n\r\n"
     frame = b"HMSG %b %b %d %d\r\n%b\r\n" % (
@@ -316,7 +325,7 @@ cdef int publish(link_t *l, msg_t *m) except -1:
             m.subject = plan.head + 5
             m.subject_len = plan.head_len - 6
             hash = hr_hash(m.subject, m.subject_len, l.interest.seed)
-    if l.publish_verdicts != NULL and m.subject_len and not verdict(
+    if l.publish_verdicts != NULL and not verdict(
             <Verdicts> l.publish_verdicts, hash, m.subject, m.subject_len):
         if not (<object> l.session).publish_refused(m.subject[:m.subject_len]):
             return 0
@@ -708,8 +717,9 @@ cdef class ClientLink(Link):
         self.c.max_subscription_tokens = max_subscription_tokens
 
     def adopt(self):
-        """Authentication is no longer due; the options stay as they are."""
+        """Authentication is no longer due; the options stay as they are, and the next PING is the first one."""
         self._set_flag(LINK_MUST_CONNECT, False)
+        self._set_flag(LINK_PING_INFO, True)
 
     def demand_connect(self):
         """The next op must be a CONNECT, as that of a new connection."""

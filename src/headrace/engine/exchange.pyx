@@ -255,6 +255,7 @@ cdef int request(AccountLink link, ServiceImport service, sub_t *s, msg_t *m) ex
     cdef via_t via
     cdef bytes tail, subject
     cdef bytes headers = m.body[:m.header_len]
+    cdef bint is_passed_on = m.via != NULL and not m.via.is_response
     cdef int delivered
     if not may_pass(service, m):
         return 0
@@ -263,8 +264,11 @@ cdef int request(AccountLink link, ServiceImport service, sub_t *s, msg_t *m) ex
         awaited = service.exporter._expect(service, link, m.reply[:m.reply_len])
     via.previous = m.via
     via.export = <PyObject *> service.export
+    via.is_response = False
     via.shares = service._shares if m.via == NULL else m.via.shares
-    info = (<object> m.source.session).request_info(via.shares, link.name if m.via != NULL else None)
+    via.names_server = service._shares or m.via.names_server if is_passed_on else via.shares
+    info = (<object> m.source.session).request_info(
+        via.shares, link.name if is_passed_on else None, via.names_server)
     if info is not None:
         headers = with_info(headers, info)
     if service._meter is not None:
@@ -290,7 +294,8 @@ cdef int respond(Response response, sub_t *s, msg_t *m) except -1:
         awaited = response.target._expect(service, response.holder, m.reply[:m.reply_len])
     via.previous = m.via
     via.export = <PyObject *> service.export
-    via.shares = False
+    via.is_response = True
+    via.shares = via.names_server = service._shares
     tail = None
     if awaited is not None:
         tail = tail_of(awaited.key, headers, m.body[m.header_len:m.body_len])

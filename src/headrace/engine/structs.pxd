@@ -278,10 +278,12 @@ cdef struct interest_t:
     uint32_t fanout_max
 
 cdef struct via_t:
-    # One service import that a message has come through; lives as long as the message is routed.
+    # One service import that a message has come through, either way; lives as long as the message is routed.
     via_t *previous
     PyObject *export             # borrowed
-    bint shares
+    bint shares                  # who asks is told, as the first import says
+    bint names_server            # and on which server, where any import on the way shares
+    bint is_response             # to a request that came through it
 
 cdef struct msg_t:
     link_t *source

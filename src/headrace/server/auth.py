@@ -126,8 +126,8 @@ class Authenticator:
         """Who a client is before CONNECT: nobody in particular, `no_auth_user`, or None where it must say."""
         if not self._required:
             return Identity()
-        if self._no_auth_user is None:
-            return None
+        if self._no_auth_user is None or self._no_auth_user in self._nkeys:
+            return None  # whoever acts as an nkey has to say CONNECT, if nothing else
         identity = self._identity(self._no_auth_user, connection_type)
         return None if identity is not None and identity.proxy_required else identity
 

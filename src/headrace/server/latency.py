@@ -76,7 +76,7 @@ class LatencyMeter:
     def unpublishable(self, subject: bytes) -> None:
         """The configuration has been checked."""
 
-    def request_info(self, shares: bool, service: str | None) -> None:
+    def request_info(self, shares: bool, service: str | None, names_server: bool) -> None:
         """A message about a service names nobody who asks."""
 
 
@@ -95,7 +95,7 @@ class Measurement:
     def answered(self, responder: ClientSession) -> None:
         """The response has come from this session."""
         now = monotonic_ns()
-        info = responder.request_info(True, None)
+        info = responder.request_info(True, None, True)
         asking, answering = _round_trip(self._requestor), _round_trip(info)
         service = now - self._began - answering
         message = self._head(200) + self._people(info) + self._times(asking)

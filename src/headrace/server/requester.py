@@ -10,21 +10,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from headrace.conf.names import is_user_nkey
 from headrace.server.auth import shown_user
 from headrace.server.monitor.text import encode, rfc3339
 
 if TYPE_CHECKING:
+    from headrace.server.auth import Identity
     from headrace.server.session import ClientSession
 
 
 def request_info(
-    session: ClientSession, server_name: str, *, account: str, shares: bool, service: str | None
+    session: ClientSession, *, account: str, shares: bool, service: str | None, server: str | None
 ) -> bytes:
-    """JSON. Who does not share is an account and a round trip; `service`: the account it came over last."""
-    fields: dict[str, object] = {"acc": account, "svc": service, "rtt": session.rtt_ns}
+    """JSON. Who does not share is an account and a round trip; `service`: the account it came over last.
+
+    `server`: its name, where any import on the way shares.
+    """
+    fields: dict[str, object] = {"acc": account, "svc": service, "rtt": session.rtt_ns, "server": server}
     if shares:
         fields = client_fields(
-            session, account=account, service=service, rtt_ns=session.rtt_ns, server=server_name
+            session, account=account, service=service, rtt_ns=session.rtt_ns, server=server or ""
         )
     return encode({name: value for name, value in fields.items() if value}, indent=False)
 
@@ -54,8 +59,16 @@ def client_fields(
         "rtt": rtt_ns,
         "server": server,
         "stop": rfc3339(stop_ns) if stop_ns else "",
+        "issuer_key": _issuer(identity),
         "name_tag": name_tag,
         "kind": "Client",
         "client_type": "nats",
     }
     return {name: value for name, value in fields.items() if value}
+
+
+def _issuer(identity: Identity | None) -> str | None:
+    """Whose word for a key counts: its token's issuer; a configuration's account stands for itself."""
+    if identity is None or not is_user_nkey(identity.user or ""):
+        return None
+    return identity.token.issuer if identity.token is not None else identity.account

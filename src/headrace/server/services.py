@@ -113,7 +113,7 @@ class ServiceHost:
         """A mistake of the service: it is served on, and so is everybody else."""
         self._log.error("%s internal error", self.name, exc_info=error)
 
-    def request_info(self, shares: bool, service: str | None) -> None:
+    def request_info(self, shares: bool, service: str | None, names_server: bool) -> None:
         """A service is nobody whom a service of another account could be told of."""
 
     def unpublishable(self, subject: bytes) -> None:

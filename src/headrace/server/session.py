@@ -146,6 +146,8 @@ class ClientSession:
             self.identity = access.authenticator.default_identity()
             assert self.identity is not None
             self._restrict(self.identity)
+            if options.requires_authentication:
+                self.link.adopt()
 
     @property
     def connection_type(self) -> str:
@@ -311,7 +313,9 @@ class ClientSession:
             self._authentication_failed(options)
             return
         server = self._server
-        self.options, self.identity = options, identity
+        self.options = options
+        if not self._enters(identity):
+            return
         if not 0 <= options.protocol <= PROTOCOL_WITH_ASYNC_INFO:
             self.error("invalid client protocol")
             self.refuse("invalid client protocol", CloseReason.BAD_CLIENT_PROTOCOL_VERSION)
@@ -320,8 +324,6 @@ class ClientSession:
         if options.no_responders and not has_headers:
             self.error("no responders requires headers support")
             self.refuse("no responders requires headers support", CloseReason.NO_RESPONDERS_REQUIRES_HEADERS)
-            return
-        if not self._enters(identity):
             return
         self._restrict(identity)
         self._expire_with(identity)
@@ -461,12 +463,13 @@ class ClientSession:
             if not self.is_closed:  # else that comes with the disconnection
                 self._server.system.events.connections_changed(account)
 
-    def request_info(self, shares: bool, service: str | None) -> bytes | None:
+    def request_info(self, shares: bool, service: str | None, names_server: bool) -> bytes | None:
         """What a service of another account is told of who asks; `service`: the account it passed last."""
         from headrace.server.requester import request_info  # only who imports services pays for loading it
 
         account = self.account.name if self.account else ""
-        return request_info(self, self._server.name, account=account, shares=shares, service=service)
+        server = self._server.name if names_server else None
+        return request_info(self, account=account, shares=shares, service=service, server=server)
 
     # -- tokens -----------------------------------------------------------------------------------
 

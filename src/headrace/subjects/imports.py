@@ -5,7 +5,7 @@ here: who may import what (`conf.accounts`), caches (the engine has them).
 
 The local subject is written like the destination of a mapping, but only so that it can be undone: `$n`,
 `{{wildcard(n)}}` or `*` (the next one in order) stand for the n-th `*` of the exported subject, each exactly
-once, and `>` ends both or none.
+once, and `>` ends both or none. A service with a subject without wildcards may have any pattern here.
 Source: results and error texts compared with the Go server 2.15.1, which takes a wildcard twice and then
 panics on the first subscription; here that is an error.
 """
@@ -82,6 +82,28 @@ class ImportedSubject:
             return common
         # What is common is never wider than the local pattern, and has its tokens in the same places.
         return _rewritten(common, self.local, self._order)
+
+
+class SingleSubject:
+    """A service with one subject there and a pattern of them here: all that is asked for goes to that one.
+
+    Raises: BadImport if they are no subjects.
+    """
+
+    __slots__ = ("exported", "local")
+
+    def __init__(self, exported: bytes, local: bytes) -> None:
+        if not grammar.is_valid_subject(exported) or not grammar.is_valid_subject(local):
+            raise BadImport("invalid subject")
+        if any(isinstance(_part(token, 0), int) for token in grammar.tokens(local) if token != _ANY):
+            text = local.decode(errors="replace")
+            raise BadImport(f"invalid mapping destination: wildcard index out of range in {text}")
+        self.exported: Final = exported
+        self.local: Final = local
+
+    def to_exported(self, _subject: bytes) -> bytes:
+        """What a message with this subject, which the local one matches, is called there."""
+        return self.exported
 
 
 def intersection(first: bytes, second: bytes) -> bytes | None:

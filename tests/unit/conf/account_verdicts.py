@@ -159,6 +159,15 @@ IMPORTS = [
         import_stream=importing('{stream: {account: A, subject: "t.*.*"}}'),
         import_stream_prefix=importing('{stream: {account: A, subject: "t.*.*"}, prefix: p}'),
         import_stream_to=importing('{stream: {account: A, subject: "t.*.*"}, to: "y.$2.$1"}'),
+        import_service_of_many_as_one=importing('{service: {account: A, subject: "s.x"}, to: "y.*.>"}'),
+        import_exported_twice_to_some=importing(
+            "{service: {account: A, subject: one}}",
+            "A {exports: [{service: one, accounts: [B]}, {service: one, accounts: [A]}]}",
+        ),
+        import_exported_by_token_and_then_to_some=importing(
+            '{service: {account: A, subject: "s.x"}}',
+            'A {exports: [{service: "s.*", account_token_position: 2}, {service: "s.*", accounts: [B]}]}',
+        ),
         import_stream_part=importing('{stream: {account: A, subject: "t.a.*"}, to: "y.*"}'),
     ),
     *cases(
@@ -183,6 +192,20 @@ IMPORTS = [
             importing(
                 '{service: {account: A, subject: "s.C"}}',
                 'A {exports: [{service: "s.*", account_token_position: 2}]}, C {}',
+            ),
+            "is not authorized",
+        ),
+        import_exported_to_some_and_then_to_all=(
+            importing(
+                "{service: {account: A, subject: one}}",
+                "A {exports: [{service: one, accounts: [A]}, {service: one}]}",
+            ),
+            "is not authorized",
+        ),
+        import_of_others_token_though_listed=(
+            importing(
+                '{service: {account: A, subject: "s.C"}}',
+                'A {exports: [{service: "s.*", account_token_position: 2, accounts: [B]}]}, C {}',
             ),
             "is not authorized",
         ),
@@ -213,6 +236,10 @@ IMPORTS = [
     ),
     *cases(
         Verdict.STRICTER,
+        import_stream_of_one_as_many=(
+            importing('{stream: {account: A, subject: "t.a.b"}, to: "y.*"}'),
+            "wildcard index out of range",
+        ),
         import_wildcard_twice=(
             importing('{stream: {account: A, subject: "t.*.*"}, to: "y.$1.$1"}'),
             "a token wildcard is used twice",

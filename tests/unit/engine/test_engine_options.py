@@ -122,9 +122,11 @@ def test_connect_where_it_was_due_opens_the_link(broker: Broker, connect: bytes)
 def test_session_may_adopt_an_identity_where_connect_was_due(broker: Broker) -> None:
     peer = broker.peer(b"", must_connect=True)
     peer.session.hooks["op_before_connect"] = peer.link.adopt
+    peer.session.hooks["first_ping"] = lambda: None
     peer.send(b"SUB a 1\r\nPING\r\n")
     assert peer.received() == OK + b"PONG\r\n"
     assert peer.session.called("op_before_connect") == [()]
+    assert peer.session.called("first_ping") == [()]
 
 
 # ---- hold and release ---------------------------------------------------------------------------

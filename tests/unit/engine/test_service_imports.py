@@ -102,8 +102,14 @@ def test_streamed_responses_end_when_the_requester_is_gone(spaces: Spaces) -> No
     a.send(b"PUB %b i 1\r\n1\r\n" % reply)
 
     assert b.received() == b""
-    assert b"503" in a.received()
+    assert b"503" not in a.received()  # a responder is no requester, though its response has a reply subject
     assert service.awaited == spaces.b.link.awaited == 0
+
+
+def test_made_up_reply_subject_has_no_responders(spaces: Spaces) -> None:
+    a = spaces.a.peer(NO_RESPONDERS).send(b"SUB i 1\r\nPUB _R_.zzz i 0\r\n\r\n")
+
+    assert b"503" in a.received()
 
 
 def test_response_after_the_threshold_reaches_nobody(spaces: Spaces) -> None:
@@ -251,14 +257,14 @@ def test_requester_is_named_in_a_header_it_cannot_write(spaces: Spaces) -> None:
     spaces.b.import_service(spaces.a, b"svc")
     a = spaces.a.peer(QUIET_WITH_HEADERS).send(b"SUB svc 1\r\n")
     b = spaces.b.peer(QUIET_WITH_HEADERS)
-    b.session.hooks["request_info"] = lambda shares, service: b'{"acc":"B"}'
+    b.session.hooks["request_info"] = lambda shares, service, names_server: b'{"acc":"B"}'
     block = b"NATS/1.0\r\nnats-request-info: lies\r\nA: b\r\nNATS-REQUEST-INFO: lies\r\n\r\n"
 
     b.send(b"HPUB svc %d %d\r\n%bx\r\n" % (len(block), len(block) + 1, block))
 
     expected = b'NATS/1.0\r\nA: b\r\nNats-Request-Info: {"acc":"B"}\r\n\r\n'
     assert a.received() == b"HMSG svc 1 %d %d\r\n%bx\r\n" % (len(expected), len(expected) + 1, expected)
-    assert b.session.called("request_info") == [(False, None)]
+    assert b.session.called("request_info") == [(False, None, False)]
 
 
 def test_requester_of_a_chain_shares_what_the_first_import_says(spaces: Spaces) -> None:
@@ -269,7 +275,18 @@ def test_requester_of_a_chain_shares_what_the_first_import_says(spaces: Spaces) 
 
     c.send(b"PUB svc 1\r\nx\r\n")
 
-    assert c.session.called("request_info") == [(True, None), (True, "B")]
+    assert c.session.called("request_info") == [(True, None, True), (True, "B", True)]
+
+
+def test_server_of_a_requester_is_named_from_the_first_import_on_that_shares(spaces: Spaces) -> None:
+    spaces.b.import_service(spaces.a, b"svc", shares=True)
+    spaces.c.import_service(spaces.b, b"svc")
+    spaces.a.peer().send(b"SUB svc 1\r\n")
+    c = spaces.c.peer()
+
+    c.send(b"PUB svc 1\r\nx\r\n")
+
+    assert c.session.called("request_info") == [(False, None, False), (False, "B", True)]
 
 
 def test_mapping_of_the_exporter_applies(spaces: Spaces) -> None:
@@ -314,7 +331,7 @@ def test_service_inside_the_server_answers(spaces: Spaces) -> None:
             for delivery in batch:
                 self.link.publish(delivery.reply, b"done " + delivery.payload)
 
-        def request_info(self, shares: bool, service: str | None) -> None:
+        def request_info(self, shares: bool, service: str | None, names_server: bool) -> None:
             raise AssertionError("it asks nobody")
 
     spaces.b.import_service(spaces.a, b"svc")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.subjects import grammar
-from headrace.subjects.imports import BadImport, ImportedSubject, intersection
+from headrace.subjects.imports import BadImport, ImportedSubject, SingleSubject, intersection
 
 LITERAL = st.lists(st.sampled_from("abc"), min_size=1, max_size=4).map(lambda t: ".".join(t).encode())
 
@@ -80,3 +80,15 @@ def test_forms_of_a_wildcard() -> None:
     for local in (b"x.$2.$1", b"x.{{wildcard(2)}}.{{ Wildcard( 1 ) }}".replace(b" ", b"")):
         assert ImportedSubject(b"a.*.*", local).to_local(b"a.1.2") == b"x.2.1"
     assert ImportedSubject(b"a.*.*", b"x.*.*").to_local(b"a.1.2") == b"x.1.2"
+
+
+def test_single_subject_takes_all_that_a_pattern_matches() -> None:
+    pair = SingleSubject(b"svc.one", b"my.*.>")
+    assert (pair.exported, pair.local) == (b"svc.one", b"my.*.>")
+    assert pair.to_exported(b"my.a.b") == b"svc.one"
+
+
+@pytest.mark.parametrize("local", [b"a..*", b"*.>.b", b"*.$1", b"*.{{wildcard(1)}}", b"*.{{split(1,a)}}"])
+def test_pattern_for_a_single_subject_must_be_one(local: bytes) -> None:
+    with pytest.raises(BadImport, match="invalid"):
+        SingleSubject(b"svc", local)

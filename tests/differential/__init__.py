@@ -1,0 +1,1 @@
+"""The same generated configurations, users and operations to the Go server and to Headrace."""
