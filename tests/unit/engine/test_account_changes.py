@@ -58,11 +58,11 @@ class Meter:
 class World:
     """A broker with accounts that are wired by `core.accounts`."""
 
-    def __init__(self, broker: Broker, *accounts: AccountOptions) -> None:
+    def __init__(self, broker: Broker, *accounts: AccountOptions, system: str | None = None) -> None:
         self.broker = broker
         self.failures: list[Exception] = []
         self.meters: list[Meter] = []
-        options = Options(accounts=accounts)
+        options = Options(accounts=accounts, system_account=system)
         self.accounts = Accounts(options, broker.router, self.failures.append, self._meter)
 
     def _meter(self, options: LatencyOptions, exporter: Account) -> Meter:
@@ -87,8 +87,8 @@ class World:
 def worlds(broker: Broker) -> Iterator[Any]:
     made: list[World] = []
 
-    def make(*accounts: AccountOptions) -> World:
-        made.append(World(broker, *accounts))
+    def make(*accounts: AccountOptions, system: str | None = None) -> World:
+        made.append(World(broker, *accounts, system=system))
         return made[-1]
 
     yield make
@@ -372,7 +372,7 @@ def test_mappings_change_and_what_was_remembered_is_forgotten(worlds: Any) -> No
 def test_what_cannot_be_changes_nothing(
     worlds: Any, changed: list[AccountOptions], removed: tuple[str, ...], error: type[Exception]
 ) -> None:
-    world = worlds(A_STREAM, B_STREAM)
+    world = worlds(A_STREAM, B_STREAM, system="$SYS")
     b = world.peer("B").send(b"SUB in.x 1\r\n")
 
     with pytest.raises(error):
