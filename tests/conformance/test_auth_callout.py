@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,9 @@ from headrace.protocol.keypairs import CurveKeyPair
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
+    from harness.processes import Program
     from harness.wire import Wire
     from headrace.protocol.jwt.claims import AuthorizationRequestClaims
 
@@ -265,3 +268,42 @@ def test_many_wait_at_once_and_each_gets_its_own_answer(arenas: list[Arena]) -> 
             client.send(f"PUB c{number} 0\r\n\r\n".encode())
             assert client.sync() == b""
             client.close()
+
+
+def test_reload_leaves_those_who_were_let_in(arenas: list[Arena]) -> None:
+    """The Go server closes them with every reload, whatever has changed, and the service's users too."""
+    for arena in (each for each in arenas if each.server.program.is_headrace):
+        client = arena.say("joe", CLIENT_USER)
+        reply, asked, curve = arena.question()
+        arena.answer(reply, arena.response(asked), curve)
+        client.take_through(b"PONG\r\n")
+        client.send(b"SUB a 1\r\n")
+        server = arena.server
+        after = len(server.lines)
+        server.config_file.write_text(f"{server.config_file.read_text()}\nlogtime: true\n")
+        server.signal(signal.SIGHUP)
+        server.wait_for_line("Reloaded server configuration", after=after)
+        client.send(b"PUB a 0\r\n\r\n")
+        assert b"MSG a 1 0" in client.sync()
+        client.close()
+        arena.service.sync()
+
+
+@pytest.mark.parametrize("program", HEADRACES, ids=str)
+def test_callout_is_changed_by_a_reload_but_neither_comes_nor_goes(program: Program, tmp_path: Path) -> None:
+    text = configuration_of("configured")
+    with ServerProcess(program, tmp_path, config=text) as server:
+        arena = Arena("configured", server)
+        server.config_file.write_text(text.replace("auth_users: [service]", "auth_users: [service, local]"))
+        server.signal(signal.SIGHUP)
+        server.wait_for_line("Reloaded server configuration")
+        with arena.say("local", CLIENT_USER) as local:
+            assert local.take_line() == b"PONG\r\n"
+        server.config_file.write_text("authorization { users: [{user: a, password: b}] }")
+        server.signal(signal.SIGHUP)
+        server.wait_for_line("config reload not supported for authorization.callout")
+        with arena.say("joe", CLIENT_USER) as client:
+            reply, asked, curve = arena.question()
+            arena.answer(reply, arena.response(asked), curve)
+            client.take_through(b"PONG\r\n")
+        arena.service.close()

@@ -421,3 +421,29 @@ def test_import_lasts_as_long_as_its_activation_token(both: list[Started]) -> No
     go, ours = (activation(started) for started in both)
 
     assert ours == go == [b"MSG out.a 1 0\r\n\r\n", b""]
+
+
+def defaults(started: Started) -> list[bytes]:
+    """Subscriptions that new default permissions do not permit end, and come back to nobody."""
+    with enter(started.server, user_token(), USER_KEY) as wire:
+        wire.send(b"SUB a 1\r\nSUB b.* 2\r\nSUB c q 3\r\n")
+        wire.sync()
+        started.update(
+            issued(100, default_permissions={"sub": {"allow": ["a", "b.x"]}, "pub": {"deny": ["d"]}})
+        )
+        told = [b"\n".join(sorted(wire.sync().splitlines()))]
+        wire.send(b"PUB a 0\r\n\r\nPUB b.x 0\r\n\r\nPUB c 0\r\n\r\nPUB d 0\r\n\r\n")
+        told.append(wire.sync())
+        started.update(issued(200))
+        wire.send(b"PUB d 0\r\n\r\nSUB c 4\r\nPUB c 0\r\n\r\n")
+        told.append(wire.sync())
+    return told
+
+
+def test_subscriptions_follow_new_default_permissions(both: list[Started]) -> None:
+    if both[0].kind == "cache":
+        return
+    go, ours = (defaults(started) for started in both)
+
+    assert ours == go
+    assert b"Permissions Violation for Subscription" in ours[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,7 @@ from harness.claims import (
     user_token,
 )
 from harness.keys import ACCOUNT, OPERATOR, USER, KeyPair, key_pair
-from harness.operators import configuration, enter, say
+from harness.operators import configuration, enter, enter_system, message, request, say, signed
 from harness.processes import HEADRACES, NATS_SERVER, ServerProcess
 
 if TYPE_CHECKING:
@@ -316,3 +317,55 @@ def test_user_is_closed_when_its_token_ends(pair: list[ServerProcess]) -> None:
             assert b"-ERR 'User Authentication Expired'\r\n" in wire.take_rest()
             cid = wire.info["client_id"]
         server.wait_for_line(rf"cid:{cid} .*Client connection closed: Authentication Expired")
+
+
+def test_signature_of_another_connection_is_worth_nothing(pair: list[ServerProcess]) -> None:
+    for server in pair:
+        with enter(server, user_token(), USER_KEY) as first:
+            heard = signed(USER_KEY, first.info["nonce"])
+            with say(server, user_token(), None, sig=heard) as replayed:
+                assert replayed.take_rest() == b"-ERR 'Authorization Violation'\r\n"
+
+
+def test_token_longer_than_a_control_line_closes(pair: list[ServerProcess]) -> None:
+    for server in pair:
+        with say(server, user_token(tags=["t" * 5000]), USER_KEY) as wire:
+            assert b"maximum control line exceeded" in wire.take_rest()
+
+
+def test_second_connect_is_another_user_of_another_account(pair: list[ServerProcess]) -> None:
+    told = []
+    for server in pair:
+        with enter(server, user_token(), USER_KEY) as wire:
+            wire.send(b"SUB > 1\r\n")
+            said = {"jwt": user_token(EXPORTER), "sig": signed(USER_KEY, wire.info["nonce"])}
+            wire.send(b"CONNECT " + json.dumps({"verbose": False, **said}).encode() + b"\r\nPING\r\n")
+            answer = wire.take_line()
+            told.append([answer, wire.sync() if answer == b"PONG\r\n" else wire.take_rest()])
+    assert told[0] == told[1]
+
+
+def told_about(server: ServerProcess) -> list[Any]:
+    """What the system account hears of a user with a token, and what the user is told of itself."""
+    token = user_token(
+        ACCOUNT_SIGNER,
+        issuer_account=ACCOUNT_KEY.public,
+        tags=["a:b"],
+        pub={"allow": ["$SYS.>"]},
+        outer={"exp": int(time.time()) + 5000, "name": "joe"},
+    )
+    with enter_system(server) as system:
+        system.send(f"SUB $SYS.ACCOUNT.{ACCOUNT_KEY.public}.CONNECT 1\r\n".encode())
+        system.sync()
+        with enter(server, token, USER_KEY, name="me") as wire:
+            event = json.loads(message(system))["client"]
+            own = json.loads(request(wire, "$SYS.REQ.USER.INFO"))["data"]
+    left = own.pop("expires")
+    shown = {name: value for name, value in event.items() if name not in ("start", "id", "jwt")}
+    return [shown, list(shown), own, 4_900 * 10**9 < left <= 5_000 * 10**9]
+
+
+def test_system_account_is_told_alike_about_users_of_tokens(pair: list[ServerProcess]) -> None:
+    go, ours = (told_about(server) for server in pair)
+
+    assert ours == go

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.server
 import json
+import signal
 import threading
 import urllib.request
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -283,3 +284,19 @@ def test_connz_tells_whose_token_it_was(program: Program, tmp_path: Path) -> Non
     assert shown["account"] == shown["issuer_key"] == ACCOUNT_KEY.public
     assert (shown["name_tag"], shown["tags"]) == ("account", ["a:b"])
     assert ("jwt" in shown) is (not program.is_headrace)
+
+
+@pytest.mark.parametrize("program", EVERYBODY, ids=str)
+def test_reload_leaves_users_of_tokens_where_they_are(program: Program, tmp_path: Path) -> None:
+    text = config("resolver: MEMORY", preload(TOKENS))
+    with (
+        ServerProcess(program, tmp_path, config=text) as server,
+        enter(server, user_token(), USER_KEY) as wire,
+    ):
+        wire.send(b"SUB a 1\r\n")
+        server.config_file.write_text(f"{text}\ndebug: true\n")
+        server.signal(signal.SIGHUP)
+        server.wait_for_line("Reloaded server configuration")
+        wire.send(b"PUB a 0\r\n\r\n")
+        assert b"MSG a 1 0" in wire.sync()
+        enter(server, user_token(), USER_KEY).close()

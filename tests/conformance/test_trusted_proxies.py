@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import urllib.request
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,9 @@ from harness.processes import HEADRACES, NATS_SERVER, ServerProcess
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
+
+    from harness.processes import Program
 
 pytestmark = pytest.mark.clients
 
@@ -110,3 +114,21 @@ def test_connz_names_the_proxy(servers: list[ServerProcess]) -> None:
             with urllib.request.urlopen(f"{server.monitor_url}/connz") as answer:
                 (shown,) = json.load(answer)["connections"]
         assert shown["proxy"] == {"key": PROXY.public}
+
+
+@pytest.mark.parametrize("program", [NATS_SERVER, *HEADRACES], ids=str)
+def test_connections_of_a_proxy_that_is_trusted_no_more_are_closed(program: Program, tmp_path: Path) -> None:
+    with ServerProcess(program, tmp_path, "-D", config=KEYS + USERS) as server:
+        wires = []
+        for proxy in (PROXY, OTHER_PROXY):
+            wire = server.connect()
+            said = {**SAID["inner"], "proxy_sig": signed(proxy, wire.info["nonce"])}
+            wire.connect(json.dumps({"verbose": False, **said}).encode())
+            wires.append(wire)
+        server.config_file.write_text(f"proxies {{ trusted: [{{key: {PROXY.public}}}] }}\n{USERS}")
+        server.signal(signal.SIGHUP)
+        assert b"Authorization Violation" in wires[1].take_rest()
+        server.wait_for_line("Client connection closed: Proxy Not Trusted")
+        wires[0].sync()
+        for wire in wires:
+            wire.close()

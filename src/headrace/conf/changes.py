@@ -32,10 +32,14 @@ RELOADABLE: Final = frozenset(
         *("max_sub_tokens", "ping_interval", "ping_max", "write_deadline", "no_fast_producer_stall"),
         *("lame_duck_duration", "lame_duck_grace_period", "disable_sublist_cache"),
         *("authorization", "accounts", "no_auth_user", "mappings", "always_enable_nonce"),
+        *("trusted_proxies",),
         *("tls", "allow_non_tls"),
     )
 )
 """Options that a running server takes over; a change of any other needs a restart."""
+
+_AS_A_WHOLE: Final = frozenset(("authorization.callout",))
+"""What can be changed, but neither come nor go: with a callout a server's id is the key it asks with."""
 
 _OF_THE_FILE: Final = frozenset(("config_file", "config_digest", "warnings"))
 _HIDDEN: Final = "[hidden]"
@@ -66,7 +70,7 @@ class Change:
 
     @property
     def needs_restart(self) -> bool:
-        return self.option not in RELOADABLE
+        return self.option not in RELOADABLE or self.path in _AS_A_WHOLE
 
     def __str__(self) -> str:
         if self.before is None:

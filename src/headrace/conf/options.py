@@ -253,7 +253,10 @@ class AccountLimits:
 
 @dataclass(frozen=True, slots=True)
 class AccountOptions:
-    """One account: a space of subjects with its own users, mappings, exports and imports."""
+    """One account: a space of subjects with its own users, mappings, exports and imports.
+
+    `nickname`: what its token calls it, where `name` is a key.
+    """
 
     name: str
     users: tuple[UserOptions, ...] = ()
@@ -262,6 +265,12 @@ class AccountOptions:
     exports: tuple[ExportOptions, ...] = ()
     imports: tuple[ImportOptions, ...] = ()
     limits: AccountLimits = field(default_factory=AccountLimits)
+    nickname: str = ""
+
+    @property
+    def title(self) -> str:
+        """What messages call it beside its name."""
+        return self.nickname or self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -394,6 +403,12 @@ class Options:
     warnings: tuple[str, ...] = ()
     # What was given beside the file, so that a reload can give it again; may hold secrets.
     overrides: Mapping[str, object] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def maps_certificates(self) -> bool:
+        """Whether there is a port where a client's certificate says which user it is."""
+        ports = (self.tls, self.websocket.tls if self.websocket is not None else None)
+        return any(tls is not None and tls.verify_and_map for tls in ports)
 
     @property
     def requires_authentication(self) -> bool:

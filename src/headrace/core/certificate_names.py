@@ -10,6 +10,7 @@ Cost: loads cryptography's X.509 parser.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ _TYPES: Final = {
 _TEXT_ORDER: Final = ("SERIALNUMBER", "CN", "POSTALCODE", "STREET", "ST", "L", "OU", "O", "C")
 _SINGLE: Final = frozenset(("SERIALNUMBER", "CN"))  # of these the last one counts
 _SPECIAL: Final = re.compile(r'[,+"\\<>;]|^[ #]| $')
+_REMEMBERED: Final = 4096  # names of users that were read; they are compared with every certificate
 _PIECE: Final = re.compile(r"\\(?:([ \"#+,;<=>\\])|([0-9a-fA-F]{2}))|([,+=])|([^\\,+=]+)")
 
 
@@ -79,11 +81,12 @@ def _by_distinguished_name(
     if not parts:
         return None
     names = {user: name for user in users if (name := distinguished_name(user)) is not None}
-    exact = next((user for user, name in names.items() if name == parts), None)
+    exact = next((user for user, name in names.items() if name == tuple(parts)), None)
     return exact or next((user for user, name in names.items() if sorted(name) == sorted(parts)), None)
 
 
-def distinguished_name(text: str) -> list[Part] | None:
+@lru_cache(maxsize=_REMEMBERED)
+def distinguished_name(text: str) -> tuple[Part, ...] | None:
     """The parts of a name as RFC 4514 writes it; None if it is none."""
     parts: list[Part] = []
     attributes: list[tuple[str, str]] = []
@@ -94,7 +97,7 @@ def distinguished_name(text: str) -> list[Part] | None:
         if end != "+":
             parts.append(tuple(sorted(attributes)))
             attributes = []
-    return parts or None
+    return tuple(parts) or None
 
 
 def _attributes(text: str) -> Iterator[tuple[str, str | None, str]]:

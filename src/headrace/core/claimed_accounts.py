@@ -54,6 +54,7 @@ def without_imports(account: TrustedAccount) -> AccountOptions:
     limits = account.claims.limits
     return AccountOptions(
         name=account.key,
+        nickname=account.name,
         default_permissions=account.default_permissions,
         mappings=tuple(_mappings(account)),
         exports=tuple(map(_export, account.claims.exports)),

@@ -36,7 +36,7 @@ class Access:
     @property
     def needs_first_op(self) -> bool:
         """Whether the first op says who a client is: CONNECT, or any other where that is allowed."""
-        return self._server.needs_first_op
+        return self.maps_certificates or self._server.needs_first_op
 
     @property
     def auth_timeout(self) -> float:
@@ -56,6 +56,11 @@ class Access:
     @property
     def tls(self) -> TLSOptions | None:
         return self._server.options.tls
+
+    @property
+    def maps_certificates(self) -> bool:
+        """Whether a client's certificate says which user it is."""
+        return self.tls is not None and self.tls.verify_and_map and self.authenticator.has_names
 
     def info(self) -> dict[str, Any]:
         """The fields of INFO that all its clients get."""

@@ -87,6 +87,7 @@ class Authenticator:
         self._others_sign = options.operator is not None or bool(options.trusted_proxies)
         self._proxy_required = authorization.proxy_required
         self._required = options.requires_authentication
+        self._maps_certificates = options.maps_certificates
         defaults = {a.name: _permission_set(a.default_permissions) for a in options.accounts}
         defaults[GLOBAL_ACCOUNT] = _permission_set(authorization.default_permissions)
         self._permissions: dict[str, PermissionSet | None] = {
@@ -121,6 +122,11 @@ class Authenticator:
     def plaintext_passwords_configured(self) -> bool:
         """Whether a password (not a token) stands unhashed in the configuration, which is worth a warning."""
         return any(not passwords.is_bcrypt(entry.password or "") for entry in self._users.values())
+
+    @property
+    def has_names(self) -> bool:
+        """Whether there are users with names, which certificates may have."""
+        return bool(self._users)
 
     def default_identity(self, connection_type: str = _STANDARD) -> Identity | None:
         """Who a client is before CONNECT: nobody in particular, `no_auth_user`, or None where it must say."""
@@ -168,6 +174,8 @@ class Authenticator:
         stored, given = self._password_check(connect)
         if stored is None or not passwords.matches(stored, given):
             return None
+        if not stored and self._maps_certificates and connect.user != self._no_auth_user:
+            return None  # nothing but a certificate proves who it is: two empty passwords are no proof
         return self._of_password(connect, connection_type)
 
     def account_of(self, identity: Identity) -> str | None:

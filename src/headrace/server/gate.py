@@ -36,6 +36,7 @@ from headrace.server.claims_service import ClaimsService
 from headrace.server.operator_mode import OperatorMode
 
 if TYPE_CHECKING:
+    from headrace.conf.options import Options
     from headrace.core.grants import TokenIdentity
     from headrace.protocol.info import ConnectOptions
     from headrace.server.server import Server
@@ -75,6 +76,11 @@ class Gate:
                 self._claims = ClaimsService(
                     server, self.operator, lambda: server.system.messages().server_info()
                 )
+
+    def use(self, options: Options) -> None:
+        """The callout as it is configured now; who has been let in stays."""
+        callout = options.authorization.callout
+        self._configured = None if callout is None else ConfiguredCallout(callout)
 
     async def close(self) -> None:
         for desk in self._desks.values():

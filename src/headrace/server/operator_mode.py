@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from headrace.core.callout import OperatorCallout, without_asking
 from headrace.core.claimed_accounts import claimed_account, without_imports
 from headrace.core.grants import Refused, TrustedAccount, permissions_of
 from headrace.core.trust import Trust, is_revoked
@@ -22,6 +24,7 @@ from headrace.engine.reasons import CloseReason
 from headrace.errors import StartError
 from headrace.protocol.jwt.claims import NO_LIMIT, AccountClaims, AccountLimits
 from headrace.server.resolver import ResolverError, make_resolver
+from headrace.server.standing import drop_forbidden
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -73,6 +76,7 @@ class OperatorMode:
             default_sentinel=options.default_sentinel,
         )
         self._known: dict[str, _Known] = {}
+        self._importers: defaultdict[str, set[str]] = defaultdict(set)
         self._loading: dict[str, asyncio.Task[None]] = {}
         self._changes = asyncio.Lock()
         self.ask_others: Callable[[str], Any] | None = None
@@ -248,32 +252,47 @@ class OperatorMode:
             before = self._known.get(key)
             if before is not None:
                 before.forget_timers()
+                for entry in before.account.claims.imports:
+                    self._importers[entry.account].discard(key)
+            for entry in account.claims.imports:
+                self._importers[entry.account].add(key)
             known = self._known[key] = _Known(account, token)
             if account.claims.expires:
                 self._wait(known, float(account.claims.expires))
         self._compose(set(found))
 
     def _compose(self, changed: set[str]) -> None:
-        """These accounts, and those that import from them, as their tokens say now."""
-        accounts = {key: known.account for key, known in self._known.items()}
-        concerned = {
-            key
-            for key, account in accounts.items()
-            if key in changed or any(entry.account in changed for entry in account.claims.imports)
-        }
+        """These accounts, and those that import from them, as their tokens say now.
+
+        Cost: of these and of the accounts they import from, however many others there are.
+        """
+        concerned = sorted(changed.union(*(self._importers.get(key, ()) for key in changed)))
+        accounts = self._with_exporters(concerned)
         present = self._server.accounts
         options: dict[str, AccountOptions] = {
             key: without_imports(account) if key in concerned or key not in present else present[key].options
             for key, account in accounts.items()
         }
-        for key in sorted(concerned):
+        for key in concerned:
             made = claimed_account(accounts[key], accounts, options, time.time())
             options[key] = made.options
             for trouble in made.troubles:
                 self._server.log.debug("Error adding to account [%s]: %s", key, trouble)
             if made.changes_at is not None:
                 self._compose_at(key, made.changes_at)
-        self._server.accounts.replace(options[key] for key in sorted(concerned))
+        present.replace(options[key] for key in concerned)
+
+    def _with_exporters(self, keys: Iterable[str]) -> dict[str, TrustedAccount]:
+        """These accounts and those they import from, over any number of steps."""
+        found: dict[str, TrustedAccount] = {}
+        waiting = list(keys)
+        while waiting:
+            key = waiting.pop()
+            known = self._known.get(key)
+            if known is not None and key not in found:
+                found[key] = known.account
+                waiting += (entry.account for entry in known.account.claims.imports)
+        return found
 
     def _compose_at(self, key: str, when: float) -> None:
         """An activation token begins or ends to hold then; looking at it too early does no harm."""
@@ -316,9 +335,8 @@ class OperatorMode:
             identity = session.identity.token if session.identity is not None else None
             if identity is not None and self._ends(session, identity, before, now):
                 continue
-            if identity is not None:
-                session.regrant(self._renewed(identity, now))
-            session.limit()
+            if session.limit() and identity is not None:
+                self._regrant(session, identity, now)
 
     def _ends(
         self, session: ClientSession, identity: TokenIdentity, before: TrustedAccount, now: TrustedAccount
@@ -341,9 +359,14 @@ class OperatorMode:
             return False
         return True
 
-    def _renewed(self, identity: TokenIdentity, now: TrustedAccount) -> TokenIdentity:
-        """Who has the account's default permissions has its new ones."""
-        if not identity.has_default_permissions:
-            return identity
+    def _regrant(self, session: ClientSession, identity: TokenIdentity, now: TrustedAccount) -> None:
+        """Who has the account's default permissions has its new ones, and keeps what they permit."""
         permissions, _ = permissions_of(now.claims.default_permissions)
-        return replace(identity, permissions=permissions)
+        if OperatorCallout.is_wanted(now):
+            permissions = without_asking(permissions)
+        if not identity.has_default_permissions or permissions == identity.permissions:
+            return
+        assert session.identity is not None
+        renewed = session.identity.of_token(replace(identity, permissions=permissions))
+        session.act_as(renewed)
+        drop_forbidden(self._server, session, renewed)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from headrace.conf.changes import changed_options, differences, shown_value
 from headrace.core.accounts import all_accounts
 from headrace.core.mapping import Mappings
+from headrace.engine.reasons import CloseReason
 from headrace.errors import StartError
 from headrace.server.auth import Authenticator
 from headrace.server.listeners import make_contexts
@@ -142,8 +143,24 @@ def _users_and_accounts(server: Server, new: Options) -> Callable[[], None]:
     def apply() -> None:
         before = {session.access: session.access.authenticator for session in server.sessions.values()}
         server.use(authenticator)
+        if server.gate is not None:
+            server.gate.use(new)
         server.accounts.replace(changed, removed)
         judge_clients(server, before)
+
+    return apply
+
+
+def _proxies(server: Server, new: Options) -> Callable[[], None]:
+    """Raises: as `_users_and_accounts`, whose business it is whether there is a nonce to sign."""
+    users = _users_and_accounts(server, new)
+
+    def apply() -> None:
+        users()
+        for session in list(server.sessions.values()):
+            if session.proxy_key and session.proxy_key not in new.trusted_proxies:
+                session.refusal = CloseReason.PROXY_NOT_TRUSTED
+                session.reject()
 
     return apply
 
@@ -170,6 +187,7 @@ STEPS: Final[dict[str, Callable[[Server, Options], Callable[[], None]] | None]] 
     "mappings": _users_and_accounts,
     "no_auth_user": _users_and_accounts,
     "always_enable_nonce": _users_and_accounts,
+    "trusted_proxies": _proxies,
     # looked up each time they are needed
     "ping_interval": None,
     "ping_max": None,

@@ -61,6 +61,7 @@ def client_fields(
         "stop": rfc3339(stop_ns) if stop_ns else "",
         "issuer_key": _issuer(identity),
         "name_tag": name_tag,
+        "tags": list(identity.token.tags) if identity is not None and identity.token is not None else None,
         "kind": "Client",
         "client_type": "nats",
     }

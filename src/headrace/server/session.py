@@ -12,6 +12,7 @@ import asyncio
 import json
 import logging
 import random
+from dataclasses import replace
 from time import monotonic_ns, time, time_ns
 from typing import TYPE_CHECKING, Any, Final
 
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
     from headrace.core.account import Account
-    from headrace.core.grants import TokenIdentity
     from headrace.core.permissions import ResponseTracker
     from headrace.server.access import Access
     from headrace.server.auth import Identity
@@ -278,8 +278,7 @@ class ClientSession:
     @property
     def mapped_certificates(self) -> tuple[bytes, ...] | None:
         """The certificates that say which user this is; None where they do not (`verify_and_map`)."""
-        tls = self.access.tls
-        return self.peer_certificates if tls is not None and tls.verify_and_map else None
+        return self.peer_certificates if self.access.maps_certificates else None
 
     def _decide_later(self, options: ConnectOptions, decision: Coroutine[Any, Any, Identity | None]) -> None:
         self.link.hold()
@@ -313,7 +312,7 @@ class ClientSession:
             self._authentication_failed(options)
             return
         server = self._server
-        self.options = options
+        self.options = options = self._renamed(options, identity)
         if not self._enters(identity):
             return
         if not 0 <= options.protocol <= PROTOCOL_WITH_ASYNC_INFO:
@@ -344,6 +343,18 @@ class ClientSession:
         self._arm_first_ping()
         server.system.events.connected(self)
 
+    def _renamed(self, options: ConnectOptions, identity: Identity) -> ConnectOptions:
+        """CONNECT with the user that a certificate or a callout found in place of the one it named."""
+        if identity.token is not None:
+            if identity.user in (None, identity.token.user, options.nkey, options.user):
+                return options
+        elif self.mapped_certificates is None or options.nkey:
+            return options
+        elif options.user:
+            text = f"User {quoted(options.user)} found in connect proto, but user required from cert"
+            self._server.log.warning("%s", text)
+        return replace(options, user=identity.user or "", nkey="", auth_token="")
+
     def _authentication_failed(self, options: ConnectOptions) -> None:
         self.options = options  # monitoring shows who it said it was
         if self.account is not self._server.accounts.default:
@@ -364,7 +375,7 @@ class ClientSession:
     def op_before_connect(self) -> None:
         """An op where CONNECT was due."""
         identity = self.access.authenticator.default_identity(self.connection_type)
-        if identity is None or self._server.gate is not None:
+        if identity is None or self._server.gate is not None or self.access.maps_certificates:
             self.reject()
         elif self._enters(identity):
             self._restrict(identity)
@@ -489,13 +500,6 @@ class ClientSession:
     def _expired(self) -> None:
         self.debug(_USER_EXPIRED)
         self.refuse(_USER_EXPIRED, CloseReason.AUTHENTICATION_EXPIRED)
-
-    def regrant(self, token: TokenIdentity) -> None:
-        """The same user with other permissions."""
-        assert self.identity is not None
-        if self.identity.token is None or token.permissions == self.identity.token.permissions:
-            return
-        self.act_as(self.identity.of_token(token))
 
     # -- permissions ------------------------------------------------------------------------------
 

@@ -103,7 +103,7 @@ def _settle(server: Server, session: ClientSession, identity: Identity | None) -
         _send_away(session)
     elif session.limit():
         session.act_as(identity)
-        _drop_forbidden(server, session, identity)
+        drop_forbidden(server, session, identity)
 
 
 def _is_in(server: Server, session: ClientSession, account: str) -> bool:
@@ -115,7 +115,8 @@ def _send_away(session: ClientSession) -> None:
     session.link.doom(CloseReason.CLIENT_CLOSED)
 
 
-def _drop_forbidden(server: Server, session: ClientSession, identity: Identity) -> None:
+def drop_forbidden(server: Server, session: ClientSession, identity: Identity) -> None:
+    """Subscriptions that `identity` may not have end, and the client is told."""
     permissions = identity.permissions
 
     def judge(subject: bytes, queue: bytes | None) -> int:

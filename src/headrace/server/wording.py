@@ -68,8 +68,7 @@ def client_label(options: ConnectOptions, identity: Identity) -> str:
     if options.nkey:
         user = f"nkey:{options.nkey}"
     elif options.user:
-        # A certificate may have said who it is.
-        user = f"user:{identity.user or options.user}"
+        user = f"user:{options.user}"
     elif identity.token is not None and options.jwt:
         user = f"jwt:{identity.user}"
     elif options.auth_token:

@@ -55,7 +55,7 @@ def _detail(account: AccountSnapshot, *, is_system: bool) -> dict[str, object]:
         "mappings": _mappings(options.mappings) or None,
         "exports": [_export(item) for item in options.exports] or None,
         "imports": importing or None,
-        "name_tag": account.name,
+        "name_tag": options.title,
         "sublist_stats": sublist_document(account.sublist),
     }
     return {name: value for name, value in fields.items() if value is not None}

@@ -43,7 +43,7 @@ def account_statistics(account: AccountSnapshot) -> dict[str, object]:
     """One account; `received` is what its clients sent."""
     return {
         "acc": account.name,
-        "name": account.name,
+        "name": account.options.title,
         "conns": account.connections,
         "leafnodes": 0,
         "total_conns": account.connections,

@@ -138,8 +138,12 @@ class Messages:
             account=account,
             rtt_ns=_shortened(session.estimated_rtt_ns) if stop_ns else 0,
             stop_ns=stop_ns,
-            name_tag=account,
+            name_tag=self._title(account),
         )
+
+    def _title(self, account: str) -> str:
+        accounts = self._server.accounts
+        return accounts[account].options.title if account in accounts else account
 
 
 def _account_name(session: ClientSession) -> str:

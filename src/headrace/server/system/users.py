@@ -8,6 +8,7 @@ Source: compared with the Go server 2.15.1. The header says which connection ask
 from __future__ import annotations
 
 import json
+from time import time
 from typing import TYPE_CHECKING, Any, Final
 
 from headrace.server.monitor.text import encode
@@ -72,9 +73,14 @@ def _user(session: ClientSession) -> dict[str, Any]:
     identity = session.identity
     assert identity is not None
     account = session.account.name if session.account else identity.account
-    fields: dict[str, Any] = {"user": identity.user or "", "account": account, "account_name": account}
+    title = session.account.options.title if session.account else account
+    fields: dict[str, Any] = {"user": identity.user or "", "account": account, "account_name": title}
+    if identity.token is not None and identity.token.user_name:
+        fields["user_name"] = identity.token.user_name
     if identity.permissions is not None:
         fields["permissions"] = _permissions(identity.permissions.given)
+    if identity.token is not None and identity.token.expires_at is not None:
+        fields["expires"] = max(int(identity.token.expires_at - time()), 0) * _NS
     return fields
 
 
