@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from harness.certificates import Authority
     from harness.processes import ServerProcess
 
+# nats-py tells aiohttp how long to wait in a way that it calls old; as an error it would be no connection.
+pytestmark = pytest.mark.filterwarnings("ignore:parameter 'timeout' of type 'float':DeprecationWarning")
+
 CONNECT = b'CONNECT {"verbose":false,"protocol":1}\r\nPING\r\n'
 
 

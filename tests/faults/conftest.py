@@ -104,5 +104,11 @@ def start_process(tmp_path: Path) -> Iterator[Callable[..., ServerProcess]]:
 
 
 @pytest.fixture(scope="session")
+def stranger(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    """An authority that no server trusts."""
+    return Authority(tmp_path_factory.mktemp("stranger"), "stranger")
+
+
+@pytest.fixture(scope="session")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     return Authority(tmp_path_factory.mktemp("authority"), "faults")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import random
+import socket
 import zlib
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import bcrypt
@@ -385,11 +388,16 @@ def test_frames_before_the_answer_are_refused(open_socket: Callable[..., Served]
     check(served)
 
 
-def test_upgrade_byte_by_byte(open_socket: Callable[..., Served]) -> None:
+@pytest.mark.parametrize("last", [1, 2, 3, 5])
+def test_upgrade_in_pieces(open_socket: Callable[..., Served], last: int) -> None:
+    """The last piece ends within the blank line, or begins there."""
     served = open_socket()
+    whole = request(port_of(served))
     with WebSocket(port_of(served), b"") as client:
-        for byte in request(port_of(served)):
-            client.send_raw(bytes([byte]))
+        for at in range(0, len(whole) - last, 40):
+            client.send_raw(whole[at : min(at + 40, len(whole) - last)])
+            check(served)  # the piece has been read
+        client.send_raw(whole[-last:])
         client.response = client.take_response()
 
         assert client.status == 101
@@ -471,3 +479,35 @@ def test_certificate_that_is_not_pinned_is_refused(
         assert client.take_end() == (b"", None)
     served.wait_for_connections(0)
     assert served.closed_reasons() == ["TLS Handshake Failure"]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_any_bytes_after_the_upgrade_end_well(open_socket: Callable[..., Served], seed: int) -> None:
+    """Frames with bytes changed, dropped and doubled: each client is answered or closed, the others go on."""
+    chance = random.Random(seed)
+    served = open_socket({"compression": True}, max_payload=4096)
+    good = [
+        frame(CONNECT),
+        frame(b"SUB a 1\r\n", TEXT),
+        frame(b"PUB a 2\r\n", final=False) + frame(b"hi\r\n", CONT),
+        frame(b"x", PING),
+        deflated(b"PUB a 100\r\n" + bytes(100) + b"\r\n"),
+        deflated(b"PING\r\n", pieces=2),
+        frame(b"PUB a 3000\r\n" + bytes(3000) + b"\r\n"),
+    ]
+    for _ in range(25):
+        stream = bytearray(b"".join(chance.choice(good) for _ in range(chance.randint(1, 12))))
+        for _ in range(chance.randint(1, 4)):
+            at = chance.randrange(len(stream))
+            stream[at : at + chance.randint(0, 3)] = chance.randbytes(chance.randint(0, 3))
+        with WebSocket(port_of(served), request(port_of(served), **DEFLATE)) as client:
+            client.take_frame()
+            client.send_raw(bytes(stream))
+            client.send_raw(frame(b"", CLOSE))
+            with suppress(OSError):  # the server was faster
+                client.socket.shutdown(socket.SHUT_WR)
+            while client.fill():
+                pass
+            assert client.closed
+    served.wait_for_connections(0)
+    check(served)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _DAY = datetime.timedelta(days=1)
+_NOW = datetime.timedelta()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +55,19 @@ class Authority:
         *,
         subject: x509.Name | None = None,
         names: Sequence[x509.GeneralName] = LOCAL_NAMES,
+        shift: datetime.timedelta = _NOW,
     ) -> Pair:
-        """A pair for servers (localhost, 127.0.0.1) and clients alike; its files are called `name`."""
+        """A pair for servers (localhost, 127.0.0.1) and clients alike; its files are called `name`.
+
+        It is valid around now + `shift`.
+        """
         key = ec.generate_private_key(ec.SECP256R1())
         usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
         identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
         if subject is None:
             subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         builder = (
-            _builder(subject, self._name, key.public_key())
+            _builder(subject, self._name, key.public_key(), shift)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
             .add_extension(identifier, critical=False)
@@ -97,9 +102,9 @@ def tls_config(pair: Pair, *more: str) -> str:
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, shift: datetime.timedelta = _NOW
 ) -> x509.CertificateBuilder:
-    now = datetime.datetime.now(datetime.UTC)
+    now = datetime.datetime.now(datetime.UTC) + shift
     return (
         x509.CertificateBuilder()
         .subject_name(subject)

@@ -40,6 +40,8 @@ RELOADABLE: Final = frozenset(
 
 _AS_A_WHOLE: Final = frozenset(("authorization.callout",))
 """What can be changed, but neither come nor go: with a callout a server's id is the key it asks with."""
+_RELOADABLE_WITHIN: Final = "websocket.tls."
+"""And what of another option it takes over."""
 
 _OF_THE_FILE: Final = frozenset(("config_file", "config_digest", "warnings"))
 _HIDDEN: Final = "[hidden]"
@@ -70,6 +72,8 @@ class Change:
 
     @property
     def needs_restart(self) -> bool:
+        if self.path.startswith(_RELOADABLE_WITHIN):
+            return False
         return self.option not in RELOADABLE or self.path in _AS_A_WHOLE
 
     def __str__(self) -> str:

@@ -67,7 +67,7 @@ class Access:
         return self._server.info
 
 
-def needs_first_op(authenticator: Authenticator) -> bool:
+def needs_first_op(authenticator: Authenticator, connection_type: str = Access.connection_type) -> bool:
     """Whether the first op settles who a client is: until then it is nobody, or in another account."""
-    anybody = authenticator.default_identity()
+    anybody = authenticator.default_identity(connection_type)
     return anybody is None or anybody.account != GLOBAL_ACCOUNT

@@ -102,10 +102,11 @@ class Listener(Acceptor):
 
     def _failed(self, session: ClientSession, error: OSError) -> None:
         """The connection could not be opened."""
-        from headrace.server.tls import failure
+        from headrace.server.tls import failure, is_probe
 
         if not self._is_abandoned:
-            session.error(f"TLS handshake error: {failure(error)}")
+            say = session.debug if is_probe(error) else session.error
+            say(f"TLS handshake error: {failure(error)}")
         self._server.forget(session, CloseReason.TLS_HANDSHAKE_ERROR)
 
     def _open(self, sock: socket.socket, address: tuple[str, int]) -> None:

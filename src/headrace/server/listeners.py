@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from headrace.engine.reasons import CloseReason
 from headrace.errors import StartError
 
 if TYPE_CHECKING:
@@ -70,3 +71,17 @@ def open_websocket(server: Server) -> WebSocketListener | None:
     if options.tls is None:
         server.log.warning("Websocket not configured with TLS. DO NOT USE IN PRODUCTION!")
     return listener
+
+
+def drop_unpinned(server: Server) -> None:
+    """Ends the connections of clients whose keys `pinned_certs` does not list any more."""
+    for session in server.sessions.values():
+        options = session.access.tls
+        if not (session.tls_version and options is not None and options.pinned_certs):
+            continue
+        from headrace.server.tls import is_pinned
+
+        if not is_pinned(session.peer_certificates, options.pinned_certs):
+            session.debug("certificate not pinned any more")
+            session.link.doom(CloseReason.TLS_HANDSHAKE_ERROR)
+            server.after_tick()

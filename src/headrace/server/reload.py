@@ -68,7 +68,7 @@ def change_options(server: Server, new: Options) -> None:
         )
     changed = changed_options(old, new)
     timeout = server.auth_timeout
-    steps = dict.fromkeys(step for name in changed if (step := STEPS[name]) is not None)
+    steps = dict.fromkeys(step for name in changed if (step := STEPS.get(name)) is not None)
     prepared = [step(server, new) for step in steps]
     if server.surroundings is not None:
         prepared.append(server.surroundings.prepare(new, changed))
@@ -229,7 +229,7 @@ def _lines(old: Options, new: Options, changed: Sequence[str]) -> Iterator[str]:
                 yield f"fast producers will {'not ' if new.no_fast_producer_stall else ''}be stalled"
             case "server_tags":
                 yield "tags"
-            case "tls":
+            case "tls" | "websocket":
                 pass
             case _:
                 yield f"{name} = {shown_value(getattr(new, name))}"

@@ -63,7 +63,7 @@ def client_fields(
         "name_tag": name_tag,
         "tags": list(identity.token.tags) if identity is not None and identity.token is not None else None,
         "kind": "Client",
-        "client_type": "nats",
+        "client_type": session.client_type,
     }
     return {name: value for name, value in fields.items() if value}
 

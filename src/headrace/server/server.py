@@ -28,7 +28,7 @@ from headrace.server.access import needs_first_op
 from headrace.server.admission import Admission
 from headrace.server.auth import Authenticator
 from headrace.server.listener import Listener, busy_poll, default_transport, listen
-from headrace.server.listeners import Contexts, make_contexts, open_websocket
+from headrace.server.listeners import Contexts, drop_unpinned, make_contexts, open_websocket
 from headrace.server.log_limits import LogLimits
 from headrace.server.loop import PollerLoop
 from headrace.server.services import ServiceHost
@@ -209,6 +209,7 @@ class Server:
             self._listener.use(contexts.client)
         if self._websocket is not None:
             self._websocket.use(contexts.websocket)
+        drop_unpinned(self)
 
     def reload(self) -> None:
         """Take over what has changed in the configuration file.

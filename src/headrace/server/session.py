@@ -143,7 +143,7 @@ class ClientSession:
         self.account: Account | None = None
         self._enter(server.accounts.default)
         if not access.needs_first_op:
-            self.identity = access.authenticator.default_identity()
+            self.identity = access.authenticator.default_identity(access.connection_type)
             assert self.identity is not None
             self._restrict(self.identity)
             if options.requires_authentication:

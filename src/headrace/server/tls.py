@@ -27,6 +27,10 @@ NO_CLIENT_CERTIFICATE: Final = ssl.CERT_NONE
 _VERSIONS: Final = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 _TOO_OLD: Final = ("1.0", "1.1")
 
+_NO_TLS: Final = frozenset(("HTTP_REQUEST", "HTTPS_PROXY_REQUEST", "WRONG_VERSION_NUMBER"))
+"""OpenSSL's reasons when the first bytes are no handshake."""
+
+_NO_HANDSHAKE: Final = "first record does not look like a TLS handshake"
 _ECDHE_CIPHER: Final = re.compile(r"ECDHE-(RSA|ECDSA)-AES(128|256)-(GCM-)?SHA(256|384)?\Z")
 
 
@@ -202,12 +206,19 @@ def is_pinned(certificates: tuple[bytes, ...], pinned: tuple[str, ...]) -> bool:
     return not pinned or (bool(certificates) and key_digest(certificates[0]) in pinned)
 
 
+def is_probe(error: OSError) -> bool:
+    """Whether a failed handshake is one of those that scans and balancers cause: no TLS, or silence."""
+    if isinstance(error, ssl.SSLError):
+        return error.reason in _NO_TLS
+    return isinstance(error, ConnectionAbortedError)  # asyncio's word for a handshake that took too long
+
+
 def failure(error: OSError) -> str:
     """Why a handshake failed, for the log: OpenSSL's reason without where in its sources it was found."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"failed to verify certificate: {error.verify_message}"
     if isinstance(error, ssl.SSLError) and error.reason:
-        return error.reason.lower().replace("_", " ")
+        return _NO_HANDSHAKE if error.reason in _NO_TLS else error.reason.lower().replace("_", " ")
     return str(error) or "connection closed"
 
 

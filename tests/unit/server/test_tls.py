@@ -441,3 +441,18 @@ def test_failure_of_a_handshake_has_no_line_of_a_c_file(files: dict[str, str]) -
         handshake(server, client)
     assert tls.failure(raised.value).startswith("failed to verify certificate: self")
     assert tls.failure(ConnectionResetError()) == "connection closed"
+    assert not tls.is_probe(raised.value)
+    assert not tls.is_probe(ConnectionResetError())
+
+
+@pytest.mark.parametrize(
+    "said", [b"GET / HTTP/1.1\r\n\r\n", b"CONNECT {}\r\n", b"PING\r\nPING\r\n", bytes(100)]
+)
+def test_what_is_no_handshake_at_all_is_a_probe(files: dict[str, str], said: bytes) -> None:
+    incoming = ssl.MemoryBIO()
+    incoming.write(said)
+    connection = tls.server_context(options_of(files)).wrap_bio(incoming, ssl.MemoryBIO(), server_side=True)
+    with pytest.raises(ssl.SSLError) as raised:
+        connection.do_handshake()
+    assert tls.is_probe(raised.value)
+    assert tls.failure(raised.value) == "first record does not look like a TLS handshake"

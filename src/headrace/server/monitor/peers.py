@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from headrace.server.tls import key_digest
 
 if TYPE_CHECKING:
-    from cryptography.x509 import Name
+    from cryptography.x509 import Name, NameAttribute
 
 _TYPES: Final = {
     "2.5.4.6": "C",
@@ -26,6 +26,9 @@ _TYPES: Final = {
     "2.5.4.5": "SERIALNUMBER",
 }
 """Types that have a name, in their order."""
+
+_SINGLE: Final = frozenset(("CN", "SERIALNUMBER"))
+"""Of these the last one counts."""
 
 _ESCAPED: Final = frozenset(',+"\\<>;')
 _PRINTABLE: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789 '()+,-./:=?")
@@ -48,14 +51,19 @@ def subject_text(name: Name) -> str:
     named: dict[str, list[str]] = {oid: [] for oid in _TYPES}
     others = []
     for attribute in name:
-        oid = attribute.oid.dotted_string
-        value = attribute.value if isinstance(attribute.value, str) else attribute.value.decode("latin-1")
-        if oid in named:
-            named[oid].append(f"{_TYPES[oid]}={_escaped(value)}")
-        else:
+        oid, value = attribute.oid.dotted_string, _value(attribute)
+        if oid not in named:
             others.append(f"{oid}=#{_encoded(value).hex()}")
+            continue
+        if _TYPES[oid] in _SINGLE:
+            named[oid].clear()
+        named[oid].append(f"{_TYPES[oid]}={_escaped(value)}")
     parts = [*others, *("+".join(values) for values in named.values() if values)]
     return ",".join(reversed(parts))
+
+
+def _value(attribute: NameAttribute[str | bytes]) -> str:
+    return attribute.value if isinstance(attribute.value, str) else attribute.value.decode("latin-1")
 
 
 def _escaped(value: str) -> str:

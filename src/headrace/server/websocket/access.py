@@ -45,11 +45,8 @@ class WebSocketAccess(Access):
 
     @property
     def needs_first_op(self) -> bool:
-        return (
-            self._server.gate is not None or needs_first_op(self.authenticator)
-            if self._options.overrides_authorization
-            else super().needs_first_op
-        )
+        is_asked_elsewhere = self._server.gate is not None
+        return is_asked_elsewhere or needs_first_op(self.authenticator, self.connection_type)
 
     @property
     def auth_timeout(self) -> float:
@@ -63,7 +60,8 @@ class WebSocketAccess(Access):
 
     @property
     def tls(self) -> TLSOptions | None:
-        return self._options.tls
+        block = self._server.options.websocket  # it may have been read again
+        return block.tls if block is not None else None
 
     def info(self) -> dict[str, Any]:
         required = self._options.overrides_authorization or super().requires_authentication

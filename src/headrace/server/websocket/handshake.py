@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from headrace.server.websocket.request import Gate
 
 _REQUEST_END: Final = b"\r\n\r\n"
+_CHECKED: Final = {"Upgrade": "websocket", "Sec-WebSocket-Version": "13"}
+"""Headers that the gate has found these values in; the library wants them to have no others."""
+
 _QUIET: Final = logging.getLogger("headrace.websocket")
 # Below, the library logs every frame, with what clients say of themselves.
 _QUIET.setLevel(logging.ERROR)
@@ -50,6 +53,7 @@ class Handshake(asyncio.Protocol):
         self._upgraded = upgraded
         self._report = report
         self._transport: asyncio.Transport | None = None
+        self._tail = b""  # the last bytes that came, in whatever pieces
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -63,13 +67,14 @@ class Handshake(asyncio.Protocol):
         transport, protocol = self._transport, self._protocol
         if transport is None or self.done.done():
             return
+        self._tail = (self._tail + data)[-len(_REQUEST_END) :]
         protocol.receive_data(data)
         events = protocol.events_received()
         if not events and protocol.handshake_exc is None:
             return  # there is more to come
         if not events:
             self._refuse_unread(transport)
-        elif len(events) > 1 or not data.endswith(_REQUEST_END):
+        elif len(events) > 1 or self._tail != _REQUEST_END:
             self._report("client sent data before handshake is complete")
             transport.abort()
         else:
@@ -90,6 +95,9 @@ class Handshake(asyncio.Protocol):
         try:
             is_secure = transport.get_extra_info("ssl_object") is not None
             upgrade = self._gate.check(request, is_secure=is_secure)
+            for name, value in _CHECKED.items():
+                del request.headers[name]
+                request.headers[name] = value
             response = protocol.accept(request)
             if response.status_code != HTTPStatus.SWITCHING_PROTOCOLS:
                 raise Refusal(HTTPStatus(response.status_code), str(protocol.handshake_exc))

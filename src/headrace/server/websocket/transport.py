@@ -6,7 +6,7 @@ lives the bound on what one read may become, and the closing. A transport decide
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from websockets.frames import Opcode
 from websockets.protocol import State
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
+    from websockets.frames import Frame
     from websockets.server import ServerProtocol
 
     from headrace.server.session import ClientSession
@@ -101,9 +102,8 @@ class WebSocketTransport(AsyncioTransport):
         while at < len(data) and not (link.is_held or link.is_stalled or link.is_closing):
             protocol.receive_data(data[at : at + PIECE])
             at += PIECE
-            for frame in protocol.events_received():
-                if frame.opcode in _DATA:  # type: ignore[union-attr]
-                    self._session.take(bytes(frame.data))  # type: ignore[union-attr]
+            frames = cast("list[Frame]", protocol.events_received())
+            self._session.take(b"".join([frame.data for frame in frames if frame.opcode in _DATA]))
             self._answer()
         self._waiting = b"" if link.is_closing else data[at:]
 
