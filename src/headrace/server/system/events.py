@@ -120,8 +120,13 @@ class Events:
     def _tell_connections(self, account: Account) -> None:
         old = self._subject("SERVER.ACCOUNT.%s.CONNS", account.name)
         new = self._subject("ACCOUNT.%s.SERVER.CONNS", account.name)
-        for subject in (old, new):
-            self._tell(subject, lambda: self._compose().connections(account))
+        wanted = [subject for subject in (old, new) if self._is_wanted(subject)]
+        if not wanted:
+            return
+        messages = self._compose()
+        event = messages.connections(account)
+        for subject in wanted:
+            self._publish(subject, messages.numbered(event))
 
     def _watch(self, seconds: float) -> None:
         if not self._is_watching and self._host is not None:
@@ -168,8 +173,15 @@ class Events:
         return b"$SYS." + (form % name).encode()
 
     def _tell(self, subject: bytes, compose: Callable[[], bytes]) -> None:
-        if self._host is not None and self._host.backlog(subject) is not None:
-            self._host.publish(subject, compose())
+        if self._is_wanted(subject):
+            self._publish(subject, compose())
+
+    def _is_wanted(self, subject: bytes) -> bool:
+        return self._host is not None and self._host.backlog(subject) is not None
+
+    def _publish(self, subject: bytes, message: bytes) -> None:
+        if self._host is not None:
+            self._host.publish(subject, message)
 
     def _link_of(self, account: Account) -> ServiceLink:
         """What publishes in an account that is not the system's."""

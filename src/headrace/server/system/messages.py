@@ -70,10 +70,15 @@ class Messages:
             }
         )
 
-    def connections(self, account: Account) -> bytes:
-        """How many clients an account has, and what it has done."""
+    def connections(self, account: Account) -> Fields:
+        """How many clients an account has, and what it has done; see `numbered`."""
         snapshot = account_snapshot(account, self._server.config_load_ns)
-        return _encoded({**self._typed("account_connections", time_ns()), **account_statistics(snapshot)})
+        head = _head("account_connections", time_ns())
+        return {**head, "server": None, **account_statistics(snapshot)}
+
+    def numbered(self, event: Fields) -> bytes:
+        """An event that is told on more than one subject: the same one, with a number for each."""
+        return _encoded({**event, "server": self.server_info()})
 
     def server(self) -> bytes:
         """The server itself: what it says when it ends."""
@@ -105,12 +110,7 @@ class Messages:
     # -- parts ------------------------------------------------------------------------------------
 
     def _typed(self, kind: str, now_ns: int) -> Fields:
-        return {
-            "type": _ADVISORY + kind,
-            "id": event_id(),
-            "timestamp": rfc3339(now_ns),
-            "server": self.server_info(),
-        }
+        return {**_head(kind, now_ns), "server": self.server_info()}
 
     def server_info(self) -> Fields:
         """Who sends this; each one is numbered."""
@@ -144,6 +144,10 @@ class Messages:
     def _title(self, account: str) -> str:
         accounts = self._server.accounts
         return accounts[account].options.title if account in accounts else account
+
+
+def _head(kind: str, now_ns: int) -> Fields:
+    return {"type": _ADVISORY + kind, "id": event_id(), "timestamp": rfc3339(now_ns)}
 
 
 def _account_name(session: ClientSession) -> str:

@@ -149,7 +149,8 @@ class Requests:
             return
         account = self.account(name)
         if asked == name and account is not None and account.connections:
-            self.send(request.reply, self.messages.connections(account))
+            event = self.messages.connections(account)
+            self.send(request.reply, self.messages.numbered(event))
 
     # -- questions --------------------------------------------------------------------------------
 
