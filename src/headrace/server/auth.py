@@ -183,17 +183,27 @@ class Authenticator:
         return self._accounts.get(identity.user or "") if self._token is None else None
 
     def recognised(
-        self, connect: Credentials, before: Authenticator, connection_type: str
+        self, identity: Identity, connect: Credentials, before: Authenticator, connection_type: str
     ) -> Identity | None:
-        """Who a client is whose credentials `before` has accepted, if they stand against the same hash here.
+        """Who a client is that `before` has let in as `identity`, if nothing it has shown needs another look.
 
-        None: they must be looked at again, with `authenticate`. Nobody waits for a hash that is the same.
+        That is the signature of an nkey that both know, and a password that stands against the same hash.
+        None: `authenticate` must decide. So nobody waits for what has been calculated once.
         """
-        stored, _ = self._password_check(connect)
-        if stored is None or not passwords.is_bcrypt(stored) or self._acts_as_no_auth_user(connect):
+        if self._acts_as_no_auth_user(connect):
             return None
-        is_same = before._password_check(connect)[0] == stored
-        return self._of_password(connect, connection_type) if is_same else None
+        if (
+            connect.nkey in self._nkeys
+            and connect.nkey in before._nkeys
+            and connect.nkey != before._no_auth_user
+        ):
+            return self._identity(connect.nkey or "", connection_type)
+        stored, _ = self._password_check(connect)
+        if stored is None or not passwords.is_bcrypt(stored) or before._password_check(connect)[0] != stored:
+            return None
+        # A certificate may have said who it is, and then nobody has looked at the password of another user.
+        was_checked = self._token is not None or identity.user == connect.user
+        return self._of_password(connect, connection_type) if was_checked else None
 
     def _of_password(self, connect: Credentials, connection_type: str) -> Identity | None:
         """Who a client is whose password, or token, is right."""

@@ -68,7 +68,7 @@ def change_options(server: Server, new: Options) -> None:
         )
     changed = changed_options(old, new)
     timeout = server.auth_timeout
-    steps = dict.fromkeys(step for name in changed if (step := STEPS.get(name)) is not None)
+    steps = dict.fromkeys(step for name in changed for step in STEPS.get(name, ()))
     prepared = [step(server, new) for step in steps]
     if server.surroundings is not None:
         prepared.append(server.surroundings.prepare(new, changed))
@@ -152,11 +152,9 @@ def _users_and_accounts(server: Server, new: Options) -> Callable[[], None]:
 
 
 def _proxies(server: Server, new: Options) -> Callable[[], None]:
-    """Raises: as `_users_and_accounts`, whose business it is whether there is a nonce to sign."""
-    users = _users_and_accounts(server, new)
+    """After the users, whose business it is whether there is a nonce to sign."""
 
     def apply() -> None:
-        users()
         for session in list(server.sessions.values()):
             if session.proxy_key and session.proxy_key not in new.trusted_proxies:
                 session.refusal = CloseReason.PROXY_NOT_TRUSTED
@@ -172,43 +170,45 @@ def _account_changes(old: Options, new: Options) -> tuple[list[AccountOptions], 
     return changed, sorted(before.keys() - {account.name for account in after})
 
 
-STEPS: Final[dict[str, Callable[[Server, Options], Callable[[], None]] | None]] = {
+STEPS: Final[dict[str, tuple[Callable[[Server, Options], Callable[[], None]], ...]]] = {
     # before clients are judged, so that nobody is told of a limit and then of something else
-    "max_connections": _connections,
-    "max_payload": _client_limits,
-    "max_control_line": _client_limits,
-    "max_subscriptions": _client_limits,
-    "max_sub_tokens": _client_limits,
-    "max_pending": _back_pressure,
-    "no_fast_producer_stall": _back_pressure,
-    "trace": _tracing,
-    "authorization": _users_and_accounts,
-    "accounts": _users_and_accounts,
-    "mappings": _users_and_accounts,
-    "no_auth_user": _users_and_accounts,
-    "always_enable_nonce": _users_and_accounts,
-    "trusted_proxies": _proxies,
+    "max_connections": (_connections,),
+    "max_payload": (_client_limits,),
+    "max_control_line": (_client_limits,),
+    "max_subscriptions": (_client_limits,),
+    "max_sub_tokens": (_client_limits,),
+    "max_pending": (_back_pressure,),
+    "no_fast_producer_stall": (_back_pressure,),
+    "trace": (_tracing,),
+    "authorization": (_users_and_accounts,),
+    "accounts": (_users_and_accounts,),
+    "mappings": (_users_and_accounts,),
+    "no_auth_user": (_users_and_accounts,),
+    "always_enable_nonce": (_users_and_accounts,),
+    "trusted_proxies": (_users_and_accounts, _proxies),
     # looked up each time they are needed
-    "ping_interval": None,
-    "ping_max": None,
-    "write_deadline": None,
-    "lame_duck_duration": None,
-    "lame_duck_grace_period": None,
-    "server_tags": None,
-    "client_advertise": None,
-    "max_traced_msg_len": None,
-    "disable_sublist_cache": None,
-    "allow_non_tls": None,
+    "ping_interval": (),
+    "ping_max": (),
+    "write_deadline": (),
+    "lame_duck_duration": (),
+    "lame_duck_grace_period": (),
+    "server_tags": (),
+    "client_advertise": (),
+    "max_traced_msg_len": (),
+    "trace_headers": (),
+    "disable_sublist_cache": (),
+    "allow_non_tls": (),
     # with every reload
-    "tls": None,
+    "tls": (),
     # of the process: `Surroundings`
-    "debug": None,
-    "logtime": None,
-    "logtime_utc": None,
-    "log_file": None,
-    "log_size_limit": None,
-    "pid_file": None,
-    "ports_file_dir": None,
+    "debug": (),
+    "logtime": (),
+    "logtime_utc": (),
+    "log_file": (),
+    "log_size_limit": (),
+    "log_max_num": (),
+    "pid_file": (),
+    "ports_file_dir": (),
 }
 """How each option is taken over."""
 

@@ -77,7 +77,9 @@ def _judge(server: Server, before: Authenticator, session: ClientSession) -> Non
         return
     options = session.options
     certificates, connection_type = session.mapped_certificates, session.connection_type
-    renewed = None if certificates else after.recognised(options, before, connection_type)
+    renewed = None
+    if certificates is None:
+        renewed = after.recognised(identity, options, before, connection_type)
     if renewed is None and after.is_slow(options, certificates):
         session.link.hold()
         server.run(_judge_in_thread(server, session))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
+import random
 import socket
 from dataclasses import fields
 from typing import TYPE_CHECKING
@@ -15,8 +17,10 @@ from harness.wire import Wire
 from headrace.conf.binding import load_options
 from headrace.conf.changes import RELOADABLE
 from headrace.conf.options import Options
+from headrace.core.accounts import all_accounts
 from headrace.engine.reasons import CloseReason
 from headrace.errors import ConfigError, StartError
+from headrace.protocol import nkeys
 from headrace.server.reload import STEPS
 from headrace.server.server import Server
 
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 BASE = 'listen: "127.0.0.1:-1"\n'
+CALLOUT_ISSUER = "AAB35RZ7HJSICG7D4IGPYO3CTQPWWGULJXZYD45QAWUKTXJYDI6EO7MV"
 
 
 class Reloaded:
@@ -90,6 +95,11 @@ def test_every_option_is_taken_over_or_needs_a_restart_by_name() -> None:
         ("no_header_support: true", "no_header_support: old=false, new=true"),
         ("no_system_account: true", "system_account: old=$SYS, new=None"),
         ("streaming { cluster_id: c }", "streaming: old=None, new={cluster_id: c}"),
+        (
+            "authorization { users: [{user: a, password: p}]"
+            f", auth_callout {{ issuer: {CALLOUT_ISSUER}, auth_users: [a] }} }}",
+            f"authorization.callout: old=None, new={{issuer: {CALLOUT_ISSUER}, users: [a]}}",
+        ),
     ],
 )
 def test_what_needs_a_restart_is_refused_by_name_and_changes_nothing(
@@ -165,6 +175,37 @@ def test_cut_off_files_never_do_half_of_it(tmp_path: Path) -> None:
                 assert it.server.options is before
             else:
                 assert it.server.options == load_options(str(it.file), environ={})
+
+    run(tmp_path, ACCOUNTS, test)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_damaged_files_change_all_or_nothing(tmp_path: Path, seed: int) -> None:
+    draw = random.Random(seed)
+    whole = (BASE + "ping_max: 9\n" + ACCOUNTS).encode()
+
+    async def test(it: Reloaded) -> None:
+        await it.connect(user("b"), "SUB x 1\r\n")
+        for _ in range(60):
+            damaged = bytearray(whole)
+            for _ in range(draw.randint(1, 3)):
+                damaged[draw.randrange(len(BASE), len(damaged))] = draw.choice(b"{}[]:,\"'# \n\\\0\xff01az")
+            it.file.write_bytes(damaged)
+            before = it.server.options, list(it.server.accounts), it.server.authenticator
+            try:
+                it.server.reload()
+            except (ConfigError, StartError):
+                assert (it.server.options, list(it.server.accounts), it.server.authenticator) == before
+            else:
+                assert it.server.options == load_options(str(it.file), environ={})
+                names = {account.name for account in it.server.accounts}
+                assert names == {account.name for account in all_accounts(it.server.options)}
+        it.file.write_bytes(whole)
+        it.server.reload()
+        again = await it.connect(user("b"), "SUB x 1\r\n")  # the first one may have been closed
+        publisher = await it.connect(user("a"), "PUB x 1\r\n.\r\n")
+        assert publisher.received == b""
+        assert await asyncio.to_thread(again.sync) == b"MSG x 1 1\r\n.\r\n"
 
     run(tmp_path, ACCOUNTS, test)
 
@@ -287,6 +328,31 @@ def test_changed_hash_is_looked_at_and_an_old_one_is_not(
     run(tmp_path, text.format(kept, first, first), test)
 
 
+PROVEN = nkeys.encode_public(nkeys.KeyKind.USER, bytes(range(32)))
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "",
+        "authorization { token: s3cr3t }",
+        f"no_auth_user: {PROVEN}\nauthorization {{ users: [{{nkey: {PROVEN}}}] }}",
+        "no_auth_user: a\nauthorization { users: [{user: a, password: p}] }",
+    ],
+)
+def test_nkey_that_was_never_proven_is_asked_for_a_signature(tmp_path: Path, before: str) -> None:
+    """Where nobody looked at the nkey of a CONNECT it is a claim, which a reload does not make true."""
+    told = {"nkey": PROVEN, "auth_token": "s3cr3t", "verbose": False}
+    told = {"nkey": PROVEN, "verbose": False} if "no_auth_user" in before else told
+
+    async def test(it: Reloaded) -> None:
+        wire = await it.connect(json.dumps(told), "SUB x 1\r\n")
+        it.reload(f"authorization {{ users: [{{nkey: {PROVEN}}}] }}")
+        assert b"MSG" not in await asyncio.to_thread(wire.take_rest)
+
+    run(tmp_path, before, test)
+
+
 def test_credentials_under_way_are_judged_by_the_new_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -376,6 +442,23 @@ def test_no_auth_user_may_be_another(tmp_path: Path) -> None:
         assert await asyncio.to_thread(wire.take_rest) == b""
 
     run(tmp_path, text.format("a"), test)
+
+
+def test_accounts_and_proxies_change_together(tmp_path: Path) -> None:
+    """What both concern is done once: an account that is gone cannot go again."""
+    proxy = nkeys.encode_public(nkeys.KeyKind.USER, bytes(32))
+
+    async def test(it: Reloaded) -> None:
+        wire = await it.connect(user("a"), "SUB x 1\r\n")
+        it.reload(
+            f"proxies {{ trusted: [{{key: {proxy}}}] }}\n"
+            "accounts { A { users: [{user: a, password: p}], exports: [{stream: x}] } }"
+        )
+        assert "B" not in it.server.accounts
+        assert it.server.options.trusted_proxies == (proxy,)
+        assert await asyncio.to_thread(wire.sync) == b""
+
+    run(tmp_path, ACCOUNTS, test)
 
 
 # -- again and again ----------------------------------------------------------------------------------
