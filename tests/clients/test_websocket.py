@@ -94,17 +94,17 @@ def fetch(server: ServerProcess, path: str) -> dict[str, Any]:
     return document
 
 
-@pytest.mark.parametrize("size", [10, 100, 100_000])
-async def test_compressed_messages_of_any_size(any_server: Callable[..., ServerProcess], size: int) -> None:
+async def test_compressed_messages_of_any_size(any_server: Callable[..., ServerProcess]) -> None:
     server = any_server(block("no_tls: true", "compression: true"))
-    payload = (b"0123456789" * (size // 10 + 1))[:size]
-    async with websockets.connect(url_of(server), max_size=None) as client:
-        assert client.protocol.extensions
-        await client.send(CONNECT + b"SUB a 1\r\nPUB a %d\r\n%b\r\nPING\r\n" % (size, payload))
-        heard = b""
-        while not heard.endswith(b"\r\nPONG\r\n"):
-            heard += await client.recv(decode=False)
-        assert heard.endswith(b"MSG a 1 %d\r\n%b\r\nPONG\r\n" % (size, payload))
+    for size in (10, 100, 100_000):
+        payload = (b"0123456789" * (size // 10 + 1))[:size]
+        async with websockets.connect(url_of(server), max_size=None) as client:
+            assert client.protocol.extensions
+            await client.send(CONNECT + b"SUB a 1\r\nPUB a %d\r\n%b\r\nPING\r\n" % (size, payload))
+            heard = b""
+            while not heard.endswith(b"\r\nPONG\r\n"):
+                heard += await client.recv(decode=False)
+            assert heard.endswith(b"MSG a 1 %d\r\n%b\r\nPONG\r\n" % (size, payload))
 
 
 async def test_message_in_fragments_and_a_ping_between(any_server: Callable[..., ServerProcess]) -> None:
@@ -144,22 +144,20 @@ async def test_response_has_configured_headers(any_server: Callable[..., ServerP
 USERS = "authorization { users: [{user: joe, password: secret}, {user: guest, password: g}] }\n"
 
 
-@pytest.mark.parametrize(
-    ("cookie", "connect", "is_let_in"),
-    [
-        ("u=joe; p=secret", b"{}", True),
-        ("u=joe; p=wrong", b"{}", False),
-        ("u=joe", b'{"pass":"secret"}', True),
-        ("u=joe; p=secret", b'{"user":"guest"}', False),
-        ("u=joe; p=wrong", b'{"user":"joe","pass":"secret"}', True),
-        ("u2=joe; p=secret", b"{}", False),
-    ],
-)
-async def test_cookies_complete_the_credentials(
-    any_server: Callable[..., ServerProcess], cookie: str, connect: bytes, is_let_in: bool
-) -> None:
+COOKIES = [
+    ("u=joe; p=secret", b"{}", True),
+    ("u=joe; p=wrong", b"{}", False),
+    ("u=joe", b'{"pass":"secret"}', True),
+    ("u=joe; p=secret", b'{"user":"guest"}', False),
+    ("u=joe; p=wrong", b'{"user":"joe","pass":"secret"}', True),
+    ("u2=joe; p=secret", b"{}", False),
+]
+
+
+async def test_cookies_complete_the_credentials(any_server: Callable[..., ServerProcess]) -> None:
     server = any_server(USERS + block("no_tls: true", "user_cookie: u", "pass_cookie: p"))
-    assert await lets_in(server, connect, Cookie=cookie) is is_let_in
+    for cookie, connect, is_let_in in COOKIES:
+        assert await lets_in(server, connect, Cookie=cookie) is is_let_in, (cookie, connect)
 
 
 async def test_token_cookie(any_server: Callable[..., ServerProcess]) -> None:
@@ -192,24 +190,21 @@ async def test_guests_over_websocket_only(any_server: Callable[..., ServerProces
         await connect(server)
 
 
-@pytest.mark.parametrize(
-    ("connect", "is_let_in"),
-    [
-        (b'{"user":"w","pass":"p"}', True),
-        (b'{"user":"w","pass":"q"}', False),
-        (b'{"user":"joe","pass":"secret"}', False),
-        (b"{}", False),
-    ],
-)
+LOGINS = [
+    (b'{"user":"w","pass":"p"}', True),
+    (b'{"user":"w","pass":"q"}', False),
+    (b'{"user":"joe","pass":"secret"}', False),
+    (b"{}", False),
+]
+
+
 @pytest.mark.parametrize(
     "others", ["", "authorization { user: joe, password: secret }\n"], ids=["open", "user"]
 )
-async def test_user_of_the_block(
-    any_server: Callable[..., ServerProcess], others: str, connect: bytes, is_let_in: bool
-) -> None:
+async def test_user_of_the_block(any_server: Callable[..., ServerProcess], others: str) -> None:
     server = any_server(others + block("no_tls: true", "authorization { user: w, password: p }"))
-
-    assert await lets_in(server, connect) is is_let_in
+    for connect, is_let_in in LOGINS:
+        assert await lets_in(server, connect) is is_let_in, connect
 
 
 async def test_pings_of_their_own_interval(any_server: Callable[..., ServerProcess]) -> None:
