@@ -36,7 +36,9 @@ if TYPE_CHECKING:
     from headrace.streaming import options as streaming_options
     from headrace.streaming.service import StreamingService
 
-_OF_THE_LOG: Final = frozenset(["log_file", "log_size_limit", "log_max_num", "logtime", "logtime_utc"])
+_OF_THE_LOG: Final = frozenset(
+    ["log_file", "log_size_limit", "log_max_num", "syslog", "remote_syslog", "logtime", "logtime_utc"]
+)
 
 EXIT_OK, EXIT_FAILURE = 0, 1
 

@@ -115,7 +115,7 @@ def test_crowd_of_silent_connections_is_gone_after_the_timeout_and_others_are_se
 )
 def test_nothing_but_connect_is_taken_before_connect(server: ServerProcess, op: bytes) -> None:
     with server.connect() as listener, server.connect() as wire:
-        listener.send(b"CONNECT " + JOE + b"\r\nSUB > 1\r\n")
+        listener.send(b"CONNECT " + JOE + b"\r\nSUB a 1\r\n")
         listener.sync()
         wire.send(op + b"CONNECT " + JOE + b"\r\nPING\r\n")
         assert wire.take_rest() == VIOLATION

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 RELOADABLE: Final = frozenset(
     (
         *("debug", "trace", "trace_headers", "max_traced_msg_len", "logtime", "logtime_utc"),
-        *("log_file", "log_size_limit", "log_max_num"),
+        *("log_file", "log_size_limit", "log_max_num", "syslog", "remote_syslog"),
         *("pid_file", "ports_file_dir", "server_tags", "client_advertise"),
         *("max_payload", "max_pending", "max_control_line", "max_connections", "max_subscriptions"),
         *("max_sub_tokens", "ping_interval", "ping_max", "write_deadline", "no_fast_producer_stall"),

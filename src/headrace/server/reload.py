@@ -207,6 +207,8 @@ STEPS: Final[dict[str, tuple[Callable[[Server, Options], Callable[[], None]], ..
     "log_file": (),
     "log_size_limit": (),
     "log_max_num": (),
+    "syslog": (),
+    "remote_syslog": (),
     "pid_file": (),
     "ports_file_dir": (),
 }

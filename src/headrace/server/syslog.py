@@ -46,6 +46,7 @@ class SyslogHandler(QueueHandler):
     def __init__(self, options: Options) -> None:
         super().__init__(queue.Queue(WAITING))
         self._dropped = 0
+        self._is_closed = False
         self._listener = QueueListener(self.queue, _Sender(options.remote_syslog))
         self._listener.start()
 
@@ -63,7 +64,10 @@ class SyslogHandler(QueueHandler):
         return logging.LogRecord(__name__, logging.WARNING, __file__, 0, text, None, None)
 
     def close(self) -> None:
-        """What waits is sent first, as far as syslog takes it."""
+        """What waits is sent first, as far as syslog takes it. Safe to call twice, as `logging` does."""
+        if self._is_closed:
+            return
+        self._is_closed = True
         self._listener.stop()
         for handler in self._listener.handlers:
             handler.close()

@@ -44,6 +44,7 @@ def test_lines_that_syslog_does_not_take_are_dropped_and_counted(monkeypatch: py
     wait_until(handler.queue.empty, "room")
     say("last")
     handler.close()
+    handler.close()
     assert sent == [
         *("first\n", "0\n", "1\n", "2\n", "last\n"),
         "7 lines were dropped: syslog did not take them in time\n",
