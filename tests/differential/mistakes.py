@@ -143,15 +143,19 @@ def _changed(drawn: bytes) -> Tree:
 
 
 def sound(number: int) -> Tree:
-    """A configuration without mistakes: one world, and some options beside it."""
+    """A configuration without mistakes: one world, or everybody is asked for the same, and some options."""
     rng = Random(number)
     tree = small(rng)
+    if rng.random() < 0.15:
+        tree = {"authorization": rng.choice(({"token": "t"}, {"user": "u", "password": "p"})), "mappings": {}}
+        tree["authorization"]["timeout"] = rng.choice((1, 0.5, "1s"))
     if rng.random() < 0.3:
         tree |= {key: _OPTIONS[key] for key in rng.sample(sorted(_OPTIONS), 4)}
-    names = [user["user"] for user in tree.get("authorization", {}).get("users", ()) if "user" in user]
+    blocks = [tree["authorization"], *tree.get("accounts", {}).values()]
+    names = [user.get("user") or user["nkey"] for block in blocks for user in block.get("users", ())]
     if names and rng.random() < 0.3:
         tree["no_auth_user"] = rng.choice(names)
-    return tree
+    return copy.deepcopy(tree)
 
 
 def _places(node: Any) -> list[Place]:

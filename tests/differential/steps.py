@@ -161,8 +161,12 @@ class Pool:
         wanted = [rng.choice(outgoing or known) for _ in range(8)] + [rng.choice(known) for _ in range(4)]
         self.literals = [narrowed(rng, subject, wholly=True) for subject in wanted]
         self.literals += [literal(rng) for _ in range(2)]
-        others = [INBOXES[0] if world.takes_for_response(account, s) else s for s in self.literals[:4]]
-        self.replies = [*INBOXES * 5, *others]
+        replies = (*INBOXES * 5, *self.literals[:4])
+        self._replies = [s for s in replies if not world.takes_for_response(account, s)]
+
+    def reply(self, number: int) -> str:
+        """A reply subject; "" where every one would be another service's."""
+        return self._replies[number % len(self._replies)] if self._replies else ""
 
 
 def _resolved(universe: Universe, pools: dict[str, Pool], drawn: bytes) -> Script:
@@ -277,7 +281,7 @@ class _Resolver:
     def _publish(self, raw: Raw) -> Step:
         pool = self._pool(raw.client)
         asks, headers, *_ = _bits(raw.flags)
-        reply = pool.replies[raw.other] if asks else ""
+        reply = pool.reply(raw.other) if asks else ""
         size = {3: 17, 7: 9, 11: -1, 19: 9}.get(raw.flags >> 3, 0)
         subject = self._heard(raw) if raw.flags & 8 else pool.literals[raw.chosen]
         return Publish(raw.client, subject, reply, headers and bool(raw.flags & 4), size)
@@ -299,7 +303,7 @@ class _Resolver:
 
     def _answer(self, raw: Raw) -> Step:
         asks, headers, more, empty, *_ = _bits(raw.flags)
-        reply = self._pool(raw.client).replies[raw.other] if asks and more else ""
+        reply = self._pool(raw.client).reply(raw.other) if asks and more else ""
         return Answer(raw.client, raw.chosen % 3, reply, headers and more, -1 if empty and headers else 0)
 
     def _leave(self, raw: Raw) -> Step:

@@ -136,7 +136,8 @@ def universe(number: int) -> Universe:
     tree |= _server(rng)
     guest = None
     if rng.random() < 0.5:
-        guest = rng.choice([login for world in [home, *worlds] for login in world.logins])
+        logins = [login for world in [home, *worlds] for login in world.logins]
+        guest = rng.choice([login for login in logins if not _is_hashed(login)])
         tree["no_auth_user"] = guest.name
     return Universe(number, tree, (home, *worlds), guest)
 
@@ -495,6 +496,11 @@ def _is_hidden(export: Tree, others: list[Tree]) -> bool:
         for other in others
         for kind in export.keys() & other.keys() & {"stream", "service"}
     )
+
+
+def _is_hashed(login: Login) -> bool:
+    """As `no_auth_user`: the Go server gives the hash for the password, and refuses it."""
+    return login.password == HASHED_PASSWORD
 
 
 def _hashes_by_chance(source: str) -> bool:

@@ -65,6 +65,40 @@ def problems(text: str) -> list[str]:
     return str(caught.value).splitlines()
 
 
+@pytest.mark.parametrize(
+    ("entries", "expected"),
+    [
+        ("{stream: a, accounts: [B]}, {stream: a}", ExportOptions("a", accounts=("B",))),
+        ("{stream: a}, {stream: a, accounts: [B]}", ExportOptions("a", accounts=("B",))),
+        (
+            "{stream: a, accounts: [B]}, {stream: a, accounts: [A, B]}",
+            ExportOptions("a", accounts=("B", "A")),
+        ),
+        (
+            '{stream: "*", account_token_position: 1}, {stream: "*"}',
+            ExportOptions("*", token_position=1),
+        ),
+        (
+            '{stream: "*", account_token_position: 1}, {stream: "*", accounts: [B]}',
+            ExportOptions("*", accounts=("B",)),
+        ),
+        (
+            '{service: a, response: stream, threshold: "3s"}, {service: a}',
+            ExportOptions("a", is_service=True, response_type="stream"),
+        ),
+        (
+            "{service: a, latency: took}, {service: a}",
+            ExportOptions("a", is_service=True, latency=LatencyOptions("took")),
+        ),
+    ],
+)
+def test_subject_exported_twice_is_one_export(entries: str, expected: ExportOptions) -> None:
+    text = f"accounts {{ A {{ exports: [{entries}] }}, B {{}} }}"
+    exporter, _ = load_options(text=text, environ={}).accounts
+
+    assert exporter.exports == (expected,)
+
+
 def test_problems_between_accounts_are_said_where_the_import_stands() -> None:
     text = (
         "accounts {\n A { exports: [{service: x}] }\n B { imports: [\n"
