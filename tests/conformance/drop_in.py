@@ -61,8 +61,11 @@ def executables(folder: Path) -> dict[str, Path]:
     return found
 
 
-def play(suite: Path, file: Path, path: Path, home: Path) -> dict[str, str]:
-    """What became of each test of a file with the nats-server of this PATH."""
+def play(checkout: Path, suite: Path, file: Path, path: Path, home: Path) -> dict[str, str]:
+    """What became of each test of a file with the nats-server of this PATH.
+
+    Runs in the checkout: two of the suite's configurations name their certificates from there.
+    """
     environment = {
         **os.environ,
         "PATH": f"{path}{os.pathsep}{os.environ['PATH']}",
@@ -72,8 +75,8 @@ def play(suite: Path, file: Path, path: Path, home: Path) -> dict[str, str]:
     }
     command = [sys.executable, "-m", "pytest", "-v", "--tb=no", "-p", "no:cacheprovider", "-p", "no:warnings"]
     process = subprocess.Popen(
-        [*command, str(file.relative_to(suite))],
-        cwd=suite,
+        [*command, str(file.relative_to(checkout))],
+        cwd=checkout,
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -117,7 +120,8 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", default=[], metavar="FILE", help="these files of its tests")
     parser.add_argument("--without", nargs="+", default=[], metavar="FILE", help="all but these")
     given = parser.parse_args()
-    suite = suite_of(given.checkout.resolve())
+    checkout = given.checkout.resolve()
+    suite = suite_of(checkout)
     files = sorted(
         file
         for file in (suite / "tests").glob("test_*.py")
@@ -126,12 +130,12 @@ def main() -> int:
     console = Console()
     results: dict[str, dict[str, str]] = {}
     with tempfile.TemporaryDirectory() as folder, Progress(console=console) as progress:
-        paths = executables(Path(folder))
+        paths, home = executables(Path(folder)), Path(folder)
         task = progress.add_task("", total=len(files) * len(paths))
         for file in files:
             for server, path in paths.items():
                 progress.update(task, description=f"{file.name} with {server}")
-                results.setdefault(server, {}).update(play(suite, file, path, Path(folder)))
+                results.setdefault(server, {}).update(play(checkout, suite, file, path, home))
                 progress.advance(task)
     return report(console, results["nats-server"], results["Headrace"])
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from headrace.conf.options import AuthorizationOptions
+from headrace.conf.options import AccountOptions, AuthorizationOptions, UserOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,6 +59,19 @@ def test_silent_client_that_must_authenticate_is_told_and_closed(serve: Callable
         assert authenticated.sync() == b""
 
     assert served.closed_reasons()[0] == "Authentication Timeout"
+
+
+@pytest.mark.parametrize("account", ["$G", "A"])
+def test_silent_client_is_no_guest(serve: Callable[..., Served], account: str) -> None:
+    """Who acts as `no_auth_user` has said something; as with the Go server others are given up."""
+    users = (UserOptions(user="guest", password="p"),)
+    authorization = AuthorizationOptions(users=users if account == "$G" else (), timeout=0.05)
+    accounts = (AccountOptions("A", users=users),) if account == "A" else ()
+    served = serve(authorization=authorization, accounts=accounts, no_auth_user="guest")
+    with served.connect(None) as guest, served.connect(None) as silent:
+        assert guest.sync() == b""
+        assert silent.take_rest() == b"-ERR 'Authentication Timeout'\r\n"
+        assert guest.sync() == b""
 
 
 def test_client_that_stops_answering_pings_is_stale(serve: Callable[..., Served]) -> None:

@@ -174,7 +174,7 @@ def test_mistakes_in_the_protocol_close_with_their_code(
 
 
 def test_message_larger_than_a_few_payloads_is_not_waited_for(open_socket: Callable[..., Served]) -> None:
-    served = open_socket(max_payload=1024)
+    served = open_socket(max_payload=1024, max_control_line=1024)
     largest = 1024 * limits.WEBSOCKET_MESSAGE_PAYLOADS
     with WebSocket(port_of(served)) as client:
         client.connect()
@@ -231,6 +231,15 @@ def test_compressed_message_in_several_frames(open_socket: Callable[..., Served]
         client.send_raw(deflated(CONNECT + b"SUB a 1\r\nPUB a 3\r\nabc\r\nPING\r\n", pieces=5))
 
         assert client.take_frame().data.endswith(b"MSG a 1 3\r\nabc\r\nPONG\r\n")
+
+
+def test_connect_may_be_larger_than_payloads(open_socket: Callable[..., Served]) -> None:
+    served = open_socket(max_payload=3)
+    with WebSocket(port_of(served)) as client:
+        client.connect()
+        client.send(b"PUB a 3\r\nabc\r\nPING\r\n")
+        client.take_through(b"PONG\r\n")
+    check(served)
 
 
 @pytest.mark.parametrize("pieces", [1, 4])

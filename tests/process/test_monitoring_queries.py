@@ -54,6 +54,9 @@ PATHS: Final = (
     ),
     *("/healthz?js-enabled=1", "/healthz?js-meta-only=1", "/healthz?account=A", "/healthz?stream=s"),
     *("/healthz?stream=s&details=1", "/healthz?consumer=c", "/healthz?consumer=c&account=A"),
+    *("/jsz", "/jsz?accounts=1&streams=true&limit=2", "/jsz?offset=-1", "/jsz?acc=A", "/jsz?limit=x"),
+    *(f"/jsz?{name}=x" for name in ("accounts", "streams", "consumers", "direct-consumers", "config")),
+    *(f"/jsz?{name}=x" for name in ("leader-only", "raft", "stream-leader-only")),
 )
 CHANGING: Final = {
     *("server_id", "server_name", "now", "start", "last_activity", "rtt", "uptime", "idle", "stop", "port"),

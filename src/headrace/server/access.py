@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from headrace.conf.options import GLOBAL_ACCOUNT
-
 if TYPE_CHECKING:
     from headrace.conf.options import TLSOptions
     from headrace.server.auth import Authenticator
@@ -36,7 +34,7 @@ class Access:
     @property
     def needs_first_op(self) -> bool:
         """Whether the first op says who a client is: CONNECT, or any other where that is allowed."""
-        return self.maps_certificates or self._server.needs_first_op
+        return self._server.gate is not None or self.authenticator.has_users
 
     @property
     def auth_timeout(self) -> float:
@@ -65,9 +63,3 @@ class Access:
     def info(self) -> dict[str, Any]:
         """The fields of INFO that all its clients get."""
         return self._server.info
-
-
-def needs_first_op(authenticator: Authenticator, connection_type: str = Access.connection_type) -> bool:
-    """Whether the first op settles who a client is: until then it is nobody, or in another account."""
-    anybody = authenticator.default_identity(connection_type)
-    return anybody is None or anybody.account != GLOBAL_ACCOUNT

@@ -114,6 +114,11 @@ class Authenticator:
         return self._required and self._no_auth_user is None
 
     @property
+    def has_users(self) -> bool:
+        """Whether there is anybody to be: then a client that says nothing at all is given up in time."""
+        return self._required
+
+    @property
     def needs_nonce(self) -> bool:
         """Whether INFO must carry a nonce for clients to sign."""
         return self._always_nonce or self._others_sign or bool(self._nkeys)

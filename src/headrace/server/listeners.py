@@ -14,7 +14,7 @@ from headrace.errors import StartError
 if TYPE_CHECKING:
     import ssl
 
-    from headrace.conf.options import Options
+    from headrace.conf.options import Options, TLSOptions
     from headrace.server.server import Server
     from headrace.server.websocket.listener import WebSocketListener
 
@@ -26,6 +26,7 @@ class Contexts:
 
     client: ssl.SSLContext | None = None
     websocket: ssl.SSLContext | None = None
+    monitor: ssl.SSLContext | None = None
     expires_ns: int | None = None
     websocket_expires_ns: int | None = None
     concerns: tuple[str, ...] = ()
@@ -34,7 +35,7 @@ class Contexts:
 def make_contexts(options: Options) -> Contexts:
     """Reads all certificates and keys. Raises: StartError, and nothing has changed."""
     websocket = options.websocket.tls if options.websocket else None
-    if options.tls is None and websocket is None:
+    if options.tls is None and websocket is None and options.https_port is None:
         return Contexts()
     from headrace.server import tls  # ssl is only set up where it is asked for
 
@@ -42,10 +43,25 @@ def make_contexts(options: Options) -> Contexts:
     return Contexts(
         client=tls.server_context(options.tls) if options.tls else None,
         websocket=tls.server_context(websocket) if websocket else None,
+        monitor=None if options.https_port is None else _monitor_context(options.tls),
         expires_ns=tls.certificate_expires_ns(options.tls) if options.tls else None,
         websocket_expires_ns=tls.certificate_expires_ns(websocket) if websocket else None,
         concerns=tuple(dict.fromkeys(line for each in configured for line in tls.concerns(each))),
     )
+
+
+def _monitor_context(options: TLSOptions | None) -> ssl.SSLContext:
+    """The certificates of clients' TLS; as with the Go server, readers of monitoring need none.
+
+    Raises: StartError when there are none to use.
+    """
+    if options is None:
+        raise StartError("TLS cert and key required for HTTPS")
+    from headrace.server import tls
+
+    context = tls.server_context(options)
+    context.verify_mode = tls.NO_CLIENT_CERTIFICATE
+    return context
 
 
 def open_websocket(server: Server) -> WebSocketListener | None:

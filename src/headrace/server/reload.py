@@ -142,7 +142,7 @@ def _users_and_accounts(server: Server, new: Options) -> Callable[[], None]:
 
     def apply() -> None:
         before = {session.access: session.access.authenticator for session in server.sessions.values()}
-        server.use(authenticator)
+        server.authenticator = authenticator
         if server.gate is not None:
             server.gate.use(new)
         server.accounts.replace(changed, removed)

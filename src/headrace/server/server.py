@@ -24,7 +24,6 @@ from headrace.errors import ConfigError, ConfigProblem, StartError
 from headrace.protocol import nkeys
 from headrace.protocol.info import COMPATIBLE_VERSION
 from headrace.server import logs
-from headrace.server.access import needs_first_op
 from headrace.server.admission import Admission
 from headrace.server.auth import Authenticator
 from headrace.server.listener import Listener, busy_poll, default_transport, listen
@@ -38,7 +37,6 @@ from headrace.server.system.service import SystemService
 
 if TYPE_CHECKING:
     import socket
-    import ssl
     from collections.abc import Callable, Coroutine, Iterable, Sequence
     from types import TracebackType
 
@@ -94,7 +92,7 @@ class Server:
         self.log = logging.getLogger(logs.LOGGER_NAME)
         self.log_limits = LogLimits(self.log, monotonic, self._call_later)
         self.gate = _gate(self)
-        self.use(Authenticator(self.options))
+        self.authenticator = Authenticator(self.options)
         self.surroundings: Surroundings | None = None
         self.router = Router(
             max_pending=self.options.max_pending, drops_when_congested=self.options.no_fast_producer_stall
@@ -209,6 +207,8 @@ class Server:
             self._listener.use(contexts.client)
         if self._websocket is not None:
             self._websocket.use(contexts.websocket)
+        if self._monitor is not None and contexts.monitor is not None:
+            self._monitor.use(contexts.monitor)
         drop_unpinned(self)
 
     def reload(self) -> None:
@@ -220,11 +220,6 @@ class Server:
         from headrace.server.reload import reload  # most servers are never reloaded
 
         reload(self)
-
-    def use(self, authenticator: Authenticator) -> None:
-        """Decides from now on who clients are."""
-        self.authenticator = authenticator
-        self.needs_first_op = self.gate is not None or needs_first_op(authenticator)
 
     async def settled(self) -> None:
         """Until what the start began in the background has been loaded: monitoring."""
@@ -240,16 +235,13 @@ class Server:
         from headrace.server.monitor.streaming import source_among
 
         host = options.http_host or options.host
-        context = None
-        if options.https_port is not None:
-            context = _monitor_context(options)
         self._monitor = await start_monitor(
             ServerMonitor(self),
             host,
             port,
             options.http_base_path,
             streaming=source_among(self.services),
-            context=context,
+            context=self.contexts.monitor,
             authorization=options.http_authorization,
             refused=self._monitor_refused,
         )
@@ -624,20 +616,6 @@ class Server:
 
     def trace(self, text: str, *arguments: object) -> None:
         self.log.log(logs.TRACE, text, *arguments)
-
-
-def _monitor_context(options: Options) -> ssl.SSLContext:
-    """The certificate of clients' TLS; as with the Go server, readers of monitoring need none.
-
-    Raises: StartError when there is none to use.
-    """
-    if options.tls is None:
-        raise StartError("TLS cert and key required for HTTPS")
-    from headrace.server import tls
-
-    context = tls.server_context(options.tls)
-    context.verify_mode = tls.NO_CLIENT_CERTIFICATE
-    return context
 
 
 def _address(host: str, port: int) -> str:

@@ -146,8 +146,6 @@ class ClientSession:
             self.identity = access.authenticator.default_identity(access.connection_type)
             assert self.identity is not None
             self._restrict(self.identity)
-            if options.requires_authentication:
-                self.link.adopt()
 
     @property
     def connection_type(self) -> str:
@@ -171,7 +169,7 @@ class ClientSession:
         self.debug("Client connection created")
 
     def _start_clock(self) -> None:
-        if self.access.authenticator.required:
+        if self.access.authenticator.has_users:
             self._arm(self.access.auth_timeout, self._authentication_due)
         else:
             self._arm_first_ping()
@@ -219,7 +217,11 @@ class ClientSession:
         self._server.loop.call_later(seconds, call)
 
     def _authentication_due(self) -> None:
-        if not self.is_connected:
+        if self.is_connected:
+            return
+        if self.identity is not None:  # it has said something, and acts as the user of those who say no more
+            self._arm_first_ping()
+        else:
             self.debug("Authentication Timeout")
             self.refuse("Authentication Timeout", CloseReason.AUTHENTICATION_TIMEOUT)
 

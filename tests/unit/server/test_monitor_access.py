@@ -7,6 +7,7 @@ import base64
 import logging
 import threading
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,6 +20,7 @@ from headrace.errors import StartError
 from headrace.server import passwords
 from headrace.server.monitor import start_monitor
 from headrace.server.monitor.access import Guard
+from headrace.server.reload import change_options
 from headrace.server.server import Server
 
 if TYPE_CHECKING:
@@ -204,15 +206,14 @@ def test_new_certificate_is_used_for_new_connections(authority: Authority, tmp_p
 
     async def main() -> None:
         async with Server(served_over_tls(authority)) as server:
-            handle = server._monitor
-            with pytest.raises(OSError, match="No such file"):
-                handle.use_certificate("/nowhere", "/nowhere")
             async with ClientSession() as session:
                 url = f"{server.monitor_url}/healthz"
                 async with session.get(url, ssl=authority.client_context()) as got:
                     assert got.status == 200
+            assert server.options.tls is not None
             pair = other.issue("renewed")
-            handle.use_certificate(str(pair.certificate), str(pair.key))
+            renewed = replace(server.options.tls, cert_file=str(pair.certificate), key_file=str(pair.key))
+            change_options(server, replace(server.options, tls=renewed))
             async with ClientSession() as session:
                 async with session.get(url, ssl=other.client_context()) as got:
                     assert got.status == 200

@@ -22,6 +22,7 @@ from headrace.server.monitor.connz import connz
 from headrace.server.monitor.gathered import gathered, is_long
 from headrace.server.monitor.healthz import healthz
 from headrace.server.monitor.index import index
+from headrace.server.monitor.jsz import jsz
 from headrace.server.monitor.metrics import CONTENT_TYPE, metrics
 from headrace.server.monitor.query import QueryError
 from headrace.server.monitor.subsz import subsz
@@ -40,7 +41,7 @@ _JSON_HEADERS: Final = {"Content-Type": "application/json", "Access-Control-Allo
 _TEXT_HEADERS: Final = {"Content-Type": "text/plain; charset=utf-8", "X-Content-Type-Options": "nosniff"}
 
 _ABSENT: Final = (
-    *("/jsz", "/raftz", "/ipqueuesz", "/stacksz", "/debug/vars"),
+    *("/raftz", "/ipqueuesz", "/stacksz", "/debug/vars"),
     *("/profilez", "/expvarz"),
 )
 """Endpoints of the Go server about things that this server does not have."""
@@ -88,6 +89,7 @@ class _Monitor:
             "/routez": self._listing("/routez", links.routez),
             "/leafz": self._listing("/leafz", links.leafz),
             "/gatewayz": self._listing("/gatewayz", links.gatewayz),
+            "/jsz": self._listing("/jsz", jsz),
             "/healthz": self._healthz,
             "/metrics": self._metrics,
             **dict.fromkeys(_ABSENT, self._absent),

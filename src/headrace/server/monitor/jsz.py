@@ -1,16 +1,28 @@
-"""`JSZ` of a server without JetStream: that it has none, with every figure at zero, as in the Go server."""
+"""`/jsz` of a server without JetStream: that it has none, with every figure at zero, as in the Go server."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from headrace.server.monitor import query as options
 from headrace.server.monitor.text import rfc3339
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from headrace.server.monitor.source import MonitorSource
 
+_FLAGS: Final = (
+    *("accounts", "streams", "consumers", "direct-consumers", "config", "leader-only", "raft"),
+    "stream-leader-only",
+)
 
-def jsz(source: MonitorSource) -> dict[str, object]:
+
+def jsz(source: MonitorSource, query: Mapping[str, str]) -> dict[str, object]:
+    """The same whatever is asked for. Raises: QueryError for an option that cannot be understood."""
+    for name in _FLAGS:
+        options.boolean(query, name)
+    options.page(query, 0)
     server = source.server()
     return {
         "memory": 0,

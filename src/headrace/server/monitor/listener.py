@@ -54,21 +54,37 @@ def _unheard(address: str) -> None:
     """Nobody wants to know who was refused."""
 
 
+class _Contexts:
+    """One context to listen with; handshakes are given the latest."""
+
+    def __init__(self, context: ssl.SSLContext) -> None:
+        self.latest = self.listening = context
+        self._choose = context.sni_callback  # by name, where there are several certificates
+        context.sni_callback = self._hand_over
+
+    def _hand_over(self, connection: ssl.SSLObject, name: str, context: ssl.SSLContext) -> int | None:
+        choose = self._choose
+        if self.latest is not context:
+            connection.context = self.latest
+            choose = self.latest.sni_callback
+        return choose(connection, name, self.latest) if choose else None
+
+
 class MonitorHandle:
     """A running monitor; `port` is the one it is really bound to."""
 
-    __slots__ = ("_context", "_listening", "_serving", "host", "port")
+    __slots__ = ("_contexts", "_listening", "_serving", "host", "port")
 
     def __init__(
         self,
         listening: socket.socket,
         host: str,
         serving: asyncio.Task[_Running],
-        context: ssl.SSLContext | None = None,
+        contexts: _Contexts | None = None,
     ) -> None:
         self._listening = listening
         self._serving = serving
-        self._context = context
+        self._contexts = contexts
         self.host: Final = host
         self.port: Final[int] = listening.getsockname()[1]
 
@@ -79,15 +95,12 @@ class MonitorHandle:
     @property
     def scheme(self) -> str:
         """How requests come: http, or https."""
-        return "https" if self._context else "http"
+        return "https" if self._contexts else "http"
 
-    def use_certificate(self, cert_file: str, key_file: str) -> None:
-        """New connections get this certificate; nothing happens without TLS.
-
-        Raises: OSError (`ssl.SSLError` is one) when the files cannot be used; then the old one stays.
-        """
-        if self._context is not None:
-            self._context.load_cert_chain(cert_file, key_file)
+    def use(self, context: ssl.SSLContext) -> None:
+        """New connections get this one; nothing happens without TLS."""
+        if self._contexts is not None:
+            self._contexts.latest = context
 
     async def close(self) -> None:
         """Stop listening, let running requests end, free the port. Safe to call more than once."""
@@ -183,9 +196,10 @@ async def start_monitor(
         access = guarding(Guard(authorization), refused) if authorization else None
         return handlers.application(source, base_path, streaming, access)
 
+    contexts = _Contexts(context) if context else None
     serving = asyncio.get_running_loop().create_task(_serve(listening, application, context))
     serving.add_done_callback(_note_failure)
-    return MonitorHandle(listening, host, serving, context)
+    return MonitorHandle(listening, host, serving, contexts)
 
 
 async def _serve(

@@ -291,7 +291,7 @@ def _healthz(requests: Requests, values: Values, _: str) -> Document:
 def _jsz(requests: Requests, values: Values, _: str) -> Document:
     if values.get("leader_only"):
         raise Skip
-    return jsz(requests.source)
+    return jsz(requests.source, {})
 
 
 def _no_jetstream(requests: Requests, values: Values, _: str) -> Document:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from headrace.server.access import Access, needs_first_op
+from headrace.server.access import Access
 from headrace.server.auth import Authenticator
 
 if TYPE_CHECKING:
@@ -42,11 +42,6 @@ class WebSocketAccess(Access):
             self._own = own_authenticator(self._server.options, self._options)
             self._made_beside = others
         return self._own or others
-
-    @property
-    def needs_first_op(self) -> bool:
-        is_asked_elsewhere = self._server.gate is not None
-        return is_asked_elsewhere or needs_first_op(self.authenticator, self.connection_type)
 
     @property
     def auth_timeout(self) -> float:

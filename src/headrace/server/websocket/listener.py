@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from websockets.server import ServerProtocol
 
-    from headrace.conf.options import WebSocketOptions
+    from headrace.conf.options import Options, WebSocketOptions
     from headrace.server.server import Server
     from headrace.server.websocket.request import Upgrade
 
@@ -75,7 +75,7 @@ class WebSocketListener(Acceptor):
             self._gate,
             extensions=self._extensions,
             headers=self._options.headers,
-            max_size=max_message(self._server.options.max_payload),
+            max_size=max_message(self._server.options),
             upgraded=upgraded,
             report=report,
         )
@@ -124,6 +124,7 @@ class WebSocketListener(Acceptor):
             session.refuse(_TOO_MANY, CloseReason.MAX_CONNECTIONS_EXCEEDED)
 
 
-def max_message(max_payload: int) -> int:
-    """The largest WebSocket message, in bytes: some messages of NATS at once, each as large as may be."""
-    return min(max_payload * limits.WEBSOCKET_MESSAGE_PAYLOADS, limits.WEBSOCKET_MAX_MESSAGE)
+def max_message(options: Options) -> int:
+    """The largest WebSocket message, in bytes: some payloads, or control lines, as large as may be."""
+    largest = max(options.max_payload, options.max_control_line)
+    return min(largest * limits.WEBSOCKET_MESSAGE_PAYLOADS, limits.WEBSOCKET_MAX_MESSAGE)
