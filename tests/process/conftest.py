@@ -30,6 +30,18 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., ServerProcess]]:
             pass
 
 
+@pytest.fixture(scope="module", params=HEADRACES, ids=str)
+def attacked(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ServerProcess]:
+    """One server for all tests of a module, with its CONFIG; whatever they try it has made no mistake."""
+    with ServerProcess(
+        request.param, tmp_path_factory.mktemp("server"), config=request.module.CONFIG
+    ) as running:
+        yield running
+        assert "Traceback" not in running.log
+
+
 @pytest.fixture
 def refused(serve: Callable[..., ServerProcess]) -> Callable[..., list[str]]:
     """Starts a server that must not start: gives the lines it said, after exit code 1 and no traceback."""

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from harness.processes import HEADRACES, Program, ServerProcess
 from harness.waiting import wait_until
 from headrace.protocol import nkeys
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
+
+    from harness.processes import ServerProcess
 
 KEY: Final = Ed25519PrivateKey.generate()
 NKEY: Final = nkeys.encode_public(nkeys.KeyKind.USER, KEY.public_key().public_bytes_raw())
@@ -32,14 +33,9 @@ UNKNOWN: Final = b"-ERR 'Unknown Protocol Operation'\r\n"
 TOO_LONG: Final = b"-ERR 'maximum control line exceeded'\r\n"
 
 
-@pytest.fixture(scope="module", params=HEADRACES, ids=str)
-def server(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[ServerProcess]:
-    program: Program = request.param
-    with ServerProcess(program, tmp_path_factory.mktemp("server"), config=CONFIG) as running:
-        yield running
-        assert "Traceback" not in running.log
+@pytest.fixture(scope="module")
+def server(attacked: ServerProcess) -> ServerProcess:
+    return attacked
 
 
 def resident_bytes(server: ServerProcess) -> int:

@@ -7,11 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from harness.processes import HEADRACES, Program, ServerProcess
-
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
+    from harness.processes import ServerProcess
     from harness.wire import Wire
 
 CONFIG: Final = """
@@ -48,14 +45,9 @@ system_account: SYS
 """
 
 
-@pytest.fixture(scope="module", params=HEADRACES, ids=str)
-def server(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[ServerProcess]:
-    program: Program = request.param
-    with ServerProcess(program, tmp_path_factory.mktemp("server"), config=CONFIG) as running:
-        yield running
-        assert "Traceback" not in running.log
+@pytest.fixture(scope="module")
+def server(attacked: ServerProcess) -> ServerProcess:
+    return attacked
 
 
 def connect(server: ServerProcess, user: str) -> Wire:

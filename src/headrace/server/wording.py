@@ -24,7 +24,6 @@ _NAMED: Final = {
     "\t": r"\t",
     "\v": r"\v",
     "\\": r"\\",
-    '"': r"\"",
 }
 _SECRETS: Final = frozenset(["pass", "password", "auth_token", "jwt", "sig", "nkey", "proxy_sig"])
 _TOKEN_BEGINS: Final = b"eyJ"
@@ -47,9 +46,11 @@ def printable(text: str) -> str:
     return text if text.isprintable() else "".join(c if c.isprintable() else escaped(c) for c in text)
 
 
-def escaped(character: str) -> str:
-    """One character as it stands between double quotes."""
+def escaped(character: str, quote: str = '"') -> str:
+    """One character as it stands between these quotes."""
     code = ord(character)
+    if character == quote:
+        return f"\\{quote}"
     if character in _NAMED:
         return _NAMED[character]
     if 0xDC80 <= code <= 0xDCFF:  # a byte that was not UTF-8

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from headrace.server.wording import escaped
+
 ENDS_EARLY: Final = "unexpected end of JSON input"
 TOO_DEEP: Final = "exceeded max depth"
 
@@ -20,17 +22,6 @@ _ESCAPE: Final = re.compile(rb'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})')
 _NUMBER: Final = re.compile(rb"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _NUMBER_BEGUN: Final = re.compile(rb"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*|(?:\.[0-9]+)?[eE][+-]?)?)?")
 _LITERALS: Final = {ord("t"): b"true", ord("f"): b"false", ord("n"): b"null"}
-_NAMED: Final = {
-    "\a": r"\a",
-    "\b": r"\b",
-    "\f": r"\f",
-    "\n": r"\n",
-    "\r": r"\r",
-    "\t": r"\t",
-    "\v": r"\v",
-    "\\": r"\\",
-    "'": r"\'",
-}
 
 _VALUE: Final = "looking for beginning of value"
 _KEY: Final = "looking for beginning of object key string"
@@ -186,16 +177,6 @@ def _quoted(text: bytes) -> str:
             character = text[:length].decode()
         except UnicodeDecodeError:
             continue
-        return f"'{_shown(character)}'"
+        shown = escaped(character, "'")
+        return f"'{shown}'"
     return f"'\\x{text[0]:02x}'"
-
-
-def _shown(character: str) -> str:
-    if character in _NAMED:
-        return _NAMED[character]
-    if character.isprintable():
-        return character
-    code = ord(character)
-    if code < 0x80:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
