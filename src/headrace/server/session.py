@@ -13,8 +13,9 @@ import json
 import logging
 import random
 from dataclasses import replace
+from functools import partial
 from time import monotonic_ns, time, time_ns
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from headrace import limits
 from headrace.engine.client import ClientLink
@@ -44,6 +45,9 @@ if TYPE_CHECKING:
     from headrace.server.auth import Identity
     from headrace.server.server import Server
     from headrace.server.transport import Transport
+
+    # A function: what a task has not begun when it is cancelled must not have been made.
+    _Decision: TypeAlias = Callable[[], Coroutine[Any, Any, Identity | None]]
 
 _NO_OPTIONS: Final = ConnectOptions()
 _UNLIMITED: Final = -1
@@ -249,9 +253,9 @@ class ClientSession:
             self._authentication_failed(options)
         elif self._server.gate is not None:
             self._disarm()  # who asks others about a client does not wait for them for ever
-            self._decide_later(options, self._server.gate.identity(self, options))
+            self._decide_later(options, partial(self._server.gate.identity, self, options))
         elif self.access.authenticator.is_slow(options, self.mapped_certificates):
-            self._decide_later(options, self.checked_in_thread(options))
+            self._decide_later(options, partial(self.checked_in_thread, options))
         else:
             check = self.access.authenticator.authenticate
             identity = check(options, self.nonce, self.connection_type, self.mapped_certificates)
@@ -282,13 +286,13 @@ class ClientSession:
         """The certificates that say which user this is; None where they do not (`verify_and_map`)."""
         return self.peer_certificates if self.access.maps_certificates else None
 
-    def _decide_later(self, options: ConnectOptions, decision: Coroutine[Any, Any, Identity | None]) -> None:
+    def _decide_later(self, options: ConnectOptions, decision: _Decision) -> None:
         self.link.hold()
         self._server.run(self._decided(options, decision))
 
-    async def _decided(self, options: ConnectOptions, decision: Coroutine[Any, Any, Identity | None]) -> None:
+    async def _decided(self, options: ConnectOptions, decision: _Decision) -> None:
         try:
-            identity = await decision
+            identity = await decision()
         except Exception as error:  # noqa: BLE001 - whatever it is, nobody is let in by it, or left waiting
             self.failed(error)
             self._server.after_tick()
