@@ -146,10 +146,10 @@ def test_browser_is_known_by_its_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("payload", "most"), [(1 << 20, 8 << 20), (64, 512), (8 << 20, 64 << 20), (64 << 20, 64 << 20)]
+    ("payload", "most"), [(1 << 20, 8 << 20), (64, 32 << 10), (8 << 20, 64 << 20), (64 << 20, 64 << 20)]
 )
 def test_largest_message(payload: int, most: int) -> None:
-    assert max_message(payload) == most
+    assert max_message(Options(max_payload=payload, max_control_line=4096)) == most
 
 
 def test_compression_asks_both_sides_to_keep_no_context() -> None:
