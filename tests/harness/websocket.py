@@ -8,13 +8,13 @@ import socket
 import struct
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from harness.waiting import PATIENCE
+from harness.wire import Conversation
 
 if TYPE_CHECKING:
     import ssl
-    from types import TracebackType
 
 CONT, TEXT, BINARY, CLOSE, PING, PONG = 0, 1, 2, 8, 9, 10
 
@@ -69,7 +69,7 @@ def request(port: int, *, path: str = "/", **changes: str | None) -> bytes:
     return f"GET {path} HTTP/1.1\r\n{''.join(lines)}\r\n".encode("latin-1")
 
 
-class WebSocket:
+class WebSocket(Conversation):
     """`response` is the head of the answer to the upgrade; `closed` is set once the peer has closed."""
 
     def __init__(
@@ -192,19 +192,3 @@ class WebSocket:
         self.take_through(b"\r\n")
         self.send(b"CONNECT " + options + b"\r\nPING\r\n")
         self.take_through(b"PONG\r\n")
-
-    def sync(self) -> bytes:
-        """What came before the answer to a PING sent now."""
-        self.send(b"PING\r\n")
-        return self.take_through(b"PONG\r\n")[: -len(b"PONG\r\n")]
-
-    def close(self) -> None:
-        self.socket.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

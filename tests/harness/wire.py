@@ -17,7 +17,35 @@ QUIET = b'{"verbose":false,"pedantic":false}'
 _LINE_END = b"\r\n"
 
 
-class Wire:
+class Conversation:
+    """What a test can do over any connection that carries the client protocol."""
+
+    socket: socket.socket
+
+    def send(self, data: bytes) -> None:
+        raise NotImplementedError
+
+    def take_through(self, marker: bytes) -> bytes:
+        raise NotImplementedError
+
+    def sync(self) -> bytes:
+        """What came before the answer to a PING sent now."""
+        self.send(b"PING\r\n")
+        return self.take_through(b"PONG\r\n")[: -len(b"PONG\r\n")]
+
+    def close(self) -> None:
+        self.socket.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Wire(Conversation):
     """`received` holds what has come and was not asked for yet; `closed` is set once the peer has closed."""
 
     def __init__(
@@ -121,11 +149,6 @@ class Wire:
         del self.received[:size]
         return words, body
 
-    def sync(self) -> bytes:
-        """What came before the answer to a PING sent now."""
-        self.send(b"PING\r\n")
-        return self.take_through(b"PONG\r\n")[: -len(b"PONG\r\n")]
-
     def take_rest(self, seconds: float = PATIENCE) -> bytes:
         """Everything until the peer closes.
 
@@ -136,16 +159,3 @@ class Wire:
             assert time.monotonic() < deadline, f"still open: {bytes(self.received[-500:])!r}"
             self.fill(deadline - time.monotonic())
         return self.take()
-
-    # -- end
-
-    def close(self) -> None:
-        self.socket.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
