@@ -1,0 +1,90 @@
+"""Turns of a service over a log: what one entry from outside set going is done once, at its end.
+
+A turn is a batch of deliveries, a timer, or a commit. However many parts of a service asked for something to
+be done (messages to append, subscriptions to serve, state to write), `settle` does it once. No rule of any
+service lives here.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Final
+
+from headrace.errors import StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from headrace.core.service import Host, Timer
+    from headrace.log.committer import Committer
+    from headrace.log.port import MessageLog
+
+
+class Turns:
+    def __init__(self, host: Host, committer: Committer) -> None:
+        self.host: Final = host
+        self._committer = committer
+        self._work: Callable[[], bool] = lambda: False
+        self._settling = False
+        self._stopped = False
+        self._numbers = itertools.count()
+        self._commits: dict[int, tuple[MessageLog, Callable[[StorageError | None], None]]] = {}
+
+    def on_settle(self, work: Callable[[], bool]) -> None:
+        """`work` does one round of what is due and says whether there may be more."""
+        self._work = work
+
+    def settle(self) -> None:
+        """The end of a turn; within one it does nothing, since the turn itself ends here."""
+        if self._settling or self._stopped:
+            return
+        self._settling = True
+        try:
+            while self._work():
+                pass
+        finally:
+            self._settling = False
+
+    def later(self, seconds: float, function: Callable[[], object]) -> Timer:
+        def turn() -> None:
+            if not self._stopped:
+                function()
+                self.settle()
+
+        return self.host.call_later(seconds, turn)
+
+    def commit(self, log: MessageLog, done: Callable[[StorageError | None], None]) -> None:
+        """Calls `done`, in a turn, when what was appended to `log` is durable; perhaps at once."""
+
+        number = next(self._numbers)
+        self._commits[number] = log, done
+
+        def turn(error: StorageError | None) -> None:
+            if self._commits.pop(number, None) is not None:
+                done(error)
+                self.settle()
+
+        self._committer.request(log, turn)
+
+    def finish_commits(self) -> None:
+        """Does what the committer has not done yet, at once: whoever waits is answered.
+
+        For the end, and for when too much waits: everything else stands still meanwhile.
+        """
+        while self._commits:
+            number = next(iter(self._commits))
+            log, done = self._commits.pop(number)
+            error = None
+            try:
+                log.sync()
+            except StorageError as failure:
+                error = failure
+            done(error)
+            self.settle()
+
+    def now_ns(self) -> int:
+        return self.host.now_ns()
+
+    def stop(self) -> None:
+        """Timers that are still set do nothing any more."""
+        self._stopped = True
