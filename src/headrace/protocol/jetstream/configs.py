@@ -1,4 +1,4 @@
-"""Configurations of streams and consumers as the JetStream API writes them: names and types, nothing that judges them.
+"""Configurations of streams and consumers as the JetStream API writes them: names and types, no rules.
 
 Field names are those of the JSON. Durations are ns, times RFC 3339 text. What a missing field means is the
 default here where it is the type's zero value; what a zero value means is said by the rules of
