@@ -25,6 +25,7 @@ COMPILED = [
     "engine.batches",
     "engine.records",
     "engine.stan",
+    "engine.jetstream",
     "engine.replay",
     "engine.columns",
     "engine.frames",

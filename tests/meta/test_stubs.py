@@ -27,6 +27,7 @@ COMPILED: Final = [
     "headrace.engine.service",
     "headrace.engine.shadows",
     "headrace.engine.stan",
+    "headrace.engine.jetstream",
     "headrace.engine.traffic",
     "headrace.engine.verdicts",
 ]

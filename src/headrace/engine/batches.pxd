@@ -6,10 +6,11 @@ from libc.stdint cimport uint32_t, uint64_t
 from headrace.engine.structs cimport buf_t
 
 cdef struct record_t:
-    # One message, followed by its parts: subject, reply, body (to a service), or subject, tail (from one).
+    # One message, followed by its parts: subject, reply, body (to a service), or subject, head, tail (from one).
     uint64_t sid
     uint64_t tail_len
-    uint64_t is_gathered     # its subscription's messages are handed over in runs
+    uint32_t is_gathered     # its subscription's messages are handed over in runs
+    uint32_t head_len        # "HMSG <subject to show> "; 0: the subject itself is shown
     uint32_t subject_len
     uint32_t reply_len
     uint32_t header_len
@@ -36,3 +37,6 @@ cdef class Gathered:
 cdef class Outgoing:
     cdef buf_t buffer
     cdef char *open(self, part_t subject, part_t reply, uint32_t header_len, size_t body_len) except NULL
+    cdef char *open_shown(self, part_t subject, part_t shown, part_t reply, uint32_t header_len,
+                          size_t body_len) except NULL
+    cdef bint _put(self, bytes subject, bytes shown, bytes payload, bytes reply, bytes headers) except -1

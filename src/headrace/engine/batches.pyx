@@ -17,6 +17,7 @@ from headrace.engine.structs cimport HR_GUARD, buf_t
 cdef enum:
     FIELDS = 5               # of a delivery
     NUMBER = 12              # bytes for a size and what follows it
+    VERB = 6                 # "HMSG " before a subject to show, and the blank after it
     MOST_BYTES = 999999999   # of one message: what the digits of a frame can say
 
 
@@ -66,7 +67,7 @@ cdef class Gathered:
         b = &self.block.buffer
         for _, subject, reply, headers, payload in messages:
             record.sid = sid
-            record.tail_len = 0
+            record.tail_len = record.head_len = 0
             record.is_gathered = True
             record.subject_len = <uint32_t> len(subject)
             record.reply_len = <uint32_t> len(reply)
@@ -108,6 +109,15 @@ cdef inline char *put_number(char *at, uint32_t value) noexcept:
     return at
 
 
+cdef bint read_word(bytes text, part_t *part) noexcept:
+    """Whether it can stand in a control line, or is empty; then `part` is it."""
+    if PyBytes_GET_SIZE(text) > MOST_BYTES or not is_word(PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text)):
+        return False
+    part.text = PyBytes_AS_STRING(text)
+    part.len = <uint32_t> PyBytes_GET_SIZE(text)
+    return True
+
+
 cdef class Outgoing:
     """Messages that a service publishes, in order, each with the tail that its frames will end with."""
 
@@ -119,16 +129,30 @@ cdef class Outgoing:
 
         The caller has made sure that subject and reply can stand in a control line. Raises: ValueError.
         """
+        cdef part_t itself
+        itself.len = 0
+        return self.open_shown(subject, itself, reply, header_len, body_len)
+
+    cdef char *open_shown(self, part_t subject, part_t shown, part_t reply, uint32_t header_len,
+                          size_t body_len) except NULL:
+        """`open` for a message that its receivers see with the subject `shown`; an empty one: with its own."""
         cdef buf_t *b = &self.buffer
         cdef record_t record
         cdef char *tail
         cdef char *at
-        if body_len > MOST_BYTES or subject.len > MOST_BYTES - reply.len:
+        if body_len > MOST_BYTES or subject.len > MOST_BYTES - reply.len or shown.len > MOST_BYTES:
             raise ValueError(f"a message of {body_len} bytes is more than a frame can carry")
-        buf_reserve(b, sizeof(record_t) + <size_t> subject.len + reply.len + body_len + 3 * NUMBER)
+        record.head_len = shown.len + VERB if shown.len else 0
+        buf_reserve(b, sizeof(record_t) + <size_t> subject.len + record.head_len + reply.len + body_len + 3 * NUMBER)
         at = b.data + b.end + sizeof(record_t)
         memcpy(at, subject.text, subject.len)
-        tail = at = at + subject.len
+        at += subject.len
+        if shown.len:
+            memcpy(at, b"HMSG ", VERB - 1)
+            memcpy(at + VERB - 1, shown.text, shown.len)
+            at[VERB - 1 + shown.len] = c' '
+            at += record.head_len
+        tail = at
         if reply.len:
             memcpy(at, reply.text, reply.len)
             at[reply.len] = c' '
@@ -160,20 +184,27 @@ cdef class Outgoing:
 
         Raises: ValueError for a message over 999,999,999 bytes.
         """
-        cdef part_t to, back
+        return self._put(subject, b"", payload, reply, headers)
+
+    def pass_on(self, bytes subject not None, bytes shown not None, bytes payload not None, *,
+                bytes reply not None=b"", bytes headers not None=b"") -> bool:
+        """Adds a message to whoever listens to `subject`, who sees it with the subject `shown`.
+
+        False when one of the three subjects has white space, or is missing, and so cannot be sent.
+        Raises: ValueError for a message over 999,999,999 bytes.
+        """
+        return len(shown) > 0 and self._put(subject, shown, payload, reply, headers)
+
+    cdef bint _put(self, bytes subject, bytes shown, bytes payload, bytes reply, bytes headers) except -1:
+        cdef part_t to, seen, back
         cdef char *at
-        to.text = PyBytes_AS_STRING(subject)
-        back.text = PyBytes_AS_STRING(reply)
-        if PyBytes_GET_SIZE(subject) == 0 or PyBytes_GET_SIZE(subject) > MOST_BYTES \
-                or PyBytes_GET_SIZE(reply) > MOST_BYTES or not is_word(to.text, PyBytes_GET_SIZE(subject)) \
-                or not is_word(back.text, PyBytes_GET_SIZE(reply)):
+        if not PyBytes_GET_SIZE(subject) or not (
+                read_word(subject, &to) and read_word(shown, &seen) and read_word(reply, &back)):
             return False
-        to.len = <uint32_t> PyBytes_GET_SIZE(subject)
-        back.len = <uint32_t> PyBytes_GET_SIZE(reply)
         if PyBytes_GET_SIZE(headers) > MOST_BYTES:
             raise ValueError("headers are more than a frame can carry")
-        at = self.open(to, back, <uint32_t> PyBytes_GET_SIZE(headers),
-                       PyBytes_GET_SIZE(headers) + PyBytes_GET_SIZE(payload))
+        at = self.open_shown(to, seen, back, <uint32_t> PyBytes_GET_SIZE(headers),
+                             PyBytes_GET_SIZE(headers) + PyBytes_GET_SIZE(payload))
         memcpy(at, PyBytes_AS_STRING(headers), PyBytes_GET_SIZE(headers))
         memcpy(at + PyBytes_GET_SIZE(headers), PyBytes_AS_STRING(payload), PyBytes_GET_SIZE(payload))
         return True
@@ -186,6 +217,7 @@ cdef class Outgoing:
         """Everything that waits as a client sends it (PUB, HPUB), for hosts that are one; nothing waits then.
 
         Messages of more than `largest` bytes of headers and payload are left out: (subject, bytes) of each.
+        No frame of a client says with which subject a message is to be shown: it is shown with its own.
         """
         cdef record_t record
         cdef const char *at = self.buffer.data + self.buffer.start
@@ -202,8 +234,8 @@ cdef class Outgoing:
                 buf_append(&out, b"HPUB ", 5) if record.header_len else buf_append(&out, b"PUB ", 4)
                 buf_append(&out, at, record.subject_len)
                 buf_append(&out, b" ", 1)
-                buf_append(&out, at + record.subject_len, record.tail_len)
-            at += record.subject_len + record.tail_len
+                buf_append(&out, at + record.subject_len + record.head_len, record.tail_len)
+            at += record.subject_len + record.head_len + record.tail_len
         self.clear()
         try:
             return PyBytes_FromStringAndSize(out.data, out.end), refused
@@ -217,6 +249,10 @@ cdef class Outgoing:
 
     def take(self) -> list[tuple[bytes, bytes, bytes, bytes]]:
         """Everything that waits, as (subject, reply, headers, payload); for hosts that have no link."""
+        return [(subject, *parts) for subject, _, *parts in self.take_shown()]
+
+    def take_shown(self) -> list[tuple[bytes, bytes, bytes, bytes, bytes]]:
+        """`take` with the subject that is shown in second place; it is the first one but where `pass_on` said so."""
         cdef record_t record
         cdef const char *at = self.buffer.data + self.buffer.start
         cdef const char *end = self.buffer.data + self.buffer.end
@@ -225,14 +261,16 @@ cdef class Outgoing:
         while at < end:
             memcpy(&record, at, sizeof(record_t))
             at += sizeof(record_t)
-            body = at + record.subject_len + record.tail_len - 2 - record.body_len
+            body = at + record.subject_len + record.head_len + record.tail_len - 2 - record.body_len
             found.append((
                 PyBytes_FromStringAndSize(at, record.subject_len),
-                PyBytes_FromStringAndSize(at + record.subject_len, record.reply_len),
+                PyBytes_FromStringAndSize(at + record.subject_len + VERB - 1, record.head_len - VERB)
+                if record.head_len else PyBytes_FromStringAndSize(at, record.subject_len),
+                PyBytes_FromStringAndSize(at + record.subject_len + record.head_len, record.reply_len),
                 PyBytes_FromStringAndSize(body, record.header_len),
                 PyBytes_FromStringAndSize(body + record.header_len, record.body_len - record.header_len),
             ))
-            at += record.subject_len + record.tail_len
+            at += record.subject_len + record.head_len + record.tail_len
         buf_free(&self.buffer)
         memset(&self.buffer, 0, sizeof(buf_t))
         return found

@@ -311,7 +311,7 @@ cdef int publish(link_t *l, msg_t *m) except -1:
     cdef char first
     m.source = l
     m.via = NULL
-    m.plain_tail = NULL
+    m.head = m.plain_tail = NULL
     l.last_activity = l.router.now
     l.in_msgs += 1
     l.in_bytes += m.body_len

@@ -92,18 +92,24 @@ cdef int hand_to_service(sub_t *s, msg_t *m) except -1:
 cdef int look_twice(sub_t *s, msg_t *m, const char **head, size_t *head_len) except -1:
     """The second look at a delivery whose flags ask for one: REFUSED, a FRAME is due, or a service has TAKEN it.
 
-    A delivery over a shadow gets another head: to its receiver the message has another subject.
+    A delivery over a shadow gets another head: to its receiver the message has another subject, but for one
+    that is shown with a subject of its own.
     """
     cdef const char *subject = m.subject
     cdef uint32_t subject_len = m.subject_len
+    cdef const char *renamed
+    cdef size_t renamed_len
     cdef int answer
     if not s.flags & SUB_SHADOW:
         return judge(s, m, head[0], head_len[0])
     if m.via != NULL:  # a request to a service is no part of an exported stream
         return REFUSED
-    rename(s, m, head, head_len)
-    m.subject = head[0] + 5
-    m.subject_len = <uint32_t> head_len[0] - 6
+    rename(s, m, &renamed, &renamed_len)
+    if m.head == NULL:
+        head[0] = renamed
+        head_len[0] = renamed_len
+    m.subject = renamed + 5
+    m.subject_len = <uint32_t> renamed_len - 6
     answer = judge(s, m, head[0], head_len[0])
     m.subject = subject
     m.subject_len = subject_len
@@ -116,7 +122,8 @@ cdef int judge(sub_t *s, msg_t *m, const char *head, size_t head_len) except -1:
         return REFUSED
     if l.flags & LINK_NO_ECHO and m.source == l:
         return REFUSED
-    if s.flags & SUB_FILTERED and not allows(s, m):
+    if s.flags & SUB_FILTERED and not (
+            allows(s, m.subject, m.subject_len) and (m.head == NULL or allows(s, head + 5, head_len - 6))):
         return REFUSED
     if l.flags & LINK_CONGESTED:
         if l.router.drops_when_congested:
@@ -146,12 +153,12 @@ cdef int report(sub_t *s, msg_t *m, const char *head, size_t head_len) except -1
     return 0
 
 
-cdef int allows(sub_t *s, msg_t *m) except -1:
-    """Whether a deny rule leaves this message to this subscription ("subject" or "subject queue")."""
+cdef int allows(sub_t *s, const char *subject, size_t subject_len) except -1:
+    """Whether a deny rule leaves such a message to this subscription ("subject" or "subject queue")."""
     cdef bytes key
     if s.link.deliver_verdicts == NULL:
         return 1
-    key = m.subject[:m.subject_len]
+    key = subject[:subject_len]
     if s.queue_len:
         key += b" " + s.queue[:s.queue_len]
     return verdict(<Verdicts> s.link.deliver_verdicts, hr_hash(key, len(key), s.interest.seed), key, <uint32_t> len(key))
@@ -221,6 +228,9 @@ cdef int route(plan_t *plan, msg_t *m) except -1:
     cdef size_t head_len = plan.head_len
     cdef uint32_t i, j, k, start = 0, count
     cdef int delivered = 0
+    if m.head != NULL:
+        head = m.head
+        head_len = m.head_len
     for i in range(plan.plain_count):
         delivered += deliver(plan.plain[i], head, head_len, m)
     for i in range(plan.group_count):

@@ -16,7 +16,7 @@ import os
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.object cimport PyObject
 from libc.stdint cimport int64_t, uint32_t
-
+from libc.string cimport memcmp
 
 from headrace.engine.client cimport add_sid, arg_t, find_sid, new_sub
 from headrace.engine.delivery cimport remove_sub, route
@@ -250,6 +250,11 @@ cdef bint may_pass(ServiceImport service, msg_t *m):
     return accounts < most_accounts
 
 
+cdef inline bint acknowledges(msg_t *m) noexcept:
+    """Whether its reply subject is where a stored message is acknowledged: that stays what it is in every account."""
+    return m.reply_len > 8 and memcmp(m.reply, b"$JS.ACK.", 8) == 0
+
+
 cdef int request(AccountLink link, ServiceImport service, sub_t *s, msg_t *m) except -1:
     cdef Response awaited = None
     cdef via_t via
@@ -260,7 +265,7 @@ cdef int request(AccountLink link, ServiceImport service, sub_t *s, msg_t *m) ex
     if not may_pass(service, m):
         return 0
     subject = service._subjects.to_exported(m.subject[:m.subject_len])
-    if m.reply_len:
+    if m.reply_len and not acknowledges(m):
         awaited = service.exporter._expect(service, link, m.reply[:m.reply_len])
     via.previous = m.via
     via.export = <PyObject *> service.export
@@ -275,7 +280,7 @@ cdef int request(AccountLink link, ServiceImport service, sub_t *s, msg_t *m) ex
         measured = service._meter.begins(info, m.body[:m.header_len], has_reply=awaited is not None)
         if awaited is not None:
             awaited.measured = measured
-    tail = tail_of(b"" if awaited is None else awaited.key, headers, m.body[m.header_len:m.body_len])
+    tail = tail_of(m.reply[:m.reply_len] if awaited is None else awaited.key, headers, m.body[m.header_len:m.body_len])
     delivered = route_as(service.exporter, subject, awaited, headers, tail, &via, s, m)
     if awaited is not None and not delivered:
         awaited.give_up(NOBODY_THERE)
@@ -290,7 +295,7 @@ cdef int respond(Response response, sub_t *s, msg_t *m) except -1:
     cdef int delivered
     if not may_pass(service, m):
         return 0
-    if m.reply_len:
+    if m.reply_len and not acknowledges(m):
         awaited = response.target._expect(service, response.holder, m.reply[:m.reply_len])
     via.previous = m.via
     via.export = <PyObject *> service.export
@@ -331,7 +336,8 @@ cdef int route_as(AccountLink target, bytes subject, Response awaited, bytes hea
         inner.tail = PyBytes_AS_STRING(tail)
         inner.tail_len = PyBytes_GET_SIZE(tail) - HR_PAD
         inner.reply = inner.tail
-        inner.reply_len = <uint32_t> PyBytes_GET_SIZE(awaited.key) if awaited is not None else 0
+        if awaited is not None:
+            inner.reply_len = <uint32_t> PyBytes_GET_SIZE(awaited.key)
         inner.header_len = <uint32_t> PyBytes_GET_SIZE(headers)
         inner.body_len = inner.header_len + m.body_len - m.header_len
         inner.body = inner.tail + inner.tail_len - inner.body_len - 2

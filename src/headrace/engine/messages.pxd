@@ -32,7 +32,7 @@ cdef class Messages:
     cdef object _make
     cdef list _owners        # whose bytes the items point into
 
-    cdef message_t *add(self) except NULL
+    cdef message_t *place(self) except NULL
     cdef int keep(self, object owner) except -1
     cdef int hold(self, const char **text, uint32_t *n, object value) except -1
     cdef object pack(self, message_t *m)

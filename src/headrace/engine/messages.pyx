@@ -47,7 +47,7 @@ cdef class Messages:
     def __dealloc__(self):
         give(self.items)
 
-    cdef message_t *add(self) except NULL:
+    cdef message_t *place(self) except NULL:
         """One more, with nothing in it yet."""
         cdef message_t *m
         if self.count == self._room:
@@ -125,7 +125,7 @@ cdef class NewMessages(Messages):
         for one in batch:
             if not PyTuple_Check(one) or PyTuple_GET_SIZE(one) != PARTS:
                 raise TypeError("a message is a tuple of six parts")
-            m = self.add()
+            m = self.place()
             self._owners.append(one)
             self.hold(&m.subject, &m.subject_len, <object> PyTuple_GET_ITEM(one, 0))
             self.hold(&m.payload, &m.payload_len, <object> PyTuple_GET_ITEM(one, 1))
@@ -185,7 +185,7 @@ cdef class StoredMessages(Messages):
         cdef message_t *m
         if not PyTuple_Check(message) or PyTuple_GET_SIZE(message) != PARTS:
             raise TypeError("a message is a tuple of six parts")
-        m = self.add()
+        m = self.place()
         self._owners.append(message)
         m.sequence = <object> PyTuple_GET_ITEM(message, 0)
         m.time = <object> PyTuple_GET_ITEM(message, 1)

@@ -547,7 +547,7 @@ cdef class Scan:
 
     cdef int _take(self, StoredMessages out, bytes data, hr_record_t *r) except -1:
         """Adds the message at hand; its parts stay where they are, in the buffer or in what was unsealed."""
-        cdef message_t *m = out.add()
+        cdef message_t *m = out.place()
         cdef const char *at = self._body + (8 if r.flags & HAS_TTL else 0)
         out.keep(self._plain if r.flags & SEALED and self._opener is not None else data)
         m.sequence = r.sequence

@@ -62,20 +62,25 @@ cdef int accept(sub_t *s, msg_t *m) except -1:
     cdef ServiceLink link = <ServiceLink> s.link.owner
     cdef buf_t *b = &link._batch
     cdef record_t record
+    cdef const char *subject = m.subject
+    cdef uint32_t subject_len = m.subject_len
+    if m.head != NULL:
+        subject = m.head + 5
+        subject_len = <uint32_t> m.head_len - 6
     if b.cap == 0 and link._usual:
         buf_grow(b, link._usual)
     record.sid = number(s.text, s.sid_len)
     record.is_gathered = s.flags & SUB_GATHERED
     if record.is_gathered:
         link._has_runs = True
-    record.tail_len = 0
-    record.subject_len = m.subject_len
+    record.tail_len = record.head_len = 0
+    record.subject_len = subject_len
     record.reply_len = m.reply_len
     record.header_len = m.header_len
     record.body_len = m.body_len
-    buf_reserve(b, sizeof(record_t) + m.subject_len + m.reply_len + m.body_len)
+    buf_reserve(b, sizeof(record_t) + subject_len + m.reply_len + m.body_len)
     buf_append(b, <const char *> &record, sizeof(record_t))
-    buf_append(b, m.subject, m.subject_len)
+    buf_append(b, subject, subject_len)
     buf_append(b, m.reply, m.reply_len)
     buf_append(b, m.body, m.body_len)
     link._count += 1
@@ -109,7 +114,9 @@ cdef int route_one(link_t *l, record_t *record, const char *at) except -1:
     m.via = NULL
     m.subject = at
     m.subject_len = record.subject_len
-    m.tail = m.reply = at + record.subject_len
+    m.head = at + record.subject_len if record.head_len else NULL
+    m.head_len = record.head_len
+    m.tail = m.reply = at + record.subject_len + record.head_len
     m.reply_len = record.reply_len
     m.tail_len = record.tail_len
     m.plain_tail = NULL
@@ -335,7 +342,7 @@ cdef class ServiceLink(Link):
                 route_one(&self.c, &record, at)
             except Exception as error:
                 failures.append(error)
-            at += record.subject_len + record.tail_len
+            at += record.subject_len + record.head_len + record.tail_len
         r.parsing = NULL
         if self.outgoing.buffer.data == NULL and not self.c.flags & LINK_CLOSING:
             reuse(&taken)

@@ -230,7 +230,7 @@ cdef class Publications(NewMessages):
             self._waiters = <waiter_t *> resize(self._waiters, self._places * sizeof(waiter_t))
         self._waiters[self.count].reply = reply
         self._waiters[self.count].guid = p.guid
-        m = self.add()
+        m = self.place()
         m.subject = PyBytes_AS_STRING(self.channel)
         m.subject_len = <uint32_t> PyBytes_GET_SIZE(self.channel)
         m.reply = p.reply.text

@@ -290,9 +290,11 @@ cdef struct msg_t:
     via_t *via                   # NULL: it is where it was published
     const char *subject
     const char *reply
+    const char *head             # "HMSG <subject to show> "; NULL: the subject is shown as the plan says
     const char *tail             # "[reply ][hdr ]size\r\n<header+payload>\r\n", HR_PAD readable bytes after it
     const char *plain_tail       # the same without headers; NULL until some receiver needs it
     const char *body             # headers + payload
+    size_t head_len
     size_t tail_len
     size_t plain_tail_len
     uint32_t subject_len

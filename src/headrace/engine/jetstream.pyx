@@ -1,0 +1,545 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""What JetStream does once per message: publications in, their PubAcks out, acknowledgements in, deliveries out.
+
+Here live the bytes of that path and nothing that decides: what a stream takes, which consumer gets what and when
+is `headrace.jetstream`'s. What a peer says in an acknowledgement's subject is read within its bounds, with numbers
+that do not fit 64 bits refused. A publication that is more than a subject, a payload and a reply subject, an
+acknowledgement that is more than one, goes to Python in its place in the order.
+Source: JetStream API on the wire (nats-server 2.15), sections 3 and 4; consumer.go for what counts as +ACK.
+"""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.dict cimport PyDict_DelItem, PyDict_GetItem, PyDict_SetItem
+from cpython.object cimport PyObject
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.string cimport memchr, memcmp, memcpy
+
+from headrace.engine.batches cimport Gathered, Outgoing, delivery, is_word, part_t, record_t
+from headrace.engine.memory cimport give, resize
+from headrace.engine.messages cimport Messages, NewMessages, message_t
+
+cdef extern from "<string.h>" nogil:
+    void *memmem(const void *text, size_t n, const void *wanted, size_t m)
+
+cdef enum:
+    FIRST_ROOM = 8
+    DIGITS = 20              # of the largest number of 64 bits
+    LONGEST_SUBJECT = 65535  # what a log takes; a longer one is for Python to refuse
+    LARGEST_HEADERS = 65535
+    VERSION = 10             # bytes of the first line of headers without a status
+    TOKENS = 9               # of an acknowledgement's subject: $JS.ACK.<stream>.<consumer> and five numbers
+    LONG_TOKENS = 11         # with <domain>.<account> in front of the stream, and perhaps more behind the numbers
+    MOST_TOKENS = 12         # that are looked at
+    PREFIX_ROOM = 1024       # bytes of an acknowledgement's subject up to its numbers
+    STAMP_ROOM = 5 * 21      # and of its numbers with the dots
+    SIZE_HEADER = 17         # "Nats-Msg-Size: " and the line end
+
+cdef uint64_t most_tens = 1844674407370955161   # a tenth of 2^64 - 1, which ends with 5
+
+cdef struct ack_t:
+    uint64_t sequence        # in the stream
+    uint64_t consumer_sequence
+    uint64_t deliveries
+    part_t reply             # who wants to know that it was acknowledged; empty: nobody
+
+
+# ---- words --------------------------------------------------------------------------------------
+
+cdef inline part_t part_of(bytes text) noexcept:
+    cdef part_t part
+    part.text = PyBytes_AS_STRING(text)
+    part.len = <uint32_t> PyBytes_GET_SIZE(text)
+    return part
+
+
+cdef inline bytes text_of(part_t part):
+    return PyBytes_FromStringAndSize(part.text, part.len)
+
+
+cdef inline bint equal(part_t a, part_t b) noexcept:
+    return a.len == b.len and memcmp(a.text, b.text, a.len) == 0
+
+
+cdef bint read_number(part_t text, uint64_t *value) noexcept:
+    """Decimal digits, at least one, of what fits 64 bits."""
+    cdef uint32_t i
+    cdef uint64_t digit
+    value[0] = 0
+    if not 0 < text.len <= DIGITS:
+        return False
+    for i in range(text.len):
+        digit = <uint64_t> (<unsigned char> text.text[i]) - c'0'
+        if digit > 9 or value[0] > most_tens or (value[0] == most_tens and digit > 5):
+            return False
+        value[0] = 10 * value[0] + digit
+    return True
+
+
+cdef inline int digits_of(uint64_t value) noexcept:
+    cdef int n = 1
+    while value > 9:
+        value //= 10
+        n += 1
+    return n
+
+
+cdef inline char *put_digits(char *at, uint64_t value, int n) noexcept:
+    """Writes the `n` digits that `value` has; gives where they end."""
+    cdef int i = n
+    while i:
+        i -= 1
+        at[i] = <char> (c'0' + value % 10)
+        value //= 10
+    return at + n
+
+
+cdef inline char *put_bytes(char *at, const char *text, size_t n) noexcept:
+    memcpy(at, text, n)
+    return at + n
+
+
+# ---- publications -------------------------------------------------------------------------------
+
+cdef class Publications(NewMessages):
+    """Publications to one stream in order of arrival, with where the PubAck of each goes. `make`: as of its class.
+
+    What is stored has no reply subject: that is the publisher's, and answered here.
+    """
+
+    cdef part_t *_replies
+    cdef Py_ssize_t _places
+    cdef readonly uint64_t size
+    """Bytes of all headers and payloads."""
+
+    def __init__(self, type make):
+        pass
+
+    def __dealloc__(self):
+        give(self._replies)
+
+    cdef message_t *take(self, part_t reply) except NULL:
+        """One more, with nothing in it but where its PubAck goes."""
+        if self.count == self._places:
+            self._places = max(2 * self._places, <Py_ssize_t> FIRST_ROOM)
+            self._replies = <part_t *> resize(self._replies, self._places * sizeof(part_t))
+        self._replies[self.count] = reply
+        return self.place()
+
+    def add(self, bytes subject not None, bytes payload not None, *, bytes reply not None=b"",
+            bytes headers not None=b"", int64_t ttl_ns=0, int64_t time_ns=0) -> None:
+        """One more. `reply` b"": nobody wants its PubAck. Raises: ValueError for a negative time or TTL."""
+        cdef message_t *m
+        if ttl_ns < 0 or time_ns < 0:
+            raise ValueError("a message's time and TTL cannot be negative")
+        m = self.take(part_of(reply))
+        self._owners.append((subject, payload, reply, headers))
+        self.hold(&m.subject, &m.subject_len, subject)
+        self.hold(&m.payload, &m.payload_len, payload)
+        self.hold(&m.headers, &m.headers_len, headers)
+        m.ttl = ttl_ns
+        m.time = time_ns
+        self.size += m.headers_len + m.payload_len
+
+    cdef int copy(self, Publications other, Py_ssize_t place) except -1:
+        cdef message_t *m = self.take(other._replies[place])
+        m[0] = other.items[place]
+        self.size += m.headers_len + m.payload_len
+        return 0
+
+    def part(self, Py_ssize_t start, Py_ssize_t count) -> Publications:
+        """Those from place `start` on, so many. Raises: IndexError for what is not there."""
+        cdef Publications some = Publications(self._make)
+        cdef Py_ssize_t i
+        if not (0 <= start <= self.count and 0 <= count <= self.count - start):
+            raise IndexError(f"{count} publications from {start} of {self.count}")
+        for i in range(start, start + count):
+            some.copy(self, i)
+        some._owners.append(self)
+        return some
+
+    def alone(self, Py_ssize_t place) -> Publications:
+        """One of them, by itself. Raises: IndexError."""
+        return self.part(place, 1)
+
+    def reply(self, Py_ssize_t place) -> bytes:
+        """Where the PubAck of one of them goes. Raises: IndexError."""
+        if not 0 <= place < self.count:
+            raise IndexError(f"publication {place} of {self.count}")
+        return text_of(self._replies[place])
+
+    def at(self, int64_t time_ns) -> None:
+        """Those that have no time yet are to be stored with this one."""
+        cdef Py_ssize_t i
+        for i in range(self.count):
+            if self.items[i].time == 0:
+                self.items[i].time = time_ns
+
+    def stored(self, uint64_t first) -> None:
+        """They were stored, with sequences from `first` on."""
+        cdef Py_ssize_t i
+        for i in range(self.count):
+            self.items[i].sequence = first + <uint64_t> i
+
+    def acknowledge(self, Outgoing out not None, bytes head not None, bytes tail not None) -> None:
+        """Answers everyone who waits: `head`, the sequence of the message, `tail`."""
+        cdef Py_ssize_t i
+        cdef uint64_t sequence
+        cdef part_t reply
+        cdef int n
+        cdef char *at
+        for i in range(self.count):
+            reply = self._replies[i]
+            if reply.len == 0 or not is_word(reply.text, reply.len):
+                continue
+            sequence = self.items[i].sequence
+            n = digits_of(sequence)
+            at = out.open(reply, part_of(b""), 0, PyBytes_GET_SIZE(head) + n + PyBytes_GET_SIZE(tail))
+            at = put_bytes(at, PyBytes_AS_STRING(head), PyBytes_GET_SIZE(head))
+            at = put_digits(at, sequence, n)
+            put_bytes(at, PyBytes_AS_STRING(tail), PyBytes_GET_SIZE(tail))
+
+    def refuse(self, Outgoing out not None, bytes body not None) -> None:
+        """Answers everyone who waits, the same to all."""
+        cdef Py_ssize_t i
+        cdef part_t reply
+        for i in range(self.count):
+            reply = self._replies[i]
+            if reply.len and is_word(reply.text, reply.len):
+                put_bytes(out.open(reply, part_of(b""), 0, PyBytes_GET_SIZE(body)),
+                          PyBytes_AS_STRING(body), PyBytes_GET_SIZE(body))
+
+
+cdef bint has_orders(const char *headers, uint32_t n) noexcept:
+    """Whether headers are more than part of a message.
+
+    A name begins with `Nats-`, written so, as the reference server looks for them, or the first line is a status.
+    """
+    return n > LARGEST_HEADERS or memmem(headers, n, b"\nNats-", 6) != NULL \
+        or n < VERSION or memcmp(headers, b"NATS/1.0\r\n", VERSION) != 0
+
+
+cdef inline bint is_steered(part_t reply) noexcept:
+    """Whether its reply subject says more than where to answer: fast ingest."""
+    return reply.len > 4 and memcmp(reply.text + reply.len - 4, b".$FI", 4) == 0
+
+
+def take_publications(Gathered run not None, Publications batch not None, special, uint64_t largest=0) -> None:
+    """Adds a run of messages to `batch`, in order.
+
+    special(delivery)   is called for one that is not added, in its place in the order: it has a header whose name
+                        begins with `Nats-`, a status, headers of 64 KiB and more, a subject no log takes, a reply
+                        subject of fast ingest, or more than `largest` bytes of headers and payload (0: any size).
+                        It may give another batch, to which what follows is added then; None: the same
+    """
+    cdef record_t record
+    cdef const char *at = run.begin
+    cdef const char *subject
+    cdef part_t reply
+    cdef message_t *m
+    while at < run.end:
+        memcpy(&record, at, sizeof(record_t))
+        subject = at + sizeof(record_t)
+        reply.text = subject + record.subject_len
+        reply.len = record.reply_len
+        at = reply.text + record.reply_len + record.body_len
+        if (record.header_len and has_orders(at - record.body_len, record.header_len)) or is_steered(reply) \
+                or record.subject_len > LONGEST_SUBJECT or (largest and record.body_len > largest):
+            other = special(
+                delivery(run._delivery, &record, subject, PyBytes_FromStringAndSize(subject, record.subject_len)))
+            if other is not None:
+                batch = other
+            continue
+        m = batch.take(reply)
+        m.subject = subject
+        m.subject_len = record.subject_len
+        m.headers = at - record.body_len
+        m.headers_len = record.header_len
+        m.payload = m.headers + record.header_len
+        m.payload_len = record.body_len - record.header_len
+        batch.size += record.body_len
+        batch.keep(run.block)
+
+
+# ---- acknowledgements ---------------------------------------------------------------------------
+
+cdef class Acks:
+    """Plain acknowledgements for one consumer, in order: (stream sequence, consumer sequence, deliveries, reply).
+
+    `owner` is whatever whoever made it wants to find it by.
+    """
+
+    cdef ack_t *_items
+    cdef Py_ssize_t _count
+    cdef Py_ssize_t _room
+    cdef list _owners        # whose bytes the reply subjects point into
+    cdef readonly object owner
+
+    def __init__(self, owner=None):
+        self.owner = owner
+        self._owners = []
+
+    def __dealloc__(self):
+        give(self._items)
+
+    cdef int add(self, ack_t *ack, object owner) except -1:
+        if self._count == self._room:
+            self._room = max(2 * self._room, <Py_ssize_t> FIRST_ROOM)
+            self._items = <ack_t *> resize(self._items, self._room * sizeof(ack_t))
+        if ack.reply.len and (not self._owners or self._owners[len(self._owners) - 1] is not owner):
+            self._owners.append(owner)
+        self._items[self._count] = ack[0]
+        self._count += 1
+        return 0
+
+    def __len__(self):
+        return self._count
+
+    def __iter__(self):
+        cdef Py_ssize_t i
+        for i in range(self._count):
+            yield (self._items[i].sequence, self._items[i].consumer_sequence, self._items[i].deliveries,
+                   text_of(self._items[i].reply))
+
+    def sequences(self) -> list[int]:
+        """The stream sequence of each."""
+        cdef Py_ssize_t i
+        return [self._items[i].sequence for i in range(self._count)]
+
+    def replies(self) -> list[bytes]:
+        """The reply subjects of those that have one."""
+        cdef Py_ssize_t i
+        return [text_of(self._items[i].reply) for i in range(self._count) if self._items[i].reply.len]
+
+    def clear(self) -> None:
+        """They are dealt with."""
+        self._count = 0
+        self._owners.clear()
+
+
+cdef struct names_t:
+    part_t stream
+    part_t consumer
+
+
+cdef bint read_ack(const char *subject, uint32_t n, names_t *names, ack_t *ack) noexcept:
+    """Reads `$JS.ACK.[<domain>.<account>.]<stream>.<consumer>.<deliveries>.<sequence>.<consumer sequence>...`."""
+    cdef part_t tokens[MOST_TOKENS]
+    cdef const char *at = subject
+    cdef const char *end = subject + n
+    cdef const char *dot
+    cdef uint32_t count = 0, first = 2
+    while True:
+        dot = <const char *> memchr(at, c'.', end - at)
+        if count < MOST_TOKENS:
+            tokens[count].text = at
+            tokens[count].len = <uint32_t> ((end if dot == NULL else dot) - at)
+        count += 1
+        if dot == NULL:
+            break
+        at = dot + 1
+    if count != TOKENS and count < LONG_TOKENS:
+        return False
+    if not (equal(tokens[0], part_of(b"$JS")) and equal(tokens[1], part_of(b"ACK"))):
+        return False
+    if count >= LONG_TOKENS:
+        first = 4
+    names.stream = tokens[first]
+    names.consumer = tokens[first + 1]
+    return read_number(tokens[first + 2], &ack.deliveries) and read_number(tokens[first + 3], &ack.sequence) \
+        and read_number(tokens[first + 4], &ack.consumer_sequence) and ack.sequence != 0
+
+
+cdef inline bint is_plain(const char *body, uint32_t n) noexcept:
+    """Whether such a payload acknowledges, and nothing else. `+OK` is the same word, of old."""
+    return n == 0 or (n == 4 and memcmp(body, b"+ACK", 4) == 0) or (n == 3 and memcmp(body, b"+OK", 3) == 0)
+
+
+def sort_acks(Gathered run not None, find, special) -> list[Acks]:
+    """Reads a run of what came to acknowledgement subjects; gives the Acks that something was added to, each once.
+
+    find(stream, consumer)   the Acks of a consumer, None when there is none; asked once where many of its
+                             acknowledgements follow one another
+    special(delivery)        is called for one that says something else than +ACK, in its place in the order:
+                             whoever answers it settles first what is in the Acks of its consumer
+
+    What has a subject that is none, or a sequence of 0, is dropped: the reference server says nothing either.
+    """
+    cdef record_t record
+    cdef ack_t ack
+    cdef names_t names
+    cdef names_t known       # of the last one, whose Acks are at hand
+    cdef const char *at = run.begin
+    cdef const char *subject
+    cdef const char *payload
+    cdef Acks acks = None
+    cdef Acks last = None    # that something was added to
+    cdef bint is_known = False
+    cdef dict touched = {}
+    known.stream = known.consumer = part_of(b"")
+    while at < run.end:
+        memcpy(&record, at, sizeof(record_t))
+        subject = at + sizeof(record_t)
+        ack.reply.text = subject + record.subject_len
+        ack.reply.len = record.reply_len
+        at = ack.reply.text + record.reply_len + record.body_len
+        payload = at - (record.body_len - record.header_len)
+        if not read_ack(subject, record.subject_len, &names, &ack):
+            continue
+        if not is_plain(payload, record.body_len - record.header_len):
+            special(delivery(run._delivery, &record, subject, PyBytes_FromStringAndSize(subject, record.subject_len)))
+            is_known = False  # it may have ended the consumer
+            continue
+        if not (is_known and equal(names.consumer, known.consumer) and equal(names.stream, known.stream)):
+            acks = find(text_of(names.stream), text_of(names.consumer))
+            known = names
+            is_known = True
+        if acks is None:
+            continue
+        if acks is not last:
+            touched[acks] = None
+            last = acks
+        acks.add(&ack, run.block)
+    return [acks for acks in touched if acks._count]
+
+
+def settle(Acks acks not None, dict pending not None, list acked not None) -> list[bytes]:
+    """Takes what is acknowledged out of `pending` (by stream sequence), adds its sequences to `acked`, in order.
+
+    Gives the reply subjects of those who want to know, also of what was not pending. `acks` is empty then.
+    """
+    cdef Py_ssize_t i
+    cdef list replies = []
+    for i in range(acks._count):
+        key = acks._items[i].sequence
+        if PyDict_GetItem(pending, key) != NULL:
+            PyDict_DelItem(pending, key)
+            acked.append(key)
+        if acks._items[i].reply.len:
+            replies.append(text_of(acks._items[i].reply))
+    acks.clear()
+    return replies
+
+
+# ---- deliveries ---------------------------------------------------------------------------------
+
+cdef struct stamp_t:
+    # The numbers of one delivery, and how many digits each has.
+    uint64_t numbers[5]
+    int digits[5]
+
+
+cdef inline size_t measure(stamp_t *stamp) noexcept:
+    """Bytes of the numbers with the dots between them."""
+    cdef size_t n = 4
+    cdef int i
+    for i in range(5):
+        stamp.digits[i] = digits_of(stamp.numbers[i])
+        n += stamp.digits[i]
+    return n
+
+
+cdef inline char *put_stamp(char *at, stamp_t *stamp) noexcept:
+    cdef int i
+    for i in range(5):
+        at = put_digits(at, stamp.numbers[i], stamp.digits[i])
+        at[0] = c'.'
+        at += 1
+    return at - 1
+
+
+cdef size_t complete(message_t *m, bytes extra, bint headers_only, size_t *added) noexcept:
+    """Bytes of a message's headers as they are delivered; `added`: how many of them say what the payload's size is."""
+    added[0] = SIZE_HEADER + digits_of(m.payload_len) if headers_only else 0
+    if m.headers_len == 0 and added[0] == 0 and PyBytes_GET_SIZE(extra) == 0:
+        return 0
+    return (m.headers_len if m.headers_len > 2 else 12) + added[0] + PyBytes_GET_SIZE(extra)
+
+
+cdef char *put_headers(char *at, message_t *m, bytes extra, size_t added) noexcept:
+    """The headers of a message with some at their end."""
+    if m.headers_len > 2:
+        at = put_bytes(at, m.headers, m.headers_len - 2)
+    else:
+        at = put_bytes(at, b"NATS/1.0\r\n", 10)
+    at = put_bytes(at, PyBytes_AS_STRING(extra), PyBytes_GET_SIZE(extra))
+    if added:
+        at = put_bytes(at, b"Nats-Msg-Size: ", 15)
+        at = put_digits(at, m.payload_len, <int> (added - SIZE_HEADER))
+        at = put_bytes(at, b"\r\n", 2)
+    return put_bytes(at, b"\r\n", 2)
+
+
+cdef int track(dict pending, uint64_t sequence, uint64_t consumer_sequence, object now) except -1:
+    """Notes a delivery as awaiting its acknowledgement; one that did before keeps its place and consumer sequence."""
+    cdef object key = sequence
+    cdef PyObject *before = PyDict_GetItem(pending, key)
+    if before == NULL:
+        PyDict_SetItem(pending, key, (consumer_sequence, now))
+    else:
+        PyDict_SetItem(pending, key, ((<object> before)[0], now))
+    return 0
+
+
+def deliver(Outgoing out not None, bytes inbox not None, bytes ack_prefix not None, Messages messages not None,
+            Py_ssize_t start, Py_ssize_t count, uint64_t consumer_sequence, uint64_t num_pending, dict pending,
+            int64_t now_ns, *, uint64_t deliveries=1, bint headers_only=False, bytes extra not None=b"") -> int:
+    """Publishes stored messages to a consumer's inbox, shown with their own subjects.
+
+    Gives their bytes as the reference server counts them: inbox, acknowledgement subject, headers and payload.
+
+    ack_prefix         `$JS.ACK.<stream>.<consumer>.`; the numbers of each delivery follow it
+    consumer_sequence  of the first of them
+    num_pending        messages that the consumer has still to get after the first of them
+    pending            stream sequence -> (consumer sequence, when it was delivered); None: nothing is acknowledged
+    deliveries         how often each was delivered, with this one
+    headers_only       payloads stay here, a header `Nats-Msg-Size` says how long they are
+    extra              header lines, each with its line end, that all get
+
+    Raises: IndexError for messages that are not there, ValueError for an inbox or a prefix that cannot be one.
+    """
+    cdef Py_ssize_t i
+    cdef message_t *m
+    cdef part_t to = part_of(inbox)
+    cdef part_t shown, reply
+    cdef stamp_t stamp
+    cdef char text[PREFIX_ROOM + STAMP_ROOM]
+    cdef char *numbers = text + PyBytes_GET_SIZE(ack_prefix)
+    cdef char *at
+    cdef size_t head, added, body, total = 0
+    cdef object now = now_ns
+    if not (0 <= start <= messages.count and 0 <= count <= messages.count - start):
+        raise IndexError(f"{count} messages from {start} of {messages.count}")
+    if to.len == 0 or not is_word(to.text, to.len):
+        raise ValueError(f"not an inbox: {inbox!r}")
+    if not 0 < PyBytes_GET_SIZE(ack_prefix) <= PREFIX_ROOM or not is_word(
+            PyBytes_AS_STRING(ack_prefix), PyBytes_GET_SIZE(ack_prefix)):
+        raise ValueError(f"not the beginning of an acknowledgement subject: {ack_prefix!r}")
+    memcpy(text, PyBytes_AS_STRING(ack_prefix), PyBytes_GET_SIZE(ack_prefix))
+    reply.text = text
+    stamp.numbers[0] = deliveries
+    for i in range(start, start + count):
+        m = &messages.items[i]
+        stamp.numbers[1] = m.sequence
+        stamp.numbers[2] = consumer_sequence
+        stamp.numbers[3] = <uint64_t> m.time
+        stamp.numbers[4] = num_pending
+        reply.len = <uint32_t> (PyBytes_GET_SIZE(ack_prefix) + measure(&stamp))
+        put_stamp(numbers, &stamp)
+        shown.text = m.subject
+        shown.len = m.subject_len if is_word(m.subject, m.subject_len) else 0
+        head = complete(m, extra, headers_only, &added)
+        body = head + (0 if headers_only else m.payload_len)
+        at = out.open_shown(to, shown, reply, <uint32_t> head, body)
+        if head == m.headers_len and not added and not PyBytes_GET_SIZE(extra):
+            at = put_bytes(at, m.headers, head)
+        else:
+            at = put_headers(at, m, extra, added)
+        if not headers_only:
+            put_bytes(at, m.payload, m.payload_len)
+        total += to.len + reply.len + body
+        if pending is not None:
+            track(pending, m.sequence, consumer_sequence, now)
+        consumer_sequence += 1
+        if num_pending:
+            num_pending -= 1
+    return total
