@@ -67,7 +67,10 @@ def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
     commands = parser.add_subparsers(dest="verb", required=True)
     run = commands.add_parser("run", help="measure servers and peers in turn; write JSON, table and chart")
     run.add_argument(
-        "--suite", choices=("core", "durable"), default="core", help="cases of messages, or of stored streams"
+        "--suite",
+        choices=("core", "durable", "jetstream"),
+        default="core",
+        help="cases of messages, of stored channels, or of streams",
     )
     run.add_argument("--cases", help="comma-separated names of any suite (default: all of it; see list)")
     run.add_argument("--reps", type=int, help="repetitions of each side (default 5)")
@@ -82,7 +85,7 @@ def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
     )
     run.add_argument(
         "--name",
-        help="result file, without .json (default: the transport, or durable; local/… when partial)",
+        help="result file, without .json (default: the transport, or the suite; local/… when partial)",
     )
     soak = commands.add_parser(
         "soak", help="full load with connects and disconnects; fails if memory is not flat"
@@ -109,10 +112,10 @@ def result_name(options: argparse.Namespace, cases: tuple[Case, ...]) -> str:
     """Give the name of the result file; only a complete run has a published name by default."""
     if options.name:
         return str(options.name)
-    durable = cases[0].suite == "durable"
+    suite = cases[0].suite
     own = options.cases or options.quick or options.count or options.server_cmd or options.peer_cmd
-    partial = own or (durable and options.transport != "epoll")
-    name = "durable" if durable else str(options.transport)
+    partial = own or (suite != "core" and options.transport != "epoll")
+    name = suite if suite != "core" else str(options.transport)
     return f"local/{name}" if partial else name
 
 

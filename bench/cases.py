@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 if TYPE_CHECKING:
     from bench.sides import Side
 
-Metric = Literal["rate", "cpu_ns", "p50_us", "p99_us", "memory_kb"]
-Suite = Literal["core", "durable"]
+Metric = Literal["rate", "cpu_ns", "p50_us", "p99_us", "memory_kb", "idle_cores"]
+Suite = Literal["core", "durable", "jetstream"]
 """Cases that are run together and share a result file."""
 
 CHURN_PER_SECOND = 100_000
@@ -61,6 +61,7 @@ class Case:
     latency: the load reports latencies worth comparing.
     fill: the stored stream that is read; None for a case that begins with nothing.
     patience_s: what the load may take beyond what others may.
+    compares: the figures that say something; empty: rate and CPU time, and latencies where there are some.
     churn: subscribe-unsubscribe pairs a second the load must keep up; 0 when it has no pace.
     """
 
@@ -78,6 +79,7 @@ class Case:
     latency: bool = False
     fill: Fill | None = None
     patience_s: float = 0.0
+    compares: tuple[Metric, ...] = ()
 
     @property
     def sides(self) -> tuple[Side, ...]:
@@ -93,12 +95,13 @@ class Case:
 
     @property
     def suite(self) -> Suite:
-        return "durable" if self.ours == "streaming" else "core"
+        suites: dict[Side, Suite] = {"streaming": "durable", "streams": "jetstream"}
+        return suites.get(self.ours, "core")
 
     @property
     def stores(self) -> bool:
         """True when the speed of the disk matters."""
-        return self.suite == "durable" and self.fill is None
+        return self.suite != "core" and self.fill is None
 
     @property
     def is_polling(self) -> bool:
@@ -109,7 +112,7 @@ class Case:
     def metrics(self) -> tuple[Metric, ...]:
         if self.latency:
             return ("rate", "cpu_ns", "p50_us", "p99_us")
-        return ("memory_kb",) if self.name.startswith("idle") else ("rate", "cpu_ns")
+        return self.compares or ("rate", "cpu_ns")
 
 
 def _bounds(
@@ -219,6 +222,46 @@ def _reading(
     )
 
 
+_STREAMS = (
+    Entry("streams", _JETSTREAM),
+    Entry("jetstream", _JETSTREAM),
+    Entry("jetstream-always", _JETSTREAM),
+)
+_STORED = (Entry("streams", _JETSTREAM), Entry("jetstream", _JETSTREAM))
+
+
+def _stream_publish(
+    name: str, title: str, args: str, bounds: tuple[Bound, ...], line: str, *, latency: bool = False
+) -> Case:
+    return Case(
+        name,
+        f"JetStream: {title}",
+        ("store", *args.split()),
+        "published",
+        "message",
+        bounds,
+        line,
+        entries=_STREAMS,
+        latency=latency,
+    )
+
+
+def _stream_read(name: str, title: str, args: str, rate: float = 0, line: str = "") -> Case:
+    return Case(
+        name,
+        f"JetStream: {title}",
+        ("consume", "--payload", str(_STORED_PAYLOAD), *args.split()),
+        "delivered",
+        "delivery",
+        (Bound("rate", rate, "jetstream"),) if line else (),
+        line,
+        timed=False,
+        entries=_STORED,
+        fill=Fill(1_000_000, _STORED_PAYLOAD),
+        patience_s=300.0,
+    )
+
+
 _PUBLISH = "publish 16 B / 128 B, no subscriber: rate ≥ 4× / 2×, CPU ≤ 0.25× / 0.4×"
 _ONE = "1 → 1, 16 B / 128 B: rate ≥ 5× / 4×, CPU ≤ 0.2× / 0.25×"
 _FAN = "fan-out 1 → 10 / 1 → 100: rate ≥ 4× / 4×, CPU ≤ 0.25× / 0.25×"
@@ -234,6 +277,16 @@ _ACKS = "durable publish, 10 and 100 publishers that wait for each ack: p99 ≤ 
 _DELIVERY = "delivery to a durable subscriber with acks: rate ≥ 3×"
 _REPLAY = "replay of 10 million stored messages: rate ≥ 3×, CPU ≤ 0.3×"
 _STORED_PAYLOAD = 128
+_JS_ASYNC = (
+    "JetStream publish, window of 500: rate ≥ 2× the default mode of nats-server, which does not fsync"
+)
+_JS_SYNC = "JetStream publish, 1 and 10 clients that wait for each PubAck: p50 ≤ 1× the same"
+_JS_FETCH = "JetStream fetch of 500, with acks and without: rate ≥ 2× and ≥ 3×"
+_JS_ORDERED = "JetStream replay by an ordered consumer: rate ≥ 3×"
+_JS_ASSETS = (
+    "1,000 streams and 10,000 consumers: time to create one and CPU time while nothing happens ≤ 0.5×"
+)
+_JS_MEMORY = "JetStream, a stream of many messages on many subjects: memory ≤ 0.3×"
 
 CASES: tuple[Case, ...] = (
     _traffic("publish-16", "publish 16 B", "--payload 16", _bounds(4, 0.25), _PUBLISH),
@@ -296,6 +349,7 @@ CASES: tuple[Case, ...] = (
         (Bound("memory_kb", 0.35),),
         _IDLE,
         timed=False,
+        compares=("memory_kb",),
     ),
     _traffic(
         "churn-100k",
@@ -339,6 +393,67 @@ CASES: tuple[Case, ...] = (
         "the same by a NATS Streaming subscription that acknowledges, 16,384 in flight",
         10_000_000,
         "--inflight 16384",
+    ),
+    _stream_publish(
+        "js-publish-async",
+        "publish, window of 500, 128 B",
+        "--payload 128 --inflight 500",
+        (Bound("rate", 2, "jetstream"),),
+        _JS_ASYNC,
+    ),
+    *(
+        _stream_publish(
+            f"js-publish-sync-{clients}",
+            f"publish, {clients} client{'s' * (clients > 1)} that wait for each PubAck, 128 B",
+            f"--payload 128 --flows {clients}",
+            (Bound("p50_us", 1, "jetstream"),),
+            _JS_SYNC,
+            latency=True,
+        )
+        for clients in (1, 10)
+    ),
+    _stream_read(
+        "js-fetch-acks",
+        "a million messages by fetches of 500, each acknowledged",
+        "--batch 500 --durable --inflight 1000",
+        2,
+        _JS_FETCH,
+    ),
+    _stream_read("js-fetch", "a million messages by fetches of 500, no acks", "--batch 500", 3, _JS_FETCH),
+    _stream_read("js-ordered", "a million messages to an ordered consumer", "", 3, _JS_ORDERED),
+    _stream_read(
+        "js-push-acks",
+        "a million messages to a push consumer that acknowledges, 1,000 in flight",
+        "--durable --inflight 1000",
+    ),
+    Case(
+        "js-assets",
+        "JetStream: create 1,000 streams with 10 consumers each, one after the other, then nothing",
+        ("assets", "--count", "1000", "--fan", "10", "--seconds", "5"),
+        "created",
+        "stream or consumer",
+        (Bound("rate", 2, "jetstream"), Bound("idle_cores", 0.5, "jetstream")),
+        _JS_ASSETS,
+        timed=False,
+        entries=_STORED,
+        patience_s=300.0,
+        compares=("rate", "cpu_ns", "idle_cores"),
+    ),
+    Case(
+        "js-memory",
+        "JetStream: a million messages of 128 B on 100,000 subjects",
+        (
+            *("store", "--payload", "128", "--inflight", "500", "--count", "1000000"),
+            *("--subjects", "100000", "--seconds", "300", "--warmup", "0"),
+        ),
+        "published",
+        "message",
+        (Bound("memory_kb", 0.3, "jetstream"),),
+        _JS_MEMORY,
+        timed=False,
+        entries=_STORED,
+        patience_s=300.0,
+        compares=("memory_kb",),
     ),
 )
 

@@ -50,10 +50,7 @@ def draw(found: list[Summary], path: Path, versions: str) -> None:
     from matplotlib import pyplot
 
     rated = [
-        (summary, peer)
-        for summary in found
-        for peer in summary.case.peers
-        if "memory_kb" not in summary.medians[peer]
+        (summary, peer) for summary in found for peer in summary.case.peers if "rate" in summary.case.metrics
     ][::-1]
     figure, axes = pyplot.subplots(1, 2, figsize=(12, 0.34 * len(rated) + 1.6), sharey=True)
     panels = (

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from bench.cases import CASES
 from bench.errors import BenchError
@@ -21,15 +21,26 @@ from bench.sides import SIDES
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from bench.cases import Case
+    from bench.cases import Case, Metric
     from bench.sides import Side
 
 RESULTS = ROOT / "bench" / "results"
 PAGE = ROOT / "docs" / "performance.md"
-CHARTS = {"epoll": ROOT / "docs" / "performance.png", "durable": ROOT / "docs" / "durable.png"}
+CHARTS = {
+    "epoll": ROOT / "docs" / "performance.png",
+    "durable": ROOT / "docs" / "durable.png",
+    "jetstream": ROOT / "docs" / "jetstream.png",
+}
 """The picture of each result file that has one."""
 
-_METRIC_WORDS = {"rate": "rate", "cpu_ns": "CPU", "p50_us": "p50", "p99_us": "p99", "memory_kb": "memory"}
+_METRIC_WORDS: Final[dict[Metric, str]] = {
+    "rate": "rate",
+    "cpu_ns": "CPU",
+    "p50_us": "p50",
+    "p99_us": "p99",
+    "memory_kb": "memory",
+    "idle_cores": "idle CPU",
+}
 
 
 def summaries(run: Run) -> list[Summary]:
@@ -37,13 +48,18 @@ def summaries(run: Run) -> list[Summary]:
     return [summarize(case, run.cases[case.name]) for case in CASES if case.name in run.cases]
 
 
-def _figures_text(figures: dict[str, float]) -> str:
+def _figures_text(case: Case, figures: dict[str, float]) -> str:
+    weight = ""
     if "memory_kb" in figures:
-        return f"{figures['memory_kb'] / 1024:,.0f} MiB, {figures['connection_kb']:.1f} KiB each"
+        weight = f"{figures['memory_kb'] / 1024:,.0f} MiB, {figures['each_kb']:.1f} KiB each"
+        if case.compares == ("memory_kb",):
+            return weight
     text = f"{short_number(figures['rate'])}/s, {cpu_text(figures['cpu_ns'])}"
     if "p50_us" in figures:
         text += f", p50 {figures['p50_us']:,.0f} µs, p99 {figures['p99_us']:,.0f} µs"
-    return text
+    if "idle_cores" in figures:
+        text += f", idle {1000 * figures['idle_cores']:.1f} ms a second"
+    return f"{text}, {weight}" if weight else text
 
 
 def _ratio_text(summary: Summary, peer: Side) -> str:
@@ -71,7 +87,7 @@ def _row(summary: Summary) -> str:
     cells = [
         f"`{case.name}`",
         case.title,
-        *(_figures_text(summary.medians[side]) for side in case.sides),
+        *(_figures_text(case, summary.medians[side]) for side in case.sides),
         *(_ratio_text(summary, peer) for peer in case.peers),
         _verdict_text(summary),
     ]
@@ -226,11 +242,11 @@ def render_page(page: str, results: Path, charts: frozenset[str]) -> str:
 
     `charts`: the result files that have a picture.
     """
-    runs = {name: load_run(results / f"{name}.json") for name in ("epoll", "asyncio", "durable")}
+    runs = {name: load_run(results / f"{name}.json") for name in ("epoll", "asyncio", "durable", "jetstream")}
     for name, run in runs.items():
         chart = CHARTS[name].name if name in charts else None
         page = replace_section(page, name, _results_text(run, chart))
-    measured = (run for name in ("epoll", "durable") if (run := runs[name]) is not None)
+    measured = (run for name in ("epoll", "durable", "jetstream") if (run := runs[name]) is not None)
     targets = target_lines(*measured, whole=True)
     page = replace_section(page, "targets", targets)
     page = replace_section(page, "commands", commands_text())

@@ -87,8 +87,8 @@ def derive(case: Case, report: Report) -> dict[str, float]:
     """Give the figures of one repetition.
 
     Units: rate per second; cpu_ns per counted thing; cores = CPU seconds per second, of the server,
-    of the load, and of everything else on the machine with the time stolen from it;
-    memory in KiB for the whole process and per connection; latencies in µs.
+    of the load, and of everything else on the machine with the time stolen from it, and of the server when
+    nothing happens; memory in KiB for the whole process and per counted thing; latencies in µs.
     """
     count, seconds = report[case.counts], report["seconds"]
     if count <= 0 or seconds <= 0:
@@ -103,9 +103,11 @@ def derive(case: Case, report: Report) -> dict[str, float]:
     ours = report["server_cpu_ns"] + report["load_cpu_ns"]
     figures["other_cores"] = max(0.0, (report["machine_cpu_ns"] - ours) / 1e9 / seconds)
     figures.update({key: value for key, value in report.items() if key.endswith("_us")})
+    if "idle_cpu_ns" in report:
+        figures["idle_cores"] = report["idle_cpu_ns"] / 1e9 / report["idle_seconds"]
     if "pss_after_kb" in report:
         figures["memory_kb"] = report["pss_after_kb"]
-        figures["connection_kb"] = (report["pss_after_kb"] - report["pss_before_kb"]) / count
+        figures["each_kb"] = (report["pss_after_kb"] - report["pss_before_kb"]) / count
     if case.churn:
         figures["churn_per_s"] = report["churned"] / report["churn_seconds"]
     return figures

@@ -66,8 +66,11 @@ def describe(case: Case, report: Report) -> str:
     text = f"{short_number(figures['rate'])}/s, {cpu_text(figures['cpu_ns'])} per {case.noun}"
     if "p50_us" in figures:
         text += f", p50 {figures['p50_us']:.0f} µs, p99 {figures['p99_us']:.0f} µs"
+    if "idle_cores" in figures:
+        text += f", idle {1000 * figures['idle_cores']:.1f} ms a second"
     if "memory_kb" in figures:
-        text = f"{figures['memory_kb'] / 1024:.0f} MiB, {figures['connection_kb']:.1f} KiB per connection"
+        weight = f"{figures['memory_kb'] / 1024:.0f} MiB, {figures['each_kb']:.1f} KiB per {case.noun}"
+        text = weight if case.compares == ("memory_kb",) else f"{text}, {weight}"
     return text
 
 

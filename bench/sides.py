@@ -15,6 +15,7 @@ Side = Literal[
     "server",
     "peer",
     "streaming",
+    "streams",
     "jetstream",
     "jetstream-always",
     "guarded",
@@ -73,6 +74,7 @@ SIDES: dict[Side, SideSpec] = {
     "streaming": SideSpec(
         "Headrace", "server", ours=True, flags="--streaming -cid bench -st FILE -dir {dir} -mm 0 -mb 0"
     ),
+    "streams": SideSpec("Headrace", "server", ours=True, flags="-js -sd {dir}"),
     "jetstream": SideSpec("JetStream", "JetStream server", ours=False, flags="-js -sd {dir}"),
     "jetstream-always": SideSpec(
         "JetStream, sync always",

@@ -1,7 +1,7 @@
 """Directories of stored streams: empty ones, and ones that are filled once and read many times.
 
 All of them live below one temporary directory on the disk of the project, never in memory, and are gone
-at the end of a run. Headrace's are written by its own log, nats-server's by publishing to it.
+at the end of a run. Channels of NATS Streaming are written by the log itself, streams by publishing to them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 from bench.generator import build_generator, run_load
 from bench.machine import ROOT
 from bench.process import running
-from bench.sides import SIDES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,7 +54,7 @@ class Stores:
         path = self._filled.get((side, fill))
         if path is None:
             path = Path(tempfile.mkdtemp(dir=self._directory))
-            if SIDES[side].ours:
+            if side == "streaming":
                 fill_log(path, fill)
             else:
                 fill_by_publishing(path, fill, command)

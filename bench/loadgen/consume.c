@@ -3,12 +3,15 @@
  *   --speak stan [--durable]      a subscription of NATS Streaming that acknowledges every message
  *   --speak jetstream --durable   a durable push consumer that acknowledges every message
  *   --speak jetstream             an ordered consumer: no acknowledgements, flow control
+ *   --speak jetstream --batch N   a pull consumer that is asked for N at a time, and again when they came;
+ *                                 with --durable it acknowledges every message
  *   --speak replay                a request for all of the channel, answered in plain NATS
  *
  * Every message must be the next one, arrive for the first time and have the
  * payload; nothing more may come.  The clock runs from the request until the
  * last message is read and, with acknowledgements, the server has said that it
- * took the last of them.  At most `inflight` messages wait for theirs.
+ * took the last of them.  At most `inflight` messages wait for theirs (a pull
+ * consumer has so many at most).
  */
 #define _GNU_SOURCE
 #include "dialect.h"
@@ -25,6 +28,7 @@ static struct {
     const struct options *o;
     struct link *link;
     uint64_t read;  /* the sequence of the last message */
+    uint64_t asked; /* pull: the sequence of the last message that was asked for */
     uint64_t acked; /* NATS Streaming: messages come before it is known where their ack goes */
     bool ended;    /* replay: the server said that this was all */
     char body[PAYLOAD_MAX];
@@ -185,9 +189,42 @@ static void on_ordered_message(struct link *l, const struct message *m)
         fail("unexpected message %.*s", (int)m->headers_len, m->headers);
 }
 
+/* Asks for the next messages of a pull consumer. */
+static void fetch(void)
+{
+    static const char SUBJECT[] = "$JS.API.CONSUMER.MSG.NEXT." NAME "." NAME;
+    char body[64], frame[256];
+    uint64_t left = u.o->count - u.asked, n = left < (uint64_t)u.o->batch ? left : (uint64_t)u.o->batch;
+    if (!n)
+        return;
+    int len = snprintf(body, sizeof body, "{\"batch\":%llu,\"expires\":30000000000}", (unsigned long long)n);
+    len = snprintf(frame, sizeof frame, "PUB %s %s %d\r\n%s\r\n", SUBJECT, INBOX, len, body);
+    u.asked += n;
+    conn_put(u.link->conn, frame, (size_t)len);
+}
+
+static void on_fetched_message(struct link *l, const struct message *m)
+{
+    if (m->headers_len)
+        fail("unexpected message %.*s", (int)m->headers_len, m->headers);
+    if (u.o->durable)
+        on_jetstream_message(l, m);
+    else
+        take(sequence_of(m), m->body, m->body_len);
+    if (u.read == u.asked)
+        fetch();
+}
+
 static void jetstream_begin(void)
 {
-    if (u.o->durable)
+    if (u.o->batch) {
+        jetstream_ask(u.link, "$JS.API.CONSUMER.DURABLE.CREATE." NAME "." NAME,
+                      "{\"stream_name\":\"" NAME "\",\"config\":{\"durable_name\":\"" NAME "\","
+                      "\"deliver_policy\":\"all\",\"ack_policy\":\"%s\",\"ack_wait\":30000000000,"
+                      "\"max_ack_pending\":%d,\"replay_policy\":\"instant\"}}",
+                      u.o->durable ? "explicit" : "none", u.o->durable ? u.o->inflight : 0);
+        fetch();
+    } else if (u.o->durable)
         jetstream_ask(u.link, "$JS.API.CONSUMER.DURABLE.CREATE." NAME "." NAME,
                       "{\"stream_name\":\"" NAME "\",\"config\":{\"durable_name\":\"" NAME "\","
                       "\"deliver_subject\":\"%s\",\"deliver_policy\":\"all\",\"ack_policy\":\"explicit\","
@@ -210,7 +247,7 @@ static void jetstream_end(void)
 
 static void jetstream_check(void)
 {
-    if (!u.o->durable)
+    if (!u.o->durable && !u.o->batch)
         return;
     jetstream_ask(u.link, "$JS.API.CONSUMER.INFO." NAME "." NAME, "%s", "");
     uint64_t pending = answer_number(u.link, "num_ack_pending") + answer_number(u.link, "num_pending");
@@ -264,14 +301,18 @@ void run_consume(const struct options *o)
 {
     struct usage from, to;
     const struct way *way = &WAYS[o->dialect];
-    if (o->dialect == SPEAK_NATS || o->payload > PAYLOAD_MAX || o->count > 1000000000)
-        fail("consume: --speak stan, jetstream or replay, at most %d bytes, a --count", PAYLOAD_MAX);
+    if (o->dialect == SPEAK_NATS || o->payload > PAYLOAD_MAX || o->count > 1000000000 ||
+        (o->batch && o->dialect != SPEAK_JETSTREAM))
+        fail("consume: --speak stan, jetstream or replay, at most %d bytes, a --count; --batch with jetstream",
+             PAYLOAD_MAX);
     for (size_t i = 0; i < o->payload; i++)
         u.body[i] = (char)('a' + i % 26);
     u.o = o;
     u.link = link_open(o, epoll_create1(EPOLL_CLOEXEC), 0);
     conn_room(u.link->conn, ACKS_MAX);
-    u.link->on_data = o->dialect == SPEAK_JETSTREAM && o->durable ? on_jetstream_message : way->on_data;
+    u.link->on_data = o->batch                                         ? on_fetched_message
+                      : o->dialect == SPEAK_JETSTREAM && o->durable ? on_jetstream_message
+                                                                    : way->on_data;
     link_listen(u.link, INBOX);
     from = usage_now(o->pid);
     way->begin();

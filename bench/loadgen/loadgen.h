@@ -14,7 +14,8 @@
  * sessions.c  connect rate, idle connections
  * dialect.c   what clients of stored streams say: NATS Streaming, JetStream, replay
  * store.c     publish to a stream and wait for its acknowledgements
- * consume.c   read a stored stream: durable with acknowledgements, or replay
+ * consume.c   read a stored stream: durable with acknowledgements, by pulls, or replay
+ * assets.c    create streams and consumers, and leave them alone
  * main.c      options
  */
 #ifndef LOADGEN_H
@@ -90,7 +91,8 @@ struct options {
     double seconds, warmup, deadline, settle;
     uint64_t count;
     size_t payload, window;
-    int flows, fan, wildcards, connections, inflight;
+    int flows, fan, wildcards, connections, inflight, batch;
+    uint64_t subjects; /* 0: one without a number */
     bool headers, unique, durable;
     enum dialect dialect;
     long churn; /* pairs per second; -1 none, 0 as fast as possible */
@@ -136,5 +138,6 @@ void run_connects(const struct options *o);
 void run_idle(const struct options *o);
 void run_store(const struct options *o);
 void run_consume(const struct options *o);
+void run_assets(const struct options *o);
 
 #endif

@@ -2,8 +2,8 @@
  *
  *   loadgen MODE --port N [--pid N] [options]
  *
- * MODE is traffic, requests, connects, idle, store or consume; the files of
- * those names (sessions.c for connects and idle) say what each does.  One line
+ * MODE is traffic, requests, connects, idle, store, consume or assets; the files
+ * of those names (sessions.c for connects and idle) say what each does.  One line
  * of JSON goes to stdout.  Exit code 0: every count was exact.  1: something was
  * wrong, said on stderr.  2: wrong options.
  */
@@ -17,16 +17,19 @@
 #include <sys/resource.h>
 
 static const char HELP[] =
-    "usage: loadgen traffic|requests|connects|idle|store|consume --port N [options]\n"
+    "usage: loadgen traffic|requests|connects|idle|store|consume|assets --port N [options]\n"
     "  --pid N            process whose CPU time and memory are measured\n"
     "  --seconds S        length of the measured phase (default 2)\n"
     "  --warmup S         length of the phase before it (default 0.3)\n"
     "  --deadline S       time limit of the whole run (default 60)\n"
-    "  --count N          most messages per flow, requests per connection, or connections; what consume reads\n"
+    "  --count N          most messages per flow, requests per connection, or connections; what consume reads;\n"
+    "                     streams that assets makes\n"
     "  --payload N        bytes of payload (default 16)\n"
     "  --headers          publish with a header block\n"
     "  --flows N          publishers, each with its own subject; requesters (default 1)\n"
-    "  --fan N            subscribers of each flow (default 0)\n"
+    "  --fan N            subscribers of each flow, consumers of each stream (default 0)\n"
+    "  --subjects N       store: so many subjects in turn, and the memory of the server at the end\n"
+    "  --batch N          consume: a pull consumer, asked for N messages at a time\n"
     "  --wildcards N      one flow over N wildcard subscriptions\n"
     "  --unique           wildcards: every subject of the precomputed block differs\n"
     "  --connections N    connections of the wildcard subscriptions; handshakes at once (default 10)\n"
@@ -37,10 +40,10 @@ static const char HELP[] =
     "  --window N         bytes a subscriber may be behind before its publisher pauses\n"
     "  --spin US          requests: poll this long before sleeping (default 0)\n"
     "  --congestion NAME  congestion control of the generator's sockets (default reno; \"\" for the system's)\n"
-    "  --settle S         idle: wait before the memory is read (default 3)\n";
+    "  --settle S         wait before memory, or CPU time of an idle server, is read (default 3)\n";
 
 enum { PORT = 1, PID, SECONDS, WARMUP, DEADLINE, COUNT, PAYLOAD, HEADERS_ON, FLOWS, FAN, WILDCARDS, UNIQUE,
-       CONNECTIONS, INFLIGHT, CHURN, WINDOW, SETTLE, SPIN, CONGESTION, SPEAK, DURABLE };
+       CONNECTIONS, INFLIGHT, CHURN, WINDOW, SETTLE, SPIN, CONGESTION, SPEAK, DURABLE, SUBJECTS, BATCH };
 
 static const struct option LONG[] = {
     {"port", 1, 0, PORT}, {"pid", 1, 0, PID}, {"seconds", 1, 0, SECONDS}, {"warmup", 1, 0, WARMUP},
@@ -49,7 +52,8 @@ static const struct option LONG[] = {
     {"wildcards", 1, 0, WILDCARDS}, {"unique", 0, 0, UNIQUE}, {"connections", 1, 0, CONNECTIONS},
     {"inflight", 1, 0, INFLIGHT}, {"churn", 1, 0, CHURN}, {"window", 1, 0, WINDOW},
     {"settle", 1, 0, SETTLE}, {"spin", 1, 0, SPIN}, {"congestion", 1, 0, CONGESTION},
-    {"speak", 1, 0, SPEAK}, {"durable", 0, 0, DURABLE}, {0, 0, 0, 0}};
+    {"speak", 1, 0, SPEAK}, {"durable", 0, 0, DURABLE},
+    {"subjects", 1, 0, SUBJECTS}, {"batch", 1, 0, BATCH}, {0, 0, 0, 0}};
 
 __attribute__((noreturn)) static void usage_error(const char *what)
 {
@@ -100,6 +104,8 @@ static void set(struct options *o, int option, const char *text)
     case CONGESTION: tcp_congestion = text; break;
     case SPEAK: o->dialect = dialect_named(text); break;
     case DURABLE: o->durable = true; break;
+    case SUBJECTS: o->subjects = (uint64_t)number(text, 1, 1e9); break;
+    case BATCH: o->batch = (int)number(text, 1, 65536); break;
     default: usage_error("unknown option");
     }
 }
@@ -134,6 +140,8 @@ int main(int argc, char **argv)
         run_store(&o);
     else if (!strcmp(argv[1], "consume"))
         run_consume(&o);
+    else if (!strcmp(argv[1], "assets"))
+        run_assets(&o);
     else
         usage_error("unknown mode");
     return 0;

@@ -6,7 +6,8 @@
  * Every acknowledgement must name one message on its way, and be no error; at
  * the end the stream must hold exactly what was acknowledged.  A latency runs
  * from the moment a message is put into its connection's output to the moment
- * its acknowledgement is read.
+ * its acknowledgement is read.  With `subjects` JetStream's messages go round so
+ * many of them, and the memory of the server is read `settle` seconds after the end.
  */
 #define _GNU_SOURCE
 #include "dialect.h"
@@ -27,6 +28,7 @@ struct publisher {
     struct link *link;
     char *frame, *block;
     size_t frame_len, token_at, prefix_len;
+    size_t subject_at; /* where the number of the subject is; 0: there is one subject */
     char prefix[32]; /* of a guid, or of a reply subject: the token follows */
     uint64_t sent, acked, limit;
     struct slot *ring; /* twice `inflight`, for acknowledgements out of order */
@@ -107,6 +109,8 @@ static void fill(struct publisher *p)
     for (; may_send(p) && n + p->frame_len <= BLOCK; n += p->frame_len, p->sent++) {
         memcpy(p->block + n, p->frame, p->frame_len);
         put_token(p->block + n + p->token_at, p->sent);
+        if (p->subject_at)
+            put_token(p->block + n + p->subject_at, p->sent % s.o->subjects);
         p->ring[p->sent % p->ring_size] = (struct slot){p->sent, now, true};
     }
     p->link->conn->bulk = p->block;
@@ -195,11 +199,13 @@ static void build_jetstream(struct publisher *p)
     char inbox[64];
     struct link *l = p->link;
     p->prefix_len = (size_t)snprintf(p->prefix, sizeof p->prefix, "_INBOX.a%03d.", l->number);
-    int head = sprintf(p->frame, "PUB " NAME " %s0000000000 %zu\r\n", p->prefix, s.o->payload);
+    const char *subject = s.o->subjects ? NAME ".0000000000" : NAME;
+    int head = sprintf(p->frame, "PUB %s %s0000000000 %zu\r\n", subject, p->prefix, s.o->payload);
     memcpy(p->frame + head, s.body, s.o->payload);
     memcpy(p->frame + head + s.o->payload, "\r\n", 2);
     p->frame_len = (size_t)head + s.o->payload + 2;
-    p->token_at = strlen("PUB " NAME " ") + p->prefix_len;
+    p->token_at = strlen("PUB ") + strlen(subject) + 1 + p->prefix_len;
+    p->subject_at = s.o->subjects ? strlen("PUB " NAME ".") : 0;
     l->on_data = on_jetstream_ack;
     snprintf(inbox, sizeof inbox, "%s*", p->prefix);
     link_listen(l, inbox);
@@ -217,9 +223,10 @@ static void build(void)
         p->ring = must_alloc(sizeof *p->ring * p->ring_size);
         if (s.o->dialect == SPEAK_JETSTREAM && !i)
             jetstream_ask(p->link, "$JS.API.STREAM.CREATE." NAME,
-                          "{\"name\":\"" NAME "\",\"subjects\":[\"" NAME "\"],\"retention\":\"limits\","
+                          "{\"name\":\"" NAME "\",\"subjects\":[\"%s\"],\"retention\":\"limits\","
                           "\"storage\":\"file\",\"discard\":\"old\",\"num_replicas\":1,\"max_consumers\":-1,"
-                          "\"max_msgs\":-1,\"max_bytes\":-1,\"max_age\":0}");
+                          "\"max_msgs\":-1,\"max_bytes\":-1,\"max_age\":0}",
+                          s.o->subjects ? NAME ".*" : NAME);
         if (s.o->dialect == SPEAK_JETSTREAM)
             build_jetstream(p);
         else
@@ -259,19 +266,35 @@ static uint64_t stored(struct link *l)
     return last_sequence;
 }
 
+static long rss_before, pss_before;
+
+static void print_memory(void)
+{
+    long rss, pss;
+    for (int64_t end = now_ns() + (int64_t)(s.o->settle * 1e9); now_ns() < end;)
+        link_work(s.publishers[0].link, 50);
+    memory_of(s.o->pid, &rss, &pss);
+    printf("\"rss_before_kb\": %ld, \"pss_before_kb\": %ld, \"rss_after_kb\": %ld, \"pss_after_kb\": %ld, ",
+           rss_before, pss_before, rss, pss);
+}
+
 void run_store(const struct options *o)
 {
     struct usage from, to;
     uint64_t all = 0, published;
     if (o->payload > PAYLOAD_MAX || o->inflight > INFLIGHT_MAX || o->flows < 1 || o->flows > 999 ||
-        (o->dialect != SPEAK_STAN && o->dialect != SPEAK_JETSTREAM))
-        fail("store: --speak stan or jetstream, at most %d bytes, %d in flight, 1 to 999 publishers", 
+        (o->dialect != SPEAK_STAN && o->dialect != SPEAK_JETSTREAM) ||
+        (o->subjects && (o->dialect != SPEAK_JETSTREAM || !o->pid)))
+        fail("store: --speak stan or jetstream, at most %d bytes, %d in flight, 1 to 999 publishers; "
+             "--subjects with jetstream and --pid",
              PAYLOAD_MAX, INFLIGHT_MAX);
     for (size_t i = 0; i < o->payload; i++)
         s.body[i] = (char)('a' + i % 26);
     s.o = o;
     s.epfd = epoll_create1(EPOLL_CLOEXEC);
     s.publishers = must_alloc(sizeof *s.publishers * (size_t)o->flows);
+    if (o->subjects)
+        memory_of(o->pid, &rss_before, &pss_before);
     build();
     if (o->warmup > 0)
         all = run_phase(o->warmup, o->count, &from, &to);
@@ -287,6 +310,8 @@ void run_store(const struct options *o)
         link_leave(s.publishers[i].link);
     printf("{\"published\": %llu, ", (unsigned long long)published);
     latencies_print(&s.latencies);
+    if (o->subjects)
+        print_memory();
     print_usage(&from, &to);
     printf("}\n");
 }

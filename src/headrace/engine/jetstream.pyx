@@ -402,14 +402,17 @@ def sort_acks(Gathered run not None, find, special) -> list[Acks]:
     return [acks for acks in touched if acks._count]
 
 
-def settle(Acks acks not None, dict pending not None, list acked not None) -> list[bytes]:
+def settle(Acks acks not None, dict pending not None, list acked not None, uint64_t below=0) -> list[bytes]:
     """Takes what is acknowledged out of `pending` (by stream sequence), adds its sequences to `acked`, in order.
 
-    Gives the reply subjects of those who want to know, also of what was not pending. `acks` is empty then.
+    Gives the reply subjects of those who want to know, also of what was not pending; an acknowledgement of a
+    sequence that is not `below` this one (0: any) is none. `acks` is empty then.
     """
     cdef Py_ssize_t i
     cdef list replies = []
     for i in range(acks._count):
+        if below and acks._items[i].sequence >= below:
+            continue
         key = acks._items[i].sequence
         if PyDict_GetItem(pending, key) != NULL:
             PyDict_DelItem(pending, key)

@@ -108,11 +108,16 @@ class StoredBroker(Broker):
         self.flow_control_answers = 0
         self.heartbeat_inbox = b""
         self.heartbeat_answers = 0
+        self.pulled = []
+        self.subjects = set()
+        self.made = []
+        self.wants_acks = False
 
     def _deliver(self, publisher, words, body):
         subject, reply = words[1].decode(), words[2] if len(words) == 4 else b""
         body = body[:-2]
-        if subject in ("bench", "_STAN.pub.bench.bench"):
+        if subject == "_STAN.pub.bench.bench" or subject.split(".")[0] == "bench":
+            self.subjects.add(subject)
             self._store(reply, body)
         elif subject == "_STAN.ack":
             self.acknowledged.add(Ack.decode(body).sequence)
@@ -161,9 +166,22 @@ class StoredBroker(Broker):
             self._send(reply, b"")
         elif "CONSUMER" in subject and "CREATE" in subject:
             self._send(reply, b"{}")
-            self._push(json.loads(body)["config"])
+            self.made.append(subject.removeprefix("$JS.API."))
+            config = json.loads(body)["config"]
+            self.wants_acks = config["ack_policy"] == "explicit"
+            if "deliver_subject" in config:
+                self._push(config)
+            else:
+                self.waiting = self._sequences()
+        elif "STREAM.CREATE" in subject:
+            self.made.append(subject.removeprefix("$JS.API."))
+            fails = self.fault == "refuse" and len(self.made) == 3
+            self._send(reply, b'{"error":{"description":"no space"}}' if fails else b"{}")
+        elif "CONSUMER.MSG.NEXT" in subject:
+            self._pull(reply, json.loads(body))
         else:
-            pending = len(self._sequences()) - len(self.acknowledged) + (self.fault == "unacknowledged")
+            pending = len(self._sequences()) - len(self.acknowledged) if self.wants_acks else 0
+            pending += self.fault == "unacknowledged"
             document = {"state": {"messages": self.stored, "last_seq": self.stored}, "num_pending": 0}
             document |= {"num_ack_pending": pending, "num_redelivered": int(self.fault == "redelivered")}
             self._send(reply, json.dumps(document, separators=(",", ":")).encode())
@@ -201,6 +219,17 @@ class StoredBroker(Broker):
             if sequence == 2 and config.get("flow_control"):
                 self._send(inbox, b"", b"NATS/1.0 100 FlowControl Request\r\n\r\n", b"$JS.FC")
                 self._send(inbox, b"", b"NATS/1.0 100 Idle Heartbeat\r\nNats-Last-Stream: 2\r\n\r\n")
+
+    def _pull(self, inbox, request):
+        self.pulled.append(request["batch"])
+        more = self.fault == "extra" and len(self.waiting) == request["batch"] + 1
+        for sequence in self.waiting[: request["batch"] + more]:
+            delivered = 2 if self.fault == "redelivered" and sequence == 3 else 1
+            reply = f"$JS.ACK.bench.c.{delivered}.{sequence}.{sequence}.1.0".encode()
+            self._send(inbox, self._body(sequence), reply=reply)
+        del self.waiting[: request["batch"]]
+        if self.fault == "status":
+            self._send(inbox, b"", b"NATS/1.0 409 Consumer Deleted\r\n\r\n")
 
     def _replay(self, inbox):
         for sequence in self._sequences():

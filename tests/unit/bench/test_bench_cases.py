@@ -16,7 +16,7 @@ def test_select_cases_given_names_keeps_the_order_of_the_list():
 
 
 def test_select_cases_given_nothing_takes_all_of_a_suite():
-    assert select_cases(None) + select_cases(None, "durable") == CASES
+    assert select_cases(None) + select_cases(None, "durable") + select_cases(None, "jetstream") == CASES
 
 
 def test_case_bounds_name_a_peer_of_the_case():

@@ -15,6 +15,8 @@ from bench.cases import select_cases
         (["--suite", "durable", "--count", "1000"], "local/durable"),
         (["--cases", "replay"], "local/durable"),
         (["--cases", "publish-16"], "local/epoll"),
+        (["--suite", "jetstream"], "jetstream"),
+        (["--cases", "js-memory"], "local/jetstream"),
         (["--quick"], "local/epoll"),
         (["--cases", "replay", "--name", "durable"], "durable"),
     ],

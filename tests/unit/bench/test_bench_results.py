@@ -37,7 +37,7 @@ def test_derive_nothing_counted_raises():
 
 def test_derive_idle_connections_gives_memory_per_connection():
     figures = derive(case_named("idle-10k"), report(connects=100, pss_before_kb=1000, pss_after_kb=1400))
-    assert (figures["memory_kb"], figures["connection_kb"]) == (1400, 4)
+    assert (figures["memory_kb"], figures["each_kb"]) == (1400, 4)
 
 
 def test_derive_other_processes_are_what_neither_side_used():

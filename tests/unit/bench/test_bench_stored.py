@@ -1,6 +1,7 @@
 """The native generator on stored streams, against a broker that can misbehave."""
 
 import json
+import os
 
 import pytest
 from bench_broker import StoredBroker, broker, run_generator
@@ -11,6 +12,8 @@ READERS = [
     ["--speak", "stan", "--durable"],
     ["--speak", "jetstream"],
     ["--speak", "jetstream", "--durable"],
+    ["--speak", "jetstream", "--batch", "7"],
+    ["--speak", "jetstream", "--batch", "7", "--durable"],
     ["--speak", "replay"],
 ]
 
@@ -74,9 +77,10 @@ def test_consume_reads_every_message_and_acknowledges_where_it_must(words):
     server, done = consume(None, *words)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["delivered"] == 20
-    silent = words[1] == "replay" or words == ["--speak", "jetstream"]
+    silent = words[1] != "stan" and "--durable" not in words
     assert server.acknowledged == (set() if silent else set(range(1, 21)))
     assert server.flow_control_answers == (words == ["--speak", "jetstream"])
+    assert server.pulled == ([7, 7, 6] if "--batch" in words else [])
 
 
 def test_consume_answers_heartbeats():
@@ -109,7 +113,7 @@ def test_consume_wrong_message_fails_and_says_which(words, fault, says):
     assert says in done.stderr
 
 
-@pytest.mark.parametrize("words", READERS[:4])
+@pytest.mark.parametrize("words", READERS[:-1])
 def test_consume_redelivery_fails(words):
     _, done = consume("redelivered", *words)
     assert (done.returncode, done.stdout) == (1, "")
@@ -131,6 +135,50 @@ def test_consume_too_few_messages_fails(words):
     _, done = consume(None, *words, "--deadline", "0.2", stored=19)
     assert (done.returncode, done.stdout) == (1, "")
     assert ("19 messages of 20" if words[1] == "replay" else "time limit") in done.stderr
+
+
+def test_consume_status_in_place_of_messages_fails():
+    _, done = consume("status", "--speak", "jetstream", "--batch", "7")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "409 Consumer Deleted" in done.stderr
+
+
+def test_consume_batches_are_jetstreams():
+    _, done = consume(None, "--speak", "stan", "--batch", "7")
+    assert done.returncode == 1
+    assert "--batch with jetstream" in done.stderr
+
+
+def test_store_goes_round_its_subjects_and_weighs_the_server():
+    words = ["--speak", "jetstream", "--count", "20", "--subjects", "6", "--warmup", "0", "--settle", "0"]
+    server, done = store(None, *words, "--pid", str(os.getpid()))
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert server.subjects == {f"bench.{n:010d}" for n in range(6)}
+    assert report["published"] == server.stored == 20
+    assert report["pss_before_kb"] > 0 < report["pss_after_kb"]
+
+
+def test_assets_are_made_and_left_alone():
+    words = ["--count", "3", "--fan", "2", "--settle", "0", "--seconds", "0.1", "--pid", str(os.getpid())]
+    with broker(None, StoredBroker) as server:
+        done = run_generator(server.port, "assets", "--speak", "jetstream", *words)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["created"] == len(server.made) == 9
+    assert server.made[3:6] == [
+        "STREAM.CREATE.bench-000001",
+        *(f"CONSUMER.DURABLE.CREATE.bench-000001.c00000{n}" for n in range(2)),
+    ]
+    assert report["idle_seconds"] >= 0.1
+
+
+def test_assets_that_are_refused_fail():
+    with broker("refuse", StoredBroker) as server:
+        words = ["--speak", "jetstream", "--count", "3", "--pid", str(os.getpid())]
+        done = run_generator(server.port, "assets", *words)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "no space" in done.stderr
 
 
 def test_consume_replay_without_its_end_fails_at_the_time_limit():

@@ -331,6 +331,14 @@ def test_settling_takes_out_what_is_pending() -> None:
         assert (pending, acked, len(acks)) == (model, taken, 0)
 
 
+def test_what_was_not_delivered_yet_cannot_be_acknowledged() -> None:
+    desk, acked, pending = Desk(), list[int](), {5: (1, 2), 6: (2, 2)}
+    desk.sort(acks_to(*[b"$JS.ACK.S.a.1.%d.1.0.0" % n for n in (4, 5, 6, 7)], reply=b"r"))
+    acks = desk.acks[b"S", b"a"]
+    assert settle(acks, pending, acked, 6) == [b"r", b"r"]
+    assert (pending, acked, len(acks)) == ({6: (2, 2)}, [5], 0)
+
+
 # ---- deliveries ---------------------------------------------------------------------------------
 
 
