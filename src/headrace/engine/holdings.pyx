@@ -88,6 +88,26 @@ cdef class SequenceSet:
         if first <= last:
             self.put(first, last)
 
+    def between(self, uint64_t first, uint64_t last) -> int:
+        """How many sequences from `first` to `last`, both included."""
+        cdef uint64_t key, low, high, start = first >> BUCKET_BITS, end = last >> BUCKET_BITS
+        cdef uint64_t found = 0
+        cdef object one = 1  # shifted as a Python number: further than C's go
+        if first > last:
+            return 0
+        few = end - start < <uint64_t> len(self._buckets)
+        for key in range(start, end + 1) if few else list(self._buckets):
+            bits = self._buckets.get(key, False) if start <= key <= end else False
+            if bits is False:
+                continue
+            low = first & (BUCKET - 1) if key == start else 0
+            high = last & (BUCKET - 1) if key == end else BUCKET - 1
+            if bits is None:
+                found += high - low + 1
+            else:
+                found += (int.from_bytes(bits, "little") >> low & (one << high - low + 1) - 1).bit_count()
+        return found
+
     def drop_below(self, uint64_t sequence):
         """Forgets buckets that lie wholly below a sequence; what is left of the others stays."""
         cdef uint64_t limit = sequence >> BUCKET_BITS

@@ -31,6 +31,8 @@ def erased(record: bytes, salt: int) -> bytes: ...
 
 class Scan:
     damaged: list[tuple[int, int]]
+    besides: int
+    headed: int
     def __init__(
         self,
         salt: int,
@@ -98,6 +100,16 @@ class Scan:
         floor: int,
         out: list[_M],
         most: int,
+    ) -> bool: ...
+    def tally(
+        self,
+        data: bytes,
+        final: bool,
+        first: int,
+        last: int,
+        filters: _Filters,
+        removed: SequenceSet,
+        floor: int,
     ) -> bool: ...
     def removals(self, data: bytes, final: bool, removed: SequenceSet, widest: int) -> int: ...
     def survivors(self, data: bytes, final: bool, removed: SequenceSet, floor: int) -> bytes: ...

@@ -112,7 +112,7 @@ cdef enum:
     HEAD = 48
     HAS_TTL = 1
     SEALED = 2
-    SIZE_BESIDES = 32     # what a record counts for besides its parts: headrace.log.port.size_of
+    SIZE_BESIDES = 32     # what a message counts for besides its parts: headrace.log.port.size_of
     RANGES_AT_ONCE = 4096  # pairs in one record of ranges
 
 cdef uint64_t LAST_SEQUENCE = 0x7FFFFFFFFFFFFFFF
@@ -356,6 +356,9 @@ cdef class Scan:
     """Of `removals` and `survivors`: (first, last) of what records say was removed."""
     cdef readonly list segments
     """Of the same: the pairs of records of segments."""
+    cdef public uint32_t besides
+    """What a message counts for besides its parts, and `headed` more when it has headers."""
+    cdef public uint32_t headed
     cdef readonly uint64_t messages
     cdef readonly uint64_t message_bytes
     cdef readonly uint64_t record_bytes
@@ -370,6 +373,7 @@ cdef class Scan:
     def __cinit__(self, uint32_t salt, uint64_t expected, uint64_t ceiling, uint64_t origin=0, opener=None,
                   uint32_t overhead=0):
         self._salt = salt
+        self.besides = SIZE_BESIDES
         self.base = origin
         self.expected = self.settled = expected
         self._ceiling = min(ceiling, LAST_SEQUENCE)
@@ -532,6 +536,10 @@ cdef class Scan:
             room = max(room - <int64_t> size, 0)
             self._take(out, data, &r)
 
+    cdef inline size_t _weight(self, hr_record_t *r) noexcept:
+        """What the message at hand counts for, with what its TTL takes."""
+        return self.besides + (self.headed if r.headers else 0) + self._body_n
+
     cdef bint _wanted(self, object filters, hr_record_t *r) except -1:
         """`filters`: a list of patterns, or one subject byte for byte, or None for everything."""
         cdef const char *subject = self._body + (8 if r.flags & HAS_TTL else 0)
@@ -584,7 +592,7 @@ cdef class Scan:
             ttl = 8 if r.flags & HAS_TTL else 0
             found = hr_new_tuple(<PyTypeObject *> make, 8)
             put(found, 0, r.sequence)
-            put(found, 1, SIZE_BESIDES + self._body_n - ttl)
+            put(found, 1, self._weight(&r) - ttl)
             put(found, 2, PyBytes_FromStringAndSize(self._body + ttl, r.subject))
             put(found, 3, r.time)
             put(found, 4, expires(self._body, &r) if ttl else 0)
@@ -592,6 +600,23 @@ cdef class Scan:
             put(found, 6, self.base + self.at - HEAD - r.body)
             put(found, 7, HEAD + r.body)
             out.append(found)
+
+    def tally(self, bytes data, bint final, uint64_t first, uint64_t last, object filters,
+              SequenceSet removed, uint64_t floor) -> bool:
+        """Adds to `messages` how many live ones from `first` to `last` match. True when `last` stopped it."""
+        cdef const char *p = PyBytes_AS_STRING(data)
+        cdef size_t n = PyBytes_GET_SIZE(data)
+        cdef hr_record_t r
+        self._begin()
+        while self._step(p, n, final, &r):
+            if r.kind != MESSAGE or r.sequence < first:
+                continue
+            if r.sequence > last:
+                self._stop(&r)
+                return True
+            if r.sequence >= floor and not removed.has(r.sequence) and self._wanted(filters, &r):
+                self.messages += 1
+        return False
 
     def removals(self, bytes data, bint final, SequenceSet removed, uint64_t widest) -> int:
         """Adds what records of ranges say to `removed` and `ranges`, and raises `floor`; gives how many such
@@ -674,7 +699,7 @@ cdef class Scan:
             ttl = 8 if r.flags & HAS_TTL else 0
             self.expiring += ttl != 0
             self.messages += 1
-            self.message_bytes += SIZE_BESIDES + self._body_n - ttl
+            self.message_bytes += self._weight(&r) - ttl
             self.record_bytes += HEAD + r.body
             table.take(self._body + ttl, r.subject, r.sequence, r.previous)
         return named
@@ -698,7 +723,7 @@ cdef class Scan:
             ttl = 8 if r.flags & HAS_TTL else 0
             self.expiring += ttl != 0
             self.messages += 1
-            self.message_bytes += SIZE_BESIDES + self._body_n - ttl
+            self.message_bytes += self._weight(&r) - ttl
             self.record_bytes += HEAD + r.body
             self.last_message = r.sequence
             table.take(self._body + ttl, r.subject, r.sequence, r.previous)
@@ -742,7 +767,7 @@ cdef class Scan:
                 elif expiry < <int64_t> mark[3]:
                     mark[3] = expiry
             self.messages += 1
-            self.message_bytes += SIZE_BESIDES + self._body_n - ttl
+            self.message_bytes += self._weight(&r) - ttl
             self.record_bytes += HEAD + r.body
             table.count_in(self._body + ttl, r.subject, r.sequence)
         return marks

@@ -29,7 +29,7 @@ from headrace.engine.holdings import SequenceSet
 from headrace.engine.records import Scan
 from headrace.errors import StorageError
 from headrace.log.filesystem import Mode, pwrite_all, remove_file, replace_file, write_all
-from headrace.log.port import LARGEST_SEQUENCE, SyncPolicy
+from headrace.log.port import LARGEST_SEQUENCE, PLAIN, SyncPolicy, Weights
 from headrace.log.segment import HEADER_BYTES, SEALED, Header, Segment, segment_path
 
 if TYPE_CHECKING:
@@ -93,8 +93,10 @@ class Chain:
         policy: SyncPolicy,
         segment_bytes: int,
         cipher: Cipher | None = None,
+        weights: Weights = PLAIN,
     ) -> None:
         self.directory: Final = directory
+        self._weights: Final = weights
         self.segments: list[Segment] = []
         self._fs: Final = filesystem
         self._policy: Final = policy
@@ -165,7 +167,7 @@ class Chain:
             self.active.last = base - 1
         with self._lock:
             old, self._handle = self._handle, handle
-            self.segments.append(Segment(path, header, HEADER_BYTES))
+            self.segments.append(Segment(path, header, HEADER_BYTES, self._weights))
             self._synced_size = HEADER_BYTES
             self._names_changed = True
         if old is not None:

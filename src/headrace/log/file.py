@@ -1,7 +1,8 @@
 """The log on disk: all of the contract over segments of records.
 
 Here lives `FileLog`, which puts the parts together: `chain` (files), `ledger` (what is known), `reader`,
-`retention` (limits), `recovery` (opening), `sweep` (room). Never here: bytes of a format, system calls.
+`lookup`, `counting`, `retention` (limits), `recovery` (opening), `sweep` (room). Never here: bytes of a
+format, system calls.
 
 On the heap, whatever the number of messages: some 100 bytes and the text per subject (1 million subjects of
 30 bytes: about 100 MB), 32 bytes per 64 KB of records (100 million messages of 150 bytes: 8 MB), one bit per
@@ -29,10 +30,12 @@ from headrace.engine.records import HEADER_BYTES as RECORD_HEADER_BYTES
 from headrace.engine.records import LARGEST_BODY, Scan, encode, encode_removal, erased
 from headrace.errors import LogClosed, StorageError
 from headrace.log.chain import CEILING, Chain, storage_errors
+from headrace.log.counting import Counting
 from headrace.log.filesystem import RealFileSystem, make_directory, remove_file
 from headrace.log.filters import SubjectFilter
 from headrace.log.index import SPACING
 from headrace.log.ledger import add_to_ranges
+from headrace.log.lookup import SUBJECTS_AT_ONCE, Lookup
 from headrace.log.port import (
     LONGEST_SUBJECT,
     NO_LIMITS,
@@ -44,16 +47,16 @@ from headrace.log.port import (
     StoredMessage,
     SubjectState,
     SyncPolicy,
+    same_weights,
 )
 from headrace.log.reader import LARGE_WINDOW, WINDOW, Reader
 from headrace.log.recovery import CHECKPOINT, DAMAGED_BODY, Recovery, encode_checkpoint
 from headrace.log.retention import Retention
 from headrace.log.sealing import OVERHEAD
 from headrace.log.sweep import SLICE, Sweep
-from headrace.subjects import grammar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from headrace.log.filesystem import FileSystem
@@ -66,7 +69,6 @@ READ_PER_CALL: Final = 8 << 20
 """Bytes of records that one filtered read looks at; then its page ends, empty or not."""
 REPORTED: Final = 1000
 """Unreadable sequences named one by one, in the state and to `report`."""
-SUBJECTS_AT_ONCE: Final = 1000
 CHECKPOINT_SHARE: Final = 8
 """A checkpoint is written when so many times its size was appended or can be freed."""
 CHECKPOINT_ON_ERASE: Final = 1 << 20
@@ -110,11 +112,13 @@ class FileLog:
         self._changes = 0
         with storage_errors(f"cannot make the directory {directory.name}"):
             make_directory(self._fs, directory)
-        found = Recovery(directory, self._fs, cipher).run()
+        found = Recovery(directory, self._fs, cipher, limits.weights).run()
         self._ledger: Final = found.ledger
-        self._chain: Final = Chain(directory, self._fs, sync, segment_bytes, cipher)
+        self._chain: Final = Chain(directory, self._fs, sync, segment_bytes, cipher, limits.weights)
         self._reader: Final = Reader(self._chain, self._ledger, self._found_damage, cipher)
         self._retention: Final = Retention(self._chain, self._ledger, self._reader)
+        self._counting: Final = Counting(self._ledger, self._reader)
+        self._lookup: Final = Lookup(self._chain, self._ledger, self._reader, self._retention)
         self._sweep: Final = Sweep(self._chain, self._ledger, self._fs, segment_bytes, cipher)
         self.cut_bytes: Final = found.cut_bytes
         """Bytes of a write that was cut off, found behind the last whole record and cut away."""
@@ -156,7 +160,7 @@ class FileLog:
     @limits.setter
     def limits(self, limits: Limits) -> None:
         self._check_open()
-        self._limits = limits
+        self._limits = same_weights(self._limits, limits)
         self._fit_all()
 
     @property
@@ -330,77 +334,38 @@ class FileLog:
             sequence for a, b in self._ledger.unreadable for sequence in range(max(a, first), min(b + 1, end))
         ]
 
+    def count_from(self, sequence: int, filters: Sequence[bytes] = ()) -> int:
+        self._check_open()
+        return self._counting.between(sequence, self._ledger.last_sequence + 1, filters)
+
+    def gone(self, sequence: int, most: int = 10_000) -> tuple[list[int], int]:
+        self._check_open()
+        return self._counting.gone(sequence, most)
+
     def sequence_at(self, time_ns: int) -> int:
         self._check_open()
-        ledger = self._ledger
-        start = ledger.floor
-        for segment in reversed(self._chain.segments):
-            if segment.header.last_time < time_ns:
-                start = max(start, segment.base, segment.index.before_time(time_ns))
-                break
-        for outline in self._reader.outlines(start, ledger.last_sequence, most=64):
-            if outline.time_ns >= time_ns:
-                return outline.sequence
-        return ledger.last_sequence + 1
+        return self._lookup.at_time(time_ns)
 
     def last(self, subject: bytes | None = None) -> StoredMessage | None:
         self._check_open()
-        ledger = self._ledger
-        if ledger.messages == 0:
+        if self._ledger.messages == 0:
             return None
-        if subject is not None:
-            newest = max((self._retention.newest(s) for s in self._matching(subject)), default=0)
-            return self._reader.message(newest) if newest else None
-        sequence = ledger.last_sequence
-        for _ in range(64):  # mostly the very last one
-            if ledger.is_live(sequence) and (message := self._reader.message(sequence)):
-                return message
-            sequence -= 1
-        return self._last_live()
+        if subject is None:
+            return self._lookup.newest()
+        newest = self._lookup.last_of(subject)
+        return self._reader.message(newest) if newest else None
 
-    def _last_live(self) -> StoredMessage | None:
-        """Looks from the last mark of the index backwards."""
-        end = self._ledger.last_sequence
-        for segment in reversed(self._chain.segments):
-            for start in [*reversed(segment.index.sequences), segment.base]:
-                found: Outline | None = None
-                for found in self._reader.outlines(start, end):  # noqa: B007
-                    pass
-                if found is not None:
-                    return self._reader.message(found.sequence)
-                end = start - 1
-        return None
-
-    def _matching(self, pattern: bytes) -> Iterator[bytes]:
-        """Subjects that match; the table may change in between."""
-        table = self._ledger.table
-        if not grammar.has_wildcard(pattern):
-            if grammar.is_valid_literal(pattern) and table.get(pattern) is not None:
-                yield pattern
-            return
-        place = 0
-        while True:
-            found, place = table.matching(pattern, place, SUBJECTS_AT_ONCE)
-            yield from found
-            if not place:
-                return
+    def last_of(self, subject: bytes) -> int:
+        self._check_open()
+        return self._lookup.last_of(subject)
 
     def subjects(self, subject: bytes = b">") -> Iterator[tuple[bytes, SubjectState]]:
         self._check_open()
-        return self._subject_states(subject)
+        return self._lookup.states(subject)
 
-    def _subject_states(self, pattern: bytes) -> Iterator[tuple[bytes, SubjectState]]:
-        for subject in self._matching(pattern):
-            known = self._ledger.table.get(subject)
-            if known is None:
-                continue
-            first, last = known[1], known[2]
-            if not known[3]:
-                oldest = self._retention.oldest(subject)
-                first = oldest.sequence if oldest else first
-            if not known[4]:
-                last = self._retention.newest(subject) or last
-            yield subject, SubjectState(known[0], first, last)
+    def totals(self, subject: bytes = b">") -> Iterator[tuple[bytes, int]]:
+        self._check_open()
+        return self._lookup.totals(subject)
 
     # ---- removal ----------------------------------------------------------------------------
 
@@ -464,46 +429,52 @@ class FileLog:
         if subject is None and up_to is None and keep <= 0:
             return self._purge_all()
         end = ledger.last_sequence + 1 if up_to is None else min(up_to, ledger.last_sequence + 1)
-        chosen = SubjectFilter([] if subject is None else [subject])
-        filters = None if chosen.everything else [*chosen.literals, *chosen.patterns]
-        excess = self._count_in(filters, end) - max(keep, 0)
+        wanted = SubjectFilter(chosen := () if subject is None else (subject,))
+        filters = None if wanted.everything else [*wanted.literals, *wanted.patterns]
+        excess = self._counting.between(ledger.floor, end, chosen) - max(keep, 0)
         if excess <= 0:
             return 0
         removed = 0
+        known = None if subject is None or wanted.patterns else self._retention.all_of(subject)
         while removed < excess:
-            some = self._some(filters, end, min(excess - removed, PURGED_AT_ONCE))
+            if known is None:
+                found = self._reader.outlines(ledger.floor, end - 1, filters)
+            else:
+                found = (o for o in known[removed:] if o.sequence < end)
+            some = list(islice(found, min(excess - removed, PURGED_AT_ONCE)))
             if not some:
                 break  # the rest cannot be read
-            floor = (
-                some[-1].sequence + 1 if filters is None else 0
-            )  # what is damaged in between goes with them
-            ranges: list[tuple[int, int]] = []
-            if not floor:
-                for outline in some:
-                    add_to_ranges(ranges, outline.sequence, outline.sequence)
-            self._write_removal(ranges, floor)
-            for outline in some:
-                ledger.forget(outline, is_first=False)
-            ledger.raise_floor(floor)
-            ledger.noted()
+            self._take_out(some, some[-1].sequence + 1 if filters is None else 0)  # and what is damaged
             removed += len(some)
-            self._settle()
         self._retention.forget_front()
         self._clean_up()
         return removed
 
-    def _count_in(self, filters: list[bytes] | None, end: int) -> int:
-        """Live messages below `end` that match."""
-        ledger = self._ledger
-        if end > ledger.last_sequence:
-            if filters is None:
-                return ledger.messages
-            return sum(ledger.table.span(pattern)[0] for pattern in filters)
-        return sum(1 for _ in self._reader.outlines(ledger.floor, end - 1, filters))
+    def remove(self, sequences: Iterable[int]) -> int:
+        self._check_open()
+        wanted = sorted({s for s in sequences if self._ledger.floor <= s <= self._ledger.last_sequence})
+        removed = 0
+        for place in range(0, len(wanted), PURGED_AT_ONCE):
+            some = self._reader.these(wanted[place : place + PURGED_AT_ONCE])
+            if some:
+                self._take_out(some, 0)
+                removed += len(some)
+        self._clean_up()
+        return removed
 
-    def _some(self, filters: list[bytes] | None, end: int, most: int) -> list[Outline]:
-        """The first `most` live messages below `end` that match."""
-        return list(islice(self._reader.outlines(self._ledger.floor, end - 1, filters), most))
+    def _take_out(self, some: list[Outline], floor: int) -> None:
+        """Removes live messages, ascending; with a `floor` they are all that is below it."""
+        ledger = self._ledger
+        ranges: list[tuple[int, int]] = []
+        if not floor:
+            for outline in some:
+                add_to_ranges(ranges, outline.sequence, outline.sequence)
+        self._write_removal(ranges, floor)
+        for outline in some:
+            ledger.forget(outline, is_first=False)
+        ledger.raise_floor(floor)
+        ledger.noted()
+        self._settle()
 
     def _purge_all(self) -> int:
         ledger = self._ledger

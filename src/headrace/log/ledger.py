@@ -10,7 +10,8 @@ Removals by limits are counted first and written in front of the next append, in
 A checkpoint (file `checkpoint`) is the ledger at a position of the segments, for a start that need not read
 them all. It is disposable. Version 2, little-endian:
 
-     0  8 bytes "HRCHECK\\n"    8  u32 version      12  u32 salt of the last segment then
+     0  8 bytes "HRCHECK\\n"    8  u16 version      12  u32 salt of the last segment then
+    10  u8 and u8: what messages count for (`Weights`), 0 and 0 for what they do mostly
     16  u64 base of it          24  u64 offset in it
     32  u64 last sequence       40  i64 last time    48  u64 floor
     56  u64 messages            64  u64 bytes        72  u64 messages with a TTL
@@ -28,6 +29,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from headrace.engine.holdings import SequenceSet, SubjectTable
 from headrace.engine.records import crc32c, encode_removal
 from headrace.log.occupancy import Occupancy
+from headrace.log.port import PLAIN, Weights
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
     from headrace.log.outline import Outline
 
 _MAGIC: Final = b"HRCHECK\n"
-_HEAD: Final = struct.Struct("<8sIIQQQqQQQQQQQQ")
+_HEAD: Final = struct.Struct("<8sHBBIQQQqQQQQQQQQ")
 _PAIR: Final = struct.Struct("<QQ")
 _SEGMENT: Final = struct.Struct("<QQQQQQ")
 VERSION: Final = 2
@@ -192,8 +194,11 @@ class Ledger:
 
     # ---- checkpoint -------------------------------------------------------------------------
 
-    def dump(self, salt: int, base: int, offset: int, segments: Iterable[SegmentEntry]) -> bytes:
+    def dump(
+        self, salt: int, base: int, offset: int, segments: Iterable[SegmentEntry], weights: Weights = PLAIN
+    ) -> bytes:
         """The checkpoint's file, as of `offset` in the segment `base`; removals must be written by now."""
+        counted = (0, 0) if weights == PLAIN else weights
         parts = [
             self.table.dump(),
             self.removed.dump(),
@@ -201,7 +206,7 @@ class Ledger:
             b"".join(_SEGMENT.pack(*segment) for segment in segments),
         ]
         head = _HEAD.pack(
-            *(_MAGIC, VERSION, salt, base, offset, self.last_sequence, self.last_time, self.floor),
+            *(_MAGIC, VERSION, *counted, salt, base, offset, self.last_sequence, self.last_time, self.floor),
             *(self.messages, self.bytes, self.expiring, *map(len, parts)),
         )
         data = b"".join([head, *parts])
@@ -214,7 +219,8 @@ class Checkpoint:
     def __init__(self, data: bytes) -> None:
         if len(data) < _HEAD.size + 4 or struct.unpack("<I", data[-4:])[0] != crc32c(data[:-4]):
             raise ValueError("not a checkpoint, or damaged")
-        magic, version, self.salt, self.base, self.offset, *counts = _HEAD.unpack_from(data)
+        magic, version, besides, headed, self.salt, self.base, self.offset, *counts = _HEAD.unpack_from(data)
+        self.weights: Final = Weights(besides, headed) if besides else PLAIN
         sizes = counts[6:]
         if magic != _MAGIC or version != VERSION or _HEAD.size + sum(sizes) + 4 != len(data):
             raise ValueError("not a checkpoint of this version")

@@ -27,6 +27,7 @@ from headrace.log.port import (
     Page,
     StoredMessage,
     SubjectState,
+    same_weights,
     size_of,
 )
 
@@ -67,7 +68,7 @@ class MemoryLog:
     @limits.setter
     def limits(self, limits: Limits) -> None:
         self._check_open()
-        self._limits = limits
+        self._limits = same_weights(self._limits, limits)
         self._make_fit(self._subjects.names())
         self.expire(self._clock())
 
@@ -116,7 +117,7 @@ class MemoryLog:
         sizes: dict[bytes, list[int]] = {}
         evicted: Counter[bytes] = Counter()
         for index, message in enumerate(batch):
-            size = size_of(message)
+            size = size_of(message, limits.weights)
             if per_subject:
                 held = sizes.get(message.subject)
                 if held is None:
@@ -138,13 +139,14 @@ class MemoryLog:
     def _sizes(self, subject: bytes) -> list[int]:
         """What the messages of a subject count for, oldest first; no more than the subject's limit."""
         found = map(self._messages.get, self._subjects.sequences(subject))
-        return [size_of(message) for message in found if message is not None]
+        weights = self._limits.weights
+        return [size_of(message, weights) for message in found if message is not None]
 
     def _add(self, sequence: int, time_ns: int, new: NewMessage) -> None:
         message = StoredMessage(sequence, time_ns, new.subject, new.reply, new.headers, new.payload)
         self._messages.add(message)
         self._subjects.add(message.subject, sequence)
-        self._bytes += size_of(message)
+        self._bytes += size_of(message, self._limits.weights)
         self._last_sequence = sequence
         self._last_time = time_ns
         if new.ttl_ns:
@@ -156,7 +158,7 @@ class MemoryLog:
         if message is None:
             return False
         self._subjects.remove(message.subject)
-        self._bytes -= size_of(message)
+        self._bytes -= size_of(message, self._limits.weights)
         if self._ends.pop(sequence, None) and len(self._queue) > 2 * len(self._ends) + SLACK:
             self._queue = [(end, sequence) for sequence, end in self._ends.items()]
             heapq.heapify(self._queue)
@@ -221,6 +223,23 @@ class MemoryLog:
             if message is not None:
                 yield message
 
+    def count_from(self, sequence: int, filters: Sequence[bytes] = ()) -> int:
+        self._check_open()
+        wanted = SubjectFilter(filters)
+        if wanted.everything:
+            return len(self._messages) - self._messages.below(sequence)
+        names = self._subjects.names() if wanted.patterns else wanted.literals
+        return sum(self._subjects.count_from(name, sequence) for name in names if wanted(name))
+
+    def gone(self, sequence: int, most: int = 10_000) -> tuple[list[int], int]:
+        self._check_open()
+        found: list[int] = []
+        for first, following in self._messages.gaps(sequence, self._last_sequence + 1):
+            found += islice(range(first, following), most - len(found))
+            if len(found) >= most:
+                return found, found[-1] + 1
+        return found, self._last_sequence + 1
+
     def sequence_at(self, time_ns: int) -> int:
         self._check_open()
         message = self._messages.at_time(time_ns)
@@ -230,12 +249,19 @@ class MemoryLog:
         self._check_open()
         if subject is None:
             return self._messages.last()
-        newest = max((state.last_sequence for _, state in self._matching(subject)), default=0)
-        return self._messages.get(newest)
+        return self._messages.get(self.last_of(subject))
+
+    def last_of(self, subject: bytes) -> int:
+        self._check_open()
+        return max((state.last_sequence for _, state in self._matching(subject)), default=0)
 
     def subjects(self, subject: bytes = b">") -> Iterator[tuple[bytes, SubjectState]]:
         self._check_open()
         return self._matching(subject)
+
+    def totals(self, subject: bytes = b">") -> Iterator[tuple[bytes, int]]:
+        self._check_open()
+        return ((name, state.messages) for name, state in self._matching(subject))
 
     def _matching(self, subject: bytes) -> Iterator[tuple[bytes, SubjectState]]:
         wanted = SubjectFilter([subject])
@@ -251,6 +277,10 @@ class MemoryLog:
         """Erased or not, nothing is left here; Python's memory is not overwritten."""
         self._check_open()
         return self._remove_all([sequence]) > 0
+
+    def remove(self, sequences: Iterable[int]) -> int:
+        self._check_open()
+        return self._remove_all(sequences)
 
     def purge(self, subject: bytes | None = None, *, up_to: int | None = None, keep: int = 0) -> int:
         self._check_open()

@@ -114,6 +114,20 @@ class MessageTable:
         block = self._blocks[place - 1]
         return whole + sum(message is not None for message in block.items[: sequence - block.first])
 
+    def gaps(self, sequence: int, end: int) -> Iterator[tuple[int, int]]:
+        """Runs between messages at or after `sequence`, up to `end`: (first, one above the last).
+
+        What is before the first message is no gap. The table must not change on the way.
+        """
+        first = self.first()
+        expected = max(sequence, first.sequence if first else end)
+        for message in self.walk(expected):
+            if message.sequence > expected:
+                yield expected, message.sequence
+            expected = message.sequence + 1
+        if expected < end:
+            yield expected, end
+
     def at_time(self, time_ns: int) -> StoredMessage | None:
         """The first message of `time_ns` or later."""
         place = bisect_left(self._blocks, time_ns, key=lambda block: block.last_time)
@@ -179,6 +193,15 @@ class SubjectTable:
     def count(self, subject: bytes) -> int:
         entry = self._subjects.get(subject)
         return entry.count if entry else 0
+
+    def count_from(self, subject: bytes, sequence: int) -> int:
+        """Messages of the subject at or after `sequence`."""
+        entry = self._subjects.get(subject)
+        if entry is None:
+            return 0
+        if sequence <= entry.sequences[entry.head]:
+            return entry.count
+        return sum(1 for _ in self.sequences(subject, sequence))
 
     def state(self, subject: bytes) -> SubjectState | None:
         entry = self._subjects.get(subject)

@@ -14,7 +14,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from headrace.engine.messages import StoredMessages
 
@@ -83,9 +83,20 @@ class SubjectState(NamedTuple):
     last_sequence: int
 
 
+class Weights(NamedTuple):
+    """What a message counts for besides the bytes of its parts, and on top of that when it has headers."""
+
+    besides: int = 32
+    headed: int = 0
+
+
+PLAIN: Final = Weights()
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """0 is no limit. `max_bytes` counts as `size_of` says. Count and bytes never take the newest message.
+    """0 is no limit. `max_bytes` counts as `size_of` says, with the log's `weights`, which stay what they were
+    when it was opened: others are a ValueError. Count and bytes never take the newest message.
 
     `max_message_size` counts headers and payload. With `Discard.NEW` a message is refused that would bring
     the log over `max_messages` or `max_bytes`; the subject's limit makes room by taking that subject's
@@ -99,6 +110,7 @@ class Limits:
     max_message_size: int = 0
     discard: Discard = Discard.OLD
     discard_new_per_subject: bool = False
+    weights: Weights = PLAIN
 
 
 NO_LIMITS: Final = Limits()
@@ -167,6 +179,17 @@ class MessageLog(Protocol):
         ends for want of messages goes on at one above the last one or at `up_to`, and never below `sequence`.
         """
 
+    def count_from(self, sequence: int, filters: Sequence[bytes] = ()) -> int:
+        """How many messages at or after `sequence` match one of the filters (none: all).
+
+        Without filters, and for a span with all messages of its subjects, it reads none of them.
+        """
+
+    def gone(self, sequence: int, most: int = 10_000) -> tuple[list[int], int]:
+        """Up to `most` sequences at or after `sequence` that `LogState.deleted` counts, ascending, and where
+        to go on: above the last sequence at the end.
+        """
+
     def sequence_at(self, time_ns: int) -> int:
         """The first message that is there and whose time is `time_ns` or later; one above the last sequence
         when there is none.
@@ -175,11 +198,22 @@ class MessageLog(Protocol):
     def last(self, subject: bytes | None = None) -> StoredMessage | None:
         """The newest message, or the newest that matches a subject (wildcards allowed)."""
 
+    def last_of(self, subject: bytes) -> int:
+        """The sequence of the newest message that matches a subject (wildcards allowed), 0 when none does."""
+
     def subjects(self, subject: bytes = b">") -> Iterator[tuple[bytes, SubjectState]]:
         """Subjects that match and have messages, in no order. May be walked while the log changes."""
 
+    def totals(self, subject: bytes = b">") -> Iterator[tuple[bytes, int]]:
+        """How many messages each subject has that matches, in no order; of messages nothing is read."""
+
     def delete(self, sequence: int, *, erase: bool = False) -> bool:
         """Removes one message; erased: its bytes on disk are overwritten when this returns. False: absent."""
+
+    def remove(self, sequences: Iterable[int]) -> int:
+        """Removes these messages, those that are there; returns how many. More than 10,000 of them are not
+        all or nothing.
+        """
 
     def purge(self, subject: bytes | None = None, *, up_to: int | None = None, keep: int = 0) -> int:
         """Removes what matches, below sequence `up_to`, but for the last `keep` of it; returns how many.
@@ -212,6 +246,14 @@ class MessageLog(Protocol):
         """Syncs (but for `never`) and gives everything back. Safe to call twice; other calls: LogClosed."""
 
 
-def size_of(message: StoredMessage | NewMessage) -> int:
-    """Bytes a message counts for in limits and state: its parts and 32 for what the record adds."""
-    return 32 + len(message.subject) + len(message.reply) + len(message.headers) + len(message.payload)
+def size_of(message: StoredMessage | NewMessage, weights: Weights = PLAIN) -> int:
+    """Bytes a message counts for in limits and state: its parts, and about what storing it adds."""
+    size = weights.besides + len(message.subject) + len(message.reply) + len(message.payload)
+    return size + len(message.headers) + weights.headed if message.headers else size
+
+
+def same_weights(limits: Limits, new: Limits) -> Limits:
+    """`new`. Raises: ValueError for other weights than before: what is held was counted with those."""
+    if new.weights != limits.weights:
+        raise ValueError("a log counts what it holds as it did when it was opened")
+    return new

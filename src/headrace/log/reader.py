@@ -32,6 +32,8 @@ WINDOW: Final = SPACING + (8 << 10)
 LARGE_WINDOW: Final = 256 << 10
 OUTLINES: Final = 1024
 """Messages outlined at once."""
+NEAR: Final = 64
+"""Sequences between two wanted messages that are read over rather than looked around."""
 CURSORS: Final = 64
 """Places where reads stopped that are remembered, so that the next read begins there."""
 _NOTHING_REMOVED: Final = SequenceSet()
@@ -190,3 +192,18 @@ class Reader:
             yield from out
             if not stopped:
                 return
+
+    def these(self, sequences: list[int]) -> list[Outline]:
+        """Live messages of so many sequences, ascending; those that are near each other are read together."""
+        found: list[Outline] = []
+        place = 0
+        while place < len(sequences):
+            end = place + 1
+            while end < len(sequences) and sequences[end] - sequences[end - 1] <= NEAR:
+                end += 1
+            wanted = set(sequences[place:end])
+            most = OUTLINES if end - place > 1 else 1
+            some = self.outlines(sequences[place], sequences[end - 1], None, most)
+            found += [outline for outline in some if outline.sequence in wanted]
+            place = end
+        return found

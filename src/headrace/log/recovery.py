@@ -30,6 +30,7 @@ from headrace.log.chain import CEILING, storage_errors
 from headrace.log.filesystem import DRAFT, Mode, read_file
 from headrace.log.index import SPACING
 from headrace.log.ledger import Checkpoint, Ledger, SegmentEntry
+from headrace.log.port import PLAIN, Weights
 from headrace.log.replay import Replay
 from headrace.log.segment import (
     HEADER_BYTES,
@@ -72,8 +73,16 @@ class Found:
 class Recovery:
     """Reads a directory once."""
 
-    def __init__(self, directory: Path, filesystem: FileSystem, cipher: Cipher | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        filesystem: FileSystem,
+        cipher: Cipher | None = None,
+        weights: Weights | None = None,
+    ) -> None:
+        """`weights` None: whatever it was counted with."""
         self._directory = directory
+        self._weights = weights
         self._fs = filesystem
         self._cipher = cipher
 
@@ -103,7 +112,7 @@ class Recovery:
             size, header = self._head(path)
             if header is not None and header.base == base:
                 self._check_key(path, header)
-                found.segments.append(Segment(path, header, size))
+                found.segments.append(Segment(path, header, size, self._weights or PLAIN))
             elif size <= HEADER_BYTES and base == bases[-1]:
                 found.obsolete.append(path)  # it was begun and nothing was written to it
             else:
@@ -221,6 +230,8 @@ class Recovery:
         last = here.get(saved.base)
         if found.damaged or last is None or last.salt != saved.salt:
             return False
+        if self._weights is not None and saved.weights != self._weights:
+            return False  # it was another's, who counted otherwise
         if last.size < HEADER_BYTES + saved.offset:
             return False
         return all(base in here and here[base].size >= entry.size for base, entry in saved.segments.items())
@@ -230,5 +241,5 @@ def encode_checkpoint(
     ledger: Ledger, entries: list[SegmentEntry], active: Segment, cipher: Cipher | None
 ) -> bytes:
     """The checkpoint of a log at the end of its last segment. Removals must be written by now."""
-    data = ledger.dump(active.salt, active.base, active.size - HEADER_BYTES, entries)
+    data = ledger.dump(active.salt, active.base, active.size - HEADER_BYTES, entries, active.weights)
     return data if cipher is None else cipher.checkpoint().seal(data, b"")

@@ -190,6 +190,16 @@ class Retention:
             steps += 1
         return found
 
+    def all_of(self, subject: bytes) -> list[Outline] | None:
+        """The live messages of a subject, ascending; None when they are too many to be found one by one."""
+        known = self._ledger.table.get(subject)
+        if known is None:
+            return []
+        if known[0] > CHAIN_LENGTH:
+            return None
+        found = self._back_from(subject, known[2], known[0])
+        return list(found) if len(found) == known[0] else None
+
     def newest(self, subject: bytes) -> int:
         """The sequence of a subject's last live message; 0 when it has none that can be read."""
         table = self._ledger.table
@@ -214,7 +224,7 @@ class Retention:
         sizes: dict[bytes, deque[int]] = {}
         held: Counter[bytes] = Counter()
         for index, message in enumerate(batch):
-            size, subject = size_of(message), message.subject
+            size, subject = size_of(message, limits.weights), message.subject
             if per_subject:
                 if subject not in sizes:
                     held[subject] = (self._ledger.table.get(subject) or (0,))[0]

@@ -28,9 +28,11 @@ from typing import TYPE_CHECKING, Final
 from headrace.engine.records import Scan, crc32c
 from headrace.log.filesystem import Mode
 from headrace.log.index import SparseIndex
+from headrace.log.port import PLAIN, Weights
 from headrace.log.sealing import OVERHEAD
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from headrace.log.filesystem import FileSystem
@@ -80,6 +82,7 @@ class Segment:
     path: Path
     header: Header
     size: int
+    weights: Weights = PLAIN
     index: SparseIndex = field(default_factory=SparseIndex)
     is_indexed: bool = False
     """Whether the index file is there and says the same."""
@@ -103,9 +106,13 @@ class Segment:
 
     def scan(self, expected: int, ceiling: int, offset: int, cipher: Cipher | None) -> Scan:
         """A scan of its records from `offset` on, where `expected` comes next, below `ceiling`."""
-        if cipher is None or not self.is_sealed:
-            return Scan(self.salt, expected, ceiling, offset)
-        return Scan(self.salt, expected, ceiling, offset, cipher.segment(self.salt, self.base).open, OVERHEAD)
+        opener = () if cipher is None or not self.is_sealed else (self._opener(cipher), OVERHEAD)
+        scan = Scan(self.salt, expected, ceiling, offset, *opener)
+        scan.besides, scan.headed = self.weights
+        return scan
+
+    def _opener(self, cipher: Cipher) -> Callable[[bytes, bytes], bytes | None]:
+        return cipher.segment(self.salt, self.base).open
 
     @property
     def is_sealed(self) -> bool:

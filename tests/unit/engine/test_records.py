@@ -268,6 +268,10 @@ class TestSequenceSet:
                 model |= set(range(first, last + 1))
             assert len(ours) == len(model)
             assert all((s in ours) == (s in model) for s in range(0, 30_000, 7))
+            for _ in range(20):
+                first, last = sorted(random.sample(range(32_000), 2))
+                assert ours.between(first, last) == sum(first <= s <= last for s in model)
+                assert ours.between(last + 1, first) == 0
             again = SequenceSet()
             again.load(ours.dump())
             assert len(again) == len(model)

@@ -1,0 +1,106 @@
+"""What a file log finds by subject or time: the newest message, the subjects that match, the first of a time.
+
+Here live these questions over the subject table and the index; never anything that changes the log, and never
+counting (`counting`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from headrace.log.port import SubjectState
+from headrace.subjects import grammar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from headrace.log.chain import Chain
+    from headrace.log.ledger import Ledger
+    from headrace.log.outline import Outline
+    from headrace.log.port import StoredMessage
+    from headrace.log.reader import Reader
+    from headrace.log.retention import Retention
+
+SUBJECTS_AT_ONCE: Final = 1000
+
+
+class Lookup:
+    def __init__(self, chain: Chain, ledger: Ledger, reader: Reader, retention: Retention) -> None:
+        self._chain = chain
+        self._ledger = ledger
+        self._reader = reader
+        self._retention = retention
+
+    def at_time(self, time_ns: int) -> int:
+        """See `MessageLog.sequence_at`."""
+        ledger = self._ledger
+        start = ledger.floor
+        for segment in reversed(self._chain.segments):
+            if segment.header.last_time < time_ns:
+                start = max(start, segment.base, segment.index.before_time(time_ns))
+                break
+        for outline in self._reader.outlines(start, ledger.last_sequence, most=64):
+            if outline.time_ns >= time_ns:
+                return outline.sequence
+        return ledger.last_sequence + 1
+
+    def newest(self) -> StoredMessage | None:
+        """The newest message that can be read."""
+        sequence = self._ledger.last_sequence
+        for _ in range(64):  # mostly the very last one
+            if self._ledger.is_live(sequence) and (message := self._reader.message(sequence)):
+                return message
+            sequence -= 1
+        return self._last_live()
+
+    def _last_live(self) -> StoredMessage | None:
+        """Looks from the last mark of the index backwards."""
+        end = self._ledger.last_sequence
+        for segment in reversed(self._chain.segments):
+            for start in [*reversed(segment.index.sequences), segment.base]:
+                found: Outline | None = None
+                for found in self._reader.outlines(start, end):  # noqa: B007
+                    pass
+                if found is not None:
+                    return self._reader.message(found.sequence)
+                end = start - 1
+        return None
+
+    def last_of(self, pattern: bytes) -> int:
+        """See `MessageLog.last_of`."""
+        return max(map(self._retention.newest, self._matching(pattern)), default=0)
+
+    def _matching(self, pattern: bytes) -> Iterator[bytes]:
+        """Subjects that match; the table may change in between."""
+        table = self._ledger.table
+        if not grammar.has_wildcard(pattern):
+            if grammar.is_valid_literal(pattern) and table.get(pattern) is not None:
+                yield pattern
+            return
+        place = 0
+        while True:
+            found, place = table.matching(pattern, place, SUBJECTS_AT_ONCE)
+            yield from found
+            if not place:
+                return
+
+    def states(self, pattern: bytes) -> Iterator[tuple[bytes, SubjectState]]:
+        """See `MessageLog.subjects`."""
+        for subject in self._matching(pattern):
+            known = self._ledger.table.get(subject)
+            if known is None:
+                continue
+            first, last = known[1], known[2]
+            if not known[3]:
+                oldest = self._retention.oldest(subject)
+                first = oldest.sequence if oldest else first
+            if not known[4]:
+                last = self._retention.newest(subject) or last
+            yield subject, SubjectState(known[0], first, last)
+
+    def totals(self, pattern: bytes) -> Iterator[tuple[bytes, int]]:
+        """See `MessageLog.totals`."""
+        for subject in self._matching(pattern):
+            known = self._ledger.table.get(subject)
+            if known is not None:
+                yield subject, known[0]
