@@ -76,6 +76,12 @@ class Host(Protocol):
         A host that does not see receivers says how much waits for the server that does, and never None.
         """
 
+    def listens(self, subject: bytes, queue: bytes = b"") -> bool:
+        """Whether somebody has subscribed to exactly this subject, in this queue group, b"": in none.
+
+        What counts as interest in a deliver subject of JetStream. A host that sees no receivers says yes.
+        """
+
     def when_heard(self, function: Callable[[], object]) -> None:
         """Calls `function` once everything subscribed so far is in effect; perhaps at once."""
 

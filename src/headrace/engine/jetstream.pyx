@@ -31,7 +31,8 @@ cdef enum:
     LONG_TOKENS = 11         # with <domain>.<account> in front of the stream, and perhaps more behind the numbers
     MOST_TOKENS = 12         # that are looked at
     PREFIX_ROOM = 1024       # bytes of an acknowledgement's subject up to its numbers
-    STAMP_ROOM = 5 * 21      # and of its numbers with the dots
+    NUMBERS = 5              # that stand behind it
+    STAMP_ROOM = 5 * 21      # bytes of these with the dots
     SIZE_HEADER = 17         # "Nats-Msg-Size: " and the line end
 
 cdef uint64_t most_tens = 1844674407370955161   # a tenth of 2^64 - 1, which ends with 5
@@ -75,22 +76,45 @@ cdef bint read_number(part_t text, uint64_t *value) noexcept:
     return True
 
 
-cdef inline int digits_of(uint64_t value) noexcept:
-    cdef int n = 1
-    while value > 9:
-        value //= 10
-        n += 1
-    return n
+cdef struct number_t:
+    # A number and its digits, which stand at the end of `text` from `first` on.
+    uint64_t value
+    int first
+    char text[DIGITS]
 
 
-cdef inline char *put_digits(char *at, uint64_t value, int n) noexcept:
-    """Writes the `n` digits that `value` has; gives where they end."""
-    cdef int i = n
-    while i:
-        i -= 1
-        at[i] = <char> (c'0' + value % 10)
+cdef void write_number(number_t *number, uint64_t value) noexcept:
+    number.value = value
+    number.first = DIGITS
+    while True:
+        number.first -= 1
+        number.text[number.first] = <char> (c'0' + value % 10)
         value //= 10
-    return at + n
+        if value == 0:
+            return
+
+
+cdef inline void set_number(number_t *number, uint64_t value) noexcept:
+    """Most numbers of a message are those of the one before, or one more, or one less."""
+    cdef int i = DIGITS - 1
+    if value == number.value:
+        return
+    if value == number.value + 1 and number.text[i] != c'9':
+        number.text[i] += 1
+        number.value = value
+    elif value + 1 == number.value and number.text[i] != c'0':
+        number.text[i] -= 1
+        number.value = value
+    else:
+        write_number(number, value)
+
+
+cdef inline int length(number_t *number) noexcept:
+    return DIGITS - number.first
+
+
+cdef inline char *put_number(char *at, number_t *number) noexcept:
+    return put_bytes(at, number.text + number.first, DIGITS - number.first)
 
 
 cdef inline char *put_bytes(char *at, const char *text, size_t n) noexcept:
@@ -183,19 +207,18 @@ cdef class Publications(NewMessages):
     def acknowledge(self, Outgoing out not None, bytes head not None, bytes tail not None) -> None:
         """Answers everyone who waits: `head`, the sequence of the message, `tail`."""
         cdef Py_ssize_t i
-        cdef uint64_t sequence
+        cdef number_t sequence
         cdef part_t reply
-        cdef int n
         cdef char *at
+        write_number(&sequence, 0)
         for i in range(self.count):
             reply = self._replies[i]
             if reply.len == 0 or not is_word(reply.text, reply.len):
                 continue
-            sequence = self.items[i].sequence
-            n = digits_of(sequence)
-            at = out.open(reply, part_of(b""), 0, PyBytes_GET_SIZE(head) + n + PyBytes_GET_SIZE(tail))
+            set_number(&sequence, self.items[i].sequence)
+            at = out.open(reply, part_of(b""), 0, PyBytes_GET_SIZE(head) + length(&sequence) + PyBytes_GET_SIZE(tail))
             at = put_bytes(at, PyBytes_AS_STRING(head), PyBytes_GET_SIZE(head))
-            at = put_digits(at, sequence, n)
+            at = put_number(at, &sequence)
             put_bytes(at, PyBytes_AS_STRING(tail), PyBytes_GET_SIZE(tail))
 
     def refuse(self, Outgoing out not None, bytes body not None) -> None:
@@ -425,49 +448,37 @@ def settle(Acks acks not None, dict pending not None, list acked not None, uint6
 
 # ---- deliveries ---------------------------------------------------------------------------------
 
-cdef struct stamp_t:
-    # The numbers of one delivery, and how many digits each has.
-    uint64_t numbers[5]
-    int digits[5]
-
-
-cdef inline size_t measure(stamp_t *stamp) noexcept:
-    """Bytes of the numbers with the dots between them."""
-    cdef size_t n = 4
+cdef char *put_stamp(char *at, number_t *numbers) noexcept:
+    """Writes the numbers of an acknowledgement's subject; gives where they end."""
     cdef int i
-    for i in range(5):
-        stamp.digits[i] = digits_of(stamp.numbers[i])
-        n += stamp.digits[i]
-    return n
-
-
-cdef inline char *put_stamp(char *at, stamp_t *stamp) noexcept:
-    cdef int i
-    for i in range(5):
-        at = put_digits(at, stamp.numbers[i], stamp.digits[i])
+    for i in range(NUMBERS):
+        at = put_number(at, &numbers[i])
         at[0] = c'.'
         at += 1
     return at - 1
 
 
-cdef size_t complete(message_t *m, bytes extra, bint headers_only, size_t *added) noexcept:
-    """Bytes of a message's headers as they are delivered; `added`: how many of them say what the payload's size is."""
-    added[0] = SIZE_HEADER + digits_of(m.payload_len) if headers_only else 0
-    if m.headers_len == 0 and added[0] == 0 and PyBytes_GET_SIZE(extra) == 0:
+cdef size_t complete(message_t *m, bytes extra, bint headers_only, number_t *size) noexcept:
+    """Bytes of a message's headers as they are delivered; `size` is its payload's then, if it is said there."""
+    cdef size_t added = PyBytes_GET_SIZE(extra)
+    if headers_only:
+        set_number(size, m.payload_len)
+        added += SIZE_HEADER + length(size)
+    if m.headers_len == 0 and added == 0:
         return 0
-    return (m.headers_len if m.headers_len > 2 else 12) + added[0] + PyBytes_GET_SIZE(extra)
+    return added + (m.headers_len if m.headers_len > 2 else 12)
 
 
-cdef char *put_headers(char *at, message_t *m, bytes extra, size_t added) noexcept:
+cdef char *put_headers(char *at, message_t *m, bytes extra, bint headers_only, number_t *size) noexcept:
     """The headers of a message with some at their end."""
     if m.headers_len > 2:
         at = put_bytes(at, m.headers, m.headers_len - 2)
     else:
         at = put_bytes(at, b"NATS/1.0\r\n", 10)
     at = put_bytes(at, PyBytes_AS_STRING(extra), PyBytes_GET_SIZE(extra))
-    if added:
-        at = put_bytes(at, b"Nats-Msg-Size: ", 15)
-        at = put_digits(at, m.payload_len, <int> (added - SIZE_HEADER))
+    if headers_only:
+        at = put_bytes(at, b"Nats-Msg-Size: ", SIZE_HEADER - 2)
+        at = put_number(at, size)
         at = put_bytes(at, b"\r\n", 2)
     return put_bytes(at, b"\r\n", 2)
 
@@ -504,11 +515,12 @@ def deliver(Outgoing out not None, bytes inbox not None, bytes ack_prefix not No
     cdef message_t *m
     cdef part_t to = part_of(inbox)
     cdef part_t shown, reply
-    cdef stamp_t stamp
+    cdef number_t numbers[NUMBERS]
+    cdef number_t size
     cdef char text[PREFIX_ROOM + STAMP_ROOM]
-    cdef char *numbers = text + PyBytes_GET_SIZE(ack_prefix)
+    cdef char *stamp = text + PyBytes_GET_SIZE(ack_prefix)
     cdef char *at
-    cdef size_t head, added, body, total = 0
+    cdef size_t head, body, total = 0
     cdef object now = now_ns
     if not (0 <= start <= messages.count and 0 <= count <= messages.count - start):
         raise IndexError(f"{count} messages from {start} of {messages.count}")
@@ -519,24 +531,26 @@ def deliver(Outgoing out not None, bytes inbox not None, bytes ack_prefix not No
         raise ValueError(f"not the beginning of an acknowledgement subject: {ack_prefix!r}")
     memcpy(text, PyBytes_AS_STRING(ack_prefix), PyBytes_GET_SIZE(ack_prefix))
     reply.text = text
-    stamp.numbers[0] = deliveries
+    for i in range(NUMBERS):
+        write_number(&numbers[i], 0)
+    write_number(&size, 0)
+    set_number(&numbers[0], deliveries)
     for i in range(start, start + count):
         m = &messages.items[i]
-        stamp.numbers[1] = m.sequence
-        stamp.numbers[2] = consumer_sequence
-        stamp.numbers[3] = <uint64_t> m.time
-        stamp.numbers[4] = num_pending
-        reply.len = <uint32_t> (PyBytes_GET_SIZE(ack_prefix) + measure(&stamp))
-        put_stamp(numbers, &stamp)
+        set_number(&numbers[1], m.sequence)
+        set_number(&numbers[2], consumer_sequence)
+        set_number(&numbers[3], <uint64_t> m.time)
+        set_number(&numbers[4], num_pending)
+        reply.len = <uint32_t> (put_stamp(stamp, numbers) - text)
         shown.text = m.subject
         shown.len = m.subject_len if is_word(m.subject, m.subject_len) else 0
-        head = complete(m, extra, headers_only, &added)
+        head = complete(m, extra, headers_only, &size)
         body = head + (0 if headers_only else m.payload_len)
         at = out.open_shown(to, shown, reply, <uint32_t> head, body)
-        if head == m.headers_len and not added and not PyBytes_GET_SIZE(extra):
-            at = put_bytes(at, m.headers, head)
+        if headers_only or PyBytes_GET_SIZE(extra) or head != m.headers_len:
+            at = put_headers(at, m, extra, headers_only, &size)
         else:
-            at = put_headers(at, m, extra, added)
+            at = put_bytes(at, m.headers, head)
         if not headers_only:
             put_bytes(at, m.payload, m.payload_len)
         total += to.len + reply.len + body

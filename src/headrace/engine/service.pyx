@@ -135,6 +135,13 @@ cdef int route_one(link_t *l, record_t *record, const char *at) except -1:
     return 0
 
 
+cdef bint is_named(sub_t *s, bytes subject, bytes queue) noexcept:
+    """Whether a subscription is to this subject in this queue group, byte for byte."""
+    return s.subject_len == <size_t> PyBytes_GET_SIZE(subject) and s.queue_len == <size_t> PyBytes_GET_SIZE(queue) \
+        and memcmp(s.subject, PyBytes_AS_STRING(subject), s.subject_len) == 0 \
+        and memcmp(s.queue, PyBytes_AS_STRING(queue), s.queue_len) == 0
+
+
 cdef class ServiceLink(Link):
     """A service's connection to the router, without a socket. Give it an interest before it subscribes.
 
@@ -262,6 +269,30 @@ cdef class ServiceLink(Link):
             if not (s.flags & SUB_REMOVED or s.link.flags & LINK_CLOSING):
                 most = max(most, <Py_ssize_t> (s.link.out.end - s.link.out.start))
         return most if most >= 0 else None
+
+    def listens(self, bytes subject not None, bytes queue not None=b"") -> bool:
+        """Whether somebody has subscribed to exactly this subject, in this queue group, b"": in none.
+
+        Who watches a wider subject does not count.
+        """
+        cdef plan_t *plan
+        cdef sub_t *s
+        cdef uint32_t i, first, end
+        if self.c.interest == NULL or self.c.flags & LINK_CLOSING:
+            return False
+        if not PyBytes_GET_SIZE(subject) or not is_word(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject)):
+            return False
+        plan = plan_for(self.c.interest, PyBytes_AS_STRING(subject), <uint32_t> PyBytes_GET_SIZE(subject))
+        first = 0
+        end = plan.plain_count
+        if PyBytes_GET_SIZE(queue):
+            first = end
+            end += plan.group_ends[plan.group_count - 1] if plan.group_count else 0
+        for i in range(first, end):
+            s = plan.plain[i] if i < plan.plain_count else plan.members[i - plan.plain_count]
+            if not (s.flags & SUB_REMOVED or s.link.flags & LINK_CLOSING) and is_named(s, subject, queue):
+                return True
+        return False
 
     @property
     def pending(self):

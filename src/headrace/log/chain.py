@@ -93,6 +93,7 @@ class Chain:
         policy: SyncPolicy,
         segment_bytes: int,
         cipher: Cipher | None = None,
+        *,
         weights: Weights = PLAIN,
     ) -> None:
         self.directory: Final = directory

@@ -114,7 +114,7 @@ class FileLog:
             make_directory(self._fs, directory)
         found = Recovery(directory, self._fs, cipher, limits.weights).run()
         self._ledger: Final = found.ledger
-        self._chain: Final = Chain(directory, self._fs, sync, segment_bytes, cipher, limits.weights)
+        self._chain: Final = Chain(directory, self._fs, sync, segment_bytes, cipher, weights=limits.weights)
         self._reader: Final = Reader(self._chain, self._ledger, self._found_damage, cipher)
         self._retention: Final = Retention(self._chain, self._ledger, self._reader)
         self._counting: Final = Counting(self._ledger, self._reader)
@@ -502,6 +502,10 @@ class FileLog:
         self._write_and_clean_up()
         return removed
 
+    def expired(self, now_ns: int, most: int) -> list[tuple[int, bytes]]:
+        self._check_open()
+        return self._retention.expired(self._limits, now_ns, most)
+
     def next_expiry(self) -> int | None:
         self._check_open()
         return self._retention.next_expiry(self._limits)
@@ -518,11 +522,16 @@ class FileLog:
                 if not place:
                     break
         removed += self._retention.make_fit(limits, ())
-        if limits.max_age_ns or any(s.index.next_expiry <= self._clock() for s in self._chain.segments):
+        may_expire = not limits.waits_for_expire
+        if may_expire and (limits.max_age_ns or self._has_expired()):
             removed += self._retention.expire(limits, self._clock())
         self._changes += bool(removed)
         self._settle()
         self._write_and_clean_up()
+
+    def _has_expired(self) -> bool:
+        now = self._clock()
+        return any(s.index.next_expiry <= now for s in self._chain.segments)
 
     def _write_removal(self, ranges: list[tuple[int, int]], floor: int = 0) -> None:
         """Writes a removal, and those by limits that wait. Raises StorageError; then nothing has changed."""

@@ -17,6 +17,7 @@ from headrace.errors import LogClosed, LogFull, MessageTooLarge
 from headrace.log.filters import SubjectFilter
 from headrace.log.memory_index import SLACK, MessageTable, SubjectTable
 from headrace.log.port import (
+    FOREVER,
     LARGEST_SEQUENCE,
     LARGEST_TIME,
     LONGEST_SUBJECT,
@@ -60,6 +61,10 @@ class MemoryLog:
         """When messages with a TTL end, by sequence."""
         self._queue: list[tuple[int, int]] = []
         """A heap of (end, sequence), with some of messages that are gone."""
+        self._forever: set[int] = set()
+        """Those whose age does not matter."""
+        self._aging_from = 0
+        """Messages before this sequence are among those."""
 
     @property
     def limits(self) -> Limits:
@@ -70,7 +75,8 @@ class MemoryLog:
         self._check_open()
         self._limits = same_weights(self._limits, limits)
         self._make_fit(self._subjects.names())
-        self.expire(self._clock())
+        if not limits.waits_for_expire:
+            self.expire(self._clock())
 
     @property
     def written(self) -> int:
@@ -149,7 +155,9 @@ class MemoryLog:
         self._bytes += size_of(message, self._limits.weights)
         self._last_sequence = sequence
         self._last_time = time_ns
-        if new.ttl_ns:
+        if time_ns + new.ttl_ns >= FOREVER:
+            self._forever.add(sequence)
+        elif new.ttl_ns:
             self._ends[sequence] = time_ns + new.ttl_ns
             heapq.heappush(self._queue, (time_ns + new.ttl_ns, sequence))
 
@@ -158,6 +166,7 @@ class MemoryLog:
         if message is None:
             return False
         self._subjects.remove(message.subject)
+        self._forever.discard(sequence)
         self._bytes -= size_of(message, self._limits.weights)
         if self._ends.pop(sequence, None) and len(self._queue) > 2 * len(self._ends) + SLACK:
             self._queue = [(end, sequence) for sequence, end in self._ends.items()]
@@ -301,22 +310,52 @@ class MemoryLog:
 
     def expire(self, now_ns: int) -> int:
         self._check_open()
-        removed = 0
-        if age := self._limits.max_age_ns:
-            while (first := self._messages.first()) and first.time_ns + age <= now_ns:
-                removed += self._remove(first.sequence)
-        while self._queue and self._queue[0][0] <= now_ns:
-            removed += self._remove(heapq.heappop(self._queue)[1])
-        self._written += bool(removed)
-        return removed
+        return self._remove_all([message.sequence for message in self._over(now_ns)])
+
+    def expired(self, now_ns: int, most: int) -> list[tuple[int, bytes]]:
+        self._check_open()
+        return [(message.sequence, message.subject) for message in self._over(now_ns)[:most]]
+
+    def _over(self, now_ns: int) -> list[StoredMessage]:
+        """Messages over their age or TTL, ascending."""
+        found = {}
+        first = self._first_aging() if self._limits.max_age_ns else None
+        if first is not None:
+            for message in self._messages.walk(first.sequence):
+                if message.time_ns + self._limits.max_age_ns > now_ns:
+                    break
+                if message.sequence not in self._forever:
+                    found[message.sequence] = message
+        due = []
+        while self._is_due(now_ns):
+            due.append(heapq.heappop(self._queue))
+        for entry in due:
+            heapq.heappush(self._queue, entry)
+            ended = self._messages.get(entry[1])
+            if ended is not None:
+                found[ended.sequence] = ended
+        return [found[sequence] for sequence in sorted(found)]
+
+    def _is_due(self, now_ns: int) -> bool:
+        """Whether a TTL has ended; entries in front of messages that are gone go."""
+        while self._queue and self._queue[0][1] not in self._ends:
+            heapq.heappop(self._queue)
+        return bool(self._queue) and self._queue[0][0] <= now_ns
+
+    def _first_aging(self) -> StoredMessage | None:
+        """The first message that does not stay forever; all before it do."""
+        for message in self._messages.walk(self._aging_from):
+            self._aging_from = message.sequence
+            if message.sequence not in self._forever:
+                return message
+        return None
 
     def next_expiry(self) -> int | None:
         self._check_open()
-        while self._queue and self._queue[0][1] not in self._ends:
-            heapq.heappop(self._queue)
+        self._is_due(0)
         ends = [self._queue[0][0]] if self._queue else []
-        first = self._messages.first()
-        if self._limits.max_age_ns and first:
+        first = self._first_aging() if self._limits.max_age_ns else None
+        if first is not None:
             ends.append(first.time_ns + self._limits.max_age_ns)
         return min(ends, default=None)
 

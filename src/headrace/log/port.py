@@ -22,6 +22,8 @@ LARGEST_SEQUENCE: Final = (1 << 63) - 2
 """An append that would go beyond is a ValueError."""
 LARGEST_TIME: Final = (1 << 63) - 1
 """ns; a later time or a longer TTL is a ValueError."""
+FOREVER: Final = LARGEST_TIME
+"""As a TTL: the message stays whatever its age, until it is removed or count or bytes are over a limit."""
 LONGEST_SUBJECT: Final = 65_535
 """Bytes of a subject, and of a reply subject; a message with a longer one is `MessageTooLarge`."""
 
@@ -95,8 +97,8 @@ PLAIN: Final = Weights()
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """0 is no limit. `max_bytes` counts as `size_of` says, with the log's `weights`, which stay what they were
-    when it was opened: others are a ValueError. Count and bytes never take the newest message.
+    """0 is no limit. `max_bytes` counts as `size_of` says, with the log's `weights`, which stay what they
+    were when it was opened: others are a ValueError. Count and bytes never take the newest message.
 
     `max_message_size` counts headers and payload. With `Discard.NEW` a message is refused that would bring
     the log over `max_messages` or `max_bytes`; the subject's limit makes room by taking that subject's
@@ -110,6 +112,8 @@ class Limits:
     max_message_size: int = 0
     discard: Discard = Discard.OLD
     discard_new_per_subject: bool = False
+    waits_for_expire: bool = False
+    """Nothing goes by its age or TTL but through `expire`, also when limits change or the log is opened."""
     weights: Weights = PLAIN
 
 
@@ -226,6 +230,9 @@ class MessageLog(Protocol):
 
         A message is over when `now_ns` is its time and its age, or later.
         """
+
+    def expired(self, now_ns: int, most: int) -> list[tuple[int, bytes]]:
+        """What `expire` would remove now: up to `most` of (sequence, subject), ascending."""
 
     def next_expiry(self) -> int | None:
         """When `expire` next has work, in ns; may be early, is never late.

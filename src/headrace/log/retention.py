@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Final
 
 from headrace.errors import LogFull
 from headrace.log.index import NEVER
-from headrace.log.port import Limits, size_of
+from headrace.log.port import FOREVER, Limits, size_of
 from headrace.log.reader import LARGE_WINDOW, OUTLINES, WINDOW
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from headrace.engine.records import Scan
     from headrace.log.chain import Chain
@@ -48,6 +48,8 @@ class Retention:
         self._front: deque[Outline] = deque()
         self._oldest: dict[bytes, deque[Outline]] = {}
         self._remembered = 0
+        self._aging_from = 0
+        """No message before this sequence ends by its age: those that are left stay forever."""
 
     # ---- the front --------------------------------------------------------------------------
 
@@ -262,10 +264,9 @@ class Retention:
     def expire(self, limits: Limits, now_ns: int) -> int:
         """Removes what is over its age or TTL; how many."""
         removed = 0
-        if limits.max_age_ns:
-            while (first := self.first()) and first.time_ns + limits.max_age_ns <= now_ns:
-                self._ledger.forget(first, is_first=True)
-                removed += 1
+        for outline in self._aged(limits, now_ns):
+            self._ledger.forget(outline, is_first=outline.sequence == self._ledger.floor)
+            removed += 1
         for segment in self._chain.segments:
             for place, first_sequence, following in list(segment.index.due(now_ns)):
                 last = following - 1 if following else self._last_in(segment.base)
@@ -273,6 +274,39 @@ class Retention:
                 expiry = self._next_in(first_sequence, last)
                 segment.index.set_expiry(place, expiry)
         return removed
+
+    def _aged(self, limits: Limits, now_ns: int) -> Iterator[Outline]:
+        """Messages over their age, ascending; they may be removed as they come."""
+        first = self.first_aging() if limits.max_age_ns else None
+        if first is None or first.time_ns + limits.max_age_ns > now_ns:
+            return
+        for outline in self._reader.outlines(first.sequence, self._ledger.last_sequence, most=256):
+            if outline.time_ns + limits.max_age_ns > now_ns:
+                return
+            if outline.expiry != FOREVER:
+                yield outline
+
+    def first_aging(self) -> Outline | None:
+        """The first live message that does not stay forever."""
+        first = self.first()
+        if first is None or not self._ledger.expiring or first.expiry != FOREVER:
+            return first
+        for outline in self._reader.outlines(self._aging_from, self._ledger.last_sequence, most=64):
+            self._aging_from = outline.sequence
+            if outline.expiry != FOREVER:
+                return outline
+        return None
+
+    def expired(self, limits: Limits, now_ns: int, most: int) -> list[tuple[int, bytes]]:
+        """See `MessageLog.expired`."""
+        found = {outline.sequence: outline.subject for outline in self._aged(limits, now_ns)}
+        for segment in self._chain.segments:
+            for _, first, following in segment.index.due(now_ns):
+                last = following - 1 if following else self._last_in(segment.base)
+                for outline in self._reader.outlines(first, last):
+                    if 0 < outline.expiry <= now_ns:
+                        found[outline.sequence] = outline.subject
+        return sorted(found.items())[:most]
 
     def _last_in(self, base: int) -> int:
         """The last sequence of a segment."""
@@ -296,7 +330,7 @@ class Retention:
         ends = [NEVER]
         if self._ledger.expiring:
             ends += [segment.index.next_expiry for segment in self._chain.segments]
-        first = self.first() if limits.max_age_ns else None
+        first = self.first_aging() if limits.max_age_ns else None
         if first is not None:
             ends.append(first.time_ns + limits.max_age_ns)
         least = min(ends)

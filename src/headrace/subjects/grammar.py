@@ -55,19 +55,20 @@ def is_subset(narrow: bytes, wide: bytes) -> bool:
     `narrow` may be a literal; then this asks whether `wide` matches it. A subject with an empty token,
     or with `>` before its end, is subset of nothing and contains nothing.
     """
-    if not is_valid_subject(narrow) or not is_valid_subject(wide):
-        return False
     inner, outer = tokens(narrow), tokens(wide)
     for position, token in enumerate(outer):
         if position >= len(inner):
             return False
         if token == _ANY_TAIL:
-            return True
+            break
         if inner[position] == _ANY_TAIL:
             return False
         if token not in (_ANY_TOKEN, inner[position]):
             return False
-    return len(inner) == len(outer)
+    else:
+        if len(inner) != len(outer):
+            return False
+    return is_valid_subject(narrow) and is_valid_subject(wide)  # last: mostly the answer is no by now
 
 
 def matches(pattern: bytes, literal: bytes) -> bool:
@@ -91,12 +92,13 @@ def matches(pattern: bytes, literal: bytes) -> bool:
 
 def overlaps(first: bytes, second: bytes) -> bool:
     """Whether some subject is matched by both, so that subscriptions to them can collide."""
-    if not is_valid_subject(first) or not is_valid_subject(second):
-        return False
     left, right = tokens(first), tokens(second)
     for one, other in zip(left, right, strict=False):
         if _ANY_TAIL in (one, other):
-            return True
+            break
         if one != other and _ANY_TOKEN not in (one, other):
             return False
-    return len(left) == len(right)
+    else:
+        if len(left) != len(right):
+            return False
+    return is_valid_subject(first) and is_valid_subject(second)  # last, as above

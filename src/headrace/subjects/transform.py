@@ -76,7 +76,7 @@ class SubjectTransform:
         self.destination: Final = destination
         self._tail_start = len(given) - 1
         wildcards = [position for position, token in enumerate(given) if token == b"*"]
-        builder = _PieceBuilder(wildcards, random_below)
+        builder = _PieceBuilder(wildcards, random_below, has_tail=self._has_tail)
         self._pieces = [builder.build(token) for token in (wanted[:-1] if self._has_tail else wanted)]
         self.is_random: Final[bool] = builder.used_random
         """Whether the same subject may be rewritten differently each time."""
@@ -103,8 +103,9 @@ def fnv1a(data: bytes) -> int:
 class _PieceBuilder:
     """Turns the tokens of one destination into functions of the subject's tokens."""
 
-    def __init__(self, wildcards: list[int], random_below: RandomBelow) -> None:
+    def __init__(self, wildcards: list[int], random_below: RandomBelow, *, has_tail: bool) -> None:
         self._wildcards = wildcards
+        self._has_places = bool(wildcards) or has_tail
         self._random_below = random_below
         self.used_random = False
 
@@ -146,7 +147,8 @@ class _PieceBuilder:
 
     def _partition(self, arguments: list[bytes]) -> _Piece:
         count = _count(arguments[0])
-        positions = [self._position(argument) for argument in arguments[1:]]
+        # Without wildcards in the source there is nothing to choose from: the whole subject counts.
+        positions = [self._position(argument) for argument in arguments[1:] if self._has_places]
 
         def partition(parts: list[bytes]) -> bytes:
             key = b"".join(parts[position] for position in positions) if positions else b".".join(parts)
@@ -188,7 +190,7 @@ class _PieceBuilder:
         """Where in the subject the n-th wildcard of the source stands."""
         index = _integer(argument)
         if not 1 <= index <= len(self._wildcards):
-            raise _PieceError(f"wildcard index out of range: [{index}]")
+            raise _PieceError("wildcard index out of range" + (f": [{index}]" if self._has_places else ""))
         return self._wildcards[index - 1]
 
 

@@ -368,6 +368,19 @@ def test_deliveries_are_shown_with_their_subjects() -> None:
     assert list(pending) == [8, 1 << 40, LARGEST]
 
 
+@pytest.mark.parametrize("start", [1, 8, 98, 9_998, (1 << 32) - 2, LARGEST - 12])
+def test_numbers_of_many_deliveries(start: int) -> None:
+    """Also where digits are added, and where the number of what is still to come runs out of them."""
+    random, out = Random(31), Outgoing()
+    times = [random.choice((0, SECOND, SECOND + 1)) for _ in range(12)]
+    messages = stored(*[(start + n + n // 7, times[n], b"x", b"", b"") for n in range(12)])
+    deliver(out, b"i", b"p.", messages, 0, 12, start, start + 4, None, 1)
+    assert [reply for _, _, reply, *_ in out.take_shown()] == [
+        b"p.1.%d.%d.%d.%d" % (start + n + n // 7, start + n, times[n], max(start + 4 - n, 0))
+        for n in range(12)
+    ]
+
+
 def test_a_message_that_is_delivered_again_keeps_its_place() -> None:
     messages, out = stored((8, 1, b"x", b"", b"")), Outgoing()
     pending = {8: (1, 5), 9: (2, 5)}

@@ -673,6 +673,27 @@ def test_backlog_is_what_waits_for_the_slowest_receiver(
     assert service.link.backlog(b"in.box") == 0
 
 
+def test_only_who_names_a_subject_listens_to_it(broker: Broker, services: Callable[[], Service]) -> None:
+    link = services().link
+    peer = broker.peer().send(b"SUB > 1\r\nSUB in.* 2\r\nSUB in.box g 3\r\nSUB * h 4\r\n")
+    assert not link.listens(b"in.box")
+    assert link.listens(b"in.box", b"g")
+    assert not link.listens(b"in.box", b"h")
+    assert not link.listens(b"in.bo")
+    peer.send(b"SUB in.box 5\r\n")
+    assert link.listens(b"in.box")
+    peer.send(b"UNSUB 5\r\nUNSUB 3\r\n")
+    assert not link.listens(b"in.box")
+    assert not link.listens(b"in.box", b"g")
+    peer.send(b"SUB in.box 6\r\n")
+    peer.link.doom(CloseReason.STALE_CONNECTION)
+    assert not link.listens(b"in.box")
+    for subject in (b"", b"in box"):
+        assert not link.listens(subject)
+    link.detach()
+    assert not link.listens(b"in.box")
+
+
 @pytest.mark.parametrize("subject", [b"nobody", b"", b"in box", b"in.*.x"])
 def test_backlog_without_a_receiver_is_none(
     subject: bytes, broker: Broker, services: Callable[[], Service]

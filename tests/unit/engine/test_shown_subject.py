@@ -180,6 +180,14 @@ def test_over_an_imported_stream_the_subject_stays(spaces: Spaces, exporting: St
     )
 
 
+def test_an_importer_that_names_the_subject_listens(spaces: Spaces, exporting: Store) -> None:
+    spaces.b.import_stream(spaces.a, b"deliver.>", b"from.a.>")
+    peer = spaces.b.peer().send(b"SUB from.a.> 1\r\n")
+    assert not exporting.link.listens(b"deliver.b")
+    peer.send(b"SUB from.a.b 2\r\n")
+    assert exporting.link.listens(b"deliver.b")
+
+
 @pytest.mark.parametrize(("denied", "gets"), [(b"i", True), (b"from.i", False), (b"orders.1", False)])
 def test_over_an_imported_stream_what_is_denied_is_what_the_importer_sees(
     spaces: Spaces, exporting: Store, denied: bytes, gets: bool
@@ -240,6 +248,19 @@ def test_what_breaks_a_wire_is_refused() -> None:
     assert out.pass_on(b"a", b"b", b"pay", reply=b"c", headers=HEADERS)
     assert out.add(b"d", b"")
     assert out.take_shown() == [(b"a", b"b", b"c", HEADERS, b"pay"), (b"d", b"d", b"", b"", b"")]
+
+
+@pytest.mark.parametrize("around", [b"a", b"!", b"\x7f", b"\x80", b"\xff"])
+def test_every_byte_at_every_place_is_looked_at(around: bytes) -> None:
+    out = Outgoing()
+    for length in range(1, 20):
+        assert out.add(around * length, b"")
+        for place in range(length):
+            for byte in (0, 9, 10, 13, 31, 32):
+                word = bytearray(around * length)
+                word[place] = byte
+                assert not out.add(bytes(word), b""), word
+    assert len(out.take()) == 19
 
 
 def test_hosts_that_cannot_show_a_subject() -> None:

@@ -133,7 +133,7 @@ def is_sound(log: MessageLog) -> None:
     held, state = pages(log), log.state()
     assert [m.sequence for m in held] == sorted({m.sequence for m in held})
     assert [m.time_ns for m in held] == sorted(m.time_ns for m in held)
-    assert (state.messages, state.bytes) == (len(held), sum(map(size_of, held)))
+    assert (state.messages, state.bytes) == (len(held), sum(size_of(m, log.limits.weights) for m in held))
     assert state.first_sequence == (held[0].sequence if held else state.last_sequence + 1)
     assert state.first_time_ns == (held[0].time_ns if held else 0)
     assert state.deleted == state.last_sequence + 1 - state.first_sequence - len(held)

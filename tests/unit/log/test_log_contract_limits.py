@@ -6,15 +6,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from log_makers import HEADERS, SECOND, START, is_sound, message, put, sequences
+from log_makers import HEADERS, SECOND, START, is_sound, message, pages, put, sequences
 
 from headrace.errors import LogFull, MessageTooLarge
-from headrace.log.port import Discard, Limits, size_of
+from headrace.log.port import FOREVER, LARGEST_TIME, Discard, Limits, NewMessage, size_of
 
 if TYPE_CHECKING:
     from log_makers import Clock, Maker
 
-    from headrace.log.port import MessageLog, NewMessage
+    from headrace.log.port import MessageLog
 
 
 class TestLimits:
@@ -308,3 +308,56 @@ class TestDiscardNew:
 
         with pytest.raises(MessageTooLarge):
             log.append([message(), message(payload=b"p" * 11)])
+
+
+class TestForever:
+    def test_a_message_that_stays(self, make: Maker, clock: Clock) -> None:
+        log = make(Limits(max_age_ns=10 * SECOND))
+        forever = [NewMessage(b"f", b"x", ttl_ns=FOREVER)] * 3
+        log.append([*forever, message(b"a"), *forever, message(b"b")])
+        clock.now += 5 * SECOND
+        log.append([message(b"c"), NewMessage(b"d", b"", ttl_ns=2 * SECOND)])
+        assert log.expired(clock.now + 2 * SECOND, 9) == [(10, b"d")]
+        assert log.expired(clock.now + 5 * SECOND, 9) == [(4, b"a"), (8, b"b"), (10, b"d")]
+        assert log.expired(clock.now + 5 * SECOND, 2) == [(4, b"a"), (8, b"b")]
+
+        clock.now += 5 * SECOND
+        assert log.expire(clock.now) == 3
+        assert [m.sequence for m in pages(log, 1)] == [1, 2, 3, 5, 6, 7, 9]
+        assert log.next_expiry() == START + 15 * SECOND
+        log = make.reopen(log)
+        clock.now += 5 * SECOND
+        log.expire(clock.now)
+        assert [m.subject for m in pages(log, 1)] == [b"f"] * 6
+        assert log.next_expiry() is None
+        assert log.expired(LARGEST_TIME - 1, 9) == []
+        assert log.purge() == 6
+        log.append([message(b"a")])
+        clock.now += 10 * SECOND
+        assert log.expire(clock.now) == 1
+        is_sound(log)
+
+    def test_thousands_at_the_front(self, make: Maker, clock: Clock) -> None:
+        log = make(Limits(max_age_ns=10 * SECOND))
+        log.append([NewMessage(b"f", b"", ttl_ns=FOREVER)] * 3000)
+        log.append([message(b"a")] * 10)
+        clock.now += 10 * SECOND
+        assert [s for s, _ in log.expired(clock.now, 100)] == list(range(3001, 3011))
+        assert log.expire(clock.now) == 10
+        assert log.expire(clock.now) == 0
+        assert log.next_expiry() is None
+
+
+def test_a_log_that_waits_to_be_told_to_expire(make: Maker, clock: Clock) -> None:
+    limits = Limits(max_age_ns=10 * SECOND, waits_for_expire=True)
+    log = make(limits)
+    log.append([message(b"a"), NewMessage(b"b", b"", ttl_ns=SECOND)])
+    clock.now += 10 * SECOND
+    log = make.reopen(log)
+    log.limits = replace(limits, max_age_ns=5 * SECOND)
+    put(log, b"c")
+    assert sequences(log) == [1, 2, 3]
+    assert log.expired(clock.now, 9) == [(1, b"a"), (2, b"b")]
+    assert log.expire(clock.now) == 2
+    log.limits = Limits(max_age_ns=0)
+    assert sequences(log) == [3]

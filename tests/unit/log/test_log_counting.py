@@ -7,11 +7,12 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
-from log_makers import SMALL, START, is_sound, message, pages, put
+from log_makers import HEADERS, SMALL, START, is_sound, message, pages, put
 
+from headrace.errors import LogFull
 from headrace.log.file import FileLog
 from headrace.log.memory import MemoryLog
-from headrace.log.port import Limits, NewMessage
+from headrace.log.port import Discard, Limits, NewMessage, Weights
 from headrace.subjects.grammar import matches
 
 if TYPE_CHECKING:
@@ -94,6 +95,46 @@ class TestCounts:
         for n in range(40):
             put(log, SUBJECTS[n % 5], payload=b"y" * 50)
         _check(log)
+
+
+class TestWeights:
+    WEIGHTS = Weights(10, 3)
+
+    def test_are_what_messages_count_for(self, make: Maker) -> None:
+        log = make(Limits(max_bytes=100, weights=self.WEIGHTS))
+        log.append([NewMessage(b"a", b"x" * 9), NewMessage(b"a", b"x" * 5, b"", HEADERS)])
+        assert log.state().bytes == 10 + 10 + 10 + 3 + 6 + len(HEADERS)
+        log = make.reopen(log)
+        assert log.state().bytes == 10 + 10 + 10 + 3 + 6 + len(HEADERS)
+        log.append([NewMessage(b"b", b"x" * 34)])
+        assert [m.sequence for m in pages(log, 1)] == [2, 3]
+        assert log.purge(b"a") == 1
+        assert log.state().bytes == 10 + 35
+        is_sound(log)
+
+    def test_refuse_by_them(self, make: Maker) -> None:
+        log = make(Limits(max_bytes=40, discard=Discard.NEW, weights=self.WEIGHTS))
+        log.append([NewMessage(b"a", b"x" * 9), NewMessage(b"a", b"x" * 9)])
+        with pytest.raises(LogFull):
+            log.append([NewMessage(b"a", b"")])
+
+    def test_stay(self, make: Maker) -> None:
+        log = make(Limits(weights=self.WEIGHTS))
+        with pytest.raises(ValueError, match="as it did when it was opened"):
+            log.limits = Limits()
+        log.limits = Limits(max_messages=1, weights=self.WEIGHTS)
+
+    def test_of_a_log_that_was_counted_otherwise(self, tmp_path: Path) -> None:
+        log = FileLog(tmp_path, clock=lambda: START)
+        log.append([message(b"a")] * 3)
+        log.close()
+        again = FileLog(tmp_path, clock=lambda: START, limits=Limits(weights=self.WEIGHTS))
+        assert not again.opened_from_checkpoint
+        assert again.state().bytes == 3 * 12
+        again.close()
+        again = FileLog(tmp_path, clock=lambda: START, limits=Limits(weights=self.WEIGHTS))
+        assert again.opened_from_checkpoint
+        again.close()
 
 
 class TestRemove:
