@@ -10,6 +10,8 @@ one, and answers:
               {"purged": 8, "channel": channel}
     delete    {"channel": "orders.eu"}
               {"deleted": true, "messages": 8, "subscriptions": 1}
+    adopt     {"channel": "orders.eu", "client_id": "me", "durable": "work", "consumer": "WORK"}
+              {"stream": "ORDERS", "consumer": "WORK", "pending": 3}
     any       {"error": {"code": 404, "description": "..."}}
 
 An answer holds as many channels as fit into a message: whoever has fewer than the total asks again, with the
@@ -29,7 +31,7 @@ from headrace.protocol.rfc3339 import format_time
 
 PREFIX: Final = "_STAN.admin."
 """Before the cluster ID, a dot and the verb."""
-VERBS: Final = ("channels", "report", "purge", "delete")
+VERBS: Final = ("channels", "report", "purge", "delete", "adopt")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,36 @@ class DeleteRequest:
 
     def encode(self) -> bytes:
         return documents.write_document({"channel": documents.name_of(self.channel)})
+
+
+@dataclass(frozen=True, slots=True)
+class AdoptRequest:
+    """A durable of `client_id`, or without one the durable queue group `durable`, becomes a consumer."""
+
+    channel: bytes
+    durable: bytes
+    client_id: bytes = b""
+    consumer: bytes = b""
+    """Empty: named as the durable."""
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Raises: ProtocolError."""
+        names = dict.fromkeys(("channel", "client_id", "durable", "consumer"), documents.a_name)
+        values = _with_channel(documents.read_document(payload, names))
+        if "durable" not in values:
+            raise ProtocolError("durable is missing")
+        return cls(**values)
+
+    def encode(self) -> bytes:
+        return documents.write_document(
+            {
+                "channel": documents.name_of(self.channel),
+                "durable": documents.name_of(self.durable),
+                "client_id": documents.name_of(self.client_id) or None,
+                "consumer": documents.name_of(self.consumer) or None,
+            }
+        )
 
 
 def _with_channel(values: dict[str, Any]) -> dict[str, Any]:

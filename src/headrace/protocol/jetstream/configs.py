@@ -1,4 +1,4 @@
-"""Configurations of streams and consumers as the JetStream API writes them: names and types, no rules.
+"""Configurations of streams and consumers as the JetStream API writes them: names and types, no judgement.
 
 Field names are those of the JSON. Durations are ns, times RFC 3339 text. What a missing field means is the
 default here where it is the type's zero value; what a zero value means is said by the rules of
@@ -8,8 +8,18 @@ default here where it is the type's zero value; what a zero value means is said 
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import ClassVar
 
 import msgspec
+
+from headrace.protocol.jetstream.numbers import (  # noqa: TC001 - msgspec reads the annotations
+    Duration,
+    Int,
+    Int32,
+    Int64,
+    Time,
+    Uint64,
+)
 
 
 class Retention(StrEnum):
@@ -66,23 +76,37 @@ class PriorityPolicy(StrEnum):
     PRIORITIZED = "prioritized"
 
 
+class Action(StrEnum):
+    """What a request for a consumer may do."""
+
+    CREATE_OR_UPDATE = ""
+    CREATE = "create"
+    UPDATE = "update"
+
+
 class _Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One JSON object of a configuration."""
+    """One JSON object of a configuration; `go_name` is what the Go server's errors call it."""
 
 
 class Placement(_Config, frozen=True):
+    go_name: ClassVar[str] = "Placement"
+
     cluster: str = ""
     tags: list[str] = []
     preferred: str = ""
 
 
 class SubjectTransform(_Config, frozen=True):
+    go_name: ClassVar[str] = "SubjectTransformConfig"
+
     src: str = ""
     dest: str = ""
 
 
 class External(_Config, frozen=True):
     """A stream that is reached through another prefix than `$JS.API`: another account or domain."""
+
+    go_name: ClassVar[str] = "ExternalStream"
 
     api: str = ""
     deliver: str = ""
@@ -91,6 +115,8 @@ class External(_Config, frozen=True):
 class StreamConsumerSource(_Config, frozen=True):
     """A durable consumer that a mirror or source reads through."""
 
+    go_name: ClassVar[str] = "StreamConsumerSource"
+
     name: str = ""
     deliver_subject: str = ""
 
@@ -98,9 +124,11 @@ class StreamConsumerSource(_Config, frozen=True):
 class StreamSource(_Config, frozen=True):
     """Where a mirror or a source reads."""
 
+    go_name: ClassVar[str] = "StreamSource"
+
     name: str = ""
-    opt_start_seq: int = 0
-    opt_start_time: str | None = None
+    opt_start_seq: Uint64 = 0
+    opt_start_time: Time | None = None
     filter_subject: str = ""
     subject_transforms: list[SubjectTransform] = []
     external: External | None = None
@@ -108,37 +136,43 @@ class StreamSource(_Config, frozen=True):
 
 
 class Republish(_Config, frozen=True):
+    go_name: ClassVar[str] = "RePublish"
+
     src: str = ""
     dest: str = ""
     headers_only: bool = False
 
 
 class StreamConsumerLimits(_Config, frozen=True):
-    inactive_threshold: int = 0
-    max_ack_pending: int = 0
+    go_name: ClassVar[str] = "StreamConsumerLimits"
+
+    inactive_threshold: Duration = 0
+    max_ack_pending: Int = 0
 
 
 class StreamConfig(_Config, frozen=True):
+    go_name: ClassVar[str] = "StreamConfig"
+
     name: str = ""
     description: str = ""
     subjects: list[str] = []
     retention: Retention = Retention.LIMITS
-    max_consumers: int = 0
-    max_msgs: int = 0
-    max_bytes: int = 0
-    max_age: int = 0
-    max_msgs_per_subject: int = 0
-    max_msg_size: int = 0
+    max_consumers: Int = 0
+    max_msgs: Int64 = 0
+    max_bytes: Int64 = 0
+    max_age: Duration = 0
+    max_msgs_per_subject: Int64 = 0
+    max_msg_size: Int32 = 0
     discard: Discard = Discard.OLD
     storage: Storage = Storage.FILE
-    num_replicas: int = 0
+    num_replicas: Int = 0
     no_ack: bool = False
-    duplicate_window: int = 0
+    duplicate_window: Duration = 0
     placement: Placement | None = None
     mirror: StreamSource | None = None
     sources: list[StreamSource] = []
     compression: Compression = Compression.NONE
-    first_seq: int = 0
+    first_seq: Uint64 = 0
     subject_transform: SubjectTransform | None = None
     republish: Republish | None = None
     allow_direct: bool = False
@@ -150,7 +184,7 @@ class StreamConfig(_Config, frozen=True):
     allow_rollup_hdrs: bool = False
     consumer_limits: StreamConsumerLimits = StreamConsumerLimits()
     allow_msg_ttl: bool = False
-    subject_delete_marker_ttl: int = 0
+    subject_delete_marker_ttl: Duration = 0
     allow_msg_counter: bool = False
     allow_atomic: bool = False
     allow_msg_schedules: bool = False
@@ -160,38 +194,40 @@ class StreamConfig(_Config, frozen=True):
 
 
 class ConsumerConfig(_Config, frozen=True):
+    go_name: ClassVar[str] = "ConsumerConfig"
+
     durable_name: str = ""
     name: str = ""
     description: str = ""
     deliver_policy: DeliverPolicy = DeliverPolicy.ALL
-    opt_start_seq: int = 0
-    opt_start_time: str | None = None
+    opt_start_seq: Uint64 = 0
+    opt_start_time: Time | None = None
     ack_policy: AckPolicy = AckPolicy.NONE
-    ack_wait: int = 0
-    max_deliver: int = 0
-    backoff: list[int] = []
+    ack_wait: Duration = 0
+    max_deliver: Int = 0
+    backoff: list[Duration] = []
     filter_subject: str = ""
     filter_subjects: list[str] = []
     replay_policy: ReplayPolicy = ReplayPolicy.INSTANT
-    rate_limit_bps: int = 0
+    rate_limit_bps: Uint64 = 0
     sample_freq: str = ""
-    max_waiting: int = 0
-    max_ack_pending: int = 0
+    max_waiting: Int = 0
+    max_ack_pending: Int = 0
     flow_control: bool = False
     headers_only: bool = False
-    max_batch: int = 0
-    max_expires: int = 0
-    max_bytes: int = 0
+    max_batch: Int = 0
+    max_expires: Duration = 0
+    max_bytes: Int = 0
     deliver_subject: str = ""
     deliver_group: str = ""
-    idle_heartbeat: int = 0
-    inactive_threshold: int = 0
-    num_replicas: int = 0
+    idle_heartbeat: Duration = 0
+    inactive_threshold: Duration = 0
+    num_replicas: Int = 0
     mem_storage: bool = False
     direct: bool = False
     sourcing: bool = False
     metadata: dict[str, str] = {}
-    pause_until: str | None = None
+    pause_until: Time | None = None
     priority_groups: list[str] = []
     priority_policy: PriorityPolicy = PriorityPolicy.NONE
-    priority_timeout: int = 0
+    priority_timeout: Duration = 0

@@ -1,0 +1,76 @@
+"""Durations as Go writes them: `2m`, `1h30m`, `300ms`, `1.5s`, `-1s`, `0`.
+
+Here lives parsing and printing, exact to the nanosecond. No clock.
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from typing import Final
+
+SECOND: Final = 1_000_000_000
+MILLISECOND: Final = 1_000_000
+
+_UNITS_NS: Final = {
+    "ns": 1,
+    "us": 1_000,
+    "µs": 1_000,  # micro sign
+    "μs": 1_000,  # Greek mu
+    "ms": MILLISECOND,
+    "s": SECOND,
+    "m": 60 * SECOND,
+    "h": 3600 * SECOND,
+}
+_PART: Final = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)([^0-9.]*)")
+_SIGNED: Final = re.compile(r"([+-]?)(.+)", re.DOTALL)
+_MAX_NS: Final = (1 << 63) - 1
+_MAX_CHARS: Final = 64
+
+
+def parse_ns(text: str) -> int:
+    """The duration in ns; what is smaller is cut off. Raises: ValueError with the reason."""
+    match = _SIGNED.fullmatch(text)
+    if match is None or len(text) > _MAX_CHARS:
+        raise ValueError("it is empty" if not text else "it is too long")
+    sign, rest = match.groups()
+    if rest == "0":
+        return 0
+    total = 0
+    end = 0
+    for part in _PART.finditer(rest):
+        if part.start() != end:
+            break
+        end = part.end()
+        number, unit = part.groups()
+        if unit not in _UNITS_NS:
+            raise ValueError(f"unknown unit {unit!r}" if unit else "its unit is missing (ms, s, m, h)")
+        total += int(Fraction(number) * _UNITS_NS[unit])
+    if end != len(rest):
+        raise ValueError("it is not a number with a unit")
+    if total > _MAX_NS:
+        raise ValueError("it is too long")
+    return -total if sign == "-" else total
+
+
+def format_ns(ns: int) -> str:
+    """As Go prints it: `2m0s`, `1h0m0s`, `1.5s`, `300ms`, `20µs`, `0s`."""
+    if ns < 0:
+        return "-" + format_ns(-ns)
+    if ns < SECOND:
+        for unit, name in ((MILLISECOND, "ms"), (1_000, "µs"), (1, "ns")):
+            if ns >= unit:
+                return _decimal(ns, unit) + name
+        return "0s"
+    hours, rest = divmod(ns, 3600 * SECOND)
+    minutes, rest = divmod(rest, 60 * SECOND)
+    text = _decimal(rest, SECOND) + "s"
+    if hours or minutes:
+        text = f"{minutes}m{text}"
+    return f"{hours}h{text}" if hours else text
+
+
+def _decimal(ns: int, unit: int) -> str:
+    whole, rest = divmod(ns, unit)
+    digits = len(str(unit)) - 1
+    return f"{whole}.{rest:0{digits}d}".rstrip("0") if rest else str(whole)

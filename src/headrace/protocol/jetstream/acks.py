@@ -1,0 +1,112 @@
+"""Acknowledgements: the subjects they are sent to, and what their bodies say.
+
+The plain ones never come here, the engine sorts them; here are the others, one by one. Source: JetStream
+specification, 4.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import ClassVar, Final, NamedTuple
+
+import msgspec
+
+from headrace.protocol.durations import parse_ns
+from headrace.protocol.jetstream.go_decode import decode_leniently
+from headrace.protocol.jetstream.numbers import Duration  # noqa: TC001 - msgspec reads the annotations
+
+PREFIX: Final = b"$JS.ACK."
+_SHORT: Final = 9
+"""Tokens without the domain and the account's hash."""
+_LONG: Final = 11
+"""Tokens with both, at least: more may follow."""
+_MAX_DIGITS: Final = 20
+
+
+class AckKind(Enum):
+    """What a body asks for."""
+
+    ACK = "+ACK"
+    NEGATIVE = "-NAK"
+    PROGRESS = "+WPI"
+    NEXT = "+NXT"
+    TERMINATE = "+TERM"
+    UNKNOWN = ""
+
+
+class AckSubject(NamedTuple):
+    """Which delivery is acknowledged. `timestamp_ns`: when the message was stored."""
+
+    stream: bytes
+    consumer: bytes
+    deliveries: int
+    stream_sequence: int
+    consumer_sequence: int
+    timestamp_ns: int
+    pending: int
+
+
+class AckBody(NamedTuple):
+    """`argument`: what follows the word, without the blanks around it."""
+
+    kind: AckKind
+    argument: bytes = b""
+
+
+class _Delay(msgspec.Struct, frozen=True):
+    go_name: ClassVar[str] = "ConsumerNakOptions"
+
+    delay: Duration = 0
+
+
+_PREFIXED: Final = (AckKind.NEXT, AckKind.NEGATIVE, AckKind.TERMINATE)
+_WHOLE: Final = {b"": AckKind.ACK, b"+ACK": AckKind.ACK, b"+OK": AckKind.ACK, b"+WPI": AckKind.PROGRESS}
+
+
+def ack_prefix(stream: str, consumer: str) -> bytes:
+    """What every subject begins with that acknowledges a delivery of this consumer."""
+    return b"%b%b.%b." % (PREFIX, stream.encode(), consumer.encode())
+
+
+def compose_ack(to: AckSubject) -> bytes:
+    """The subject, in its short form."""
+    return b"%b%b.%b.%d.%d.%d.%d.%d" % (PREFIX, *to)
+
+
+def parse_ack(subject: bytes) -> AckSubject | None:
+    """What a subject of either form says; None for one that says nothing."""
+    tokens = subject.split(b".")
+    if tokens[:2] != [b"$JS", b"ACK"] or (len(tokens) != _SHORT and len(tokens) < _LONG):
+        return None
+    at = 2 if len(tokens) == _SHORT else 4
+    numbers = tokens[at + 2 : at + 7]
+    if not all(number.isdigit() and len(number) <= _MAX_DIGITS for number in numbers):
+        return None
+    return AckSubject(tokens[at], tokens[at + 1], *map(int, numbers))
+
+
+def parse_body(body: bytes) -> AckBody:
+    """What a body asks for; one that is none of the known is `UNKNOWN`, and ignored as by the Go server."""
+    kind = _WHOLE.get(body)
+    if kind is not None:
+        return AckBody(kind)
+    for kind in _PREFIXED:
+        word = kind.value.encode()
+        if body.startswith(word):
+            return AckBody(kind, body[len(word) :].strip())
+    return AckBody(AckKind.UNKNOWN)
+
+
+def nak_delay(argument: bytes) -> int:
+    """How many ns a redelivery is to wait: `{"delay": 5000000000}` or `5s`.
+
+    Raises: ValueError for what is neither; the Go server redelivers at once then.
+    """
+    if argument.startswith(b"{"):
+        return decode_leniently(_Delay, argument).delay
+    return parse_ns(argument.decode("utf-8", "replace"))
+
+
+def term_reason(argument: bytes) -> str:
+    """Why a delivery was given up, as the advisory tells it."""
+    return argument.decode("utf-8", "replace")

@@ -1,0 +1,289 @@
+"""JSON as Go's `encoding/json` reads it: what is refused, at which offset, in which words.
+
+msgspec reads what is right; this reads what msgspec refused, so that the client is told what the Go server
+would tell it, and lets pass what Go lets pass (invalid UTF-8, lone surrogates). No types here. Source: texts
+observed from nats-server 2.15.1, which is built with Go 1.27.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, NoReturn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_MAX_DEPTH: Final = 10_000
+_SPACE: Final = re.compile(rb"[ \t\r\n]*")
+_NUMBER: Final = re.compile(rb"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+_STRING: Final = re.compile(rb'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"')
+_ESCAPE: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
+_LITERALS: Final = {ord("t"): b"true", ord("f"): b"false", ord("n"): b"null"}
+_UNESCAPED: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+_HEX: Final = frozenset(b"0123456789abcdefABCDEF")
+_REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
+
+
+class Kind(StrEnum):
+    """What Go's errors call a value."""
+
+    OBJECT = "object"
+    ARRAY = "array"
+    STRING = "string"
+    NUMBER = "number"
+    BOOL = "bool"
+    NULL = "null"
+
+
+class SyntaxProblem(ValueError):
+    """Not JSON. `offset`: how many bytes were read, with what is wrong; None at the end of the input."""
+
+    def __init__(self, text: str, offset: int | None) -> None:
+        super().__init__(text)
+        self.offset = offset
+
+
+@dataclass(slots=True)
+class Value:
+    """One value and where it stands. Of an object `names` has a name for every item."""
+
+    kind: Kind
+    data: bytes
+    start: int
+    end: int = 0
+    items: list[Value] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+
+    @property
+    def raw(self) -> bytes:
+        """Its bytes as they were sent."""
+        return self.data[self.start : self.end]
+
+    @property
+    def source(self) -> str:
+        """As it was sent, with U+FFFD for what is no UTF-8."""
+        return _replaced(self.raw)
+
+    @property
+    def text(self) -> str:
+        """Of a string: what it says."""
+        return unquoted(self.raw)
+
+
+def values(data: bytes) -> Iterator[Value]:
+    """All values that follow one another. Raises: SyntaxProblem, once what stands before it was given."""
+    position = _skip(data, 0)
+    while position < len(data):
+        value = _Scanner(data, position).value()
+        yield value
+        position = _skip(data, value.end)
+
+
+def only_value(data: bytes) -> Value:
+    """The one value of the input. Raises: SyntaxProblem."""
+    value = _Scanner(data, _skip(data, 0)).value()
+    end = _skip(data, value.end)
+    if end < len(data):
+        _unexpected(data, end, "after top-level value")
+    return value
+
+
+def unquoted(raw: bytes) -> str:
+    """What a string literal says; what is no UTF-8 and half of a surrogate pair become U+FFFD, as in Go."""
+    text = _replaced(raw[1:-1])
+    if "\\" not in text:
+        return text
+    plain = _ESCAPE.sub(_unescape, text)
+    return plain.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def quoted(text: str) -> str:
+    """As Go's `%q` writes it."""
+    return '"' + "".join(_escaped(char, '"') for char in text) + '"'
+
+
+def quoted_bytes(raw: bytes) -> str:
+    """As Go's `%q` writes bytes: one that belongs to no character as `\\xff`."""
+    return quoted(raw.decode("utf-8", "surrogateescape"))
+
+
+def _replaced(raw: bytes) -> str:
+    """Every byte that belongs to no character becomes one U+FFFD."""
+    text = raw.decode("utf-8", "surrogateescape")
+    return text if text.isascii() else "".join(_REPLACEMENT if _is_byte(char) else char for char in text)
+
+
+def _is_byte(char: str) -> bool:
+    return "\udc80" <= char <= "\udcff"
+
+
+def _unescape(match: re.Match[str]) -> str:
+    code, char = match.groups()
+    return chr(int(code, 16)) if code else _UNESCAPED.get(char, char)
+
+
+def _escaped(char: str, quote: str) -> str:
+    if char in (quote, "\\"):
+        return "\\" + char
+    if char.isprintable():
+        return char
+    if _is_byte(char):
+        return f"\\x{ord(char) - 0xDC00:02x}"
+    named = {"\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v"}
+    if char in named:
+        return named[char]
+    code = ord(char)
+    if code < 0x20 or code == 0x7F:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _skip(data: bytes, position: int) -> int:
+    match = _SPACE.match(data, position)
+    assert match is not None
+    return match.end()
+
+
+def _unexpected(data: bytes, position: int, where: str) -> NoReturn:
+    if position >= len(data):
+        raise SyntaxProblem("unexpected end of JSON input", None)
+    char = data[position : position + 4].decode("utf-8", "surrogateescape")[0]
+    size = 1 if _is_byte(char) else len(char.encode())
+    raise SyntaxProblem(f"invalid character '{_escaped(char, chr(39))}' {where}", position + size)
+
+
+class _Scanner:
+    """Reads one value, with a stack of its own: how deep a request is nested is the client's choice."""
+
+    def __init__(self, data: bytes, position: int) -> None:
+        self._data = data
+        self._at = position
+        self._open: list[Value] = []
+
+    def value(self) -> Value:
+        while True:
+            value = self._begin()
+            if value is None:  # an array or object that has items
+                continue
+            while self._open:
+                value.end = self._at
+                parent = self._open[-1]
+                parent.items.append(value)
+                if self._next(parent):
+                    break
+                value = self._open.pop()
+            else:
+                value.end = self._at
+                return value
+
+    def _peek(self) -> int:
+        self._at = _skip(self._data, self._at)
+        return self._data[self._at] if self._at < len(self._data) else -1
+
+    def _begin(self) -> Value | None:
+        char = self._peek()
+        start = self._at
+        if char == ord('"'):
+            self._string()
+            return Value(Kind.STRING, self._data, start)
+        if char in _LITERALS:
+            self._literal(_LITERALS[char])
+            return Value(Kind.NULL if char == ord("n") else Kind.BOOL, self._data, start)
+        if char == ord("-") or ord("0") <= char <= ord("9"):
+            self._number()
+            return Value(Kind.NUMBER, self._data, start)
+        if char not in (ord("{"), ord("[")):
+            _unexpected(self._data, start, "looking for beginning of value")
+        return self._container(Value(Kind.OBJECT if char == ord("{") else Kind.ARRAY, self._data, start))
+
+    def _container(self, value: Value) -> Value | None:
+        """The value if it is empty; else it is open, and where its first item begins is next."""
+        self._at += 1
+        if len(self._open) >= _MAX_DEPTH:
+            raise SyntaxProblem("exceeded max depth", self._at)
+        if self._peek() == (ord("}") if value.kind is Kind.OBJECT else ord("]")):
+            self._at += 1
+            return value
+        self._open.append(value)
+        if value.kind is Kind.OBJECT:
+            self._name(value)
+        return None
+
+    def _next(self, parent: Value) -> bool:
+        """Whether another item follows; past the comma and its name, else past the end."""
+        char = self._peek()
+        is_object = parent.kind is Kind.OBJECT
+        if char == (ord("}") if is_object else ord("]")):
+            self._at += 1
+            return False
+        if char != ord(","):
+            _unexpected(
+                self._data, self._at, "after object key:value pair" if is_object else "after array element"
+            )
+        self._at += 1
+        if is_object:
+            self._name(parent)
+        return True
+
+    def _name(self, value: Value) -> None:
+        if self._peek() != ord('"'):
+            _unexpected(self._data, self._at, "looking for beginning of object key string")
+        start = self._at
+        self._string()
+        value.names.append(unquoted(self._data[start : self._at]))
+        if self._peek() != ord(":"):
+            _unexpected(self._data, self._at, "after object key")
+        self._at += 1
+
+    def _literal(self, word: bytes) -> None:
+        for expected in word:
+            if self._data[self._at : self._at + 1] != bytes([expected]):
+                name = word.decode()
+                _unexpected(self._data, self._at, f"in literal {name} (expecting '{chr(expected)}')")
+            self._at += 1
+
+    def _number(self) -> None:
+        match = _NUMBER.match(self._data, self._at)
+        if match is None:
+            _unexpected(self._data, self._at + 1, "in numeric literal")
+        self._at = match.end()
+        fraction, exponent = match.groups()
+        rest = self._data[self._at : self._at + 1]
+        if rest == b"." and fraction is None and exponent is None:
+            _unexpected(self._data, self._at + 1, "in numeric literal")
+        if rest in (b"e", b"E") and exponent is None:
+            signed = self._data[self._at + 1 : self._at + 2] in (b"+", b"-")
+            _unexpected(self._data, self._at + 1 + signed, "in numeric literal")
+
+    def _string(self) -> None:
+        match = _STRING.match(self._data, self._at)
+        if match is None:
+            self._bad_string(self._at + 1)
+        self._at = match.end()
+
+    def _bad_string(self, at: int) -> NoReturn:
+        data = self._data
+        while at < len(data):
+            if data[at] < 0x20:
+                _unexpected(data, at, "in string")
+            if data[at] != ord("\\"):
+                at += 1
+                continue
+            kind = data[at + 1 : at + 2]
+            size = 6 if kind == b"u" else 2
+            sequence = data[at : at + size]
+            digits_fit = kind != b"u" or _HEX.issuperset(sequence[2:])
+            if not digits_fit or kind not in b'"\\/bfnrtu':
+                raise SyntaxProblem(
+                    f"invalid escape sequence {_shown(sequence)} in string", at + len(sequence)
+                )
+            at += size
+        raise SyntaxProblem("unexpected end of JSON input", None)
+
+
+def _shown(sequence: bytes) -> str:
+    text = sequence.decode("utf-8", "surrogateescape")
+    plain = all(char.isprintable() and not char.isspace() and char != "`" for char in text)
+    return f"`{text}`" if plain else quoted(text)

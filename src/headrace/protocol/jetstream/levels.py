@@ -1,0 +1,67 @@
+"""Versions in the metadata of streams and consumers: what a server must know to keep one, and who answered.
+
+`_nats.req.level` is stored with a configuration, the others only stand in responses. Source: JetStream
+specification, 0; the levels are those of nats-server 2.15.1.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from headrace.protocol.info import JETSTREAM_API_LEVEL
+from headrace.protocol.jetstream.configs import AckPolicy, PersistMode, PriorityPolicy
+from headrace.protocol.jetstream.times import ZERO
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from headrace.protocol.jetstream.configs import ConsumerConfig, StreamConfig
+
+API_LEVEL: Final = JETSTREAM_API_LEVEL
+VERSION_KEY: Final = "_nats.ver"
+LEVEL_KEY: Final = "_nats.level"
+REQUIRED_LEVEL_KEY: Final = "_nats.req.level"
+
+
+def with_stream_level(config: StreamConfig) -> StreamConfig:
+    """The configuration that says which level it needs."""
+    level = 0
+    if config.allow_msg_ttl or config.subject_delete_marker_ttl > 0:
+        level = 1
+    if (
+        config.allow_msg_counter
+        or config.allow_atomic
+        or config.allow_msg_schedules
+        or config.persist_mode is PersistMode.ASYNC
+    ):
+        level = 2
+    if config.allow_batched:
+        level = 4
+    return replace(config, metadata=_with_level(config.metadata, level))
+
+
+def with_consumer_level(config: ConsumerConfig) -> ConsumerConfig:
+    """The configuration that says which level it needs."""
+    pauses = config.pause_until not in (None, ZERO)
+    has_groups = config.priority_policy is not PriorityPolicy.NONE or config.priority_groups
+    level = 1 if pauses or has_groups or config.priority_timeout else 0
+    if config.ack_policy is AckPolicy.FLOW_CONTROL:
+        level = 4
+    return replace(config, metadata=_with_level(config.metadata, level))
+
+
+def without_versions(metadata: Mapping[str, str]) -> dict[str, str]:
+    """What the user said."""
+    versions = (VERSION_KEY, LEVEL_KEY, REQUIRED_LEVEL_KEY)
+    return {key: value for key, value in metadata.items() if key not in versions}
+
+
+def with_server(metadata: Mapping[str, str], version: str) -> dict[str, str]:
+    """As a response has it: in order, and with which server answers."""
+    return dict(sorted({**metadata, VERSION_KEY: version, LEVEL_KEY: str(API_LEVEL)}.items()))
+
+
+def _with_level(metadata: Mapping[str, str], level: int) -> dict[str, str]:
+    return {**without_versions(metadata), REQUIRED_LEVEL_KEY: str(level)}

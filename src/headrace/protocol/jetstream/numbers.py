@@ -1,0 +1,23 @@
+"""The types of the fields of JetStream's JSON: how large a number may be, and what the Go server calls it.
+
+Nothing here reads JSON: msgspec checks the bounds, `go_decode` says what is wrong. A `Duration` is ns, a
+`Time` is RFC 3339 text. Source: the field types of the JetStream API.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from msgspec import Meta
+
+INT64_MIN: Final = -(1 << 63)
+INT64_MAX: Final = (1 << 63) - 1
+UINT64_MAX: Final = (1 << 64) - 1
+
+Int = Annotated[int, Meta(ge=INT64_MIN, le=INT64_MAX, extra={"go": "int"})]
+Int64 = Annotated[int, Meta(ge=INT64_MIN, le=INT64_MAX, extra={"go": "int64"})]
+Int32 = Annotated[int, Meta(ge=-(1 << 31), le=(1 << 31) - 1, extra={"go": "int32"})]
+Uint64 = Annotated[int, Meta(ge=0, extra={"go": "uint64"})]
+"""Up to 2^64 - 1; msgspec cannot say so, `requests` does."""
+Duration = Annotated[int, Meta(ge=INT64_MIN, le=INT64_MAX, extra={"go": "time.Duration"})]
+Time = Annotated[str, Meta(extra={"go": "time.Time"})]

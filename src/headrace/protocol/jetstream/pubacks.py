@@ -1,0 +1,40 @@
+"""PubAcks: what a stream answers a publication with, byte for byte as the Go server composes it.
+
+Source: JetStream specification, 3.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from headrace.protocol.jetstream.errors import ApiError
+
+TAIL: Final = b"}"
+DUPLICATE: Final = b',"duplicate": true}'
+"""What follows the sequence of the message that was stored first."""
+_ESCAPED: Final = str.maketrans(
+    {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+)
+
+
+def head(stream: str, domain: str = "") -> bytes:
+    """What stands before the sequence."""
+    where = f'"stream":{_quoted(stream)},' + (f'"domain":{_quoted(domain)},' if domain else "")
+    return f'{{{where}"seq":'.encode()
+
+
+def refusal(error: ApiError, stream: str) -> bytes:
+    """Of a message that is not stored."""
+    body = _text(error.body())
+    return f'{{"error":{body},"stream":{_text(stream)},"seq":0}}'.encode()
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _text(value: object) -> str:
+    """JSON with what could end a script element escaped, as Go does."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).translate(_ESCAPED)

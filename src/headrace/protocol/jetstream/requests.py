@@ -1,0 +1,306 @@
+"""The bodies of requests to the JetStream API as types, and bytes to them.
+
+What a body may be is said here, what it comes to is not. A time is canonical RFC 3339 text once decoded.
+Source: JetStream specification, 1; nats-server 2.15.1 for what is refused.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import Any, ClassVar, Final, NamedTuple, TypeVar, get_args
+
+import msgspec
+from msgspec.structs import replace
+
+from headrace.protocol.jetstream import times
+from headrace.protocol.jetstream.configs import Action, ConsumerConfig, Placement, StreamConfig
+from headrace.protocol.jetstream.errors import ApiError
+from headrace.protocol.jetstream.go_decode import LARGEST, decode_leniently, decode_strictly, fields_of
+from headrace.protocol.jetstream.numbers import UINT64_MAX, Int, Time, Uint64
+from headrace.protocol.jetstream.times import ZERO
+
+_TO_CHECK: Final = re.compile(rb'[0-9]{19}|_time"|_ts"|"pause_until"')
+"""Numbers that may be beyond 64 bits, and times: msgspec lets them pass."""
+_OBJECT_OR_ARRAY: Final = re.compile(rb"[ \t\r\n]*[{\[]")
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One body; `go_name` is what the Go server's errors call it."""
+
+
+class StreamConfigRequest(StreamConfig, frozen=True, kw_only=True):
+    """STREAM.CREATE and STREAM.UPDATE; `decode_stream` takes it apart."""
+
+    go_name: ClassVar[str] = "StreamConfigRequest"
+
+    pedantic: bool = False
+
+
+class ConsumerRequest(Request, frozen=True):
+    """CONSUMER.CREATE and CONSUMER.DURABLE.CREATE."""
+
+    go_name: ClassVar[str] = "CreateConsumerRequest"
+
+    stream_name: str = ""
+    config: ConsumerConfig = ConsumerConfig()
+    action: Action = Action.CREATE_OR_UPDATE
+    pedantic: bool = False
+
+
+class StreamInfoRequest(Request, frozen=True):
+    go_name: ClassVar[str] = "JSApiStreamInfoRequest"
+
+    offset: Int = 0
+    deleted_details: bool = False
+    subjects_filter: str = ""
+
+
+class StreamNamesRequest(Request, frozen=True):
+    go_name: ClassVar[str] = "JSApiStreamNamesRequest"
+
+    offset: Int = 0
+    subject: str = ""
+
+
+class StreamListRequest(StreamNamesRequest, frozen=True):
+    go_name: ClassVar[str] = "JSApiStreamListRequest"
+
+
+class ConsumersRequest(Request, frozen=True):
+    """CONSUMER.NAMES and CONSUMER.LIST."""
+
+    go_name: ClassVar[str] = "JSApiConsumersRequest"
+
+    offset: Int = 0
+
+
+class PurgeRequest(Request, frozen=True):
+    go_name: ClassVar[str] = "JSApiStreamPurgeRequest"
+
+    seq: Uint64 = 0
+    filter: str = ""
+    keep: Uint64 = 0
+
+
+class MessageGetRequest(Request, frozen=True):
+    """STREAM.MSG.GET and DIRECT.GET."""
+
+    go_name: ClassVar[str] = "JSApiMsgGetRequest"
+
+    seq: Uint64 = 0
+    last_by_subj: str = ""
+    next_by_subj: str = ""
+    batch: Int = 0
+    max_bytes: Int = 0
+    start_time: Time | None = None
+    multi_last: list[str] = []
+    up_to_seq: Uint64 = 0
+    up_to_time: Time | None = None
+    no_hdr: bool = False
+
+
+class MessageDeleteRequest(Request, frozen=True):
+    go_name: ClassVar[str] = "JSApiMsgDeleteRequest"
+
+    seq: Uint64 = 0
+    no_erase: bool = False
+
+
+class PauseRequest(Request, frozen=True):
+    go_name: ClassVar[str] = "JSApiConsumerPauseRequest"
+
+    pause_until: Time = ZERO
+
+
+class UnpinRequest(Request, frozen=True):
+    """Read leniently by the Go server in either mode."""
+
+    go_name: ClassVar[str] = "JSApiConsumerUnpinRequest"
+
+    group: str = ""
+
+
+class ResetRequest(Request, frozen=True):
+    """Read leniently by the Go server in either mode."""
+
+    go_name: ClassVar[str] = "JSApiConsumerResetRequest"
+
+    seq: Uint64 = 0
+
+
+class SnapshotRequest(Request, frozen=True):
+    go_name: ClassVar[str] = "JSApiStreamSnapshotRequest"
+
+    deliver_subject: str = ""
+    no_consumers: bool = False
+    chunk_size: Int = 0
+    window_size: Int = 0
+    jsck: bool = False
+
+
+class LostMessages(Request, frozen=True):
+    go_name: ClassVar[str] = "LostStreamData"
+
+    msgs: list[Uint64] = []
+    bytes: Uint64 = 0
+
+
+class StreamState(Request, frozen=True):
+    """What a stream held when it was backed up."""
+
+    go_name: ClassVar[str] = "StreamState"
+
+    messages: Uint64 = 0
+    bytes: Uint64 = 0
+    first_seq: Uint64 = 0
+    first_ts: Time = ZERO
+    last_seq: Uint64 = 0
+    last_ts: Time = ZERO
+    num_subjects: Int = 0
+    subjects: dict[str, Uint64] = {}
+    num_deleted: Int = 0
+    deleted: list[Uint64] = []
+    lost: LostMessages | None = None
+    consumer_count: Int = 0
+
+
+class RestoreRequest(Request, frozen=True):
+    go_name: ClassVar[str] = "JSApiStreamRestoreRequest"
+
+    config: StreamConfig = StreamConfig()
+    state: StreamState = StreamState()
+
+
+class StepDownRequest(Request, frozen=True):
+    go_name: ClassVar[str] = "JSApiLeaderStepdownRequest"
+
+    placement: Placement | None = None
+
+
+class PeerRequest(Request, frozen=True):
+    """STREAM.PEER.REMOVE and STREAM.PEER.EVACUATE."""
+
+    go_name: ClassVar[str] = "JSApiStreamRemovePeerRequest"
+
+    peer: str = ""
+
+
+class ServerRequest(Request, frozen=True):
+    """SERVER.REMOVE and SERVER.EVACUATE."""
+
+    go_name: ClassVar[str] = "JSApiMetaServerRemoveRequest"
+
+    peer: str = ""
+    peer_id: str = ""
+
+
+class RescueRequest(Request, frozen=True):
+    go_name: ClassVar[str] = "JSApiMetaRescueRequest"
+
+    quorum_needed: Int = 0
+
+
+class StreamMoveRequest(Request, frozen=True):
+    go_name: ClassVar[str] = "JSApiMetaServerStreamMoveRequest"
+
+    server: str = ""
+    cluster: str = ""
+    domain: str = ""
+    tags: list[str] = []
+
+
+class StreamRequest(NamedTuple):
+    config: StreamConfig
+    pedantic: bool
+
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+def decode(kind: type[T], payload: bytes, *, strict: bool = True) -> T:
+    """The body as `kind`; an empty one has nothing but defaults.
+
+    Raises: ApiError 10025 with the Go server's words; unknown fields are such an error only if `strict`.
+    """
+    try:
+        result: T = _decoder(kind).decode(payload)
+        return _checked(result) if _TO_CHECK.search(payload) else result
+    except times.TimeError as error:
+        raise ApiError(10025, err=error) from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        if len(payload) > LARGEST:
+            raise ApiError(10025, err=error) from None
+    try:  # the slow way says what it comes to in Go
+        return decode_strictly(kind, payload)
+    except ValueError as error:
+        if strict:
+            raise ApiError(10025, err=error) from None
+    return decode_lenient(kind, payload)
+
+
+def decode_lenient(kind: type[T], payload: bytes) -> T:
+    """The body as `kind`, as requests are read that are lenient in either mode; an empty body is none.
+
+    Raises: ApiError 10025 with the Go server's words.
+    """
+    try:
+        return decode_leniently(kind, payload)
+    except ValueError as error:
+        raise ApiError(10025, err=error) from None
+
+
+def decode_stream(payload: bytes, *, strict: bool = True) -> StreamRequest:
+    """A stream's configuration and whether it is to be judged pedantically. Raises: ApiError 10025."""
+    request = decode(StreamConfigRequest, payload, strict=strict)
+    config = StreamConfig(**{name: getattr(request, name) for name in StreamConfig.__struct_fields__})
+    return StreamRequest(config, request.pedantic)
+
+
+def is_object_or_array(payload: bytes) -> bool:
+    """Whether requests with an optional body look at it at all."""
+    return _OBJECT_OR_ARRAY.match(payload) is not None
+
+
+def is_empty(payload: bytes) -> bool:
+    """Whether this is what a request without a body may have: nothing, or an object without fields."""
+    if not payload or payload == b"{}":
+        return True
+    try:
+        return bool(msgspec.json.decode(payload) == {})
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
+
+
+@functools.cache
+def _decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
+    return msgspec.json.Decoder(kind)
+
+
+def _checked(struct: T) -> T:
+    """With times as the Go server writes them. Raises: TimeError; ValidationError beyond 64 bits."""
+    changed: dict[str, object] = {}
+    for name, part in _watched(type(struct)):
+        value = getattr(struct, name)
+        if part == Time and value is not None:
+            changed[name] = times.canonical(value)
+        elif part == Uint64:
+            if value > UINT64_MAX:
+                raise msgspec.ValidationError(f"Expected `uint64` - at `$.{name}`")
+        elif isinstance(value, msgspec.Struct):
+            changed[name] = _checked(value)
+        elif isinstance(value, list):
+            changed[name] = [_checked(item) for item in value]
+    return replace(struct, **changed) if changed else struct
+
+
+@functools.cache
+def _watched(kind: type[msgspec.Struct]) -> tuple[tuple[str, Any], ...]:
+    """The fields that msgspec alone does not judge: times, unsigned numbers, and what has such fields."""
+    found = []
+    for name, annotation in fields_of(kind).items():
+        parts = get_args(annotation)
+        part = parts[0] if parts and annotation not in (Time, Uint64) else annotation
+        if part in (Time, Uint64) or (isinstance(part, type) and issubclass(part, msgspec.Struct)):
+            found.append((name, part))
+    return tuple(found)
