@@ -29,10 +29,13 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Coroutine, Iterator, Sequence
 
-    from headrace.conf.options import ArchiveOptions, Options, StreamingOptions
+    from headrace.adopting import Adoption
+    from headrace.conf.options import ArchiveOptions, JetStreamOptions, Options, StreamingOptions
     from headrace.core.service import Service
+    from headrace.jetstream.opening import JetStreamServer
     from headrace.log.sealing import Cipher
     from headrace.log.store import LogStore
+    from headrace.server.account_services import AccountServices
     from headrace.streaming import options as streaming_options
     from headrace.streaming.service import StreamingService
 
@@ -62,23 +65,70 @@ def run(options: Options) -> int:
 
 async def _serve(options: Options, handler: logging.Handler) -> int:
     process = Process(options, handler)
-    if options.streaming is None:
-        return await process.serve()
-    if options.streaming.nats_server is not None:
+    if options.streaming is not None and options.streaming.nats_server is not None:
         with streaming_service(options.streaming, process.fail) as service:
             return await process.serve(service)
-    # Clients that do not try twice are let in while streaming is loaded; they are served when it is ready.
+    if options.streaming is None and options.jetstream is None:
+        return await process.serve()
+    # Clients that do not try twice are let in while stores are loaded; they are served when all is ready.
     with (
         listen(options.host, options.port) as listening,
-        streaming_service(options.streaming, process.fail) as service,
+        stored_services(options, process.fail) as (services, accounts),
     ):
-        return await process.serve(service, listening=listening)
+        return await process.serve(*services, account_services=accounts, listening=listening)
 
 
 @contextmanager
-def streaming_service(options: StreamingOptions, on_conflict: Callable[[str], object]) -> Iterator[Service]:
+def stored_services(
+    options: Options, on_conflict: Callable[[str], object]
+) -> Iterator[tuple[Sequence[Service], AccountServices | None]]:
+    """The services over stores that options ask for, on the running loop: the server's, and its accounts'.
+
+    Raises: StartError.
+    """
+    streaming, jetstream = options.streaming, options.jetstream
+    if streaming is None:
+        yield (), jetstream_services(jetstream)
+        return
+    if not streaming.adopt or jetstream is None:
+        with streaming_service(streaming, on_conflict) as service:
+            yield (service,), jetstream_services(jetstream)
+        return
+    from headrace.adopting import Adopter, Adoption
+
+    adoption = Adoption(streaming.adopt)
+    with streaming_service(streaming, on_conflict, adoption) as service:
+        accounts = jetstream_services(jetstream, adoption)
+        log = logging.getLogger(f"{logs.LOGGER_NAME}.streaming")
+        assert accounts is not None
+        yield (service, Adopter(adoption, service, accounts, log)), accounts
+
+
+def jetstream_services(
+    options: JetStreamOptions | None, adoption: Adoption | None = None
+) -> JetStreamServer | None:
+    """What gives accounts their JetStream, for a server on the running loop; None without options."""
+    if options is None:
+        return None
+    # Who runs no JetStream does not pay for loading it.
+    from headrace.jetstream.opening import JetStreamServer
+
+    return JetStreamServer(
+        options,
+        call_soon=asyncio.get_running_loop().call_soon_threadsafe,
+        log=logging.getLogger(f"{logs.LOGGER_NAME}.jetstream"),
+        cipher=store_cipher(options.encryption_key, options.encryption_cipher),
+        adopted=adoption,
+    )
+
+
+@contextmanager
+def streaming_service(
+    options: StreamingOptions, on_conflict: Callable[[str], object], adoption: Adoption | None = None
+) -> Iterator[StreamingService]:
     """The streaming service over its store, for the running loop; the store is closed after it.
 
+    `adoption`: channels of it that are streams too.
     Raises: StartError when the store cannot be opened.
     """
     # Who runs no streaming does not pay for loading it.
@@ -108,8 +158,9 @@ def streaming_service(options: StreamingOptions, on_conflict: Callable[[str], ob
             options.sync_interval,
             report=lambda error: log.error("STREAM: could not sync: %s", error),
         )
+    channels = store if adoption is None else adoption.for_channels(store, committer)
     service = StreamingService(
-        resolved, store, committer, log, on_conflict=on_conflict, acquire=store.acquire
+        resolved, channels, committer, log, on_conflict=on_conflict, acquire=store.acquire
     )
     try:
         with _archiving(options.archive, service, log):
@@ -176,6 +227,7 @@ def service_options(options: StreamingOptions) -> streaming_options.StreamingOpt
         replace_durable=options.replace_durable,
         ft_group=options.ft_group,
         partitioning=options.partitioning,
+        adopt=frozenset(name.encode() for name in options.adopt),
         stan_debug=options.stan_debug,
         stan_trace=options.stan_trace,
     )
@@ -238,9 +290,14 @@ def _raise_descriptor_limit() -> None:
             pass
 
 
-def _server(options: Options, services: Sequence[Service], listening: socket.socket | None) -> Server:
+def _server(
+    options: Options,
+    services: Sequence[Service],
+    account_services: AccountServices | None,
+    listening: socket.socket | None,
+) -> Server:
     if options.streaming is None or options.streaming.nats_server is None:
-        return Server(options, services=services, listening=listening)
+        return Server(options, services=services, account_services=account_services, listening=listening)
     from headrace.attached.server import AttachedServer
 
     return AttachedServer(options, services)
@@ -258,9 +315,14 @@ class Process:
         self._work: set[asyncio.Task[None]] = set()
         self._exit_code = EXIT_OK
 
-    async def serve(self, *services: Service, listening: socket.socket | None = None) -> int:
+    async def serve(
+        self,
+        *services: Service,
+        account_services: AccountServices | None = None,
+        listening: socket.socket | None = None,
+    ) -> int:
         """Raises: StartError."""
-        server = self._server = _server(self._options, services, listening)
+        server = self._server = _server(self._options, services, account_services, listening)
         server.surroundings = self
         if server.options.pid_file:
             files.write_pid_file(server.options.pid_file)

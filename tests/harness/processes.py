@@ -62,6 +62,8 @@ NATS_SERVER = Program("nats-server", (str(BIN / "nats-server"),))
 
 HEADRACES = (EPOLL, ASYNCIO) if sys.platform == "linux" else (ASYNCIO,)
 ALL = (*HEADRACES, NATS_SERVER)
+SIDES = {"headrace": HEADRACES[0], "nats-server": NATS_SERVER}
+"""One of each, by the names that tests are parametrized with."""
 
 
 class ServerProcess:

@@ -1,7 +1,7 @@
 """Stored streams of each kind behind one face, so that one test file says what all of them must do.
 
-A STAN channel on Headrace, and a JetStream stream on the Go server; both in processes that can be killed and
-started again with what they stored.
+A STAN channel on Headrace, and a JetStream stream on the Go server and on Headrace; all in processes that can
+be killed and started again with what they stored.
 """
 
 from __future__ import annotations
@@ -9,12 +9,10 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
-
-import pytest
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from harness.ports import free_port
-from harness.processes import NATS_SERVER, ServerProcess
+from harness.processes import HEADRACES, NATS_SERVER, Program, ServerProcess
 from headrace.client import stan
 from headrace.client.blocking import connect
 from headrace.client.streaming_admin import StreamingAdmin
@@ -83,6 +81,7 @@ class StanChannel:
 
 class GoStream:
     word = "stream"
+    program: Program = NATS_SERVER
 
     def __init__(self, folder: Path, config: str = "", **stream: Any) -> None:
         self._folder = folder
@@ -95,7 +94,7 @@ class GoStream:
 
     def start(self) -> None:
         listen = ("-a", "127.0.0.1", "-p", str(self._port), "-js", "-sd", str(self.store))
-        self._server = ServerProcess(NATS_SERVER, self._folder, listen=listen, config=self._config or None)
+        self._server = ServerProcess(self.program, self._folder, listen=listen, config=self._config or None)
 
     def kill(self) -> None:
         self._server.kill()
@@ -133,16 +132,23 @@ class GoStream:
         assert self.api("STREAM.DELETE.a")["success"]
 
 
-KINDS = ("stan-headrace", "jetstream-nats-server", "jetstream-headrace")
+class HeadraceStream(GoStream):
+    program = HEADRACES[0]
+
+
+_SOURCES: Final[dict[str, Callable[[Path], Source]]] = {
+    "stan-headrace": StanChannel,
+    "jetstream-nats-server": GoStream,
+    "jetstream-headrace": HeadraceStream,
+}
+KINDS = tuple(_SOURCES)
 """Parameters of fixtures whose tests must hold for every source."""
 
 
 @contextmanager
 def stored_source(kind: str, folder: Path) -> Iterator[Source]:
-    """One source of `KINDS`; skips the test where a server has none yet."""
-    if kind == "jetstream-headrace":
-        pytest.skip("JetStream is not there yet")
-    source: Source = StanChannel(folder) if kind == "stan-headrace" else GoStream(folder)
+    """One source of `KINDS`."""
+    source = _SOURCES[kind](folder)
     try:
         yield source
     finally:

@@ -91,16 +91,12 @@ def test_configuration_that_is_never_closed(refused: Refused) -> None:
 
 
 def test_configuration_of_what_is_not_there_yet(refused: Refused) -> None:
-    line = only(refused(config="jetstream: enabled\n"))
+    line = only(refused(config="mqtt: {}\n"))
 
-    assert line.endswith(
-        'server.conf:1:1: field "jetstream" is not supported by this version of Headrace yet'
-    )
+    assert line.endswith('server.conf:1:1: field "mqtt" is not supported by this version of Headrace yet')
 
 
-@pytest.mark.parametrize(
-    "flag", ["-js", "--jetstream", "--cluster=nats://127.0.0.1:5000", "--routes=nats://a:1"]
-)
+@pytest.mark.parametrize("flag", ["--profile=1", "--cluster=nats://127.0.0.1:5000", "--routes=nats://a:1"])
 def test_flag_for_what_is_not_there_yet(refused: Refused, flag: str) -> None:
     assert only(refused(flag)).endswith("is not supported by this version yet")
 

@@ -193,7 +193,7 @@ def test_info_before_login_names_no_user_account_or_subject(server: ServerProces
     with server.connect() as wire:
         assert wire.info.keys() <= {
             *("server_id", "server_name", "version", "proto", "git_commit", "go", "host", "port", "headers"),
-            *("auth_required", "max_payload", "client_id", "client_ip", "nonce"),
+            *("auth_required", "max_payload", "client_id", "client_ip", "nonce", "api_lvl"),
         }
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import headrace
-from harness.processes import NATS_SERVER, ServerProcess
+from harness.processes import SIDES, ServerProcess
 from headrace.client import stan
 from headrace.client.blocking import connect
 from headrace.client.jetstream import JetStream
@@ -150,16 +150,14 @@ def test_killed_pipeline_goes_on_where_it_was(server: Server, tmp_path: Path) ->
     assert sorted(dead) == list(range(100, MESSAGES + 1, 100))
 
 
-@pytest.mark.parametrize("kind", ["headrace", "nats-server"])
+@pytest.mark.parametrize("kind", list(SIDES))
 def test_killed_pipeline_has_copied_and_deduplicated_into_streams_once(
     server: Server, tmp_path: Path, kind: str
 ) -> None:
-    if kind == "headrace":
-        pytest.skip("JetStream is not there yet")
     different = MESSAGES // 4
     publish(server.url, (number % different for number in range(MESSAGES)))
     with (
-        ServerProcess(NATS_SERVER, tmp_path, "-js", "-sd", str(tmp_path / "jetstream")) as process,
+        ServerProcess(SIDES[kind], tmp_path, "-js", "-sd", str(tmp_path / "jetstream")) as process,
         connect(process.url) as connection,
     ):
         api = JetStreamApi(connection)

@@ -15,7 +15,7 @@ import pytest
 from pipeline_runs import BODIES, SECONDS, publish, publish_in_two_windows, run_starter, totals
 from rich.console import Console
 
-from harness.processes import NATS_SERVER, ServerProcess
+from harness.processes import NATS_SERVER, SIDES, ServerProcess
 from headrace.client.blocking import connect
 from headrace.client.jetstream import JetStream
 from headrace.client.jetstream_publish import JetStreamApi
@@ -82,16 +82,14 @@ def test_aggregate_is_published(spark: SparkSession, server: Server, tmp_path: P
 @contextmanager
 def jetstream(kind: str, folder: Path) -> Iterator[tuple[str, Connection, JetStreamApi]]:
     """A server with JetStream: its URL, a connection and its API."""
-    if kind == "headrace":
-        pytest.skip("JetStream is not there yet")
     with (
-        ServerProcess(NATS_SERVER, folder, "-js", "-sd", str(folder / "jetstream")) as process,
+        ServerProcess(SIDES[kind], folder, "-js", "-sd", str(folder / "jetstream")) as process,
         connect(process.url) as connection,
     ):
         yield process.url, connection, JetStreamApi(connection)
 
 
-both = pytest.mark.parametrize("kind", ["headrace", "nats-server"])
+both = pytest.mark.parametrize("kind", list(SIDES))
 
 
 @both

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.errors import AnalysisException, StreamingQueryException
 
-from harness.processes import NATS_SERVER, ServerProcess
+from harness.processes import SIDES, ServerProcess
 from headrace.client.blocking import connect
 from headrace.client.jetstream_publish import JetStreamApi
 from headrace.conf.options import StreamingOptions
@@ -35,11 +35,9 @@ SHORTEST_WINDOW = 100_000_000
 PER_BATCH = 8_000
 
 
-@pytest.fixture(params=["headrace", "nats-server"])
+@pytest.fixture(params=list(SIDES))
 def jetstream(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    if request.param == "headrace":
-        pytest.skip("JetStream is not there yet")
-    with ServerProcess(NATS_SERVER, tmp_path, "-js", "-sd", str(tmp_path / "store")) as server:
+    with ServerProcess(SIDES[request.param], tmp_path, "-js", "-sd", str(tmp_path / "store")) as server:
         with connect(server.url) as nc:
             config = {"name": "OUT", "subjects": ["out.>"], "duplicate_window": SHORTEST_WINDOW}
             JetStreamApi(nc).ask("STREAM.CREATE.OUT", config)

@@ -26,6 +26,7 @@ _TEXT, _INTEGER, _SWITCH = Kind.TEXT, Kind.INTEGER, Kind.SWITCH
 
 _UNSUPPORTED: Final = "unsupported"
 _STREAMING: Final = "streaming."
+_JETSTREAM: Final = "jetstream."
 _DEBUG_AND_TRACE: Final = "debug+trace"
 
 GROUPS: Final[tuple[tuple[str, tuple[Flag, ...]], ...]] = (
@@ -96,8 +97,14 @@ GROUPS: Final[tuple[tuple[str, tuple[Flag, ...]], ...]] = (
     (
         "JetStream",
         (
-            Flag(("js", "jetstream"), _UNSUPPORTED, _SWITCH, "Enable JetStream"),
-            Flag(("sd", "store_dir"), _UNSUPPORTED, _TEXT, "Directory JetStream stores to", "dir"),
+            Flag(("js", "jetstream"), _JETSTREAM + "enabled", _SWITCH, "Enable JetStream"),
+            Flag(
+                ("sd", "store_dir"),
+                _JETSTREAM + "store_dir",
+                _TEXT,
+                "Directory JetStream stores to (default: a temporary one)",
+                "dir",
+            ),
         ),
     ),
     (
@@ -147,6 +154,8 @@ class Invocation:
 
     overrides: dict[str, object] = field(default_factory=dict)
     tls: dict[str, object] = field(default_factory=dict)
+    jetstream: dict[str, object] = field(default_factory=dict)
+    """Fields of `headrace.conf.jetstream.JetStreamFlags`."""
     streaming: bool | None = None
     """Whether to run streaming; None leaves it to the configuration."""
     streaming_settings: dict[str, Setting] = field(default_factory=dict)
@@ -228,6 +237,8 @@ def _take(invocation: Invocation, given: Given) -> None:
         setattr(invocation, target, value)
     elif target.startswith(_STREAMING):
         _take_streaming(invocation, given)
+    elif target.startswith(_JETSTREAM):
+        invocation.jetstream[target.removeprefix(_JETSTREAM)] = value
     elif target.startswith("tls"):
         invocation.tls[target] = value
     elif target == _DEBUG_AND_TRACE:

@@ -7,7 +7,7 @@ configuration, options. Never lives here: running (`headrace.app`).
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from headrace.cli import flags
 from headrace.cli.arguments import UsageError
@@ -103,6 +103,8 @@ def options_of_invocation(invocation: Invocation) -> Options:
     overrides = dict(invocation.overrides)
     if invocation.tls:
         overrides["tls_flags"] = _tls_flags(invocation.tls)
+    if invocation.jetstream:
+        overrides["jetstream_flags"] = _jetstream_flags(invocation.jetstream)
     path = invocation.config_file
     if invocation.streaming is not None:
         path = path or invocation.streaming_config_file
@@ -131,6 +133,14 @@ def _tls_flags(given: dict[str, object]) -> object:
         key_file=str(given.get("tls_key_file") or "") or None,
         ca_file=str(given.get("tls_ca_file") or "") or None,
         verify=bool(given.get("tls_verify")),
+    )
+
+
+def _jetstream_flags(given: dict[str, object]) -> object:
+    from headrace.conf.jetstream import JetStreamFlags
+
+    return JetStreamFlags(
+        cast("bool | None", given.get("enabled")), str(given.get("store_dir") or "") or None
     )
 
 

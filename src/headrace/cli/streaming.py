@@ -37,6 +37,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "report": Command(_STORE, "report", "Show channels with their subscriptions"),
     "purge": Command(_STORE, "purge", "Remove messages of a channel"),
     "rm": Command(_STORE, "remove", "Remove channels"),
+    "adopt": Command("headrace.cli.streaming_adopt", "run", "Turn a durable into a JetStream consumer"),
     "replay": Command("headrace.cli.streaming_replay", "run", "Print stored messages of a running server"),
     "import": Command("headrace.cli.streaming_import", "run", "Take over a store of nats-streaming-server"),
 }

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from headrace.client.errors import StreamingRefusedError
 from headrace.errors import ProtocolError
-from headrace.protocol.admin import PREFIX, DeleteRequest, ListRequest, PurgeRequest, read_answer
+from headrace.protocol.admin import (
+    PREFIX,
+    AdoptRequest,
+    DeleteRequest,
+    ListRequest,
+    PurgeRequest,
+    read_answer,
+)
 from headrace.protocol.documents import name_of, raw_name
 from headrace.protocol.rfc3339 import parse_time
 
@@ -103,6 +110,17 @@ class StreamingAdmin:
             return int(answer["messages"]), int(answer["subscriptions"])
         except (KeyError, TypeError, ValueError) as error:
             raise ProtocolError(f"not the answer to a deletion: {error!r}") from error
+
+    def adopt(
+        self, channel: str, durable: str, *, client_id: str = "", consumer: str = ""
+    ) -> tuple[str, str, int]:
+        """A durable becomes a consumer: its stream, its name, and how many messages it has pending."""
+        raw = (text.encode("utf-8", "surrogateescape") for text in (channel, durable, client_id, consumer))
+        answer = self._ask("adopt", AdoptRequest(*raw).encode())
+        try:
+            return str(answer["stream"]), str(answer["consumer"]), int(answer["pending"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise ProtocolError(f"not the answer to an adoption: {error!r}") from error
 
     def _ask(self, verb: str, payload: bytes) -> dict[str, Any]:
         message = self._connection.request(f"{self._subject}.{verb}", payload, timeout=self._timeout)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, cast
 from headrace.conf.authorization import users
 from headrace.conf.exports import exports, imports
 from headrace.conf.fields import UNSET, Binder, Field, Table, string_of, whole
+from headrace.conf.jetstream import account_jetstream
 from headrace.conf.mappings import mappings
 from headrace.conf.names import is_account_nkey
 from headrace.conf.options import GLOBAL_ACCOUNT, AccountLimits, AccountOptions
@@ -20,9 +21,18 @@ from headrace.conf.problems import shown
 from headrace.conf.tree import ListNode, MapNode
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from headrace.conf.exports import Placed
     from headrace.conf.fields import UnsetType
-    from headrace.conf.options import ExportOptions, ImportOptions, Permissions, SubjectMapping, UserOptions
+    from headrace.conf.options import (
+        ExportOptions,
+        ImportOptions,
+        JetStreamAccountLimits,
+        Permissions,
+        SubjectMapping,
+        UserOptions,
+    )
     from headrace.conf.tree import Entry, Node
     from headrace.errors import Position
 
@@ -92,6 +102,7 @@ def _account(binder: Binder, entry: Entry, block: AccountsBlock) -> AccountOptio
         exports=tuple(item.value for item in exported),
         imports=tuple(item.value for item in imported),
         limits=cast("AccountLimits", values.get("limits", AccountLimits())),
+        jetstream=cast("Mapping[str, JetStreamAccountLimits] | None", values.get("jetstream")),
     )
 
 
@@ -133,9 +144,9 @@ _ACCOUNT: Final = Table(
         Field(("exports",), exports),
         Field(("imports",), imports),
         Field(("limits",), _limits),
+        Field(("jetstream",), account_jetstream),
     ),
     unsupported={
-        "jetstream": frozenset((False, "disabled", "disable")),
         "msg_trace": frozenset(("",)),
         "trace_dest": frozenset(("",)),
         "trace_msg": frozenset(("",)),

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from headrace.conf.accounts import AccountsBlock
     from headrace.conf.fields import Bound
-    from headrace.conf.options import TLSOptions, WebSocketOptions
+    from headrace.conf.jetstream import JetStreamBlock, JetStreamFlags
+    from headrace.conf.options import JetStreamOptions, StreamingOptions, TLSOptions, WebSocketOptions
     from headrace.conf.problems import Problems
     from headrace.conf.streaming_rules import Setting, StreamingFlags
     from headrace.conf.tls import TLSFlags
@@ -67,7 +68,7 @@ _NEGATIVE_IS_ZERO: Final = frozenset(
 )
 _DERIVED: Final = frozenset(("config_file", "config_digest", "warnings", "overrides"))
 _CREDENTIALS: Final = frozenset(("user", "password", "token"))
-_FLAG_GROUPS: Final = frozenset(("tls_flags", "streaming_flags"))
+_FLAG_GROUPS: Final = frozenset(("tls_flags", "streaming_flags", "jetstream_flags"))
 _DEFAULTS: Final = Options()
 
 
@@ -87,6 +88,8 @@ class Draft:
         "_block",
         "_environ",
         "_failed",
+        "_jetstream",
+        "_jetstream_flags",
         "_operator",
         "_positions",
         "_problems",
@@ -104,6 +107,8 @@ class Draft:
         self._accounts: AccountsBlock | None = None
         self._operator: dict[str, object] = {}
         self._streaming: Mapping[str, Setting] | None = None
+        self._jetstream: JetStreamBlock | None = None
+        self._jetstream_flags: JetStreamFlags | None = None
 
     def take(self, bound: Bound) -> None:
         """Start from what a file says."""
@@ -119,6 +124,8 @@ class Draft:
                 self._operator[option] = value
             elif option == "streaming":
                 self._streaming = cast("Mapping[str, Setting]", value)
+            elif option == "jetstream":
+                self._jetstream = cast("JetStreamBlock", value)
             elif option == "accounts":
                 self._accounts = cast("AccountsBlock", value)
                 self._values["accounts"] = self._accounts.accounts
@@ -134,6 +141,7 @@ class Draft:
         credentials = {name: cast("str", given.pop(name)) for name in _CREDENTIALS & set(given)}
         flags = given.pop("tls_flags", None)
         streaming = given.pop("streaming_flags", None)
+        self._jetstream_flags = cast("JetStreamFlags | None", given.pop("jetstream_flags", None))
         for option, value in given.items():
             self._positions.pop(option, None)
             self._failed.discard(option)
@@ -172,6 +180,8 @@ class Draft:
             from headrace.conf.streaming_rules import streaming_options
 
             self._values["streaming"] = streaming_options(self._streaming, self._problems, self._environ)
+        self._check_jetstream()
+        self._check_adopted()
         self._problems.raise_any()
 
     def options(self) -> Options:
@@ -294,6 +304,39 @@ class Draft:
         for name in callout.users:
             if name not in names:
                 self._report(f"auth_callout: user {shown(name)} is not among the users", "authorization")
+
+    def _check_adopted(self) -> None:
+        """Channels that are streams too: of a server that has both, and puts both on disk in one way."""
+        streaming = cast("StreamingOptions | None", self._values.get("streaming"))
+        if streaming is None or not streaming.adopt or "jetstream" in self._failed:
+            return
+        jetstream = cast("JetStreamOptions | None", self._values.get("jetstream"))
+        if jetstream is None:
+            self._report("adopt needs JetStream, which is not enabled", "streaming")
+        elif jetstream.sync != streaming.sync:
+            text = (
+                f"adopt: streaming has sync {streaming.sync}, and JetStream {jetstream.sync}: name the same"
+            )
+            self._report(text, "streaming")
+
+    def _check_jetstream(self) -> None:
+        """What file and flags say of JetStream; without any of it nothing of it is loaded."""
+        store_dir = cast("str | None", self._values.pop("store_dir", None))
+        if (self._jetstream is None and self._jetstream_flags is None) or "jetstream" in self._failed:
+            return
+        from headrace.conf.jetstream import JetStreamFlags, jetstream_options
+
+        flags = self._jetstream_flags or JetStreamFlags()
+        found = jetstream_options(self._jetstream, flags, store_dir, self._problems)
+        self._values["jetstream"] = found
+        system = self._get("system_account")
+        if found is None:
+            return
+        if any(a.name == system and a.jetstream for a in self._get("accounts")):
+            self._report("JetStream cannot be enabled on the system account", "system_account")
+        streaming = cast("StreamingOptions | None", self._values.get("streaming"))
+        if streaming is not None and streaming.nats_server is not None:
+            self._report("JetStream cannot be here: streaming uses a NATS server elsewhere", "jetstream")
 
     def _check_no_auth_user(self, option: str, name: object) -> None:
         if not isinstance(name, str) or self._failed & {"authorization", "accounts"} or self._operator:

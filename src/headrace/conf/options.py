@@ -252,10 +252,28 @@ class AccountLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class JetStreamAccountLimits:
+    """What an account may have in JetStream; bytes of messages, -1 is no limit.
+
+    `max_bytes_required`: each of its streams has to say how large it may become.
+    """
+
+    max_memory: int = -1
+    max_storage: int = -1
+    max_streams: int = -1
+    max_consumers: int = -1
+    max_ack_pending: int = -1
+    memory_max_stream_bytes: int = -1
+    storage_max_stream_bytes: int = -1
+    max_bytes_required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class AccountOptions:
     """One account: a space of subjects with its own users, mappings, exports and imports.
 
-    `nickname`: what its token calls it, where `name` is a key.
+    `nickname`: what its token calls it, where `name` is a key. `jetstream`: its limits there, by tier ("R1":
+    of streams with one replica) or all under "", None: it has no JetStream.
     """
 
     name: str
@@ -266,6 +284,7 @@ class AccountOptions:
     imports: tuple[ImportOptions, ...] = ()
     limits: AccountLimits = field(default_factory=AccountLimits)
     nickname: str = ""
+    jetstream: Mapping[str, JetStreamAccountLimits] | None = None
 
     @property
     def title(self) -> str:
@@ -318,6 +337,7 @@ class StreamingOptions:
 
     `store_type`: "MEMORY" or "FILE", which has a `directory`. `sync`: "group", "interval" (every
     `sync_interval`) or "never". `encryption_cipher`: "AES" or "CHACHA", None for no encryption.
+    `adopt`: channels that are JetStream streams too, with the streams' names.
     """
 
     cluster_id: str = "test-cluster"
@@ -340,6 +360,53 @@ class StreamingOptions:
     stan_trace: bool = False
     nats_server: NATSServerOptions | None = None
     archive: ArchiveOptions | None = None
+    adopt: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class JetStreamLimits:
+    """Bounds of every stream and consumer, whatever their accounts may have; 0 is no limit.
+
+    `max_consumers`: of a stream that names no limit itself; 0 is the server's 1,000, -1 none. Of an atomic
+    batch: how many may be open at once, how large it gets, how long (seconds) it may take; 0 is the default.
+    """
+
+    max_ack_pending: int = 0
+    max_ha_assets: int = 0
+    max_request_batch: int = 0
+    duplicate_window: float = 0.0
+    max_consumers: int = 0
+    max_batch_inflight_per_stream: int = 0
+    max_batch_inflight_total: int = 0
+    max_batch_size: int = 0
+    max_batch_timeout: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class JetStreamOptions:
+    """Streams and consumers. Files are in `jetstream` below `store_dir`, None: below a temporary directory.
+
+    `max_memory`, `max_storage`: bytes of messages, -1: three quarters of what there is. `strict`: requests
+    with fields that nobody knows are refused. `sync`: "group" (what is acknowledged is on disk), "interval"
+    (every `sync_interval` seconds) or "never". `encryption_cipher`: "AES" or "CHACHA", None: no encryption.
+    `request_queue_limit`: requests of the API that may wait. `max_buffered_msgs`, `max_buffered_size`: read,
+    and of no effect.
+    """
+
+    store_dir: str | None = None
+    max_memory: int = -1
+    max_storage: int = -1
+    domain: str = ""
+    strict: bool = True
+    sync: str = "group"
+    sync_interval: float = 120.0
+    encryption_cipher: str | None = None
+    encryption_key: str | None = field(default=None, repr=False)
+    unique_tag: str = ""
+    max_buffered_msgs: int = 100_000
+    max_buffered_size: int = 128 << 20
+    request_queue_limit: int = 10_000
+    limits: JetStreamLimits = field(default_factory=JetStreamLimits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,6 +450,7 @@ class Options:
     websocket: WebSocketOptions | None = None
     proxy_protocol: bool = False
     streaming: StreamingOptions | None = None
+    jetstream: JetStreamOptions | None = None
     lame_duck_duration: float = limits.LAME_DUCK_DURATION
     lame_duck_grace_period: float = limits.LAME_DUCK_GRACE_PERIOD
     ports_file_dir: str | None = None

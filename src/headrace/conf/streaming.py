@@ -115,6 +115,22 @@ def _channels(binder: Binder, entry: Entry) -> dict[str, ChannelLimits] | UnsetT
     return channels
 
 
+def _adopt(binder: Binder, entry: Entry) -> dict[str, str] | UnsetType:
+    """Channels with the names of their streams; a list names streams as their channels."""
+    node = entry.node
+    if not isinstance(node, MapNode):
+        names = strings(binder, entry)
+        return UNSET if names is UNSET else {name: name for name in names}
+    streams = {}
+    for channel in node.entries.values():
+        stream = string_of(channel.node)
+        if stream is None:
+            binder.wrong_node(f"the stream of channel {shown(channel.key)}", channel.node, "a string")
+        else:
+            streams[channel.key] = stream
+    return streams
+
+
 _SUBSCRIPTIONS: Final = ("max_subscriptions", "max_subs", "maxsubscriptions", "msu")
 _MESSAGES: Final = ("max_msgs", "maxmsgs", "max_count", "maxcount", "mm")
 _BYTES: Final = ("max_bytes", "maxbytes", "mb")
@@ -219,5 +235,6 @@ STREAMING: Final = Table(
         Field(("encryption_key",), _setting(text)),
         Field(("replace_durable",), _setting(flag)),
         Field(("archive",), _archive, spreads=True),
+        Field(("adopt",), _setting(_adopt)),
     )
 )

@@ -34,6 +34,7 @@ SYNC_POLICIES: Final = ("group", "interval", "never")
 STORES: Final = ("MEMORY", "FILE")
 CIPHERS: Final = {"AES": "AES", "CHACHA": "CHACHA", "CHACHA20": "CHACHA"}
 
+_NOT_IN_STREAMS: Final = frozenset(" \t\r\n\f.*>/\\")
 _INT64_MAX: Final = (1 << 63) - 1
 MIN_SEGMENT_BYTES: Final = 64 << 10
 MAX_SEGMENT_BYTES: Final = 1 << 30
@@ -348,8 +349,23 @@ def _check(options: StreamingOptions, report: _Report) -> None:
             report(message, "ft_group")
         if options.store_type != "FILE":
             report("fault tolerance needs a FILE store that its servers share", "ft_group")
+    _check_adopted(options, report)
     if options.partitioning and not options.limits.channels:
         report("stan: no configured channel", "partitioning")
+
+
+def _check_adopted(options: StreamingOptions, report: _Report) -> None:
+    if not options.adopt:
+        return
+    for channel, stream in options.adopt.items():
+        if not is_channel_pattern(channel) or _has_wildcard(channel):
+            report(f"adopt: invalid channel name {shown(channel)}", "adopt")
+        if not stream or not _NOT_IN_STREAMS.isdisjoint(stream):
+            report(f"adopt: {shown(stream)} cannot be a stream's name: choose one for the channel", "adopt")
+    if len(set(options.adopt.values())) < len(options.adopt):
+        report("adopt: a stream can have the messages of one channel", "adopt")
+    if options.store_type != "FILE" or options.ft_group is not None or options.nats_server is not None:
+        report("adopt needs a FILE store of this server alone", "adopt")
 
 
 def _check_store(options: StreamingOptions, report: _Report) -> None:

@@ -64,6 +64,12 @@ def _streaming(binder: Binder, entry: Entry) -> object:
     return streaming(binder, entry)
 
 
+def _jetstream(binder: Binder, entry: Entry) -> object:
+    from headrace.conf.jetstream import jetstream
+
+    return jetstream(binder, entry)
+
+
 def _accounts(binder: Binder, entry: Entry) -> object:
     # Only who configures accounts pays for loading them.
     from headrace.conf.accounts import accounts
@@ -173,6 +179,8 @@ TOP_LEVEL: Final = Table(
         Field(("websocket", "ws"), _websocket),
         Field(("proxy_protocol",), flag),
         Field(("streaming",), _streaming),
+        Field(("jetstream",), _jetstream),
+        Field(("store_dir", "storedir"), text),
         Field(("lame_duck_duration",), _lame_duck_duration),
         Field(("lame_duck_grace_period",), duration),
         Field(("ports_file_dir",), text),

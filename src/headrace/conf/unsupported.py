@@ -21,10 +21,7 @@ TOP_LEVEL: Final[dict[str, frozenset[object]]] = {
     "connect_error_reports": _NEVER,
     "reconnect_error_reports": _NEVER,
     "mqtt": _NEVER,
-    # JetStream
-    "jetstream": frozenset((False, "disabled", "disable")),
-    "store_dir": _NEVER,
-    "storedir": _NEVER,
+    # JetStream of other servers
     "default_js_domain": _NEVER,
     # TLS
     "ocsp": _FALSE,

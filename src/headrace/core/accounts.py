@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from headrace.conf.account_rules import export_for, service_subjects, stream_subjects
-from headrace.conf.options import GLOBAL_ACCOUNT, AccountOptions
+from headrace.conf.options import GLOBAL_ACCOUNT, AccountOptions, JetStreamAccountLimits
 from headrace.core.account import Account
+from headrace.core.jetstream_domain import with_domain
 from headrace.core.mapping import Mappings
 from headrace.core.system_services import with_system_services
 from headrace.engine.exchange import ServiceImport
@@ -56,6 +57,9 @@ class Accounts:
         new_meter: Callable[[LatencyOptions, Account], Meter],
     ) -> None:
         self.system: Final = options.system_account
+        self.replaced: Callable[[], object] = lambda: None
+        """Called after each `replace`."""
+        self._domain = options.jetstream.domain if options.jetstream is not None else ""
         self._router = router
         self._failed = failed
         self._new_meter = new_meter
@@ -88,7 +92,7 @@ class Accounts:
         Raises: ConfigError for mappings that cannot be, BadImport, KeyError for the end of an account that is
         not there, ValueError for that of `$G` or the system account. Nothing is changed then.
         """
-        given = (with_system_services(options, self.system) for options in changed)
+        given = (self._completed(options) for options in changed)
         new = [(options, Mappings(options.mappings)) for options in given]
         gone = set(removed)
         for options, _ in new:
@@ -107,6 +111,11 @@ class Accounts:
             else:
                 self._accounts[options.name] = Account(options, self._router, self._failed, mappings)
         self._wire_all(gone.union(options.name for options, _ in new))
+        self.replaced()
+
+    def _completed(self, options: AccountOptions) -> AccountOptions:
+        """With what every account has."""
+        return with_domain(with_system_services(options, self.system), self._domain, self.system)
 
     def expire(self) -> None:
         """Give up responses of services that have not come in time."""
@@ -195,8 +204,16 @@ class Accounts:
 
 
 def all_accounts(options: Options) -> list[AccountOptions]:
-    """`$G` with what belongs to no account, those given, and the system account if it is not among them."""
-    found = [AccountOptions(GLOBAL_ACCOUNT, mappings=options.mappings), *options.accounts]
+    """`$G` with what belongs to no account, those given, and the system account if it is not among them.
+
+    Where nobody configured accounts `$G` has JetStream, without limits of its own.
+    """
+    is_alone = options.operator is None and all(a.name == options.system_account for a in options.accounts)
+    jetstream = {"": JetStreamAccountLimits()} if is_alone and options.jetstream is not None else None
+    found = [
+        AccountOptions(GLOBAL_ACCOUNT, mappings=options.mappings, jetstream=jetstream),
+        *options.accounts,
+    ]
     if options.system_account is not None and options.system_account not in {a.name for a in found}:
         found.append(AccountOptions(options.system_account))
     return found

@@ -19,6 +19,7 @@ from headrace.conf.options import (
     AccountOptions,
     ExportOptions,
     ImportOptions,
+    JetStreamAccountLimits,
     LatencyOptions,
     SubjectMapping,
 )
@@ -33,7 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from headrace.core.grants import TrustedAccount
-    from headrace.protocol.jwt.claims import Export, Import
+    from headrace.protocol.jwt.claims import AccountLimits as ClaimedLimits
+    from headrace.protocol.jwt.claims import Export, Import, JetStreamLimits
 
 _NS: Final = 1_000_000_000
 _THRESHOLD: Final = ExportOptions("").response_threshold
@@ -63,7 +65,34 @@ def without_imports(account: TrustedAccount) -> AccountOptions:
             max_subscriptions=_limit(limits.subscriptions),
             max_payload=_limit(limits.payload),
         ),
+        jetstream=_jetstream(limits),
     )
+
+
+def _jetstream(limits: ClaimedLimits) -> Mapping[str, JetStreamAccountLimits] | None:
+    """By tier, where there are any; an account with neither kind of storage has no JetStream."""
+    tiers = limits.jetstream_tiers or {"": limits.jetstream}
+    if not any(tier.memory_storage or tier.disk_storage for tier in tiers.values()):
+        return None
+    return {name: _tier(tier) for name, tier in tiers.items()}
+
+
+def _tier(tier: JetStreamLimits) -> JetStreamAccountLimits:
+    return JetStreamAccountLimits(
+        max_memory=_limit(tier.memory_storage),
+        max_storage=_limit(tier.disk_storage),
+        max_streams=_limit(tier.streams),
+        max_consumers=_limit(tier.consumers),
+        max_ack_pending=_most(tier.max_ack_pending),
+        memory_max_stream_bytes=_most(tier.memory_max_stream_bytes),
+        storage_max_stream_bytes=_most(tier.disk_max_stream_bytes),
+        max_bytes_required=tier.max_bytes_required,
+    )
+
+
+def _most(value: int) -> int:
+    """A limit for which nothing says none."""
+    return value if value > 0 else -1
 
 
 def claimed_account(

@@ -36,6 +36,8 @@ from headrace.server.claims_service import ClaimsService
 from headrace.server.operator_mode import OperatorMode
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from headrace.conf.options import Options
     from headrace.core.grants import TokenIdentity
     from headrace.protocol.info import ConnectOptions
@@ -76,6 +78,16 @@ class Gate:
                 self._claims = ClaimsService(
                     server, self.operator, lambda: server.system.messages().server_info()
                 )
+
+    async def load(self, accounts: Iterable[str]) -> None:
+        """Has these accounts here, as far as there are tokens of them; of the others the log says why not."""
+        if self.operator is None:
+            return
+        for key in accounts:
+            try:
+                await self.operator.account(key)
+            except Refused as refused:
+                self._server.log.warning("Account [%s] is not loaded: %s", key, refused)
 
     def use(self, options: Options) -> None:
         """The callout as it is configured now; who has been let in stays."""

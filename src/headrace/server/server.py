@@ -22,7 +22,7 @@ from headrace.engine.link import Router
 from headrace.engine.reasons import CloseReason
 from headrace.errors import ConfigError, ConfigProblem, StartError
 from headrace.protocol import nkeys
-from headrace.protocol.info import COMPATIBLE_VERSION
+from headrace.protocol.info import COMPATIBLE_VERSION, JETSTREAM_API_LEVEL
 from headrace.server import logs
 from headrace.server.admission import Admission
 from headrace.server.auth import Authenticator
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from headrace.engine.client import ClientLink
     from headrace.server.acceptor import Acceptor
     from headrace.server.access import Access
+    from headrace.server.account_services import AccountServices, HostedAccounts
     from headrace.server.epoll import Poller
     from headrace.server.gate import Gate
     from headrace.server.latency import LatencyMeter
@@ -86,6 +87,7 @@ class Server:
         *,
         transport: str | None = None,
         services: Sequence[Service] = (),
+        account_services: AccountServices | None = None,
         listening: socket.socket | None = None,
     ) -> None:
         self.options = options or Options()
@@ -104,6 +106,7 @@ class Server:
         self.sessions: dict[int, ClientSession] = {}
         self.admission = Admission()
         self.services = tuple(services)
+        self.account_services = _hosted(self, account_services)
         self.hosts: list[ServiceHost] = []
         self.closed: deque[ConnectionSnapshot] = deque(maxlen=self.options.max_closed_clients)
         self.server_id = self.gate.server_id if self.gate is not None else nkeys.new_server_id()
@@ -139,6 +142,8 @@ class Server:
         options = self.options
         if options.streaming is not None and not self.services:
             raise StartError("streaming is configured, but no service was given that would do it")
+        if options.jetstream is not None and self.account_services is None:
+            raise StartError("JetStream is configured, but nothing was given that would do it")
         if options.streaming is not None and options.streaming.nats_server is not None:
             raise StartError("streaming is configured to use a NATS server elsewhere, not this one")
         self.loop = asyncio.get_running_loop()
@@ -159,6 +164,8 @@ class Server:
                 await self.gate.start()
             self._websocket = open_websocket(self)
             await self._start_monitor()
+            if self.account_services is not None:
+                await self.account_services.start()
         except BaseException:
             await self.stop()
             raise
@@ -197,6 +204,8 @@ class Server:
             )
         if self.authenticator.plaintext_passwords_configured:
             self.log.warning("Plaintext passwords detected, use nkeys or bcrypt")
+        if options.jetstream is None and any(account.jetstream for account in options.accounts):
+            self.log.warning("Accounts have JetStream enabled, and the server has not: they have none")
 
     def use_contexts(self, contexts: Contexts) -> None:
         """New connections get these, made of what `self.options` now say; others keep what they have."""
@@ -254,11 +263,12 @@ class Server:
 
     def _start_services(self) -> None:
         if self.accounts.system is not None:
-            self._start_service(self.system, self.accounts[self.accounts.system])
+            self.start_service(self.system, self.accounts[self.accounts.system])
         for service in self.services:
-            self._start_service(service, self.accounts.default)
+            self.start_service(service, self.accounts.default)
 
-    def _start_service(self, service: Service, account: Account) -> None:
+    def start_service(self, service: Service, account: Account) -> ServiceHost:
+        """Raises: StartError, as the service does."""
         host = ServiceHost(
             service,
             self.router,
@@ -270,9 +280,24 @@ class Server:
         )
         host.start()
         self.hosts.append(host)
+        return host
+
+    def stop_service(self, host: ServiceHost) -> None:
+        """One service less, while the server goes on; its last words still go out."""
+        host.stop()
+        self._end(self.router.end_tick())
+        host.close()
+        self.hosts.remove(host)
 
     def _stop_services(self) -> None:
         """Nothing more is read; services get what has been, and their last words still go out."""
+        if self.account_services is not None:
+            self.account_services.stop()
+        self._end_services()
+        if self.account_services is not None:
+            self.account_services.close()
+
+    def _end_services(self) -> None:
         if not self.hosts:
             return
         for session in self.sessions.values():
@@ -455,6 +480,9 @@ class Server:
             "tls_verify": options.tls is not None and options.tls.verify,
             "tls_available": options.tls is not None and options.allow_non_tls,
             "max_payload": options.max_payload,
+            "jetstream": options.jetstream is not None,
+            "domain": options.jetstream.domain if options.jetstream is not None else "",
+            "api_lvl": JETSTREAM_API_LEVEL,
             "xkey": self.gate.curve_key if self.gate is not None else None,
             **({"ldm": True} if self.is_lame_duck else {}),
         }
@@ -646,3 +674,11 @@ def _gate(server: Server) -> Gate | None:
     from headrace.server.gate import Gate
 
     return Gate(server)
+
+
+def _hosted(server: Server, services: AccountServices | None) -> HostedAccounts | None:
+    if services is None:
+        return None
+    from headrace.server.account_services import HostedAccounts
+
+    return HostedAccounts(server, services)

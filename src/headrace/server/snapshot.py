@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 import headrace
 from headrace.protocol.info import COMPATIBLE_VERSION
 from headrace.server.auth import shown_user
+from headrace.server.monitor.jetstream import JetStreamSource
 from headrace.server.monitor.source import (
     AccountSnapshot,
     ConnectionSnapshot,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from headrace.core.account import Account
     from headrace.engine.link import Link
+    from headrace.server.monitor.jetstream import JetStreamFigures
     from headrace.server.server import Server
     from headrace.server.session import ClientSession
 
@@ -235,6 +237,12 @@ class ServerMonitor:
 
     def health(self) -> HealthSnapshot:
         return HealthSnapshot("server is in lame duck mode" if self._server.is_lame_duck else None)
+
+    def jetstream(self) -> JetStreamFigures | None:
+        hosted = self._server.account_services
+        if hosted is None or not isinstance(hosted.services, JetStreamSource):
+            return None
+        return hosted.services.figures()
 
     def _cpu_percent(self) -> float:
         """Of one core, since the last time this was asked."""

@@ -1,4 +1,4 @@
-"""Channels looked after over NATS: list, report, purge, delete.
+"""Channels looked after over NATS: list, report, purge, delete, and durables that go over to JetStream.
 
 Whoever may publish to these subjects may do it: permissions of the NATS server decide who that is. An answer
 says what is durable. Shapes are `protocol.admin`; the commands that ask are elsewhere.
@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 from headrace.errors import LogError, ProtocolError
 from headrace.log.port import LARGEST_TIME
 from headrace.protocol import documents
-from headrace.protocol.admin import DeleteRequest, ListRequest, PurgeRequest, error_document
+from headrace.protocol.admin import AdoptRequest, DeleteRequest, ListRequest, PurgeRequest, error_document
 from headrace.protocol.rfc3339 import format_time
 from headrace.streaming.naming import shown
 from headrace.streaming.snapshot import subscription_snapshot
+from headrace.streaming.subscription import position_of
+from headrace.streaming.twins import Refused as TwinRefused
 from headrace.subjects.grammar import has_wildcard, tokens
 
 if TYPE_CHECKING:
@@ -60,6 +62,7 @@ class Administration:
             b"report": lambda delivery: self._list(delivery, subscriptions=True),
             b"purge": self._purge,
             b"delete": self._delete,
+            b"adopt": self._adopt,
         }
 
     def receive(self, delivery: Delivery) -> None:
@@ -107,6 +110,8 @@ class Administration:
             up_to = until if up_to is None else min(up_to, until)
         purged = channel.log.purge(up_to=up_to, keep=request.keep)
         self._subscriptions.forget_below(channel, channel.log.state().first_sequence)
+        if channel.twin is not None:
+            channel.twin.removed()
         self._context.note.info('Channel "%s": %d message(s) purged', shown(channel.name), purged)
 
         def done(error: LogError | None) -> None:
@@ -120,10 +125,50 @@ class Administration:
 
     def _delete(self, delivery: Delivery) -> None:
         channel = self._channel(DeleteRequest.decode(delivery.payload).channel)
+        if channel.name in self._context.options.adopt:
+            raise Refused(409, "the channel is a JetStream stream too: take it out of `adopt` first")
         messages = channel.log.state().messages
         ended = self._subscriptions.end_all(channel)
         answer = {"deleted": True, "messages": messages, "subscriptions": ended}
         self._channels.delete(channel, lambda error: self._done(delivery.reply, error, answer))
+
+    # -- going over to JetStream -----------------------------------------------------------------------
+
+    def _adopt(self, delivery: Delivery) -> None:
+        """A durable subscription becomes a consumer of the channel's stream, with what it had pending.
+
+        The consumer is durable before the subscription ends: a crash in between leaves both.
+        """
+        request = AdoptRequest.decode(delivery.payload)
+        channel = self._channel(request.channel)
+        if channel.twin is None:
+            raise Refused(409, "the channel is no JetStream stream: name it in `adopt` of the configuration")
+        members = self._subscriptions.durable(channel, request.client_id, request.durable)
+        if not members:
+            raise Refused(404, "no such durable subscription")
+        if any(member.client is not None for member in members):
+            raise Refused(409, "the durable subscription is in use: close its clients first")
+        consumer = documents.name_of(request.consumer or request.durable)
+        position = position_of(members)
+        answer = {"stream": channel.twin.name, "consumer": consumer, "pending": len(position.pending)}
+
+        def done(error: Exception | None) -> None:
+            if error is not None:
+                self._answer(delivery.reply, error_document(500, str(error)))
+                return
+            if any(member.client is not None for member in members):
+                text = "the durable subscription came into use meanwhile: it stays, beside the consumer"
+                self._answer(delivery.reply, error_document(409, text))
+                return
+            for member in members:
+                self._subscriptions.drop(member)
+            self._journal.after_commit(lambda failure: self._done(delivery.reply, failure, answer))
+            self._context.settle()
+
+        try:
+            channel.twin.carry(consumer, position, done)
+        except TwinRefused as error:
+            raise Refused(409, str(error)) from error
 
     def _channel(self, name: bytes) -> Channel:
         """Raises: Refused."""

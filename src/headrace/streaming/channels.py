@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from headrace.streaming.context import Context
     from headrace.streaming.journal import Journal
     from headrace.streaming.subscription import DurableKey, GroupKey, QueueGroup, Subscription
+    from headrace.streaming.twins import Twin
 
 PAGE: Final = 1024
 """Messages of one read; a subscription that has room for more goes on in the next tick."""
@@ -82,6 +83,8 @@ class Channel:
         self.activity_ns = context.now_ns()
         self.waiting = 0
         """Publications whose commit is under way."""
+        self.twin: Twin | None = None
+        """The stream that the same log is too."""
         self._damaged: set[int] = set()
 
     def everyone(self) -> Iterator[Subscription]:
@@ -278,7 +281,7 @@ class Channels:
         channel.activity_ns = self._context.now_ns()
 
     def watch_inactivity(self, channel: Channel) -> None:
-        if channel.limits.max_inactivity > 0:
+        if channel.limits.max_inactivity > 0 and channel.name not in self._context.options.adopt:
             idle = (self._context.now_ns() - channel.activity_ns) / NS
             seconds = max(channel.limits.max_inactivity - idle, 0.001)
             self._context.later(seconds, lambda: self._check_inactivity(channel))

@@ -75,5 +75,7 @@ class StreamingOptions:
     """Share the store with the other servers of this group: one serves, the others stand by."""
     partitioning: bool = False
     """Serve only the channels of `limits.channels`; others of the same cluster ID serve the rest."""
+    adopt: frozenset[bytes] = frozenset()
+    """Channels that are JetStream streams too: their limits are the streams'."""
     stan_debug: bool = False
     stan_trace: bool = False

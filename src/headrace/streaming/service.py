@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from headrace.errors import LogError, StartError
+from headrace.errors import LogClosed, LogError, StartError
 from headrace.protocol.admin import PREFIX as ADMIN_PREFIX
 from headrace.protocol.replay import PREFIX as REPLAY_PREFIX
 from headrace.protocol.stan import COMPATIBLE_VERSION, ConnectRequest
@@ -336,6 +336,23 @@ class StreamingService:
             self._note.info("Store location: %s", self.options.directory)
         for line in limit_lines(self.options.limits):
             self._note.info("%s", line)
+
+    def channel(self, name: bytes) -> Channel:
+        """That channel, made if it is not there. Raises: ChannelRefused, LogClosed while it serves none."""
+        if not self._is_open or self._state != self._active:
+            raise LogClosed("the streaming service does not serve")
+        return self._channels.get_or_create(name)
+
+    def grown(self, channel: Channel, last: int) -> None:
+        """Messages up to `last` are in the channel's log, durably, that came by another way."""
+        if self._state != self._active or not self._channels.is_open(channel):
+            return
+        channel.visible = max(channel.visible, last)
+        channel.last_time_ns = max(channel.last_time_ns, channel.log.state().last_time_ns)
+        self._channels.touch(channel)
+        self._channels.watch_expiry(channel)
+        self._deliverer.serve_channel(channel)
+        self._context.settle()
 
     def stored(self) -> StoredChannels | None:
         """The channels for whoever copies them elsewhere; None while it does not serve."""

@@ -27,25 +27,23 @@ import struct
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
+from headrace import changes
+from headrace.changes import entry
 from headrace.engine.stan import without_gap
-from headrace.errors import ProtocolError
 from headrace.log.port import NewMessage
 from headrace.protocol.stan import ClientInfo, ServerInfo, SubState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from headrace.log.port import MessageLog, StoredMessage
+    from headrace.log.port import MessageLog
     from headrace.log.store import LogStore
 
 STATE_LOG: Final = b"$STAN/state"
 """The log's name; `/` cannot stand in a channel name."""
-_SUBJECT: Final = b"$STAN.state"
-_RECORD_BYTES: Final = 256 << 10
-"""A snapshot is cut into records of about this size."""
+SUBJECT: Final = b"$STAN.state"
 _MAX_RANGE: Final = 1 << 24
 """Sequences in one range entry; more is a damaged entry (or maxInFlight would be above 16 million)."""
-_ENTRY: Final = struct.Struct("<cI")
 _ID: Final = struct.Struct("<Q")
 _PAIR: Final = struct.Struct("<QQ")
 _SPAN: Final = struct.Struct("<QQQ")
@@ -80,10 +78,6 @@ class ServiceState:
     """When each channel was made, in ns: what tells it from one of the same name that was deleted."""
 
 
-def _entry(kind: bytes, body: bytes = b"") -> bytes:
-    return _ENTRY.pack(kind, len(body)) + body
-
-
 def sent(identity: int, sequences: list[int]) -> bytes:
     return _sequences(b"T", b"R", identity, sequences)
 
@@ -93,49 +87,49 @@ def acked(identity: int, sequences: list[int]) -> bytes:
 
 
 def last_sent(identity: int, sequence: int) -> bytes:
-    return _entry(b"L", _PAIR.pack(identity, sequence))
+    return entry(b"L", _PAIR.pack(identity, sequence))
 
 
 def server(info: ServerInfo) -> bytes:
-    return _entry(b"S", info.encode())
+    return entry(b"S", info.encode())
 
 
 def client(info: ClientInfo) -> bytes:
-    return _entry(b"C", info.encode())
+    return entry(b"C", info.encode())
 
 
 def client_gone(client_id: bytes) -> bytes:
-    return _entry(b"c", client_id)
+    return entry(b"c", client_id)
 
 
 def channel(name: bytes, created_ns: int) -> bytes:
-    return _entry(b"H", _ID.pack(created_ns) + name)
+    return entry(b"H", _ID.pack(created_ns) + name)
 
 
 def channel_gone(name: bytes) -> bytes:
-    return _entry(b"h", name)
+    return entry(b"h", name)
 
 
 def unsubscribed(identity: int) -> bytes:
-    return _entry(b"n", _ID.pack(identity))
+    return entry(b"n", _ID.pack(identity))
 
 
 def subscribed(record: SubscriptionRecord) -> bytes:
     """What is pending does not go with it: it is what `sent` and `acked` said of this id."""
     state = replace(record.state, last_sent=record.last_sent)
-    return _entry(b"N", _CHANNEL.pack(len(record.channel)) + record.channel + state.encode())
+    return entry(b"N", _CHANNEL.pack(len(record.channel)) + record.channel + state.encode())
 
 
 def _sequences(kind: bytes, range_kind: bytes, identity: int, sequences: list[int]) -> bytes:
     first, last = sequences[0], sequences[-1]
     count = len(sequences)
     if last - first == count - 1 < _MAX_RANGE and without_gap(sequences):
-        return _entry(range_kind, _SPAN.pack(identity, first, last))
-    return _entry(kind, _ID.pack(identity) + struct.pack(f"<{count}Q", *sequences))
+        return entry(range_kind, _SPAN.pack(identity, first, last))
+    return entry(kind, _ID.pack(identity) + struct.pack(f"<{count}Q", *sequences))
 
 
-def _snapshot_entries(state: ServiceState) -> Iterator[bytes]:
-    yield _entry(b"(")
+def all_entries(state: ServiceState) -> Iterator[bytes]:
+    """The whole state, for a snapshot."""
     if state.server is not None:
         yield server(state.server)
     yield from map(client, state.clients.values())
@@ -145,27 +139,15 @@ def _snapshot_entries(state: ServiceState) -> Iterator[bytes]:
         yield subscribed(record)
         if record.pending:
             yield sent(identity, sorted(record.pending))
-    yield _entry(b")")
 
 
 def record(entries: Sequence[bytes]) -> NewMessage:
     """One record of the state log: entries that a crash keeps or loses together."""
-    return NewMessage(_SUBJECT, b"".join(entries))
+    return NewMessage(SUBJECT, b"".join(entries))
 
 
 def snapshot(state: ServiceState) -> list[NewMessage]:
-    batch: list[NewMessage] = []
-    entries: list[bytes] = []
-    size = 0
-    for entry in _snapshot_entries(state):
-        entries.append(entry)
-        size += len(entry)
-        if size >= _RECORD_BYTES:
-            batch.append(record(entries))
-            entries, size = [], 0
-    if entries:
-        batch.append(record(entries))
-    return batch
+    return list(changes.snapshot(all_entries(state), SUBJECT))
 
 
 def write_state(log: MessageLog, state: ServiceState) -> None:
@@ -189,7 +171,7 @@ def load_state(store: LogStore) -> ServiceState:
 
 
 class Replay:
-    """Reads a log of changes from its beginning; what cannot be read is reported, and believed to be a loss.
+    """Builds the state that a log of changes says (`headrace.changes.Changed`).
 
     A lost record may be the one that said what was delivered. So a subscription that was there before it is
     frozen: later deliveries do not move it on, and what may never have been processed is delivered again.
@@ -207,51 +189,25 @@ class Replay:
 
     def run(self) -> ServiceState:
         """Raises: StorageError."""
-        last = self._log.state().last_sequence
-        sequence = 1
-        expected = 0
-        while sequence <= last:
-            page = self._log.read_from(sequence)
-            for damaged in page.damaged:
-                self._report(damaged, "unreadable")
-                self.damaged = True
-            for message in page.messages:
-                if message.sequence != (expected or message.sequence):
-                    self._lost()
-                self._read(message)
-                expected = message.sequence + 1
-            sequence = max(page.next_sequence, sequence + 1)
-        if self._before is not None:
-            self._lost()
+        self.damaged = changes.read_changes(self._log, self, self._report)
         return self._state
 
-    def _read(self, message: StoredMessage) -> None:
-        try:
-            self._apply_record(message.payload)
-        except (ProtocolError, struct.error, ValueError) as error:
-            self._report(message.sequence, str(error))
-            self._lost()
+    def begin(self) -> None:
+        self._before = self._before or self._state
+        self._state = ServiceState()
 
-    def _lost(self) -> None:
-        """A record is missing at this place."""
-        self.damaged = True
+    def end(self) -> None:
+        if self._before is not None:  # else it is the end of a snapshot that is not believed
+            self._before = None
+            self._frozen.clear()
+
+    def lost(self) -> None:
         before = self._before
         if before is not None and (before.clients or before.subscriptions or before.channels):
             self._state, self._before = before, None
         self._frozen.update(self._state.subscriptions)
 
-    def _apply_record(self, payload: bytes) -> None:
-        position = 0
-        while position < len(payload):
-            kind, length = _ENTRY.unpack_from(payload, position)
-            position += _ENTRY.size
-            body = payload[position : position + length]
-            if len(body) != length:
-                raise ValueError("an entry is cut off")
-            position += length
-            self._apply(kind, body)
-
-    def _apply(self, kind: bytes, body: bytes) -> None:
+    def apply(self, kind: bytes, body: bytes) -> None:
         if kind in b"RTra":
             identity, sequences = _read_sequences(kind in b"Rr", body)
             record = self._state.subscriptions.get(identity)
@@ -292,14 +248,6 @@ class Replay:
                 state.channels.pop(body, None)
             case b"S":
                 state.server = ServerInfo.decode(body)
-            case b"(":
-                self._before = self._before or state
-                self._state = ServiceState()
-            case b")" if self._before is not None:
-                self._before = None
-                self._frozen.clear()
-            case b")":  # of a snapshot that is not believed
-                return
             case _:
                 raise ValueError(f"an entry of unknown kind {kind!r}")
 

@@ -241,6 +241,22 @@ class Subscriptions:
         channel.groups.clear()
         return len(ended)
 
+    def durable(self, channel: Channel, client_id: bytes, name: bytes) -> list[Subscription]:
+        """A durable of a client, or without a client the members of a durable queue group, the shadow too."""
+        if client_id:
+            found = channel.durables.get((client_id, name))
+            return [] if found is None else [found]
+        group = channel.groups.get((True, name))
+        if group is None:
+            return []
+        return [*group.members, *([group.shadow] if group.shadow is not None else [])]
+
+    def drop(self, subscription: Subscription) -> None:
+        """Ends one that nobody uses, for good."""
+        self._drop(subscription)
+        if subscription.group is not None:
+            subscription.channel.groups.pop(subscription.group.key, None)
+
     def forget_below(self, channel: Channel, sequence: int) -> None:
         """Messages below a sequence are gone from the store: they are pending no more, and make room."""
         for subscription in list(channel.everyone()):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from headrace.engine.stan import settle
 from headrace.protocol.stan import SubState
 from headrace.streaming.state import SubscriptionRecord
+from headrace.streaming.twins import Position
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -150,6 +151,21 @@ class Subscription:
             is_closed=self.client is None,
         )
         return SubscriptionRecord(self.channel.name, state, set(self.pending))
+
+
+def position_of(members: Sequence[Subscription]) -> Position:
+    """How far a durable subscription is, or the members of a durable queue group together."""
+    pending: set[int] = set()
+    for member in members:
+        pending |= member.pending.keys()
+    return Position(
+        last_sent=max(
+            max(member.last_sent, member.group.last_sent if member.group else 0) for member in members
+        ),
+        pending=sorted(pending),
+        max_in_flight=sum(member.max_in_flight for member in members),
+        ack_wait_ns=max(member.ack_wait_ns for member in members),
+    )
 
 
 class QueueGroup:

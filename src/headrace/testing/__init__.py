@@ -3,8 +3,9 @@
     with headrace.testing.Server() as server:
         connect_to(server.url)
 
-The pytest plugin (fixtures `nats_server`, `nats_server_session`) is registered by installing Headrace.
-Importing this package loads no server, since pytest does so in every project that has Headrace installed.
+The pytest plugin (fixtures `nats_server`, `jetstream_server`, `nats_server_session`) is registered by
+installing Headrace. Importing this package loads no server, since pytest does so in every project that has
+Headrace installed.
 """
 
 from __future__ import annotations

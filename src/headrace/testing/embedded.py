@@ -10,16 +10,16 @@ import asyncio
 import threading
 from contextlib import ExitStack
 from dataclasses import replace
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Self
 
-from headrace.conf.options import Options
+from headrace.conf.options import JetStreamOptions, Options
 from headrace.server.loop import run_in_poller
 from headrace.server.server import Server as _Server
 
 if TYPE_CHECKING:
+    from pathlib import Path
     from types import TracebackType
-
-    from headrace.core.service import Service
 
 
 class Server:
@@ -28,8 +28,11 @@ class Server:
         with Server(max_payload=1024) as server: ...
         async with Server(monitoring=True) as server: ...
         with Server(streaming=StreamingOptions()) as server: ...  # of headrace.conf.options; in memory
+        with Server(jetstream=True) as server: ...
 
-    `monitoring` serves HTTP monitoring on a free port, `monitor_url`. One instance is used once.
+    `jetstream`: True for a temporary directory, which is removed at the end; a directory that stays; or
+    `headrace.conf.options.JetStreamOptions`. `monitoring` serves HTTP monitoring on a free port,
+    `monitor_url`. One instance is used once.
     Raises: StartError on entry when a port or certificate cannot be used.
     """
 
@@ -38,12 +41,16 @@ class Server:
         options: Options | None = None,
         *,
         monitoring: bool = False,
+        jetstream: bool | str | Path | JetStreamOptions = False,
         transport: str | None = None,
         **changes: Any,
     ) -> None:
         base = options or Options(host="127.0.0.1", port=-1)
         if monitoring and base.http_port is None:
             changes.setdefault("http_port", -1)
+        self._services = ExitStack()
+        if jetstream is not False:
+            changes["jetstream"] = self._jetstream(jetstream)
         self.options = replace(base, **changes)
         self._transport = transport
         self._server: _Server | None = None
@@ -51,7 +58,6 @@ class Server:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._leaving = asyncio.Event()
         self._failure: BaseException | None = None
-        self._services = ExitStack()
         self._stopping: asyncio.Future[None] | None = None
 
     # -- facts ------------------------------------------------------------------------------------
@@ -98,7 +104,11 @@ class Server:
 
     async def __aenter__(self) -> Self:
         try:
-            server = _Server(self.options, transport=self._transport, services=self._open_services())
+            server = _Server(
+                self.options,
+                transport=self._transport,
+                **self._open_services(),
+            )
             await server.start()
         except BaseException:
             self._services.close()
@@ -106,13 +116,21 @@ class Server:
         self._server = server
         return self
 
-    def _open_services(self) -> list[Service]:
-        options = self.options.streaming
-        if options is None:
-            return []
-        from headrace.app import streaming_service  # who tests no streaming does not pay for loading it
+    def _jetstream(self, given: bool | str | Path | JetStreamOptions) -> JetStreamOptions:
+        if isinstance(given, JetStreamOptions):
+            return given
+        if given is True:
+            given = self._services.enter_context(TemporaryDirectory(prefix="headrace-"))
+        return JetStreamOptions(store_dir=str(given))
 
-        return [self._services.enter_context(streaming_service(options, self._on_conflict))]
+    def _open_services(self) -> dict[str, Any]:
+        """What the server is given beside its options."""
+        if self.options.streaming is None and self.options.jetstream is None:
+            return {}
+        from headrace.app import stored_services  # who tests none of them does not pay for loading them
+
+        services, accounts = self._services.enter_context(stored_services(self.options, self._on_conflict))
+        return {"services": services, "account_services": accounts}
 
     def _on_conflict(self, reason: str) -> None:
         self.server.log.critical("STREAM: Failed to start: %s", reason)

@@ -1,4 +1,4 @@
-"""The pytest plugin: `nats_server` for one test, `nats_server_session` for all of them.
+"""The pytest plugin: `nats_server`, `jetstream_server` for one test, `nats_server_session` for all of them.
 
 Importing this module must stay cheap: pytest loads it in every project that has Headrace installed.
 """
@@ -21,6 +21,15 @@ def nats_server() -> Iterator[Server]:
     from headrace.testing.embedded import Server
 
     with Server() as server:
+        yield server
+
+
+@pytest.fixture
+def jetstream_server() -> Iterator[Server]:
+    """A fresh server with JetStream in a temporary directory, for this test alone."""
+    from headrace.testing.embedded import Server
+
+    with Server(jetstream=True) as server:
         yield server
 
 

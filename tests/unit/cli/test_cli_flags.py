@@ -82,10 +82,6 @@ def test_tls_flags_are_kept_together(arguments: str, tls: dict[str, object]) -> 
 @pytest.mark.parametrize(
     ("arguments", "flag"),
     [
-        ("-js", "-js"),
-        ("--jetstream", "--jetstream"),
-        ("-sd x", "-sd"),
-        ("--store_dir=x", "--store_dir"),
         ("--routes nats://x", "--routes"),
         ("--cluster nats://x", "--cluster"),
         ("--cluster_listen nats://x", "--cluster_listen"),
@@ -93,11 +89,24 @@ def test_tls_flags_are_kept_together(arguments: str, tls: dict[str, object]) -> 
         ("--cluster_advertise x", "--cluster_advertise"),
         ("--connect_retries 3", "--connect_retries"),
         ("--profile 6060", "--profile"),
-        ("-p 1 -js --routes x", "-js"),
+        ("-p 1 --cluster_name y --routes x", "--cluster_name"),
     ],
 )
 def test_flag_for_what_is_missing_is_noticed(arguments: str, flag: str) -> None:
     assert read_invocation(arguments.split()).unsupported == flag
+
+
+@pytest.mark.parametrize(
+    ("arguments", "flags"),
+    [
+        ("-js", {"enabled": True}),
+        ("--jetstream=false", {"enabled": False}),
+        ("-sd x", {"store_dir": "x"}),
+        ("-js --store_dir=x", {"enabled": True, "store_dir": "x"}),
+    ],
+)
+def test_flags_of_jetstream_are_kept_together(arguments: str, flags: dict[str, object]) -> None:
+    assert read_invocation(arguments.split()).jetstream == flags
 
 
 @pytest.mark.parametrize("arguments", ["-js=false", "--routes=", "--profile 0"])

@@ -129,7 +129,7 @@ def test_broken_file_gives_one_line_for_each_problem(
         ("-p", "flag needs an argument: -p"),
         ("-p 70000", "port must lie between -1 and 65535"),
         ("start", 'unrecognized command: "start"'),
-        ("-js", "-js is not supported by this version yet"),
+        ("--profile 1", "--profile is not supported by this version yet"),
         ("--cluster nats://h:1", "--cluster is not supported by this version yet"),
         ("--tls", "TLS server certificate must be present and valid"),
         ("--tlscert x", "TLS server private key must be present and valid"),

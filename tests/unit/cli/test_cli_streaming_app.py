@@ -44,6 +44,7 @@ def options() -> conf.StreamingOptions:
         replace_durable=True,
         ft_group="g",
         partitioning=True,
+        adopt={"orders": "ORDERS"},
         stan_debug=True,
         stan_trace=True,
     )

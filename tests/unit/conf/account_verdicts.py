@@ -80,8 +80,6 @@ BLOCK = [
     ),
     *cases(
         Verdict.UNSUPPORTED,
-        account_jetstream="accounts { A { jetstream: true } }",
-        account_jetstream_map="accounts { A { jetstream { max_mem: 1 } } }",
         account_msg_trace="accounts { A { msg_trace { dest: a } } }",
         account_max_leafs="accounts { A { limits { max_leafs: 3 } } }",
     ),

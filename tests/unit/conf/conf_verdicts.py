@@ -173,8 +173,6 @@ OPTIONS = [
         max_closed_clients_zero="max_closed_clients: 0",
         https_off="https_port: 0",
         allow_non_tls="allow_non_tls: true",
-        jetstream_off="jetstream: false",
-        jetstream_disabled="jetstream: disabled",
         ocsp_off="ocsp: false\nproxy_protocol: false",
         syslog="syslog: true",
         remote_syslog='remote_syslog: "udp://localhost:514"',
@@ -266,9 +264,6 @@ OPTIONS = [
     ),
     *cases(
         Verdict.UNSUPPORTED,
-        jetstream="jetstream: true",
-        jetstream_enabled="jetstream: enabled",
-        jetstream_map="jetstream { store_dir: x }",
         cluster='cluster { name: c, listen: "localhost:6222" }',
         gateway="gateway { name: g }",
         leafnodes='leafnodes { listen: "localhost:7422" }',

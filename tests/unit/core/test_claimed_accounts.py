@@ -8,7 +8,13 @@ import pytest
 
 from harness.claims import ACCOUNT_LIMITS, ACCOUNT_SIGNER, OPERATOR_KEY, account_token
 from harness.keys import ACCOUNT, KeyPair, key_pair
-from headrace.conf.options import AccountLimits, ImportOptions, LatencyOptions, SubjectMapping
+from headrace.conf.options import (
+    AccountLimits,
+    ImportOptions,
+    JetStreamAccountLimits,
+    LatencyOptions,
+    SubjectMapping,
+)
 from headrace.core.claimed_accounts import claimed_account, without_imports
 from headrace.core.trust import Trust
 
@@ -190,3 +196,28 @@ def test_default_permissions_come_from_the_token() -> None:
     assert made.default_permissions is not None
     assert made.default_permissions.publish is not None
     assert made.default_permissions.publish.deny == ("x",)
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ({}, None),
+        ({"streams": 5}, None),
+        (
+            {"mem_storage": -1, "disk_storage": 7, "streams": 3, "consumer": -1},
+            {"": JetStreamAccountLimits(-1, 7, 3, -1)},
+        ),
+        (
+            {"disk_storage": 7, "max_ack_pending": 9, "mem_max_stream_bytes": 0, "max_bytes_required": True},
+            {"": JetStreamAccountLimits(0, 7, 0, 0, 9, max_bytes_required=True)},
+        ),
+        (
+            {"tiered_limits": {"R1": {"disk_storage": 7}, "R3": {"streams": 1}}},
+            {"R1": JetStreamAccountLimits(0, 7, 0, 0), "R3": JetStreamAccountLimits(0, 0, 1, 0)},
+        ),
+        ({"tiered_limits": {"R3": {"streams": 1}}}, None),
+    ],
+)
+def test_limits_of_jetstream_are_the_tokens(given: dict[str, Any], found: object) -> None:
+    made = without_imports(account(A, limits={**ACCOUNT_LIMITS, **given}))
+    assert made.jetstream == found

@@ -19,6 +19,8 @@ from headrace.server.monitor.source import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from headrace.server.monitor.jetstream import JetStreamFigures
+
 START_NS = 1_795_228_781_081_736_130  # 2026-11-21T02:39:41.08173613Z
 SECOND = 1_000_000_000
 NOW_NS = START_NS + 3_723 * SECOND
@@ -89,6 +91,7 @@ class SampleSource:
     sublist: SublistSnapshot = field(default_factory=lambda: SublistSnapshot(num_subscriptions=0))
     error: str | None = None
     spaces: Sequence[AccountSnapshot] = ()
+    figures: JetStreamFigures | None = None
 
     def server(self) -> ServerSnapshot:
         return self.snapshot
@@ -106,3 +109,6 @@ class SampleSource:
 
     def health(self) -> HealthSnapshot:
         return HealthSnapshot(self.error)
+
+    def jetstream(self) -> JetStreamFigures | None:
+        return self.figures

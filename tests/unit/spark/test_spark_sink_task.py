@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from harness.cutting_proxy import Cut, CuttingProxy
-from harness.processes import NATS_SERVER, ServerProcess
+from harness.processes import NATS_SERVER, SIDES, ServerProcess
 from headrace.client.blocking import connect
 from headrace.client.errors import ConnectionLostError
 from headrace.client.jetstream_publish import JetStreamApi
@@ -33,15 +33,13 @@ QUERY = "5c3f"
 PROBE = b"probe"
 
 
-@pytest.fixture(scope="module", params=["headrace", "nats-server"])
+@pytest.fixture(scope="module", params=list(SIDES))
 def jetstream(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ServerProcess]:
     """A server with JetStream; every test has streams of its own."""
-    if request.param == "headrace":
-        pytest.skip("JetStream is not there yet")
     folder = tmp_path_factory.mktemp("jetstream")
-    with ServerProcess(NATS_SERVER, folder, "-js", "-sd", str(folder / "store")) as server:
+    with ServerProcess(SIDES[request.param], folder, "-js", "-sd", str(folder / "store")) as server:
         yield server
 
 

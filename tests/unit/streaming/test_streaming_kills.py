@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import pytest
 from stan_harness import ManualHost, Sub, World
 
+from headrace import changes
 from headrace.log.memory import MemoryLog
 from headrace.log.port import NewMessage
 from headrace.log.store import MemoryStore
-from headrace.streaming import journal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -85,7 +85,7 @@ def _live(world: World, recorder: Recorder, dice: random.Random) -> list[Sub]:
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("growth", [4 << 20, 500])
 def test_a_kill_after_any_write(seed: int, growth: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journal, "_MIN_GROWTH", growth)
+    monkeypatch.setattr(changes, "_MIN_GROWTH", growth)
     world = World()
     world.connect()
     recorder = Recorder(world)

@@ -22,6 +22,10 @@ def test_one(nats_server, nats_server_session):
     assert ask(nats_server) == ask(nats_server_session) == b"INFO"
     seen.append((nats_server.port, nats_server_session.port))
 
+def test_jetstream(jetstream_server):
+    assert ask(jetstream_server) == b"INFO"
+    assert jetstream_server.options.jetstream is not None
+
 def test_two(nats_server, nats_server_session):
     seen.append((nats_server.port, nats_server_session.port))
     (_, first), (_, second) = seen
@@ -33,7 +37,7 @@ def test_two(nats_server, nats_server_session):
 def test_fixtures_give_one_server_per_test_and_one_per_session(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(SOMEBODYS_TESTS)
 
-    pytester.runpytest_subprocess("-q").assert_outcomes(passed=2)
+    pytester.runpytest_subprocess("-q").assert_outcomes(passed=3)
 
 
 def test_fixture_is_released_when_a_test_fails(pytester: pytest.Pytester) -> None:

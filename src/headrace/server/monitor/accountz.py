@@ -35,11 +35,15 @@ def accountz(source: MonitorSource, query: Mapping[str, str]) -> dict[str, objec
         return document
     if name not in accounts:
         raise QueryError(f"Account {name} does not exist")
-    document["account_detail"] = _detail(accounts[name], is_system=name == server.system_account)
+    document["account_detail"] = _detail(
+        accounts[name],
+        is_system=name == server.system_account,
+        runs_jetstream=server.options.jetstream is not None,
+    )
     return document
 
 
-def _detail(account: AccountSnapshot, *, is_system: bool) -> dict[str, object]:
+def _detail(account: AccountSnapshot, *, is_system: bool, runs_jetstream: bool) -> dict[str, object]:
     options = account.options
     importing = [_import(item) for item in options.imports]
     fields: dict[str, object] = {
@@ -48,7 +52,7 @@ def _detail(account: AccountSnapshot, *, is_system: bool) -> dict[str, object]:
         "is_system": is_system or None,
         "expired": False,
         "complete": True,
-        "jetstream_enabled": False,
+        "jetstream_enabled": runs_jetstream and options.jetstream is not None,
         "leafnode_connections": 0,
         "client_connections": account.connections,
         "subscriptions": account.sublist.num_subscriptions,

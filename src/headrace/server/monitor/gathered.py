@@ -13,6 +13,7 @@ from headrace.server.monitor.source import ConnectionState
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from headrace.server.monitor.jetstream import JetStreamFigures
     from headrace.server.monitor.source import (
         AccountSnapshot,
         ConnectionSnapshot,
@@ -53,6 +54,9 @@ class Gathered:
 
     def health(self) -> HealthSnapshot:
         return self._source.health()
+
+    def jetstream(self) -> JetStreamFigures | None:
+        return self._source.jetstream()
 
 
 async def gathered(source: MonitorSource, chosen: Iterable[ConnectionSnapshot] | None = None) -> Gathered:

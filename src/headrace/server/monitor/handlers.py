@@ -20,7 +20,7 @@ from headrace.server.monitor.accountz import accountz
 from headrace.server.monitor.accstatz import accstatz
 from headrace.server.monitor.connz import connz
 from headrace.server.monitor.gathered import gathered, is_long
-from headrace.server.monitor.healthz import healthz
+from headrace.server.monitor.healthz import failure, healthz
 from headrace.server.monitor.index import index
 from headrace.server.monitor.jsz import jsz
 from headrace.server.monitor.metrics import CONTENT_TYPE, metrics
@@ -107,7 +107,7 @@ class _Monitor:
 
     async def _varz(self, request: web.Request) -> web.Response:
         self._requests["/varz"] += 1
-        return _json_response(encode(varz(self._source.server(), self._requests)))
+        return _json_response(encode(varz(self._source.server(), self._requests, self._source.jetstream())))
 
     def _listing(self, name: str, endpoint: _Endpoint) -> _Handler:
         async def handle(request: web.Request) -> web.Response:
@@ -147,7 +147,7 @@ class _Monitor:
         self._requests["/healthz"] += 1
         status, document = healthz(self._source, request.query)
         if status != HTTPStatus.OK:
-            _log.warning("Healthcheck failed: %s", encode(document, indent=False).decode())
+            _log.warning("Healthcheck failed: %s", failure(document))
         return _json_response(encode(document, indent=False), status)
 
     async def _metrics(self, request: web.Request) -> web.Response:

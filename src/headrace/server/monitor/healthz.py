@@ -1,54 +1,123 @@
 """`/healthz`: one word for probes, with the reason when the word is not "ok".
 
-The query options are those of the Go server; the ones about JetStream are read and, without JetStream,
-change nothing, as there.
+The query options and the texts are those of the Go server. What is looked at of JetStream: that its streams
+could be recovered and can be written to, and that what a request names is there.
 """
 
 from __future__ import annotations
 
+import json
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.server.monitor import query as options
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
+    from headrace.server.monitor.jetstream import AccountFigures, JetStreamFigures
     from headrace.server.monitor.source import MonitorSource
 
-_JETSTREAM_OPTIONS: Final = ("js-enabled", "js-enabled-only", "js-server-only", "js-meta-only")
+_NOT_FOUND, _UNAVAILABLE = HTTPStatus.NOT_FOUND, HTTPStatus.SERVICE_UNAVAILABLE
+
+
+class _Failure(NamedTuple):
+    """`status` is the word without details; `what` says of which account, stream and consumer."""
+
+    code: HTTPStatus
+    kind: str
+    error: str
+    status: str = "error"
+    what: tuple[str, ...] = ()
 
 
 def healthz(source: MonitorSource, query: Mapping[str, str]) -> tuple[int, dict[str, object]]:
-    """HTTP status and document: 200, 400 for options that contradict, 500 when clients cannot be served.
+    """HTTP status and document: 200, 400 for options that contradict, 500 when clients cannot be served; of
+    JetStream 404 for what is not there and 503 for what does not work.
 
     Raises: QueryError for an option that cannot be understood.
     """
-    for name in _JETSTREAM_OPTIONS:
+    enabled, enabled_only, server_only, _ = (
         options.boolean(query, name)
+        for name in ("js-enabled", "js-enabled-only", "js-server-only", "js-meta-only")
+    )
     with_details = options.boolean(query, "details")
     account, stream, consumer = (query.get(name, "") for name in ("account", "stream", "consumer"))
-    if stream and not account:
-        return _failure(
-            HTTPStatus.BAD_REQUEST,
-            "BAD_REQUEST",
-            '"account" must not be empty when checking stream health',
-            with_details,
-        )
-    if consumer and not stream:
-        return _failure(
-            HTTPStatus.BAD_REQUEST,
-            "BAD_REQUEST",
-            '"stream" must not be empty when checking consumer health',
-            with_details,
-        )
+    found = _of_options(account, stream, consumer)
     error = source.health().error
-    if error is not None:
-        return _failure(HTTPStatus.INTERNAL_SERVER_ERROR, "CONNECTION", error, with_details)
-    return HTTPStatus.OK, {"status": "ok"}
+    if found is None and error is not None:
+        found = _Failure(HTTPStatus.INTERNAL_SERVER_ERROR, "CONNECTION", error)
+    if found is not None:
+        return _document([found], with_details)
+    figures = source.jetstream()
+    if figures is None or server_only or enabled or enabled_only:
+        return HTTPStatus.OK, {"status": "ok"}
+    missing = _missing(figures, account, stream, consumer)
+    if missing is not None:
+        return _document([missing], with_details)
+    broken = [
+        failure
+        for each in figures.accounts
+        if account in ("", each.name)
+        for failure in _broken(each)
+        if stream in ("", failure.what[1])
+    ]
+    return _document(broken, with_details) if broken else (HTTPStatus.OK, {"status": "ok"})
 
 
-def _failure(status: HTTPStatus, kind: str, error: str, with_details: bool) -> tuple[int, dict[str, object]]:
-    if with_details:
-        return status, {"status": "error", "errors": [{"type": kind, "error": error}]}
-    return status, {"status": "error", "error": error}
+def failure(document: Mapping[str, object]) -> str:
+    """What the log says of a document that is not well."""
+    errors = document.get("errors")
+    return (
+        f"{len(errors)} errors"
+        if isinstance(errors, list)
+        else json.dumps(document["error"], ensure_ascii=False)
+    )
+
+
+def _of_options(account: str, stream: str, consumer: str) -> _Failure | None:
+    for name, wanted, thing in (("account", stream, "stream"), ("stream", consumer, "consumer")):
+        if wanted and not {"account": account, "stream": stream}[name]:
+            error = f'"{name}" must not be empty when checking {thing} health'
+            return _Failure(HTTPStatus.BAD_REQUEST, "BAD_REQUEST", error)
+    return None
+
+
+def _missing(figures: JetStreamFigures, account: str, stream: str, consumer: str) -> _Failure | None:
+    """What a request names and nobody has."""
+    if not account:
+        return None
+    of_account = next((each for each in figures.accounts if each.name == account), None)
+    if of_account is None:
+        error = f'JetStream account "{account}" not found'
+        return _Failure(_NOT_FOUND, "ACCOUNT", error, "unavailable", (account,))
+    of_stream = next((each for each in of_account.streams if each.name == stream), None)
+    if stream and of_stream is None and stream not in of_account.broken:
+        error = f'JetStream stream "{stream}" not found on account "{account}"'
+        return _Failure(_NOT_FOUND, "STREAM", error, "unavailable", (account, stream))
+    if consumer and of_stream is not None and consumer not in of_stream.consumers:
+        error = f'JetStream consumer "{consumer}" not found for stream "{stream}" on account "{account}"'
+        return _Failure(_NOT_FOUND, "CONSUMER", error, "unavailable", (account, stream, consumer))
+    return None
+
+
+def _broken(account: AccountFigures) -> Iterator[_Failure]:
+    for stream, reason in account.broken.items():
+        error = f"JetStream stream '{account.name} > {stream}' could not be recovered: {reason}"
+        yield _Failure(_UNAVAILABLE, "STREAM", error, "unavailable", (account.name, stream))
+
+
+def _document(failures: list[_Failure], with_details: bool) -> tuple[int, dict[str, object]]:
+    """With details every failure, without the first one."""
+    first = failures[0]
+    if not with_details:
+        return first.code, {"status": first.status, "error": first.error}
+    errors = [
+        {
+            "type": each.kind,
+            **dict(zip(("account", "stream", "consumer"), each.what, strict=False)),
+            "error": each.error,
+        }
+        for each in failures
+    ]
+    return first.code, {"status": "error", "errors": errors}

@@ -1,44 +1,169 @@
-"""`/jsz` of a server without JetStream: that it has none, with every figure at zero, as in the Go server."""
+"""`/jsz`: JetStream as a whole, and on demand its accounts, streams and consumers.
+
+Field names and order are the Go server's. There streams of an account come in random order, here as they were
+made. A server without JetStream says that it has none, with every figure at zero.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from headrace.server.monitor import jetstream
 from headrace.server.monitor import query as options
 from headrace.server.monitor.text import rfc3339
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from headrace.conf.options import AccountOptions
+    from headrace.server.monitor.jetstream import AccountFigures, Document, JetStreamFigures, StreamFigures
     from headrace.server.monitor.source import MonitorSource
 
-_FLAGS: Final = (
-    *("accounts", "streams", "consumers", "direct-consumers", "config", "leader-only", "raft"),
-    "stream-leader-only",
-)
+DEFAULT_LIMIT: Final = 1024
+"""Accounts in one answer when the request names no limit."""
+
+_UNSIGNED: Final = 1 << 64
+_OF_STREAM: Final = ("name", "created", "cluster", "config", "state")
+_ORIGINS: Final = ("mirror", "sources")
+_NOTHING: Final = {
+    "memory": 0,
+    "storage": 0,
+    "reserved_memory": 0,
+    "reserved_storage": 0,
+    "accounts": 0,
+    "ha_assets": 0,
+    "api": {"level": 0, "total": 0, "errors": 0},
+}
 
 
-def jsz(source: MonitorSource, query: Mapping[str, str]) -> dict[str, object]:
-    """The same whatever is asked for. Raises: QueryError for an option that cannot be understood."""
-    for name in _FLAGS:
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a request asks to see of the accounts."""
+
+    streams: bool = False
+    consumers: bool = False
+    direct_consumers: bool = False
+    config: bool = False
+
+
+def jsz(source: MonitorSource, query: Mapping[str, str]) -> Document:
+    """The document. Raises: QueryError for an option that cannot be understood."""
+    wanted, account, lists = _wanted(query)
+    leads = options.boolean(query, "raft")  # what this server leads, which is all of it
+    for name in ("leader-only", "stream-leader-only"):
         options.boolean(query, name)
-    options.page(query, 0)
-    server = source.server()
+    offset, limit = options.integer(query, "offset"), options.integer(query, "limit")
+    server, figures = source.server(), source.jetstream()
+    head = {"server_id": server.server_id, "now": rfc3339(server.now_ns)}
+    if figures is None or server.options.jetstream is None:
+        return {**_NOTHING, **head, "disabled": True, **_totals(None, leads=False), "total": 0}
+    document: Document = {
+        **jetstream.statistics(figures),
+        **head,
+        "config": jetstream.configuration(server.options.jetstream, figures),
+        "limits": jetstream.limits(server.options.jetstream),
+        **_totals(figures, leads=leads),
+    }
+    chosen = _chosen(figures, account, lists, max(offset, 0), limit or DEFAULT_LIMIT)
+    if chosen:
+        known = {each.name: each.options for each in source.accounts()}
+        document["account_details"] = [_detail(each, known.get(each.name), wanted) for each in chosen]
+    document["total"] = len(figures.accounts)
+    return document
+
+
+def account_jsz(source: MonitorSource, account: str, query: Mapping[str, str]) -> Document:
+    """One account. Raises: QueryError when there is none of that name, or none with JetStream."""
+    figures = source.jetstream()
+    if figures is None:
+        raise options.QueryError("jetstream not enabled")
+    known = {each.name: each.options for each in source.accounts()}
+    if account not in known:
+        raise options.QueryError(f'account "{account}" not found')
+    found = next((each for each in figures.accounts if each.name == account), None)
+    if found is None:
+        raise options.QueryError(f'account "{account}" not jetstream enabled')
+    wanted, _, _ = _wanted(query, follows=False)
+    return _detail(found, known[account], wanted)
+
+
+def _wanted(query: Mapping[str, str], *, follows: bool = True) -> tuple[Wanted, str, bool]:
+    """What to show, of which account, and whether accounts are listed at all.
+
+    `follows`: who asks for consumers sees streams too, and their accounts.
+    """
+    lists, streams, consumers, direct, config = (
+        options.boolean(query, name)
+        for name in ("accounts", "streams", "consumers", "direct-consumers", "config")
+    )
+    account = query.get("acc", "")
+    if follows:
+        streams = streams or consumers
+        lists = lists or (streams and not account)
+    return Wanted(streams, consumers, direct, config), account, lists
+
+
+def _totals(figures: JetStreamFigures | None, *, leads: bool) -> Document:
+    if figures is None:
+        return {"config": {"max_memory": 0, "max_storage": 0}, "streams": 0, "consumers": 0, **_sums(())}
+    streams = [stream for account in figures.accounts for stream in account.streams]
+    consumers = sum(len(stream.consumers) for stream in streams)
     return {
-        "memory": 0,
-        "storage": 0,
-        "reserved_memory": 0,
-        "reserved_storage": 0,
+        "streams": len(streams),
+        **({"streams_leader": len(streams)} if leads and streams else {}),
+        "consumers": consumers,
+        **({"consumers_leader": consumers} if leads and consumers else {}),
+        **_sums(streams),
+    }
+
+
+def _sums(streams: Sequence[StreamFigures]) -> Document:
+    return {
+        "messages": sum(stream.messages for stream in streams),
+        "bytes": sum(stream.bytes for stream in streams),
+    }
+
+
+def _chosen(
+    figures: JetStreamFigures, account: str, lists: bool, offset: int, limit: int
+) -> Sequence[AccountFigures]:
+    """One that is named comes first; one that is not there leaves the choice to the other options."""
+    named = [each for each in figures.accounts if each.name == account]
+    if named or not lists:
+        return named
+    return figures.accounts[offset : offset + limit] if limit > 0 else figures.accounts
+
+
+def _detail(account: AccountFigures, known: AccountOptions | None, wanted: Wanted) -> Document:
+    """`reserved_…` are the account's limits, -1 as the largest number, as in the Go server."""
+    limits = (known.jetstream or {}).get("") if known is not None else None
+    document: Document = {
+        "name": known.title if known is not None else account.name,
+        "id": account.name,
+        "memory": account.memory,
+        "storage": account.storage,
+        "reserved_memory": limits.max_memory % _UNSIGNED if limits else 0,
+        "reserved_storage": limits.max_storage % _UNSIGNED if limits else 0,
         "accounts": 0,
         "ha_assets": 0,
-        "api": {"level": 0, "total": 0, "errors": 0},
-        "server_id": server.server_id,
-        "now": rfc3339(server.now_ns),
-        "disabled": True,
-        "config": {"max_memory": 0, "max_storage": 0},
-        "streams": 0,
-        "consumers": 0,
-        "messages": 0,
-        "bytes": 0,
-        "total": 0,
+        "api": {"level": 0, "total": account.api_total, "errors": account.api_errors},
     }
+    if wanted.streams and account.streams:
+        document["stream_detail"] = [_stream(stream, wanted) for stream in account.streams]
+    return document
+
+
+def _stream(stream: StreamFigures, wanted: Wanted) -> Document:
+    found = {"name": stream.name, **jetstream.configured(stream.document(), wanted=wanted.config)}
+    document: Document = {name: found[name] for name in _OF_STREAM if name in found}
+    for direct, field in ((False, "consumer_detail"), (True, "direct_consumer_detail")):
+        if wanted.consumers and (wanted.direct_consumers or not direct):
+            consumers = [
+                jetstream.configured(each, wanted=wanted.config)
+                for each in stream.consumer_documents(direct=direct)
+            ]
+            if consumers:
+                document[field] = consumers
+    document.update((name, found[name]) for name in _ORIGINS if found.get(name))
+    return document

@@ -20,6 +20,7 @@ from prometheus_client.registry import Collector
 from headrace.conf.options import GLOBAL_ACCOUNT
 from headrace.server.monitor import query as options
 from headrace.server.monitor.connz import DEFAULT_LIMIT
+from headrace.server.monitor.jetstream_metrics import jetstream_metrics
 from headrace.server.monitor.source import ConnectionSnapshot, ConnectionState
 from headrace.server.monitor.subsz import subsz
 from headrace.server.monitor.varz import varz
@@ -51,7 +52,8 @@ def metrics(source: MonitorSource, request_counts: Mapping[str, int], query: Map
 
     Raises: QueryError for an option that cannot be understood.
     """
-    collector = _ServerCollector(source, request_counts, options.boolean(query, "connz_detailed"))
+    detailed = options.boolean(query, "connz_detailed")
+    collector = _ServerCollector(source, request_counts, detailed, query.get("jsz", ""))
     registry = CollectorRegistry(auto_describe=False)
     registry.register(collector)
     return generate_latest(registry)
@@ -60,7 +62,10 @@ def metrics(source: MonitorSource, request_counts: Mapping[str, int], query: Map
 class _ServerCollector(Collector):
     """Reads the server once per scrape and yields everything it says."""
 
-    def __init__(self, source: MonitorSource, request_counts: Mapping[str, int], detailed: bool) -> None:
+    def __init__(
+        self, source: MonitorSource, request_counts: Mapping[str, int], detailed: bool, jsz: str
+    ) -> None:
+        self._jsz = jsz
         self._source = source
         self._request_counts = request_counts
         self._detailed = detailed
@@ -68,7 +73,8 @@ class _ServerCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         server = self._source.server()
         connections = list(self._source.connections(ConnectionState.OPEN))
-        yield from _flattened("varz", varz(server, self._request_counts), server)
+        figures = self._source.jetstream()
+        yield from _flattened("varz", varz(server, self._request_counts, figures), server)
         yield from _flattened("subsz", subsz(self._source, {}), server)
         yield from _page_figures(server, len(connections))
         for name, figure in _CONNECTION_FIGURES.items():
@@ -80,6 +86,8 @@ class _ServerCollector(Collector):
         if self._detailed:
             yield from _timings(server, connections)
         yield from _health(server, self._source.health().error is None)
+        if server.options.jetstream is not None:
+            yield from jetstream_metrics(self._source, self._jsz)
 
 
 def _flattened(

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from headrace.conf.options import AccountOptions, Options
+    from headrace.server.monitor.jetstream import JetStreamFigures
 
 
 class ConnectionState(Enum):
@@ -232,3 +233,6 @@ class MonitorSource(Protocol):
 
     def health(self) -> HealthSnapshot:
         """Whether the server can serve clients now."""
+
+    def jetstream(self) -> JetStreamFigures | None:
+        """JetStream now; None where it does not run."""

@@ -9,25 +9,32 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from headrace import limits
+from headrace.server.monitor import jetstream
 from headrace.server.monitor.text import number, rfc3339, uptime
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from headrace.server.monitor.jetstream import JetStreamFigures
     from headrace.server.monitor.source import ServerSnapshot
 
 _PROTOCOL: Final = 1
 _NS: Final = 1_000_000_000
 
 
-def varz(server: ServerSnapshot, request_counts: Mapping[str, int]) -> dict[str, object]:
-    """The document; `request_counts` are requests per endpoint path since the monitor started."""
+def varz(
+    server: ServerSnapshot, request_counts: Mapping[str, int], figures: JetStreamFigures | None = None
+) -> dict[str, object]:
+    """The document; `request_counts` are requests per endpoint path since the monitor started.
+
+    `figures` are JetStream's, where it runs.
+    """
     return {
         **_identity(server),
         **_limits(server),
         **{section: {} for section in ("cluster", "gateway", "leaf", "mqtt")},
         "websocket": _websocket(server),
-        "jetstream": {},
+        "jetstream": _jetstream(server, figures),
         "tls_timeout": number(server.options.tls.timeout if server.options.tls else limits.TLS_TIMEOUT),
         "write_deadline": round(server.options.write_deadline * _NS),
         **_activity(server),
@@ -76,6 +83,11 @@ def _limits(server: ServerSnapshot) -> dict[str, object]:
         "max_payload": options.max_payload,
         "max_pending": options.max_pending,
     }
+
+
+def _jetstream(server: ServerSnapshot, figures: JetStreamFigures | None) -> dict[str, object]:
+    options = server.options.jetstream
+    return {} if options is None or figures is None else jetstream.section(options, figures)
 
 
 def _websocket(server: ServerSnapshot) -> dict[str, object]:

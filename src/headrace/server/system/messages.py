@@ -12,6 +12,7 @@ from time import time_ns
 from typing import TYPE_CHECKING, Any, Final
 
 from headrace.protocol.info import COMPATIBLE_VERSION
+from headrace.server.monitor import jetstream
 from headrace.server.monitor.accstatz import account_statistics
 from headrace.server.monitor.text import encode, number, rfc3339
 from headrace.server.requester import client_fields
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from headrace.core.account import Account
+    from headrace.server.monitor.jetstream import JetStreamFigures
     from headrace.server.monitor.source import ServerSnapshot
     from headrace.server.server import Server
     from headrace.server.session import ClientSession
@@ -35,6 +37,9 @@ _FEATURES: Final = {
     "js_snapshot_sources": False,
 }
 """Ways of doing things that the Go server names and that can be chosen there; none of them is done here."""
+
+_RUNS_JETSTREAM: Final = 1
+"""The bit of a server's capabilities that says so; the others are about clusters."""
 
 Fields = dict[str, Any]
 
@@ -84,8 +89,12 @@ class Messages:
         """The server itself: what it says when it ends."""
         return _encoded(self.server_info())
 
-    def statsz(self, server: ServerSnapshot, active_accounts: int) -> bytes:
-        return _encoded({"server": self.server_info(), "statsz": _statsz(server, active_accounts)})
+    def statsz(
+        self, server: ServerSnapshot, active_accounts: int, figures: JetStreamFigures | None = None
+    ) -> bytes:
+        """`figures` are JetStream's, where it runs."""
+        statistics = _statsz(server, active_accounts, figures)
+        return _encoded({"server": self.server_info(), "statsz": statistics})
 
     # -- answers ----------------------------------------------------------------------------------
 
@@ -117,13 +126,15 @@ class Messages:
         server = self._server
         self._sequence += 1
         tags = list(server.options.server_tags)
+        runs = server.options.jetstream
         return {
             **self._identity(),
+            **({"domain": runs.domain} if runs is not None and runs.domain else {}),
             "ver": COMPATIBLE_VERSION,
             **({"tags": tags} if tags else {}),
             "feature_flags": _FEATURES,
-            "jetstream": False,
-            "flags": 0,
+            "jetstream": runs is not None,
+            "flags": _RUNS_JETSTREAM if runs is not None else 0,
             "seq": self._sequence,
             "time": rfc3339(time_ns()),
         }
@@ -159,7 +170,7 @@ def _shortened(duration_ns: int) -> int:
     return duration_ns - duration_ns % 1000 if 1_000 < duration_ns < 1_000_000 else duration_ns
 
 
-def _statsz(server: ServerSnapshot, active_accounts: int) -> Fields:
+def _statsz(server: ServerSnapshot, active_accounts: int, figures: JetStreamFigures | None) -> Fields:
     slow, stale = server.slow_consumers, server.stale_connections
     fields: Fields = {
         "start": rfc3339(server.start_ns),
@@ -182,7 +193,11 @@ def _statsz(server: ServerSnapshot, active_accounts: int) -> Fields:
         fields |= {"stale_connections": stale.total, "stale_connection_stats": stale.by_kind()}
     if server.stalled_clients:
         fields["stalled_clients"] = server.stalled_clients
-    return {**fields, "active_servers": 1, "gomaxprocs": server.max_procs}
+    fields["active_servers"] = 1
+    options = server.options.jetstream
+    if options is not None and figures is not None:
+        fields["jetstream"] = jetstream.section(options, figures, shows_directory=False)
+    return {**fields, "gomaxprocs": server.max_procs}
 
 
 def _encoded(document: Mapping[str, Any]) -> bytes:

@@ -19,7 +19,7 @@ from headrace.server.monitor.accstatz import statistics
 from headrace.server.monitor.connz import connz
 from headrace.server.monitor.gathered import Gathered, gathered, is_long
 from headrace.server.monitor.healthz import healthz
-from headrace.server.monitor.jsz import jsz
+from headrace.server.monitor.jsz import account_jsz, jsz
 from headrace.server.monitor.query import QueryError
 from headrace.server.monitor.subsz import subsz
 from headrace.server.monitor.text import encode
@@ -119,17 +119,21 @@ class Requests:
 
     def statsz(self) -> bytes:
         active = sum(account.connections > 0 for account in self.server.accounts)
-        return self.messages.statsz(self.source.server(), active)
+        return self.messages.statsz(self.source.server(), active, self.source.jetstream())
 
     def _is_meant(self, values: Values) -> bool:
-        """Whether the filters of a request let this server answer. There are no clusters or domains here."""
+        """Whether the filters of a request let this server answer. There are no clusters here."""
         facts = {"server_name": self.server.name, "host": self.server.info["host"], "cluster": ""}
         for key, fact in facts.items():
             wanted = values.get(key, "")
             if wanted and (wanted != fact if values.get("exact_match") else wanted not in fact):
                 return False
         tags = {tag.lower() for tag in self.server.options.server_tags}
-        return {tag.strip().lower() for tag in values.get("tags", ())} <= tags and not values.get("domain")
+        jetstream = self.server.options.jetstream
+        domain = jetstream.domain if jetstream is not None else ""
+        if values.get("domain", domain) not in ("", domain):
+            return False
+        return {tag.strip().lower() for tag in values.get("tags", ())} <= tags
 
     def _take_statsz(self, request: Delivery) -> None:
         if self.read(request, options.STATSZ) is None:
@@ -191,6 +195,8 @@ class Requests:
                 question, request, values = self._waiting.popleft()
                 try:
                     await self._answer_long(question, request, values)
+                except Skip:
+                    continue
                 except QueryError as error:
                     self._refuse(question, request, error)
         finally:
@@ -288,14 +294,23 @@ def _healthz(requests: Requests, values: Values, _: str) -> Document:
     return {**first, **document}
 
 
+def _varz(requests: Requests, values: Values, _: str) -> Document:
+    return varz(requests.source.server(), {}, requests.source.jetstream())
+
+
 def _jsz(requests: Requests, values: Values, _: str) -> Document:
-    if values.get("leader_only"):
+    if values.get("leader_only") and requests.server.options.jetstream is None:
         raise Skip
-    return jsz(requests.source, {})
+    return jsz(requests.source, _jsz_query(values))
 
 
-def _no_jetstream(requests: Requests, values: Values, _: str) -> Document:
-    raise QueryError("jetstream not enabled")
+def _jsz_of_one(requests: Requests, values: Values, account: str) -> Document:
+    return account_jsz(requests.source, account, _jsz_query(values))
+
+
+def _jsz_query(values: Values) -> dict[str, str]:
+    renamed = {"acc": "account", "consumers": "consumer", "direct-consumers": "direct_consumer"}
+    return _query(values, "accounts", "streams", "config", "offset", "limit", "raft", **renamed)
 
 
 def _profilez(requests: Requests, values: Values, _: str) -> Document:
@@ -321,7 +336,7 @@ def _page(page: Callable[[Any, Mapping[str, str]], Document]) -> Callable[[Reque
 _LEAFZ: Final = Question(options.LEAFZ, _page(links.leafz))
 
 _SERVER: Final[Mapping[str, Question]] = {
-    "VARZ": Question(options.VARZ, lambda requests, values, _: varz(requests.source.server(), {})),
+    "VARZ": Question(options.VARZ, _varz),
     "SUBSZ": Question(options.SUBSZ, _subsz, is_long=True),
     "CONNZ": Question(options.CONNZ, _connz_of_all, is_long=True),
     "ROUTEZ": Question(options.ROUTEZ, _page(links.routez)),
@@ -331,7 +346,7 @@ _SERVER: Final[Mapping[str, Question]] = {
         options.ACCOUNTZ,
         lambda requests, values, _: accountz(requests.source, _query(values, acc="account")),
     ),
-    "JSZ": Question(options.JSZ, _jsz),
+    "JSZ": Question(options.JSZ, _jsz, is_long=True),
     "HEALTHZ": Question(options.HEALTHZ, _healthz),
     "PROFILEZ": Question(options.PROFILEZ, _profilez),
     "EXPVARZ": Question(options.EXPVARZ, _expvarz, refused_with_data=False),
@@ -342,7 +357,7 @@ _ACCOUNT: Final[Mapping[str, Question]] = {
     "CONNZ": Question(options.CONNZ, _connz_of_one, is_long=True),
     "SUBSZ": Question(options.SUBSZ, _subsz_of_one, is_long=True),
     "LEAFZ": _LEAFZ,
-    "JSZ": Question(options.JSZ, _no_jetstream),
+    "JSZ": Question(options.JSZ, _jsz_of_one, is_long=True),
     "INFO": Question(options.ACCOUNT_INFO, _info),
     "STATZ": Question(options.ACCOUNT_STATZ, _statz),
 }

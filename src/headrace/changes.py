@@ -1,0 +1,283 @@
+"""A log of changes: how a service keeps its state across a crash, whatever that state is.
+
+One turn's changes are one record, so a crash sees all of them or none. Records are appended without waiting
+for a sync; whoever must wait asks for it. When the changes outweigh the state itself, the whole state is
+written anew between two marks, synced, and only then everything before it is purged; a snapshot whose second
+mark is missing is as if it had not been begun. What the entries mean is the service's, never said here.
+
+A record's payload is entries, each kind (1 byte), length (u32 little-endian), body; the marks are `(`, `)`.
+"""
+
+from __future__ import annotations
+
+import struct
+from itertools import chain
+from typing import TYPE_CHECKING, Final, Protocol
+
+from headrace.errors import LogError, ProtocolError, StorageError
+from headrace.log.port import NewMessage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from headrace.log.port import MessageLog, StoredMessage
+    from headrace.turns import Turns
+
+    Waiter = Callable[[LogError | None], None]
+
+_MIN_GROWTH: Final = 4 << 20
+"""Bytes of changes before a snapshot is thought of; at 100 bytes a tick that is 40,000 ticks."""
+_GROWTH_FACTOR: Final = 4
+"""Changes may outweigh the last snapshot this many times."""
+_RETRY_S: Final = 1.0
+"""Between two tries to write after the storage failed."""
+_RECORD_BYTES: Final = 256 << 10
+"""A snapshot is cut into records of about this size."""
+_ENTRY: Final = struct.Struct("<cI")
+BEGIN: Final = b"("
+END: Final = b")"
+
+
+def entry(kind: bytes, body: bytes = b"") -> bytes:
+    return _ENTRY.pack(kind, len(body)) + body
+
+
+class Note(Protocol):
+    def error(self, text: str, *arguments: object) -> object: ...
+
+
+class ChangeWriter:
+    """Gathers a turn's changes, appends them once, answers who waits.
+
+    `open_log` is called when there is something to write, at the latest; `state` gives the entries of the
+    whole state. A failed write loses no change: the next one is then a snapshot of everything, and whoever
+    waited is told. `syncs_at_once`: whether a commit means more than an append; else a snapshot is synced
+    by hand before what it replaces is purged.
+    """
+
+    def __init__(
+        self,
+        open_log: Callable[[], MessageLog],
+        turns: Turns,
+        note: Note,
+        state: Callable[[], Iterable[bytes]],
+        *,
+        subject: bytes,
+        syncs_at_once: bool,
+    ) -> None:
+        self._open_log = open_log
+        self._log: MessageLog | None = None
+        self._turns = turns
+        self._note = note
+        self._state = state
+        self._subject = subject
+        self._syncs_at_once = syncs_at_once
+        self._entries: list[bytes] = []
+        self._waiters: list[Waiter] = []
+        self._appended = 0
+        self._synced = 0
+        """Records appended, and those of them that are as durable as the policy promises."""
+        self._grown = 0
+        self._snapshot_size = 0
+        self._retrying = False
+        self.snapshot_due = False
+
+    def add(self, change: bytes) -> None:
+        self._entries.append(change)
+
+    def after_commit(self, waiter: Waiter) -> None:
+        """Calls `waiter` when everything said so far is durable under the store's policy, or cannot be."""
+        self._waiters.append(waiter)
+
+    @property
+    def idle(self) -> bool:
+        return not (self._entries or self._waiters)
+
+    def gather(self) -> None:
+        """Adds what was only marked as changed: for those who coalesce their changes."""
+
+    def flush(self) -> None:
+        """Appends what was gathered, as one record; does not wait for a sync."""
+        if self.idle:
+            return
+        self.gather()
+        waiters, self._waiters = self._waiters, []
+        gathered, self._entries = self._entries, []
+        if self.snapshot_due and self._retrying and not waiters:
+            return  # everything is in the snapshot that will be tried
+        try:
+            if self.snapshot_due:
+                self._write_snapshot()
+            elif gathered:
+                self._append([NewMessage(self._subject, b"".join(gathered))])
+        except LogError as error:
+            self._failed(error, waiters)
+            return
+        if waiters:
+            self._commit_for(waiters)
+        if self._grown > max(_MIN_GROWTH, _GROWTH_FACTOR * self._snapshot_size):
+            self.snapshot_due = True
+            self._try_snapshot()
+
+    def _append(self, batch: list[NewMessage]) -> int:
+        if self._log is None:
+            self._log = self._open_log()
+        first = self._log.append(batch)
+        self._grown += sum(len(message.payload) for message in batch)
+        self._appended += len(batch)
+        return first
+
+    def _commit_for(self, waiters: list[Waiter]) -> None:
+        appended = self._appended
+        if self._log is None or appended == self._synced:
+            _tell(waiters, None)
+            return
+
+        def committed(error: StorageError | None) -> None:
+            if error is None:
+                self._synced = max(self._synced, appended)
+            else:
+                self._note.error("state could not be synced: %s", error)
+            _tell(waiters, error)
+
+        self._turns.commit(self._log, committed)
+
+    def _failed(self, error: LogError, waiters: list[Waiter]) -> None:
+        self.snapshot_due = True
+        if not self._retrying:
+            self._retrying = True
+            self._note.error("state could not be written: %s", error)
+            self._turns.later(_RETRY_S, self._retry)
+        _tell(waiters, error)
+
+    def _retry(self) -> None:
+        self._retrying = False
+        self._try_snapshot()
+
+    def _try_snapshot(self) -> None:
+        if not self.snapshot_due:
+            return
+        try:
+            self._write_snapshot()
+        except LogError as error:
+            self._failed(error, [])
+
+    def _write_snapshot(self) -> None:
+        batch = list(snapshot(self._state(), self._subject))
+        first = self._append(batch)
+        self.snapshot_due = False
+        self._snapshot_size = sum(len(message.payload) for message in batch)
+        self._grown = 0
+        log = self._log
+        assert log is not None
+        self._turns.commit(log, lambda error: self._replaced(log, first, error))
+
+    def _replaced(self, log: MessageLog, first: int, error: StorageError | None) -> None:
+        if error is not None:
+            self._note.error("state could not be synced: %s", error)
+            return
+        try:
+            if not self._syncs_at_once:
+                log.sync()  # rare; else a power failure could find neither the old state nor the new
+            log.purge(up_to=first)
+        except LogError as purge_error:
+            self._note.error("old state could not be purged: %s", purge_error)
+
+
+def _tell(waiters: Sequence[Waiter], error: LogError | None) -> None:
+    for waiter in waiters:
+        waiter(error)
+
+
+def snapshot(entries: Iterable[bytes], subject: bytes) -> Iterator[NewMessage]:
+    """The records of a whole state, between its marks."""
+    gathered: list[bytes] = []
+    size = 0
+    for one in chain([entry(BEGIN)], entries, [entry(END)]):
+        gathered.append(one)
+        size += len(one)
+        if size >= _RECORD_BYTES:
+            yield NewMessage(subject, b"".join(gathered))
+            gathered, size = [], 0
+    if gathered:
+        yield NewMessage(subject, b"".join(gathered))
+
+
+class Changed(Protocol):
+    """Who reads changes back. `apply` raises ValueError, ProtocolError or struct.error for what cannot be."""
+
+    def apply(self, kind: bytes, body: bytes) -> None:
+        """One change."""
+
+    def begin(self) -> None:
+        """A snapshot begins: what follows replaces everything, once it is whole."""
+
+    def end(self) -> None:
+        """The snapshot that was begun last is whole; also called for one that a loss has a hole in."""
+
+    def lost(self) -> None:
+        """A record is missing at this place."""
+
+
+def read_changes(log: MessageLog, changed: Changed, report: Callable[[int, str], object]) -> bool:
+    """Reads a log of changes from its beginning; what cannot be read is reported and told as lost.
+
+    Returns whether anything was: the next thing to be written must then be a snapshot.
+    Raises: StorageError.
+    """
+    reader = _Reader(changed, report)
+    last = log.state().last_sequence
+    sequence = 1
+    while sequence <= last:
+        page = log.read_from(sequence)
+        for damaged in page.damaged:
+            report(damaged, "unreadable")
+            reader.damaged = True
+        for message in page.messages:
+            reader.read(message)
+        sequence = max(page.next_sequence, sequence + 1)
+    if reader.inside:
+        reader.lose()
+    return reader.damaged
+
+
+class _Reader:
+    def __init__(self, changed: Changed, report: Callable[[int, str], object]) -> None:
+        self._changed = changed
+        self._report = report
+        self._expected = 0
+        self.inside = False
+        """Whether a snapshot was begun and has not ended."""
+        self.damaged = False
+
+    def read(self, message: StoredMessage) -> None:
+        if message.sequence != (self._expected or message.sequence):
+            self.lose()
+        self._expected = message.sequence + 1
+        try:
+            self._read_record(message.payload)
+        except (ProtocolError, ValueError, struct.error) as error:
+            self._report(message.sequence, str(error))
+            self.lose()
+
+    def lose(self) -> None:
+        self.damaged = True
+        self._changed.lost()
+
+    def _read_record(self, payload: bytes) -> None:
+        position = 0
+        while position < len(payload):
+            kind, length = _ENTRY.unpack_from(payload, position)
+            position += _ENTRY.size
+            body = payload[position : position + length]
+            if len(body) != length:
+                raise ValueError("an entry is cut off")
+            position += length
+            if kind == BEGIN:
+                self.inside = True
+                self._changed.begin()
+            elif kind == END:
+                self.inside = False
+                self._changed.end()
+            else:
+                self._changed.apply(kind, body)

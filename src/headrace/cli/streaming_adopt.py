@@ -1,0 +1,55 @@
+"""`headrace streaming adopt`: a durable subscription of an adopted channel goes over to a JetStream consumer.
+
+Exit codes: 0 done, 1 not done, 2 wrong use.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Final
+
+from headrace.cli import streaming_access as access
+from headrace.client.streaming_admin import StreamingAdmin
+from headrace.errors import HeadraceError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_FAILURE: Final = 1
+_ABOUT: Final = (
+    "Make a JetStream consumer of a durable subscription that nobody uses: it goes on where the subscription "
+    "was, with what was pending. The channel is named in `streaming { adopt }` of the server's configuration."
+)
+
+
+def run(arguments: Sequence[str], program: str) -> int:
+    parser = argparse.ArgumentParser(
+        prog=f"{program} streaming adopt", description=_ABOUT, allow_abbrev=False
+    )
+    parser.add_argument("channel")
+    parser.add_argument("durable", help="its durable name; of a durable queue group durable:group")
+    parser.add_argument(
+        "--client", metavar="ID", help="client ID of the subscription; none for a queue group"
+    )
+    parser.add_argument("--consumer", metavar="NAME", help="name of the consumer (default: the durable name)")
+    parser.add_argument(
+        "--server", metavar="URL", help=f"the server, nats://host:port (default: {access.URL_VARIABLE})"
+    )
+    access.add_server_login(parser)
+    options = access.check_place(parser, parser.parse_args(arguments))
+    try:
+        with access.connected(options) as connection:
+            stream, consumer, pending = StreamingAdmin(connection, options.cluster_id).adopt(
+                options.channel,
+                options.durable,
+                client_id=options.client or "",
+                consumer=options.consumer or "",
+            )
+    except (HeadraceError, OSError) as error:
+        print(f"{program} streaming adopt: {error}", file=sys.stderr)
+        return _FAILURE
+    print(
+        f"{options.channel}: {options.durable} is consumer {consumer} of stream {stream}, {pending} pending"
+    )
+    return 0

@@ -1,0 +1,331 @@
+"""The `jetstream` block, of the server and of an account: names, types and what its values add up to.
+
+Here lives its reading. Never lives here: what is done with it (`headrace.jetstream`).
+Source: the Go server 2.15.1. `sync` is ours beside the times it takes: messages are on disk when they are
+acknowledged, unless a configuration says otherwise. Keys that concern clusters are read and, as there without
+a cluster, change nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from headrace.conf.fields import (
+    UNSET,
+    Field,
+    Table,
+    duration,
+    duration_or_seconds,
+    flag,
+    string_of,
+    text,
+    whole,
+)
+from headrace.conf.names import is_valid_subject
+from headrace.conf.options import JetStreamAccountLimits, JetStreamLimits, JetStreamOptions
+from headrace.conf.problems import shown
+from headrace.conf.tree import MapNode, Scalar
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from headrace.conf.fields import Binder, Bound, UnsetType
+    from headrace.conf.problems import Problems
+    from headrace.conf.tree import Entry
+    from headrace.errors import Position
+
+_WORDS: Final = {"enabled": True, "enable": True, "disabled": False, "disable": False}
+_UNITS: Final = {"K": 10, "M": 20, "G": 30, "T": 40}
+_CIPHERS: Final = {"chacha": "CHACHA", "chachapoly": "CHACHA", "aes": "AES"}
+_POLICIES: Final = ("group", "interval", "never")
+_INT64: Final = range(-(1 << 63), 1 << 63)
+_IO_BOUNDS: Final = range(4, 8193)
+_NOT_IN_NAMES: Final = frozenset(" \t\r\n\f.*>")
+_DEFAULTS: Final = JetStreamOptions()
+
+
+@dataclass(frozen=True, slots=True)
+class JetStreamBlock:
+    """What a file says: fields of `JetStreamOptions`, and `clustered` for keys that only concern clusters."""
+
+    enabled: bool
+    values: Mapping[str, object]
+    positions: Mapping[str, Position]
+
+
+@dataclass(frozen=True, slots=True)
+class JetStreamFlags:
+    """What a command line says; None leaves it to the file. `store_dir` wins over the file's."""
+
+    enabled: bool | None = None
+    store_dir: str | None = None
+
+
+def jetstream(binder: Binder, entry: Entry) -> JetStreamBlock | UnsetType:
+    """The server's block: a truth value, a word, or a map, which enables it unless it says otherwise."""
+    simple = _simple(binder, entry)
+    if not isinstance(simple, MapNode):
+        return simple if simple is UNSET else JetStreamBlock(simple, {}, {})
+    bound = binder.bind(simple, _JETSTREAM)
+    values = dict(bound.values)
+    enabled = cast("bool", values.pop("enabled", True))
+    return JetStreamBlock(enabled, values, bound.positions)
+
+
+def account_jetstream(
+    binder: Binder, entry: Entry
+) -> Mapping[str, JetStreamAccountLimits] | UnsetType | None:
+    """An account's block: its limits under "", which a truth value or a word leaves open. None: it is off."""
+    simple = _simple(binder, entry)
+    if isinstance(simple, MapNode):
+        values = dict(binder.bind(simple, _ACCOUNT_JETSTREAM).values)
+        values.pop("cluster_traffic", None)
+        return {"": JetStreamAccountLimits(**cast("dict[str, Any]", values))}
+    if simple is UNSET:
+        return UNSET
+    return {"": JetStreamAccountLimits()} if simple else None
+
+
+def jetstream_options(
+    block: JetStreamBlock | None, flags: JetStreamFlags, store_dir: str | None, problems: Problems
+) -> JetStreamOptions | None:
+    """What file and flags add up to, None without JetStream; everything wrong with it goes to `problems`.
+
+    `store_dir`: of the file's top level.
+    """
+    values = dict(block.values) if block is not None else {}
+    positions = block.positions if block is not None else {}
+    enabled = block is not None and block.enabled if flags.enabled is None else flags.enabled
+    if store_dir and values.get("store_dir"):
+        problems.add("Duplicate 'store_dir' configuration", positions.get("store_dir"))
+    _check_domain(values, positions, problems)
+    values |= _encryption(values, positions, problems)
+    for name in [name for name in values if name.startswith(_CLUSTERED)]:
+        del values[name]
+    values["store_dir"] = flags.store_dir or values.get("store_dir") or store_dir or None
+    options = JetStreamOptions(**cast("dict[str, Any]", values))
+    return _with_defaults(options) if enabled else None
+
+
+def _with_defaults(options: JetStreamOptions) -> JetStreamOptions:
+    """Where zero or less stands for the default."""
+    changes: dict[str, Any] = {}
+    for name in ("request_queue_limit", "max_buffered_msgs", "max_buffered_size"):
+        if getattr(options, name) <= 0:
+            changes[name] = getattr(_DEFAULTS, name)
+    for name in ("max_memory", "max_storage"):
+        if getattr(options, name) < 0:
+            changes[name] = -1
+    return replace(options, **changes) if changes else options
+
+
+def _check_domain(
+    values: Mapping[str, object], positions: Mapping[str, Position], problems: Problems
+) -> None:
+    domain = cast("str", values.get("domain", ""))
+    if domain and (not _NOT_IN_NAMES.isdisjoint(domain) or not is_valid_subject(f"$JS.{domain}.API")):
+        problems.add("invalid domain name: may not contain ., * or >", positions.get("domain"))
+
+
+def _encryption(
+    values: Mapping[str, object], positions: Mapping[str, Position], problems: Problems
+) -> dict[str, object]:
+    cipher, key = values.get("encryption_cipher"), values.get("encryption_key")
+    if key:
+        return {"encryption_cipher": cipher or "CHACHA"}
+    if cipher:
+        problems.warn("cipher has no effect: encryption needs a key", positions.get("encryption_cipher"))
+    return {"encryption_cipher": None, "encryption_key": None}
+
+
+# -- readers ------------------------------------------------------------------------------------------
+
+
+def _simple(binder: Binder, entry: Entry) -> bool | MapNode | UnsetType:
+    node = entry.node
+    if isinstance(node, MapNode):
+        return node
+    if isinstance(node, Scalar):
+        if isinstance(node.value, bool):
+            return node.value
+        if isinstance(node.value, str):
+            word = _WORDS.get(node.value.lower())
+            if word is not None:
+                return word
+            message = f"expected 'enabled' or 'disabled' for string value, got {shown(node.value)}"
+            return binder.problem(message, node.position)
+    return binder.wrong_type(entry, 'a map, true or false, "enabled" or "disabled"')
+
+
+def _size(binder: Binder, entry: Entry) -> int | UnsetType:
+    """A number of bytes, or as older files write it a text such as "10G"."""
+    node = entry.node
+    value = string_of(node)
+    if value is None:
+        return whole(binder, entry)
+    if not value:
+        return 0
+    number, unit = value[:-1], value[-1]
+    if unit not in _UNITS:
+        message = f"field {shown(entry.key)}: sizes defined as strings must end in K, M, G, T"
+        return binder.problem(message, node.position)
+    try:
+        size = int(number) << _UNITS[unit] if number.isascii() and "_" not in number else None
+    except ValueError:
+        size = None
+    if size is None or size not in _INT64:
+        return binder.problem(f"field {shown(entry.key)} is no size: {shown(value)}", node.position)
+    return size
+
+
+def _absolute(read: Any) -> Any:
+    """A number that cannot be negative."""
+
+    def reader(binder: Binder, entry: Entry) -> int | UnsetType:
+        value: int | UnsetType = read(binder, entry)
+        if value is not UNSET and value < 0:
+            return binder.problem(f"field {shown(entry.key)} cannot be negative", entry.node.position)
+        return value
+
+    return reader
+
+
+def _limit(binder: Binder, entry: Entry) -> int | UnsetType:
+    """A limit of an account, where every negative number is none."""
+    value = whole(binder, entry)
+    return value if value is UNSET else max(value, -1)
+
+
+def _most(binder: Binder, entry: Entry) -> int | UnsetType:
+    """A limit of the server, where zero and every negative number are none."""
+    value = whole(binder, entry)
+    return value if value is UNSET else max(value, 0)
+
+
+def _sync(binder: Binder, entry: Entry) -> dict[str, object] | UnsetType:
+    """One of our policies, "always", or how often files are synced."""
+    word = (string_of(entry.node) or "").lower()
+    if word in _POLICIES:
+        return {"sync": word}
+    if word == "always":
+        return {"sync": "group"}
+    seconds = duration_or_seconds(binder, entry)
+    if seconds is UNSET:
+        return UNSET
+    if seconds < 0:
+        return binder.problem(f"field {shown(entry.key)} cannot be negative", entry.node.position)
+    return {"sync": "interval", "sync_interval": seconds or _DEFAULTS.sync_interval}
+
+
+def _cipher(binder: Binder, entry: Entry) -> str | UnsetType:
+    value = text(binder, entry)
+    if value is UNSET:
+        return UNSET
+    if value.lower() not in _CIPHERS:
+        return binder.problem(f"unknown cipher type: {shown(value)}", entry.node.position, "aes or chacha")
+    return _CIPHERS[value.lower()]
+
+
+def _tag(binder: Binder, entry: Entry) -> str | UnsetType:
+    value = text(binder, entry)
+    return value if value is UNSET else value.strip().lower()
+
+
+def _io(binder: Binder, entry: Entry) -> int | UnsetType:
+    value = whole(binder, entry)
+    if value is not UNSET and value not in _IO_BOUNDS:
+        message = f"field {shown(entry.key)} must lie between {_IO_BOUNDS[0]} and {_IO_BOUNDS[-1]}"
+        return binder.problem(message, entry.node.position)
+    return value
+
+
+def _traffic(binder: Binder, entry: Entry) -> str | UnsetType:
+    """In which account the servers of a cluster speak, of which there is none."""
+    value = text(binder, entry)
+    if value is not UNSET and value not in ("", "system", "owner"):
+        message = f"field {shown(entry.key)}: expected 'system' or 'owner', got {shown(value)}"
+        return binder.problem(message, entry.node.position)
+    return value
+
+
+def _limits(binder: Binder, entry: Entry) -> JetStreamLimits | UnsetType:
+    bound = binder.bind_map(entry, _LIMITS)
+    if bound is UNSET:
+        return UNSET
+    return JetStreamLimits(**cast("dict[str, Any]", bound.values))
+
+
+def _batch(binder: Binder, entry: Entry) -> dict[str, object] | UnsetType:
+    bound: Bound | UnsetType = binder.bind_map(entry, _BATCH)
+    return UNSET if bound is UNSET else bound.values
+
+
+def _window(binder: Binder, entry: Entry) -> float | UnsetType:
+    value = duration(binder, entry)
+    return value if value is UNSET else max(value, 0.0)
+
+
+_CLUSTERED: Final = "clustered."
+"""What an option is called that nothing is made of."""
+
+_BATCH: Final = Table(
+    (
+        Field(("max_inflight_per_stream",), _most, option="max_batch_inflight_per_stream"),
+        Field(("max_inflight_total",), _most, option="max_batch_inflight_total"),
+        Field(("max_msgs",), _most, option="max_batch_size"),
+        Field(("timeout",), _window, option="max_batch_timeout"),
+    )
+)
+_LIMITS: Final = Table(
+    (
+        Field(("max_ack_pending",), _most),
+        Field(("max_ha_assets",), _most),
+        Field(("max_request_batch",), _most),
+        Field(("duplicate_window",), _window),
+        Field(("default_max_consumers",), _limit, option="max_consumers"),
+        Field(("batch",), _batch, spreads=True),
+    )
+)
+_JETSTREAM: Final = Table(
+    (
+        Field(("enabled", "enable"), flag),
+        Field(("store_dir", "store", "storedir"), text),
+        Field(("max_memory_store", "max_mem_store", "max_mem"), _size, option="max_memory"),
+        Field(("max_file_store", "max_file"), _size, option="max_storage"),
+        Field(("sync_interval", "sync"), _sync, spreads=True),
+        Field(("domain",), text),
+        Field(("strict",), flag),
+        Field(("key", "ek", "encryption_key"), text, option="encryption_key"),
+        Field(("cipher",), _cipher, option="encryption_cipher"),
+        Field(("limits",), _limits),
+        Field(("unique_tag",), _tag),
+        Field(("max_buffered_msgs",), whole),
+        Field(("max_buffered_size",), _size),
+        Field(("request_queue_limit",), whole),
+        Field(("info_queue_limit",), whole, option=_CLUSTERED + "info_queue_limit"),
+        Field(("max_concurrent_io",), _io, option=_CLUSTERED + "max_concurrent_io"),
+        Field(("extension_hint",), text, option=_CLUSTERED + "extension_hint"),
+        Field(("max_outstanding_catchup",), _size, option=_CLUSTERED + "max_outstanding_catchup"),
+        Field(("meta_compact",), _absolute(whole), option=_CLUSTERED + "meta_compact"),
+        Field(("meta_compact_size",), _absolute(_size), option=_CLUSTERED + "meta_compact_size"),
+        Field(("meta_compact_sync",), flag, option=_CLUSTERED + "meta_compact_sync"),
+    ),
+    unsupported={
+        "tpm": frozenset(),
+        **dict.fromkeys(("prev_key", "prev_ek", "prev_encryption_key"), frozenset(("",))),
+    },
+)
+_ACCOUNT_JETSTREAM: Final = Table(
+    (
+        Field(("max_memory", "max_mem", "mem", "memory"), _limit),
+        Field(("max_store", "max_file", "max_disk", "store", "disk"), _limit, option="max_storage"),
+        Field(("max_streams", "streams"), _limit),
+        Field(("max_consumers", "consumers"), _limit),
+        Field(("max_ack_pending",), _limit),
+        Field(("max_bytes_required", "max_stream_bytes", "max_bytes"), flag, option="max_bytes_required"),
+        Field(("memory_max_stream_bytes", "mem_max_stream_bytes"), _limit),
+        Field(("store_max_stream_bytes", "disk_max_stream_bytes"), _limit, option="storage_max_stream_bytes"),
+        Field(("cluster_traffic",), _traffic),
+    )
+)

@@ -1,0 +1,450 @@
+"""What a consumer has delivered and what of that was acknowledged, as numbers and as bytes for the journal.
+
+Here live `ConsumerState`, which is what survives a restart, and `AckState`, which changes it and remembers
+the changes since the journal last wrote them. Never here: a message, a timer, or what an acknowledgement is
+answered.
+
+Pending messages stand in the order in which they were last sent. Two floors are kept: the one that
+acknowledgements are judged by, and the one that is shown and stored, which stays behind when messages are
+given up rather than acknowledged. Source: nats-server 2.15 (consumer.go, filestore.go).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from headrace.engine.stan import without_gap
+from headrace.protocol.jetstream.configs import AckPolicy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+_encode = msgspec.msgpack.encode
+
+
+class _Whole(msgspec.Struct, array_like=True, tag=0):
+    """Everything; `pending`: sequence, consumer sequence, ns of each; `counts`: sequence, redeliveries."""
+
+    numbers: tuple[int, int, int, int]
+    pending: list[int]
+    counts: list[int]
+    held: list[int]
+
+
+class _Changes(msgspec.Struct, array_like=True, tag=1):
+    """What changed. `new` is of each batch the first consumer sequence, ns and the sequences."""
+
+    numbers: tuple[int, int, int, int]
+    new: list[tuple[int, int, list[int]]]
+    renewed: list[int]
+    gone: list[int]
+    counts: list[int]
+    uncounted: list[int]
+    held: list[int]
+    freed: list[int]
+
+
+_decode = msgspec.msgpack.Decoder(_Whole | _Changes).decode
+
+
+def _packed(sequences: Sequence[int]) -> list[int]:
+    """A run without gaps as its first and its negative length; anything else as it is."""
+    listed = list(sequences)
+    if len(listed) > 2 and without_gap(listed):
+        return [listed[0], -len(listed)]
+    return listed
+
+
+def _unpacked(packed: list[int]) -> Sequence[int]:
+    if len(packed) == 2 and packed[1] < 0:
+        return range(packed[0], packed[0] - packed[1])
+    return packed
+
+
+def _pairs(flat: list[int]) -> list[tuple[int, int]]:
+    """Raises: ValueError when one has no partner."""
+    return list(zip(flat[::2], flat[1::2], strict=True))
+
+
+def _triples(flat: list[int]) -> list[tuple[int, int, int]]:
+    """Raises: ValueError when one is not complete."""
+    return list(zip(flat[::3], flat[1::3], flat[2::3], strict=True))
+
+
+class ConsumerState:
+    """Everything about a consumer that survives a restart.
+
+    `pending`: stream sequence to (consumer sequence, ns). `redelivered`: how often a message was sent again.
+    `held`: messages passed over for the sake of keyed order.
+    """
+
+    __slots__ = (
+        "delivered_consumer", "delivered_stream", "floor_consumer", "floor_stream", "frozen", "held",
+        "pending", "redelivered",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.delivered_consumer = 0
+        self.delivered_stream = 0
+        self.floor_consumer = 0
+        self.floor_stream = 0
+        self.pending: dict[int, tuple[int, int]] = {}
+        self.redelivered: dict[int, int] = {}
+        self.held: dict[int, None] = {}
+        self.frozen = False
+        """Whether changes were lost: deliveries that are told of later do not follow on those known."""
+
+    def freeze(self) -> None:
+        """A change was lost: what is delivered from here on comes again; acknowledgements still count."""
+        self.frozen = True
+
+    def copy(self) -> ConsumerState:
+        return ConsumerState.decode(self.encode())
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ConsumerState):
+            return NotImplemented
+        mine = (self.numbers, self.pending, self.redelivered, self.held)
+        return mine == (other.numbers, other.pending, other.redelivered, other.held)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def numbers(self) -> tuple[int, int, int, int]:
+        return self.delivered_consumer, self.delivered_stream, self.floor_consumer, self.floor_stream
+
+    @numbers.setter
+    def numbers(self, numbers: tuple[int, int, int, int]) -> None:
+        self.delivered_consumer, self.delivered_stream, self.floor_consumer, self.floor_stream = numbers
+
+    def encode(self) -> bytes:
+        pending = [part for sequence, pair in self.pending.items() for part in (sequence, *pair)]
+        counts = [part for pair in self.redelivered.items() for part in pair]
+        return _encode(_Whole(self.numbers, pending, counts, _packed(list(self.held))))
+
+    @classmethod
+    def decode(cls, data: bytes) -> ConsumerState:
+        """Raises: ValueError for what is no encoding of a whole state."""
+        state = cls()
+        state.apply(data)
+        return state
+
+    def apply(self, data: bytes) -> None:
+        """Takes over an encoding, of everything or of changes; the order of what is pending may be lost.
+
+        Raises: ValueError, and is then unchanged.
+        """
+        try:
+            change = _decode(data)
+        except msgspec.MsgspecError as error:
+            raise ValueError(f"not a consumer's state: {error}") from error
+        if isinstance(change, _Whole):
+            self._apply_whole(change)
+        else:
+            self._apply_changes(change)
+
+    def _apply_whole(self, whole: _Whole) -> None:
+        sent = {sequence: (number, ns) for sequence, number, ns in _triples(whole.pending)}
+        self.redelivered = dict(_pairs(whole.counts))
+        self.pending = sent
+        self.held = dict.fromkeys(_unpacked(whole.held))
+        self.numbers = whole.numbers
+        self.frozen = False
+
+    def _apply_changes(self, change: _Changes) -> None:
+        renewed, counts = _triples(change.renewed), _pairs(change.counts)
+        if not self.frozen:
+            for first, ns, sequences in change.new:
+                self.pending.update(
+                    (sequence, (number, ns)) for number, sequence in enumerate(_unpacked(sequences), first)
+                )
+            self.held.update(dict.fromkeys(_unpacked(change.held)))
+            self.numbers = change.numbers
+        for sequence, number, ns in renewed:
+            if self.pending.pop(sequence, None) is not None:
+                self.pending[sequence] = (number, ns)
+        for sequence in _unpacked(change.gone):
+            self.pending.pop(sequence, None)
+        self.redelivered.update(counts)
+        for sequence in change.uncounted:
+            self.redelivered.pop(sequence, None)
+        for sequence in change.freed:
+            self.held.pop(sequence, None)
+
+
+class AckState:
+    """A consumer's state and what changed in it. `touched` is called when there is something to write."""
+
+    def __init__(self, policy: AckPolicy, state: ConsumerState, touched: Callable[[], None]) -> None:
+        self.policy: Final = policy
+        self.tracks: Final = policy is not AckPolicy.NONE
+        self.all: Final = policy in (AckPolicy.ALL, AckPolicy.FLOW_CONTROL)
+        self.state: Final = state
+        self.pending: Final = state.pending
+        self.redelivered: Final = state.redelivered
+        self.next_sequence = max(state.delivered_stream, *state.held, 0) + 1
+        """Where the stream is read on: above what was delivered when messages were passed over."""
+        self.passed_to = 0
+        """Up to where nothing is for this consumer, without having been looked at."""
+        self.floor_consumer = state.floor_consumer
+        self.floor_stream = state.floor_stream
+        self.delivered_ns = 0
+        self.acknowledged_ns = 0
+        """When something was last delivered and acknowledged, 0: never since the start."""
+        self._lowest = 0
+        """The smallest pending sequence, when it is known and still pending."""
+        self._is_stuck = self._skips_one()
+        """Whether what the shown floor waits for was given up: it moves when nothing is pending any more."""
+        self._touched = touched
+        self._whole = False
+        self._forget_changes()
+
+    @property
+    def position(self) -> int:
+        """The first sequence that may be for this consumer, and was not delivered."""
+        return max(self.next_sequence, self.passed_to)
+
+    @property
+    def next_number(self) -> int:
+        """The consumer sequence of the next delivery."""
+        return self.state.delivered_consumer + 1
+
+    # -- deliveries ------------------------------------------------------------------------------------
+
+    def sent(self, sequences: list[int], ns: int) -> None:
+        """New messages went out, ascending; those that await acknowledgement are in `pending` already."""
+        state = self.state
+        first = state.delivered_consumer + 1
+        state.delivered_consumer += len(sequences)
+        state.delivered_stream = sequences[-1]
+        self.next_sequence = max(self.next_sequence, sequences[-1] + 1)
+        self.delivered_ns = ns
+        if self.tracks:
+            self._new.append((first, ns, sequences))
+        else:
+            self._set_floor(state.delivered_consumer, state.delivered_stream)
+        self._touched()
+
+    def sent_one(self, sequence: int, ns: int) -> None:
+        """One new message went out, perhaps one that had been passed over."""
+        state = self.state
+        state.delivered_consumer += 1
+        state.delivered_stream = max(sequence, state.delivered_stream)
+        self.next_sequence = max(self.next_sequence, sequence + 1)
+        self.delivered_ns = ns
+        if self.tracks:
+            self.pending[sequence] = (state.delivered_consumer, ns)
+            self._new.append((state.delivered_consumer, ns, [sequence]))
+            self._lowest = min(self._lowest, sequence)
+        else:
+            self._set_floor(state.delivered_consumer, state.delivered_stream)
+        self._touched()
+
+    def sent_again(self, sequence: int, ns: int) -> None:
+        """A pending message went out again: it keeps its first consumer sequence, and goes to the end."""
+        self.state.delivered_consumer += 1
+        self.delivered_ns = ns
+        number, _ = self.pending.pop(sequence, (self.state.delivered_consumer, 0))
+        self.pending[sequence] = (number, ns)
+        self._renewed[sequence] = (number, ns)
+        self._touched()
+
+    def count(self, sequence: int, redeliveries: int) -> None:
+        self.redelivered[sequence] = redeliveries
+        self._counts[sequence] = redeliveries
+        self._touched()
+
+    def uncount(self, sequence: int) -> bool:
+        """Forgets how often a message was sent again; False when it never was."""
+        if self.redelivered.pop(sequence, None) is None:
+            return False
+        self._counts.pop(sequence, None)
+        self._uncounted.append(sequence)
+        self._touched()
+        return True
+
+    def renew(self, sequence: int, ns: int, *, last: bool = True, noted: bool = True) -> None:
+        """A pending message counts as sent at `ns`; `last`: it moves to the end of the order."""
+        number, _ = self.pending.pop(sequence) if last else self.pending[sequence]
+        self.pending[sequence] = (number, ns)
+        if noted:
+            self._renewed[sequence] = (number, ns)
+            self._touched()
+
+    # -- acknowledgements ------------------------------------------------------------------------------
+
+    def settled(self, sequences: list[int], ns: int) -> None:
+        """These were acknowledged one by one, and were taken out of `pending` already."""
+        self.acknowledged_ns = ns
+        if not sequences:
+            return
+        self._gone += sequences
+        if self.redelivered:
+            for sequence in sequences:
+                self.uncount(sequence)
+        self._raise_floor(shown=True)
+        self._touched()
+
+    def forget(self, sequence: int, *, shown: bool = True) -> None:
+        """A pending message is pending no more. `shown`: the floor that is shown moves with it."""
+        if self.pending.pop(sequence, None) is not None:
+            self._gone.append(sequence)
+            self._raise_floor(shown=shown)
+            self._touched()
+
+    def settle_up_to(self, number: int, sequence: int, ns: int) -> list[int]:
+        """Everything up to this delivery was acknowledged; gives what was pending of it."""
+        shown = sequence in self.pending
+        gone = [pending for pending in self.pending if pending <= sequence]
+        for pending in gone:
+            del self.pending[pending]
+        self._gone += gone
+        for counted in [counted for counted in self.redelivered if counted <= sequence]:
+            self.uncount(counted)
+        self.acknowledged_ns = ns
+        self.floor_consumer, self.floor_stream = number, sequence
+        if shown:
+            self.state.floor_consumer, self.state.floor_stream = number, sequence
+            self._is_stuck = False
+        self._lowest = 0
+        self._touched()
+        return gone
+
+    def _raise_floor(self, *, shown: bool) -> None:
+        """The floor is below the first that is still pending; it moves only when what was next to it went."""
+        pending, state = self.pending, self.state
+        if not pending and not state.held:
+            self.floor_consumer, self.floor_stream = state.delivered_consumer, self.next_sequence - 1
+            if shown:
+                state.floor_consumer, state.floor_stream = state.delivered_consumer, state.delivered_stream
+                self._is_stuck = False
+            self._lowest = 0
+            return
+        if self._lowest in pending:
+            return
+        self._lowest = lowest = self._find_lowest()
+        if not lowest:
+            return
+        number = pending[lowest][0] - 1
+        before = lowest - 1
+        if state.held:
+            before = min(before, min(state.held) - 1)
+        if number > self.floor_consumer:
+            self.floor_consumer, self.floor_stream = number, before
+        if shown and number > state.floor_consumer and not self._is_stuck:
+            state.floor_consumer, state.floor_stream = number, before
+        elif not shown:
+            self._is_stuck = self._skips_one()
+
+    def lowest(self) -> int:
+        """The smallest pending sequence, 0 when there is none."""
+        if self._lowest not in self.pending:
+            self._lowest = self._find_lowest()
+        return self._lowest
+
+    def _skips_one(self) -> bool:
+        return bool(self.pending) and self.pending[min(self.pending)][0] > self.state.floor_consumer + 1
+
+    def _find_lowest(self) -> int:
+        """The smallest pending sequence; looks first where acknowledgements in order would leave it."""
+        pending = self.pending
+        at = self._lowest
+        if at:
+            for sequence in range(at + 1, min(at + 1 + len(pending), self.next_sequence)):
+                if sequence in pending:
+                    return sequence
+        return min(pending, default=0)
+
+    def _set_floor(self, number: int, sequence: int) -> None:
+        self.floor_consumer = self.state.floor_consumer = number
+        self.floor_stream = self.state.floor_stream = sequence
+
+    # -- what was passed over --------------------------------------------------------------------------
+
+    def hold(self, sequence: int) -> None:
+        self.state.held[sequence] = None
+        self._held[sequence] = None
+        self.next_sequence = max(self.next_sequence, sequence + 1)
+        self._touched()
+
+    def free(self, sequence: int) -> None:
+        if sequence in self.state.held:
+            del self.state.held[sequence]
+            self._held.pop(sequence, None)
+            self._freed.append(sequence)
+            self._touched()
+
+    # -- jumps -----------------------------------------------------------------------------------------
+
+    def begin_at(self, sequence: int) -> None:
+        """Nothing was delivered; the stream is read from `sequence` on."""
+        self._restart(sequence)
+        self._whole = True
+        self._touched()
+
+    def _restart(self, sequence: int) -> None:
+        state = self.state
+        for table in (self.pending, self.redelivered, state.held):
+            table.clear()
+        state.delivered_consumer = state.floor_consumer = self.floor_consumer = 0
+        state.delivered_stream = state.floor_stream = self.floor_stream = sequence - 1
+        self.next_sequence = sequence
+        self.passed_to = 0
+        self.delivered_ns = self.acknowledged_ns = self._lowest = 0
+        self._is_stuck = False
+
+    def purged(self, sequence: int, missing: Callable[[int], bool], ns: int) -> None:
+        """Nothing below `sequence` is in the stream any more that this consumer would get.
+
+        `missing` says of a pending message above that it went too.
+        """
+        state = self.state
+        self.next_sequence = max(self.next_sequence, sequence)
+        state.delivered_stream = max(state.delivered_stream, self.next_sequence - 1)
+        if self.floor_stream < sequence:
+            self.floor_stream = sequence - 1
+            for gone in [one for one in self.pending if one < sequence or missing(one)]:
+                self.acknowledged_ns = ns
+                number, _ = self.pending.pop(gone)
+                self.floor_consumer = max(self.floor_consumer, number)
+                self.redelivered.pop(gone, None)
+        for gone in [held for held in state.held if held < sequence]:
+            del state.held[gone]
+        if not self.pending and not state.held:
+            self.redelivered.clear()
+            self.floor_consumer, self.floor_stream = state.delivered_consumer, self.next_sequence - 1
+        state.floor_consumer, state.floor_stream = self.floor_consumer, self.floor_stream
+        self._lowest = 0
+        self._is_stuck = False
+        self._whole = True
+        self._touched()
+
+    # -- for the journal -------------------------------------------------------------------------------
+
+    def _forget_changes(self) -> None:
+        self._new: list[tuple[int, int, list[int]]] = []
+        self._renewed: dict[int, tuple[int, int]] = {}
+        self._gone: list[int] = []
+        self._counts: dict[int, int] = {}
+        self._uncounted: list[int] = []
+        self._held: dict[int, None] = {}
+        self._freed: list[int] = []
+
+    def take_delta(self) -> bytes:
+        """What changed since the last call, as `ConsumerState.apply` takes it."""
+        if self._whole:
+            changes = self.state.encode()
+        else:
+            changes = _encode(_Changes(
+                self.state.numbers,
+                [(first, ns, _packed(sequences)) for first, ns, sequences in self._new],
+                [part for sequence, pair in self._renewed.items() for part in (sequence, *pair)],
+                _packed(self._gone),
+                [part for pair in self._counts.items() for part in pair],
+                self._uncounted, list(self._held), self._freed,
+            ))  # fmt: skip
+        self._whole = False
+        self._forget_changes()
+        return changes

@@ -1,0 +1,45 @@
+"""One thing to be looked at later: set as often as needed, one timer at most. Never here: what it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from headrace.core.service import Timer
+    from headrace.turns import Turns
+
+_NS: Final = 1_000_000_000
+
+
+class Alarm:
+    def __init__(self, turns: Turns, function: Callable[[], object]) -> None:
+        self._turns = turns
+        self._function = function
+        self._timer: Timer | None = None
+        self.due_ns = 0
+        """When it rings; 0: it is not set."""
+
+    def by(self, due_ns: int) -> None:
+        """Rings at `due_ns`, or earlier if it was to already."""
+        if self.due_ns and self.due_ns <= due_ns:
+            return
+        self.at(due_ns)
+
+    def at(self, due_ns: int) -> None:
+        """Rings at `due_ns`, whatever was set before."""
+        self.cancel()
+        self.due_ns = due_ns
+        self._timer = self._turns.later(max(due_ns - self._turns.now_ns(), 0) / _NS, self._ring)
+
+    def cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None
+        self.due_ns = 0
+
+    def _ring(self) -> None:
+        self._timer = None
+        self.due_ns = 0
+        self._function()

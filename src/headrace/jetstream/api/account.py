@@ -1,0 +1,70 @@
+"""What an account is asked about itself: its usage and its limits.
+
+Source: JetStream specification, 1 (INFO).
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final
+
+from headrace.jetstream.api.request import Endpoint
+from headrace.jetstream.limits import NO_ACCOUNT_LIMITS, UNTIERED, AccountLimits, tier_name
+from headrace.jetstream.usage import Held, reserved
+from headrace.protocol.jetstream.configs import Storage
+from headrace.protocol.jetstream.levels import API_LEVEL
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from headrace.jetstream.account import AccountJetStream
+    from headrace.jetstream.api.request import Request
+    from headrace.jetstream.stream import Stream
+
+_NOTHING: Final = AccountLimits(0, 0, 0, 0, 0, 0, 0)
+"""What stands for the limits of all tiers together."""
+
+
+def info(request: Request) -> None:
+    request.answer(account_info(request.account))
+
+
+def account_info(account: AccountJetStream) -> dict[str, Any]:
+    """The fields of INFO's response."""
+    tiers = account.tiers.by_name
+    streams = list(account.streams.values())
+    fields = _figures(streams, tiers.get(UNTIERED) or _NOTHING)
+    fields["memory"], fields["storage"] = account.usage.held.memory, account.usage.held.storage
+    if account.domain:
+        fields["domain"] = account.domain
+    counters = account.api_counters
+    fields["api"] = {"level": API_LEVEL, "total": counters.total, "errors": counters.errors}
+    if UNTIERED not in tiers:
+        fields["tiers"] = _tiers(streams, tiers)
+    return fields
+
+
+def _tiers(streams: Sequence[Stream], tiers: dict[str, AccountLimits]) -> dict[str, Any]:
+    by_tier: dict[str, list[Stream]] = {name: [] for name in tiers}
+    for stream in streams:
+        by_tier.setdefault(tier_name(stream.config.num_replicas), []).append(stream)
+    return {name: _figures(held, tiers.get(name, NO_ACCOUNT_LIMITS)) for name, held in by_tier.items()}
+
+
+def _figures(streams: Sequence[Stream], limits: AccountLimits) -> dict[str, Any]:
+    held = Held()
+    for stream in streams:
+        held.add(stream.config.storage, stream.log.state().bytes)
+    configs = [stream.config for stream in streams]
+    return {
+        "memory": held.memory,
+        "storage": held.storage,
+        "reserved_memory": reserved(configs, Storage.MEMORY),
+        "reserved_storage": reserved(configs, Storage.FILE),
+        "streams": len(streams),
+        "consumers": sum(len(stream.consumers) for stream in streams),
+        "limits": asdict(limits),
+    }
+
+
+ENDPOINTS: Final = {b"INFO": Endpoint("account_info", info)}

@@ -1,0 +1,65 @@
+"""What the rules of configurations are told about an account: its limits, its streams, its consumers.
+
+The rules themselves are `stream_rules` and `consumer_rules`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from headrace.jetstream.consumer_rules import ConsumerContext
+from headrace.jetstream.reservations import Room
+from headrace.jetstream.stream_rules import StreamContext
+from headrace.protocol.jetstream.configs import Storage
+
+if TYPE_CHECKING:
+    from headrace.jetstream.account import AccountJetStream
+    from headrace.jetstream.consumer import Consumer
+    from headrace.jetstream.stream import Stream
+    from headrace.protocol.jetstream.configs import ConsumerConfig
+
+
+class _Configs(Mapping[str, "ConsumerConfig"]):
+    """Configurations of consumers by name, as they are now: no copy for each request."""
+
+    def __init__(self, consumers: Mapping[str, Consumer]) -> None:
+        self._consumers = consumers
+
+    def __getitem__(self, name: str) -> ConsumerConfig:
+        return self._consumers[name].config
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._consumers)
+
+    def __len__(self) -> int:
+        return len(self._consumers)
+
+
+def room(account: AccountJetStream) -> Room:
+    return Room(
+        tiers=account.tiers,
+        settings=account.settings,
+        streams=account.configs,
+        reserved_memory=account.system.reserved(Storage.MEMORY),
+        reserved_storage=account.system.reserved(Storage.FILE),
+    )
+
+
+def stream_context(account: AccountJetStream, name: str) -> StreamContext:
+    """For the stream of a request's subject, which may be there already."""
+    stream = account.streams.get(name)
+    consumers = _Configs({} if stream is None else stream.consumers)
+    return StreamContext(name=name, room=room(account), consumers=consumers)
+
+
+def consumer_context(stream: Stream, known: Consumer | None = None) -> ConsumerContext:
+    """For a consumer of a stream; `known`: the one that is changed."""
+    account = stream.account
+    return ConsumerContext(
+        stream=stream.config,
+        consumers=_Configs(stream.consumers),
+        tiers=account.tiers,
+        settings=account.settings,
+        is_bound=known is not None and known.push is not None and account.has_interest(known.push.subject),
+    )

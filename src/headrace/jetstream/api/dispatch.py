@@ -1,0 +1,95 @@
+"""Which request is meant: subjects of the API to what they ask for.
+
+What a request does is said by the modules beside this one. What is no request at all is not answered, as the
+Go server does. Source: JetStream specification, 1.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from headrace.jetstream.api import account, backup, cluster, consumers, messages, streams
+from headrace.jetstream.api.request import Request
+
+if TYPE_CHECKING:
+    from headrace.core.service import Delivery
+    from headrace.jetstream.account import AccountJetStream
+    from headrace.jetstream.api.request import Endpoint
+
+ENDPOINTS: Final[dict[bytes, Endpoint]] = {
+    **account.ENDPOINTS,
+    **streams.ENDPOINTS,
+    **messages.ENDPOINTS,
+    **consumers.ENDPOINTS,
+    **cluster.ENDPOINTS,
+    **backup.ENDPOINTS,
+}
+"""By the request's name: what stands between `$JS.API.` and the names of what it is about."""
+
+_LONGEST_NAME: Final = max(name.count(b".") for name in ENDPOINTS) + 1
+_START: Final = b".API."
+_NEXT: Final = b"CONSUMER.MSG.NEXT."
+_DIRECT: Final = b"DIRECT.GET."
+PUBLISHED_ALONE: Final = (_NEXT, _DIRECT)
+"""What consumers and streams listen to themselves on the Go server: nobody does where there is none."""
+_PULL_TOKENS: Final = 2
+
+
+class Api:
+    """Receives what is published to `$JS.API.>` of one account, and to the same of its domain."""
+
+    def __init__(self, account: AccountJetStream) -> None:
+        self._account = account
+
+    def receive(self, delivery: Delivery) -> None:
+        subject = delivery.subject
+        rest = subject[subject.index(_START) + len(_START) :]
+        if rest.startswith(_NEXT):
+            self._pull(rest[len(_NEXT) :], delivery)
+        elif rest.startswith(_DIRECT):
+            self._get_directly(rest[len(_DIRECT) :], delivery)
+        else:
+            self._request(rest, delivery)
+
+    def _pull(self, names: bytes, delivery: Delivery) -> None:
+        tokens = names.split(b".")
+        consumer = self._account.consumer(*tokens) if len(tokens) == _PULL_TOKENS else None
+        if consumer is None:
+            self._nobody(delivery)
+        else:
+            consumer.request(delivery)
+
+    def _get_directly(self, names: bytes, delivery: Delivery) -> None:
+        name, _, subject = names.partition(b".")
+        self._account.flush()
+        if not self._account.get_directly(name, subject, delivery):
+            self._nobody(delivery)
+
+    def _nobody(self, delivery: Delivery) -> None:
+        if delivery.reply:
+            self._account.answer_nobody(delivery.reply, delivery.subject)
+
+    def _request(self, rest: bytes, delivery: Delivery) -> None:
+        found = find(rest)
+        if found is None:
+            return
+        endpoint, names = found
+        settings = self._account.settings
+        if self._account.api_counters.inflight >= settings.request_queue_limit:
+            self._account.advise(
+                "API.LIMIT_REACHED", "api_limit_reached", server=settings.server_name, dropped=1
+            )
+            return
+        self._account.flush()  # what was published before it is there when it is answered
+        request = Request(self._account, endpoint, delivery, names)
+        request.handle()
+
+
+def find(rest: bytes) -> tuple[Endpoint, list[str]] | None:
+    """The request that a subject means, without its prefix, and the names in it; None when it means none."""
+    tokens = rest.split(b".")
+    for length in range(min(len(tokens), _LONGEST_NAME), 0, -1):
+        endpoint = ENDPOINTS.get(b".".join(tokens[:length]))
+        if endpoint is not None and endpoint.fewest <= len(tokens) - length <= endpoint.most:
+            return endpoint, [token.decode("utf-8", "replace") for token in tokens[length:]]
+    return None

@@ -1,0 +1,48 @@
+"""What the API tells of a stream or a consumer: StreamInfo and ConsumerInfo.
+
+State is theirs (`stream.state`, `consumer.info`); here is what stands around it. Source: JetStream
+specification, 1.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from headrace.protocol.jetstream.levels import with_server
+from headrace.protocol.jetstream.responses import shown_time, stream_config
+
+if TYPE_CHECKING:
+    from headrace.jetstream.consumer import Consumer
+    from headrace.jetstream.stream import Stream
+
+
+def stream_info(
+    stream: Stream,
+    *,
+    with_version: bool = False,
+    domain: bool = False,
+    leader: bool = False,
+    deleted_details: bool = False,
+) -> dict[str, Any]:
+    """`with_version`: the configuration says which server answers. `leader`: that it leads itself."""
+    account = stream.account
+    info: dict[str, Any] = {
+        "config": stream_config(stream.config, with_version=account.settings.version if with_version else ""),
+        "created": shown_time(stream.created_ns),
+        "state": stream.state(deleted_details=deleted_details),
+    }
+    if domain and account.domain:
+        info["domain"] = account.domain
+    if leader:
+        info["cluster"] = {"leader": account.settings.server_name}
+    info |= stream.sourcing.info()
+    info["ts"] = shown_time(account.turns.now_ns())
+    return info
+
+
+def consumer_info(consumer: Consumer, *, with_version: bool = False) -> dict[str, Any]:
+    info: dict[str, Any] = consumer.info()
+    if with_version:
+        shown = info["config"]
+        shown["metadata"] = with_server(shown.get("metadata", {}), consumer.account.settings.version)
+    return info

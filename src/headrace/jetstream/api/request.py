@@ -1,0 +1,220 @@
+"""One request to the API, from what was received to the answer; and the shape of every answer.
+
+Which requests there are is `dispatch`'s, what they do is said by the other modules here.
+Source: JetStream specification, 0 and 1.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+
+import msgspec
+
+from headrace.errors import LogError
+from headrace.protocol.jetstream.errors import ApiError
+from headrace.protocol.jetstream.headers import value
+from headrace.protocol.jetstream.levels import API_LEVEL
+from headrace.protocol.jetstream.requests import decode, is_empty, is_object_or_array
+from headrace.protocol.jetstream.responses import TYPE_PREFIX, encode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from headrace.core.service import Delivery
+    from headrace.jetstream.account import AccountJetStream
+    from headrace.jetstream.consumer import Consumer
+    from headrace.jetstream.stream import Stream
+
+Fields = dict[str, Any]
+_LEVEL: Final = b"Nats-Required-Api-Level"
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+class Endpoint(NamedTuple):
+    """One kind of request. `fewest` and `most`: tokens that follow its name in the subject."""
+
+    kind: str
+    """Of its response: `stream_create` for `io.nats.jetstream.api.v1.stream_create_response`."""
+    handle: Callable[[Request], object]
+    fewest: int = 0
+    most: int = 0
+    on_error: Fields = {}  # noqa: RUF012 - never written to
+    """Fields that stand in a refusal too."""
+    checks_level: bool = True
+    """Whether the level of the API that a request asks for is checked before anything else."""
+    is_audited: bool = True
+    """Whether its answer counts and is told of: reading single messages is not."""
+    audits_refusals: bool = True
+    """Whether a refusal does."""
+
+
+class Request:
+    __slots__ = ("_delivery", "_endpoint", "_is_answered", "account", "names")
+
+    def __init__(
+        self, account: AccountJetStream, endpoint: Endpoint, delivery: Delivery, names: list[str]
+    ) -> None:
+        self.account = account
+        self.names = names
+        """Tokens of the subject after the request's name."""
+        self._endpoint = endpoint
+        self._delivery = delivery
+        self._is_answered = False
+        account.api_counters.inflight += 1
+        account.system.api.inflight += 1
+
+    # -- what was asked ----------------------------------------------------------------------------------
+
+    @property
+    def payload(self) -> bytes:
+        return self._delivery.payload
+
+    @property
+    def headers(self) -> bytes:
+        return self._delivery.headers
+
+    @property
+    def delivery(self) -> Delivery:
+        return self._delivery
+
+    @property
+    def _options(self) -> bytes:
+        """The body of a request whose body may be missing: what is no JSON object is no body."""
+        return self.payload if is_object_or_array(self.payload) else b""
+
+    def decode(self, kind: type[T], *, optional: bool = False) -> T:
+        """The body. `optional`: it may be missing, or be no JSON object. Raises: ApiError."""
+        payload = self._options if optional else self.payload
+        return decode(kind, payload, strict=self.account.settings.strict)
+
+    def check_empty(self) -> None:
+        """Raises: ApiError for a body that says something."""
+        if not is_empty(self.payload):
+            raise ApiError(10038)
+
+    def stream(self, name: str | None = None) -> Stream:
+        """The stream of the subject's first name, or of `name`. Raises: ApiError."""
+        wanted = self.names[0] if name is None else name
+        found = self.account.streams.get(wanted)
+        if found is None:
+            self.check_served(wanted)
+            raise ApiError(10059)
+        return found
+
+    def check_served(self, stream: str) -> None:
+        """Raises: ApiError for a stream that is stored and not served."""
+        reason = self.account.broken.get(stream)
+        if reason is not None:
+            raise ApiError(10194, err=reason)
+
+    def consumer(self) -> Consumer:
+        """The consumer of the subject's first two names. Raises: ApiError."""
+        found = self.stream().consumers.get(self.names[1])
+        if found is None:
+            raise ApiError(10014)
+        return found
+
+    # -- the answer --------------------------------------------------------------------------------------
+
+    def answer(self, fields: Fields, *, headers: bytes = b"") -> None:
+        self._send(response(self._endpoint.kind, fields), headers, failed=False)
+
+    def refuse(self, error: ApiError, *, is_error: bool = True) -> None:
+        """`is_error`: whether it counts as one."""
+        self._send(refusal(self._endpoint.kind, error, self._endpoint.on_error), b"", failed=is_error)
+
+    def handle(self) -> None:
+        """Does what is asked for, or refuses it. Called again when what it waited for has happened."""
+        try:
+            if self._endpoint.checks_level:
+                check_level(self.headers)
+            self._endpoint.handle(self)
+        except ApiError as error:
+            self.refuse(error)
+        except LogError as error:
+            self.account.note.error("JetStream of account %s: %s", self.account.name, error)
+            self.refuse(ApiError(10051, err=str(error)))
+        except Exception:
+            self.abandon()
+            raise
+
+    def abandon(self) -> None:
+        """It gets no answer."""
+        if not self._is_answered:
+            self._is_answered = True
+            self._count(failed=False)
+
+    def answer_durably(
+        self, fields: Fields, err_code: int, undo: Callable[[], object] | None = None, *, headers: bytes = b""
+    ) -> None:
+        """Answers when everything that was done so far is durable; refuses with `err_code` when it cannot be.
+
+        `undo` is called then, before.
+        """
+
+        def committed(error: LogError | None) -> None:
+            if error is None:
+                self.answer(fields, headers=headers)
+                return
+            if undo is not None:
+                undo()
+            self.refuse(ApiError(err_code, err=str(error)))
+
+        self.account.journal.after_commit(committed)
+
+    def _send(self, body: bytes, headers: bytes, *, failed: bool) -> None:
+        if self._is_answered:
+            return
+        self._is_answered = True
+        account, delivery = self.account, self._delivery
+        if delivery.reply:
+            account.publish(delivery.reply, body, headers=headers)
+        self._count(failed=failed)
+        if self._is_audited(failed=failed) and account.advised("API"):
+            account.advise(
+                "API",
+                "api_audit",
+                server=account.settings.server_name,
+                client={"acc": account.name},
+                subject=delivery.subject.decode("utf-8", "replace"),
+                **({"request": text} if (text := delivery.payload.decode("utf-8", "replace")) else {}),
+                response=body.decode(),
+            )
+
+    def _is_audited(self, *, failed: bool) -> bool:
+        return self._endpoint.audits_refusals if failed else self._endpoint.is_audited
+
+    def _count(self, *, failed: bool) -> None:
+        is_audited = self._is_audited(failed=failed)
+        for counters in (self.account.api_counters, self.account.system.api):
+            counters.inflight -= 1
+            if is_audited:
+                counters.total += 1
+                counters.errors += failed
+
+
+def response(kind: str, fields: Fields) -> bytes:
+    return encode({"type": f"{TYPE_PREFIX}{kind}_response", **fields})
+
+
+def refusal(kind: str, error: ApiError, on_error: Fields) -> bytes:
+    return response(kind, {"error": error.body(), **on_error})
+
+
+def no_responders(subject: bytes = b"") -> bytes:
+    """Headers as if nobody had subscribed; `subject`: what was asked, where the engine would name it."""
+    named = b"Nats-Subject: %b\r\n" % subject if subject else b""
+    return b"NATS/1.0 503\r\n%b\r\n" % named
+
+
+def check_level(headers: bytes) -> None:
+    """Raises: ApiError when a request wants a later API than this one."""
+    asked = value(headers, _LEVEL)
+    if not asked:
+        return
+    try:
+        level = int(asked)
+    except ValueError:
+        raise ApiError(10185) from None
+    if level > API_LEVEL:
+        raise ApiError(10185)

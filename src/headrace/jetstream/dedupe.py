@@ -1,0 +1,72 @@
+"""Which messages were stored lately, by `Nats-Msg-Id`: what comes again within the window is not stored.
+
+Here lives the table, bounded by time and by number; who asks it and what is answered is `ingest`'s. After a
+start it is filled from the end of the log. Source: JetStream specification, 3.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from headrace.protocol.jetstream import headers as hdr
+
+if TYPE_CHECKING:
+    from headrace.log.port import MessageLog
+
+MSG_ID: Final = b"Nats-Msg-Id"
+MOST_IDS: Final = 1 << 20
+"""Ids that one stream remembers, about 200 bytes each; beyond, the oldest is forgotten before its time."""
+
+
+class Dedupe:
+    """Ids of stored messages. `window_ns`: for how long; 0: nothing is a duplicate."""
+
+    def __init__(self, window_ns: int) -> None:
+        self.window_ns = window_ns
+        self.last_id = b""
+        """Of the newest message; empty when it had none."""
+        self._sequences: dict[bytes, tuple[int, int]] = {}
+        self._order: deque[tuple[int, bytes]] = deque()
+
+    def __len__(self) -> int:
+        return len(self._sequences)
+
+    def find(self, msg_id: bytes, now_ns: int) -> int:
+        """The sequence under which a message with this id was stored in the window; 0: there is none."""
+        self._forget(now_ns)
+        found = self._sequences.get(msg_id)
+        return found[0] if found else 0
+
+    def note(self, msg_id: bytes, sequence: int, time_ns: int) -> None:
+        """A message with this id was stored."""
+        if self.window_ns <= 0:
+            return
+        self._sequences[msg_id] = sequence, time_ns
+        self._order.append((time_ns, msg_id))
+        while len(self._order) > MOST_IDS:
+            self._drop()
+
+    def _forget(self, now_ns: int) -> None:
+        while self._order and now_ns - self._order[0][0] >= self.window_ns:
+            self._drop()
+
+    def _drop(self) -> None:
+        time_ns, msg_id = self._order.popleft()
+        known = self._sequences.get(msg_id)
+        if known is not None and known[1] == time_ns:
+            del self._sequences[msg_id]
+
+    def fill(self, log: MessageLog, now_ns: int) -> None:
+        """Notes what the log has of the window, after a start. Raises: StorageError."""
+        newest = log.last()
+        self.last_id = hdr.value(newest.headers, MSG_ID) if newest else b""
+        if newest is None or self.window_ns <= 0:
+            return
+        sequence = max(log.sequence_at(max(now_ns - self.window_ns, 0)), newest.sequence - MOST_IDS)
+        while sequence <= newest.sequence:
+            page = log.read_from(sequence, max_messages=1024)
+            for message in page.messages:
+                if message.headers and (msg_id := hdr.value(message.headers, MSG_ID)):
+                    self.note(msg_id, message.sequence, message.time_ns)
+            sequence = page.next_sequence

@@ -1,0 +1,107 @@
+"""JetStream as monitoring reads it: figures of the server, its accounts and its streams, taken when asked.
+
+Here lives the reading (`server.monitor.jetstream` is the port). Never lives here: names of fields of any
+document but those of the API.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from headrace.jetstream.api.infos import consumer_info, stream_info
+from headrace.protocol.jetstream.configs import Storage
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from headrace.jetstream.account import AccountJetStream
+    from headrace.jetstream.consumer import Consumer
+    from headrace.jetstream.stream import Stream
+    from headrace.jetstream.system import JetStreamSystem
+
+
+class StreamFigures:
+    """One stream."""
+
+    __slots__ = ("_stream", "bytes", "consumers", "messages", "name")
+
+    def __init__(self, stream: Stream) -> None:
+        state = stream.log.state()
+        self._stream = stream
+        self.name = stream.name
+        self.messages = state.messages
+        self.bytes = state.bytes
+        self.consumers = [name for name, each in stream.consumers.items() if not _is_internal(each)]
+
+    def document(self) -> dict[str, Any]:
+        return stream_info(self._stream, leader=True)
+
+    def consumer_documents(self, *, direct: bool) -> list[dict[str, Any]]:
+        consumers = self._stream.consumers.values()
+        return [consumer_info(each) for each in consumers if _is_internal(each) is direct]
+
+
+@dataclass(frozen=True, slots=True)
+class AccountFigures:
+    """One account."""
+
+    name: str
+    memory: int
+    storage: int
+    api_total: int
+    api_errors: int
+    streams: list[StreamFigures]
+    broken: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFigures:
+    """All accounts, by name."""
+
+    store_dir: str
+    max_memory: int
+    max_storage: int
+    memory: int
+    storage: int
+    reserved_memory: int
+    reserved_storage: int
+    api_total: int
+    api_errors: int
+    api_inflight: int
+    accounts: list[AccountFigures]
+
+
+def server_figures(system: JetStreamSystem, store_dir: str) -> ServerFigures:
+    """`store_dir`: where the files are. Cost: of the number of streams, no message is read."""
+    accounts = sorted(system.accounts.values(), key=lambda account: account.name)
+    return ServerFigures(
+        store_dir=store_dir,
+        max_memory=system.settings.max_memory,
+        max_storage=system.settings.max_storage,
+        memory=system.held.memory,
+        storage=system.held.storage,
+        reserved_memory=system.reserved(Storage.MEMORY),
+        reserved_storage=system.reserved(Storage.FILE),
+        api_total=system.api.total,
+        api_errors=system.api.errors,
+        api_inflight=system.api.inflight,
+        accounts=[_account(account) for account in accounts],
+    )
+
+
+def _account(account: AccountJetStream) -> AccountFigures:
+    return AccountFigures(
+        name=account.name,
+        memory=account.usage.held.memory,
+        storage=account.usage.held.storage,
+        api_total=account.api_counters.total,
+        api_errors=account.api_counters.errors,
+        streams=[StreamFigures(stream) for stream in account.streams.values()],
+        broken=account.broken,
+    )
+
+
+def _is_internal(consumer: Consumer) -> bool:
+    """Whether it only serves a mirror or a source."""
+    return consumer.config.direct or consumer.config.sourcing

@@ -1,0 +1,306 @@
+"""JetStream of a server from its options: directory, stores, committer, limits; what each account gets.
+
+Here lives what has to be there before the first account is served, and what of it the log tells. Never lives
+here: what is done for an account (`account`), what several accounts share (`system`).
+Source: the log lines and the dynamic limits are the Go server's (2.15.1); its picture of letters is not here.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol
+
+from headrace.errors import LogError, StartError, StoreLocked
+from headrace.jetstream.figures import server_figures
+from headrace.jetstream.inflight import BatchLimits
+from headrace.jetstream.limits import AccountLimits, ServerSettings
+from headrace.jetstream.system import JetStreamSystem
+from headrace.log.committer import ThreadCommitter
+from headrace.log.port import SyncPolicy
+from headrace.log.store import FileStore, MemoryStore
+from headrace.protocol.info import JETSTREAM_API_LEVEL
+
+if TYPE_CHECKING:
+    import logging
+    from collections.abc import Callable, Mapping
+
+    from headrace.conf.options import (
+        AccountOptions,
+        JetStreamAccountLimits,
+        JetStreamLimits,
+        JetStreamOptions,
+    )
+    from headrace.core.service import Service
+    from headrace.jetstream.figures import ServerFigures
+    from headrace.jetstream.stream import Stream
+    from headrace.log.committer import Committer
+    from headrace.log.sealing import Cipher
+    from headrace.log.store import LogStore
+
+DIRECTORY: Final = "jetstream"
+"""Where files are, below the directory that was configured."""
+
+_NS: Final = 1_000_000_000
+_MAX_CONSUMERS: Final = 1000
+"""Of a stream that says nothing else, when the configuration does not either."""
+_UNITS: Final = ("B", "KB", "MB", "GB", "TB", "PB", "EB")
+_MEMORY_IF_UNKNOWN: Final = 256 << 20
+_DISK_IF_UNKNOWN: Final = 1 << 40
+
+
+class Adopted(Protocol):
+    """Logs that streams have and that are not in the store here (`headrace.adopting`)."""
+
+    @property
+    def committer(self) -> Committer: ...
+    def for_streams(self, own: LogStore) -> LogStore:
+        """A store with these logs among those of `own`."""
+
+
+class JetStreamServer:
+    """Makes the services of a server's accounts (`server.account_services.AccountServices`).
+
+    `call_soon` is the loop's `call_soon_threadsafe`. `adopted`: streams whose logs are somebody else's.
+    """
+
+    def __init__(
+        self,
+        options: JetStreamOptions,
+        *,
+        call_soon: Callable[[Callable[[], None]], object],
+        log: logging.Logger,
+        cipher: Cipher | None = None,
+        adopted: Adopted | None = None,
+    ) -> None:
+        self.options: Final = options
+        self.directory: Final = directory_of(options)
+        self.max_memory: Final = _three_quarters_of_memory() if options.max_memory < 0 else options.max_memory
+        self.max_storage: Final = (
+            _three_quarters_of_disk(self.directory) if options.max_storage < 0 else options.max_storage
+        )
+        self._call_soon = call_soon
+        self._log = log
+        self._cipher = cipher
+        self._adopted = adopted
+        self._file: FileStore | None = None
+        self._memory = MemoryStore()
+        self._committer: ThreadCommitter | None = None
+        """Its own, and none where streams are adopted: then there is one for all."""
+        self.system: JetStreamSystem | None = None
+
+    # -- AccountServices ------------------------------------------------------------------------------
+
+    def open(self, server_name: str, server_id: str) -> None:
+        self._log.info("Starting JetStream")
+        if self.options.store_dir is None:
+            self._log.warning("Temporary storage directory used, data could be lost on system reboot")
+        self._file = self._open_store()
+        self._tell()
+        adopted = self._adopted
+        self.system = JetStreamSystem(
+            self._settings(server_name, server_id),
+            self._file if adopted is None else adopted.for_streams(self._file),
+            self._memory,
+            self._own_committer() if adopted is None else adopted.committer,
+            sync=SyncPolicy(self.options.sync),
+            log=self._log,
+        )
+
+    def service(self, account: AccountOptions, *, is_system: bool) -> Service | None:
+        system = self._system()
+        if is_system:
+            return system.system_requests()
+        tiers = _tiers(account)
+        if tiers is None:
+            return system.refusing_service()
+        return system.add_account(account.name, tiers.get("", AccountLimits()), _named(tiers))
+
+    def change(self, account: AccountOptions) -> bool:
+        system = self._system()
+        tiers = _tiers(account)
+        if (tiers is not None) is not (account.name in system.accounts):
+            return False
+        if tiers is not None:
+            system.update_limits(account.name, tiers.get("", AccountLimits()), _named(tiers))
+        return True
+
+    def remove(self, account: str) -> None:
+        system = self._system()
+        if account in system.accounts:
+            system.remove_account(account)
+
+    def stored(self) -> list[str]:
+        assert self._file is not None, "it was opened"
+        return sorted({name.partition(b"/")[0].decode("utf-8", "replace") for name in self._file.names()})
+
+    def ready(self, seconds: float) -> None:
+        for account in self._system().accounts.values():
+            for stream in account.streams.values():
+                self._tell_of(account.name, stream)
+        self._log.info("Took %.3gms to start JetStream", seconds * 1000)
+
+    def figures(self) -> ServerFigures:
+        """For monitoring (`server.monitor.jetstream.JetStreamSource`)."""
+        return server_figures(self._system(), str(self.directory))
+
+    def close(self) -> None:
+        """Everything is on disk after this, and another process may have the directory."""
+        if self._file is None:
+            return
+        self._log.info("Initiating JetStream Shutdown...")
+        if self._committer is not None:
+            self._committer.stop()
+        for store in (self._file, self._memory):
+            try:
+                store.close()
+            except LogError as error:
+                self._log.error("JetStream: could not close the store: %s", error)
+        self._file = None
+        self._log.info("JetStream Shutdown")
+
+    def _own_committer(self) -> ThreadCommitter:
+        self._committer = ThreadCommitter(
+            self._call_soon,
+            SyncPolicy(self.options.sync),
+            self.options.sync_interval,
+            report=lambda error: self._log.error("JetStream: could not sync: %s", error),
+        )
+        return self._committer
+
+    # -- parts ----------------------------------------------------------------------------------------
+
+    def _system(self) -> JetStreamSystem:
+        assert self.system is not None, "it was opened"
+        return self.system
+
+    def _open_store(self) -> FileStore:
+        """Raises: StartError."""
+
+        def report(name: bytes, sequence: int, reason: str) -> None:
+            log = name.decode("utf-8", "backslashreplace")
+            self._log.error("JetStream: %s: message %d is damaged: %s", log, sequence, reason)
+
+        try:
+            return FileStore(
+                self.directory, sync=SyncPolicy(self.options.sync), cipher=self._cipher, report=report
+            )
+        except StoreLocked as error:
+            raise StartError(f"Can't start JetStream: {error}") from error
+        except LogError as error:
+            raise StartError(f"Can't start JetStream: could not open storage directory - {error}") from error
+
+    def _settings(self, server_name: str, server_id: str) -> ServerSettings:
+        options, limits = self.options, self.options.limits
+        return ServerSettings(
+            server_name=server_name,
+            server_id=server_id,
+            domain=options.domain,
+            strict=options.strict,
+            max_memory=self.max_memory,
+            max_storage=self.max_storage,
+            max_ack_pending=limits.max_ack_pending,
+            max_request_batch=limits.max_request_batch,
+            default_max_consumers=limits.max_consumers or _MAX_CONSUMERS,
+            duplicate_window=round(limits.duplicate_window * _NS),
+            request_queue_limit=options.request_queue_limit,
+            started_ns=time.time_ns(),
+            batches=_batches(limits),
+        )
+
+    def _tell(self) -> None:
+        options, info = self.options, self._log.info
+        info("---------------- JETSTREAM ----------------")
+        if options.strict:
+            info("  Strict:          true")
+        info("  Max Memory:      %s", friendly_bytes(self.max_memory))
+        info("  Max Storage:     %s", friendly_bytes(self.max_storage))
+        info('  Store Directory: "%s"', self.directory)
+        if options.domain:
+            info("  Domain:          %s", options.domain)
+        if options.encryption_cipher is not None:
+            info(
+                "  Encryption:      %s",
+                {"CHACHA": "ChaCha20-Poly1305"}.get(options.encryption_cipher, "AES-GCM"),
+            )
+        info("  API Level:       %d", JETSTREAM_API_LEVEL)
+        info("-------------------------------------------")
+
+    def _tell_of(self, account: str, stream: Stream) -> None:
+        info, messages = self._log.info, stream.log.state().messages
+        info("  Restored %d messages for stream '%s > %s'", messages, account, stream.name)
+        if stream.consumers:
+            info("  Recovered %d consumers for stream '%s > %s'", len(stream.consumers), account, stream.name)
+
+
+def directory_of(options: JetStreamOptions) -> Path:
+    """Where the files of these options are; without a directory, the same one after every start."""
+    base = Path(options.store_dir) if options.store_dir else Path(tempfile.gettempdir()) / "nats"
+    return base / DIRECTORY
+
+
+def friendly_bytes(size: int) -> str:
+    """A number of bytes with a unit: `953.67 MB`, `12 B`."""
+    amount, unit = float(size), 0
+    while amount >= 1024 and unit < len(_UNITS) - 1:
+        amount /= 1024
+        unit += 1
+    return f"{amount:.2f} {_UNITS[unit]}" if unit else f"{size} B"
+
+
+def _batches(limits: JetStreamLimits) -> BatchLimits:
+    """What is configured holds for both kinds of batches, as in the Go server."""
+    given: dict[str, int] = {}
+    if limits.max_batch_inflight_per_stream:
+        given |= dict.fromkeys(("atomic_per_stream", "fast_per_stream"), limits.max_batch_inflight_per_stream)
+    if limits.max_batch_inflight_total:
+        given |= dict.fromkeys(("atomic_total", "fast_total"), limits.max_batch_inflight_total)
+    if limits.max_batch_size:
+        given["atomic_messages"] = limits.max_batch_size
+    if limits.max_batch_timeout:
+        given["timeout_ns"] = round(limits.max_batch_timeout * _NS)
+    return BatchLimits(**given)
+
+
+def _tiers(account: AccountOptions) -> dict[str, AccountLimits] | None:
+    given = account.jetstream
+    return None if given is None else {name: _limits(tier) for name, tier in given.items()}
+
+
+def _limits(given: JetStreamAccountLimits) -> AccountLimits:
+    return AccountLimits(
+        max_memory=given.max_memory,
+        max_storage=given.max_storage,
+        max_streams=given.max_streams,
+        max_consumers=given.max_consumers,
+        max_ack_pending=given.max_ack_pending,
+        memory_max_stream_bytes=given.memory_max_stream_bytes,
+        storage_max_stream_bytes=given.storage_max_stream_bytes,
+        max_bytes_required=given.max_bytes_required,
+    )
+
+
+def _named(tiers: Mapping[str, AccountLimits]) -> dict[str, AccountLimits]:
+    """The tiers proper, which only tokens have."""
+    return {name: limits for name, limits in tiers.items() if name}
+
+
+def _three_quarters_of_memory() -> int:
+    try:
+        whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError):  # a system that does not say
+        return _MEMORY_IF_UNKNOWN
+    return whole // 4 * 3 if whole > 0 else _MEMORY_IF_UNKNOWN
+
+
+def _three_quarters_of_disk(directory: Path) -> int:
+    """Of what is free where the directory is, or will be."""
+    for place in (directory, *directory.parents):
+        try:
+            found = os.statvfs(place)
+        except OSError:  # not made yet, or not to be looked at: the one above then
+            continue
+        return found.f_bavail * found.f_frsize // 4 * 3
+    return _DISK_IF_UNKNOWN

@@ -1,0 +1,99 @@
+"""What answers requests of the API where there is no JetStream, on a server that has it.
+
+In an account without JetStream every request is refused by name, so that a client does not wait for it. In
+the system account an operator may empty an account; the rest of what can be asked there means something in a
+cluster only, and a server that stands alone does not answer it. Source: JetStream specification, 1 and 11.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from headrace.jetstream.api.dispatch import PUBLISHED_ALONE, find
+from headrace.jetstream.api.request import Fields, no_responders, refusal, response
+from headrace.protocol.jetstream.errors import ApiError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from headrace.core.service import Delivery, Host
+    from headrace.engine.batches import Gathered
+    from headrace.errors import LogError
+    from headrace.jetstream.system import JetStreamSystem
+
+_PREFIX: Final = b"$JS.API."
+_CLUSTERED: Final = {b"META.LEADER.STEPDOWN", b"META.RESCUE", b"SERVER.REMOVE", b"SERVER.EVACUATE"}
+_ACCOUNT: Final = b"ACCOUNT."
+_PURGE: Final = b"ACCOUNT.PURGE."
+_CLUSTER_REQUIRED: Final = {
+    b"STREAM.LEADER", b"STREAM.PEER", b"STREAM.CANCEL_MOVE", b"CONSUMER.LEADER",
+}  # fmt: skip
+
+
+class _Refusing:
+    """Implements `core.service.Service`: one subscription to the whole API."""
+
+    def start(self, host: Host) -> None:
+        self._host = host
+        self._sid = host.subscribe(_PREFIX + b">")
+
+    def stop(self) -> None:
+        self._host.unsubscribe(self._sid)
+
+    def deliver(self, batch: Sequence[Delivery | Gathered[Delivery]]) -> None:
+        for received in batch:
+            if isinstance(received, tuple) and received.reply:
+                self.receive(received.subject.removeprefix(_PREFIX), received.reply)
+
+    def receive(self, name: bytes, reply: bytes) -> None:
+        raise NotImplementedError
+
+    def publish(self, reply: bytes, body: bytes, *, headers: bytes = b"") -> None:
+        self._host.publish(reply, body, headers=headers)
+
+
+class RefusingService(_Refusing):
+    """In an account that has no JetStream."""
+
+    def receive(self, name: bytes, reply: bytes) -> None:
+        if name.startswith(PUBLISHED_ALONE):
+            self.publish(reply, b"", headers=no_responders(_PREFIX + name))
+            return
+        found = find(name)
+        if found is None:
+            return
+        endpoint = found[0]
+        needs_cluster = b".".join(name.split(b".")[:2]) in _CLUSTER_REQUIRED
+        error = ApiError(10010 if needs_cluster else 10039)
+        self.publish(reply, refusal(endpoint.kind, error, endpoint.on_error))
+
+
+class SystemRequests(_Refusing):
+    """In the system account."""
+
+    def __init__(self, system: JetStreamSystem) -> None:
+        self._system = system
+
+    def receive(self, name: bytes, reply: bytes) -> None:
+        if name.startswith(_PURGE):
+            self._purge(name.removeprefix(_PURGE), reply)
+        elif name not in _CLUSTERED and not name.startswith(_ACCOUNT):
+            kind = "account_info" if name == b"INFO" else "system"
+            self.publish(reply, refusal(kind, ApiError(10039), {}))
+
+    def _purge(self, name: bytes, reply: bytes) -> None:
+        account = name.decode("utf-8", "replace")
+        if b"." in name:
+            return
+        if "/" in account or "\\" in account:
+            error = ApiError(10051, err="account name can not contain path separators")
+            self.publish(reply, refusal("account_purge", error, {}))
+            return
+        self._system.purge_account(account, lambda error: self._purged(reply, error))
+
+    def _purged(self, reply: bytes, error: LogError | None) -> None:
+        fields: Fields = {"initiated": True}
+        if error is not None:
+            self.publish(reply, refusal("account_purge", ApiError(10051, err=str(error)), {}))
+        else:
+            self.publish(reply, response("account_purge", fields))

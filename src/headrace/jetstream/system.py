@@ -1,0 +1,105 @@
+"""JetStream of one server: what its accounts share, and which accounts there are.
+
+The owner hosts each account's service, opens and closes the stores, and tells of new limits. What an account
+does is `account`'s.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.errors import LogError
+from headrace.jetstream.account import AccountJetStream
+from headrace.jetstream.inflight import Inflight
+from headrace.jetstream.limits import UNTIERED
+from headrace.jetstream.refusing import RefusingService, SystemRequests
+from headrace.jetstream.usage import ApiCounters, Held
+
+if TYPE_CHECKING:
+    import logging
+    from collections.abc import Callable, Mapping
+
+    from headrace.jetstream.limits import AccountLimits, ServerSettings
+    from headrace.log.committer import Committer
+    from headrace.log.port import SyncPolicy
+    from headrace.log.store import LogStore
+    from headrace.protocol.jetstream.configs import Storage
+
+
+class JetStreamSystem:
+    """`file` and `memory` have the logs of all accounts: `<account>/streams/<stream>`, `<account>/state`."""
+
+    def __init__(
+        self,
+        settings: ServerSettings,
+        file: LogStore,
+        memory: LogStore,
+        committer: Committer,
+        *,
+        sync: SyncPolicy,
+        log: logging.Logger,
+    ) -> None:
+        self.settings = settings
+        self.file = file
+        self.memory = memory
+        self.committer = committer
+        self.sync = sync
+        self.note = log
+        self.accounts: dict[str, AccountJetStream] = {}
+        self.adopted: frozenset[bytes] = frozenset()
+        """Names of logs that are there before their streams: those will be made after the start."""
+        self.api = ApiCounters()
+        self.held = Held()
+        self.batches = Inflight(settings.batches)
+
+    def add_account(
+        self, name: str, limits: AccountLimits, tiers: Mapping[str, AccountLimits] | None = None
+    ) -> AccountJetStream:
+        """The service of an account that has JetStream; starting it brings back what it had before.
+
+        `tiers`: by name (`R1`, `R3`), instead of `limits`.
+        """
+        account = AccountJetStream(name, self, dict(tiers or {UNTIERED: limits}))
+        self.accounts[name] = account
+        return account
+
+    def remove_account(self, name: str) -> None:
+        """The account's service was stopped; what it stored stays."""
+        self.accounts.pop(name, None)
+
+    def update_limits(
+        self, name: str, limits: AccountLimits, tiers: Mapping[str, AccountLimits] | None = None
+    ) -> None:
+        """From now on; what is there already stays. Raises: KeyError."""
+        self.accounts[name].set_limits(dict(tiers or {UNTIERED: limits}))
+
+    def refusing_service(self) -> RefusingService:
+        """The service of an account that has no JetStream on a server that has it."""
+        return RefusingService()
+
+    def system_requests(self) -> SystemRequests:
+        """The service of the system account."""
+        return SystemRequests(self)
+
+    def purge_account(self, name: str, done: Callable[[LogError | None], None]) -> None:
+        """Removes all streams of an account, also of one that is not here any more; `done` is called then."""
+        account = self.accounts.get(name)
+        streams = 0 if account is None else len(account.streams)
+        self.note.info(
+            "Purge request for account %s (streams: %d, hasAccount: %s)", name, streams, account is not None
+        )
+        if account is not None:
+            account.purge(done)
+            return
+        try:
+            for log in self.file.names():
+                if log.startswith(f"{name}/".encode()):
+                    self.file.remove(log)
+        except LogError as error:
+            done(error)
+            return
+        done(None)
+
+    def reserved(self, storage: Storage) -> int:
+        """Bytes that the streams of all accounts may grow to, as far as they are bounded."""
+        return sum(account.reserved_of(storage) for account in self.accounts.values())

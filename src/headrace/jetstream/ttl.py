@@ -1,0 +1,35 @@
+"""`Nats-TTL` and `Nats-Schedule-TTL`: how long a message lives, as text.
+
+Nothing expires here. Source: JetStream specification, 8; texts compared with the Go server 2.15.1.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from headrace.protocol.durations import SECOND, parse_ns
+from headrace.protocol.jetstream.errors import ApiError
+
+NEVER: Final = -1
+_SECONDS: Final = re.compile(rb"[0-9]{1,18}")
+
+
+def parse_ttl(text: bytes) -> int:
+    """Seconds; 0: lives as long as the stream lets it; `NEVER`: longer than that. Raises: ApiError 10165.
+
+    A duration is cut to whole seconds and has at least one.
+    """
+    if not text:
+        return 0
+    if text.lower() == b"never":
+        return NEVER
+    if _SECONDS.fullmatch(text) and text != b"0":  # which is a duration, and too short
+        return int(text)
+    try:
+        seconds = parse_ns(text.decode("ascii")) // SECOND
+    except ValueError:  # a UnicodeDecodeError is one too
+        raise ApiError(10165) from None
+    if seconds < 1:
+        raise ApiError(10165)
+    return seconds

@@ -1,0 +1,126 @@
+"""Services that accounts have of their own: started with an account, changed and stopped with it.
+
+Here lives which account has one now. Never lives here: what such services do (`headrace.jetstream`), which
+accounts there are (`core.accounts`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Protocol
+
+from headrace.errors import StartError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from headrace.conf.options import AccountOptions
+    from headrace.core.account import Account
+    from headrace.core.service import Service
+    from headrace.server.server import Server
+    from headrace.server.services import ServiceHost
+
+
+class AccountServices(Protocol):
+    """Makes the services of accounts. Called on the server's loop."""
+
+    def open(self, server_name: str, server_id: str) -> None:
+        """Before the first account. Raises: StartError."""
+
+    def service(self, account: AccountOptions, *, is_system: bool) -> Service | None:
+        """For an account that has none yet; None: it needs none. Raises: StartError."""
+
+    def change(self, account: AccountOptions) -> bool:
+        """New options of an account with a service; False: its service has to go, and another is asked for.
+
+        Raises: StartError; then everything stays as it was.
+        """
+
+    def remove(self, account: str) -> None:
+        """The service of this account was stopped, or could not be started."""
+
+    def stored(self) -> Iterable[str]:
+        """Accounts that have something stored, by name, whether the server knows them or not."""
+
+    def ready(self, seconds: float) -> None:
+        """All accounts of the start have their services; it took so long."""
+
+    def close(self) -> None:
+        """The last service was stopped, or `open` failed, or was never called. Safe to call twice."""
+
+
+class HostedAccounts:
+    """The services of one server's accounts, as options and tokens say now."""
+
+    def __init__(self, server: Server, services: AccountServices) -> None:
+        self._server = server
+        self.services: Final = services
+        self._hosts: Final[dict[str, ServiceHost]] = {}
+        self._seen: Final[dict[str, AccountOptions]] = {}
+        self._is_open = False
+
+    async def start(self) -> None:
+        """Raises: StartError for the first account that cannot be served."""
+        server = self._server
+        began = server.loop.time()
+        self.services.open(server.name, server.server_id)
+        if server.gate is not None:
+            # Who has something stored is served from the start, not from the first client on.
+            await server.gate.load(self.services.stored())
+        for account in list(server.accounts):
+            self._add(account)
+        self._is_open = True
+        server.accounts.replaced = self.follow
+        self.services.ready(server.loop.time() - began)
+
+    def follow(self) -> None:
+        """Accounts have come, gone or changed; one that cannot be served is told of in the log."""
+        if not self._is_open:
+            return
+        present = {account.name: account for account in self._server.accounts}
+        for name in [name for name in self._seen if name not in present]:
+            self._end(name)
+        for account in present.values():
+            if self._seen.get(account.name) != account.options:
+                try:
+                    self._change(account)
+                except StartError as error:
+                    self._server.log.error(
+                        "Error configuring jetstream for account [%s]: %s", account.name, error
+                    )
+
+    def stop(self) -> None:
+        """Accounts that go from here on go with the server, which stops their services."""
+        self._is_open = False
+
+    def close(self) -> None:
+        """After the services were stopped."""
+        self.services.close()
+
+    def _change(self, account: Account) -> None:
+        self._seen[account.name] = account.options
+        if account.name in self._hosts:
+            if self.services.change(account.options):
+                return
+            self._end(account.name)
+        self._add(account)
+
+    def _add(self, account: Account) -> None:
+        self._seen[account.name] = account.options
+        is_system = account.name == self._server.accounts.system
+        service = self.services.service(account.options, is_system=is_system)
+        if service is None:
+            return
+        try:
+            self._hosts[account.name] = self._server.start_service(service, account)
+        except StartError:
+            self.services.remove(account.name)
+            raise
+
+    def _end(self, name: str) -> None:
+        """What the service says at its end still goes out."""
+        del self._seen[name]
+        host = self._hosts.pop(name, None)
+        if host is None:
+            return
+        self._server.stop_service(host)
+        self.services.remove(name)

@@ -1,0 +1,172 @@
+"""What monitoring says of JetStream in more than one place, and the port to what runs it.
+
+Here live the documents that `/jsz`, `/varz` and events share. Field names and order are the Go server's; what
+single streams and consumers say of themselves comes from the port as the API has it. Never lives here: what
+JetStream counts, or how.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
+
+from headrace.protocol.info import JETSTREAM_API_LEVEL
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from headrace.conf.options import JetStreamOptions
+
+_NS: Final = 1_000_000_000
+_MAX_CONSUMERS: Final = 1000
+"""Of a stream that says nothing else."""
+_DYNAMIC: Final = ("_nats.ver", "_nats.level")
+"""Metadata that replies of the API have, and monitoring does not."""
+
+Document = dict[str, Any]
+
+
+class StreamFigures(Protocol):
+    """One stream; `bytes` counts as its state does. `consumers` are the names of those that users see."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def messages(self) -> int: ...
+    @property
+    def bytes(self) -> int: ...
+    @property
+    def consumers(self) -> Collection[str]: ...
+    def document(self) -> Document:
+        """What the API says of it."""
+
+    def consumer_documents(self, *, direct: bool) -> Sequence[Document]:
+        """What the API says of its consumers; `direct`: of those that only serve mirrors and sources."""
+
+
+class AccountFigures(Protocol):
+    """One account. `broken`: streams that could not be recovered or not be written to, and why."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def memory(self) -> int: ...
+    @property
+    def storage(self) -> int: ...
+    @property
+    def api_total(self) -> int: ...
+    @property
+    def api_errors(self) -> int: ...
+    @property
+    def streams(self) -> Sequence[StreamFigures]: ...
+    @property
+    def broken(self) -> Mapping[str, str]: ...
+
+
+class JetStreamFigures(Protocol):
+    """All of it now. Bytes are of messages; `reserved`: what streams were promised by their limits."""
+
+    @property
+    def store_dir(self) -> str: ...
+    @property
+    def max_memory(self) -> int: ...
+    @property
+    def max_storage(self) -> int: ...
+    @property
+    def memory(self) -> int: ...
+    @property
+    def storage(self) -> int: ...
+    @property
+    def reserved_memory(self) -> int: ...
+    @property
+    def reserved_storage(self) -> int: ...
+    @property
+    def api_total(self) -> int: ...
+    @property
+    def api_errors(self) -> int: ...
+    @property
+    def api_inflight(self) -> int: ...
+    @property
+    def accounts(self) -> Sequence[AccountFigures]:
+        """By name."""
+
+
+@runtime_checkable
+class JetStreamSource(Protocol):
+    """What can be asked for figures. Called on the event loop; must not block."""
+
+    def figures(self) -> JetStreamFigures: ...
+
+
+def configuration(
+    options: JetStreamOptions, figures: JetStreamFigures, *, shows_directory: bool = True
+) -> Document:
+    """`sync_always` says that what is acknowledged is on disk."""
+    fields: Document = {
+        "max_memory": figures.max_memory,
+        "max_storage": figures.max_storage,
+        "store_dir": figures.store_dir if shows_directory else "",
+        "sync_interval": round(options.sync_interval * _NS) if options.sync != "never" else 0,
+        "sync_always": options.sync == "group",
+        "domain": options.domain,
+        "compress_ok": True,
+        "unique_tag": options.unique_tag,
+        "strict": options.strict,
+    }
+    return {name: value for name, value in fields.items() if value or name.startswith("max_")}
+
+
+def limits(options: JetStreamOptions) -> Document:
+    given = options.limits
+    fields: Document = {
+        "max_request_batch": given.max_request_batch,
+        "max_ack_pending": given.max_ack_pending,
+        "max_ha_assets": given.max_ha_assets,
+        "max_duplicate_window": round(given.duplicate_window * _NS),
+        "max_batch_inflight_per_stream": given.max_batch_inflight_per_stream,
+        "max_batch_inflight_total": given.max_batch_inflight_total,
+        "max_batch_size": given.max_batch_size,
+        "max_batch_timeout": round(given.max_batch_timeout * _NS),
+        "default_max_consumers": given.max_consumers or _MAX_CONSUMERS,
+    }
+    return {name: value for name, value in fields.items() if value}
+
+
+def statistics(figures: JetStreamFigures) -> Document:
+    """The first fields of `/jsz`."""
+    api = {"level": JETSTREAM_API_LEVEL, "total": figures.api_total, "errors": figures.api_errors}
+    if figures.api_inflight:
+        api["inflight"] = figures.api_inflight
+    return {
+        "memory": figures.memory,
+        "storage": figures.storage,
+        "reserved_memory": figures.reserved_memory,
+        "reserved_storage": figures.reserved_storage,
+        "accounts": len(figures.accounts),
+        "ha_assets": 0,
+        "api": api,
+    }
+
+
+def section(
+    options: JetStreamOptions, figures: JetStreamFigures, *, shows_directory: bool = True
+) -> Document:
+    """As it stands in `/varz`, and in events, where nobody needs to know of directories."""
+    return {
+        "config": configuration(options, figures, shows_directory=shows_directory),
+        "stats": statistics(figures),
+        "limits": limits(options),
+    }
+
+
+def configured(document: Document, *, wanted: bool) -> Document:
+    """What the API says of a stream or consumer with its configuration as it was given, or without."""
+    fields = {name: value for name, value in document.items() if name != "type"}
+    config = fields.get("config")
+    if not wanted or not config:
+        fields.pop("config", None)
+        return fields
+    metadata = config.get("metadata", {})
+    kept = {name: value for name, value in metadata.items() if name not in _DYNAMIC}
+    config = {name: value for name, value in config.items() if name != "metadata"}
+    fields["config"] = {**config, **({"metadata": kept} if kept else {})}
+    return fields

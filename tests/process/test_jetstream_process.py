@@ -1,0 +1,223 @@
+"""JetStream as a process: flags, directories, log lines, restarts, accounts that come and go."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import urllib.request
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from harness.claims import ACCOUNT_KEY, ACCOUNT_LIMITS, USER_KEY, account_token, user_token
+from harness.operators import configuration, enter, enter_system, request
+from harness.processes import HEADRACES, NATS_SERVER, Program
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from harness.processes import ServerProcess
+    from harness.wire import Wire
+
+    Serve = Callable[..., ServerProcess]
+    Refused = Callable[..., list[str]]
+
+OPTIONS = b'{"verbose":false,"headers":true,"no_responders":true%b}'
+NOT_ENABLED = {"code": 503, "err_code": 10039, "description": "JetStream not enabled for account"}
+
+
+def client(server: ServerProcess, user: str = "") -> Wire:
+    login = f',"user":"{user}","pass":"p"'.encode() if user else b""
+    return server.connect(OPTIONS % login)
+
+
+def ask(wire: Wire, subject: str, request: object = None) -> Any:
+    body = b"" if request is None else json.dumps(request).encode()
+    wire.send(b"SUB _in 9\r\nUNSUB 9 1\r\nPUB %b _in %d\r\n%b\r\n" % (subject.encode(), len(body), body))
+    _, payload = wire.take_message()
+    return json.loads(payload) if payload else None
+
+
+def said(server: ServerProcess) -> list[str]:
+    return [re.sub(r"^.*?\[(INF|WRN|ERR|FTL)\] ", "", line) for line in server.lines]
+
+
+@pytest.mark.parametrize("program", HEADRACES, ids=str)
+def test_flags_start_it_and_what_was_stored_is_there_after_a_restart(
+    serve: Serve, program: Program, tmp_path: Path
+) -> None:
+    flags = ("-js", "-sd", "store")
+    server = serve(*flags, program=program)
+    assert server.ready_after < 2.0
+    with client(server) as wire:
+        assert wire.info["jetstream"] is True
+        assert ask(wire, "$JS.API.STREAM.CREATE.S", {"name": "S", "subjects": ["s.>"]})["did_create"] is True
+        assert ask(wire, "s.one", "hello") == {"stream": "S", "seq": 1}
+    assert server.stop() == 0
+    assert (tmp_path / "store" / "jetstream").is_dir()
+    lines = said(server)
+    assert lines[-3:] == ["Initiating JetStream Shutdown...", "JetStream Shutdown", "Server Exiting.."]
+
+    again = serve(*flags, program=program)
+    assert "  Restored 1 messages for stream '$G > S'" in said(again)
+    with client(again) as wire:
+        assert ask(wire, "s.one", "hello") == {"stream": "S", "seq": 2}
+
+
+def test_killed_server_keeps_what_it_acknowledged(serve: Serve) -> None:
+    server = serve("-js", "-sd", "store")
+    with client(server) as wire:
+        ask(wire, "$JS.API.STREAM.CREATE.S", {"name": "S"})
+        for number in range(1, 6):
+            assert ask(wire, "S", number)["seq"] == number
+        server.kill()
+    with client(serve("-js", "-sd", "store")) as wire:
+        assert ask(wire, "$JS.API.STREAM.INFO.S")["state"]["messages"] == 5
+
+
+def test_lines_of_the_start_are_those_of_the_go_server(serve: Serve, tmp_path: Path) -> None:
+    """But for its picture of letters, and how long it took."""
+    lines = []
+    for program in (HEADRACES[0], NATS_SERVER):
+        config = (
+            f'jetstream {{ store_dir: "{tmp_path}/{program}", max_mem: 3MB, max_file: 2GB, domain: hub }}'
+        )
+        found = said(serve(program=program, config=config))
+        start = found.index("Starting JetStream")
+        kept = [
+            line.replace(str(program), "P")
+            for line in found[start:]
+            if re.match(r"(Starting J|----|  \w)", line)
+        ]
+        lines.append(kept)
+    assert lines[0] == lines[1]
+    assert len(lines[0]) > 6
+
+
+def test_without_a_directory_it_warns_and_takes_a_temporary_one(serve: Serve, tmp_path: Path) -> None:
+    server = serve("--jetstream", environment={"TMPDIR": str(tmp_path)})
+    assert "Temporary storage directory used, data could be lost on system reboot" in said(server)
+    assert f'  Store Directory: "{tmp_path}/nats/jetstream"' in said(server)
+
+
+def test_directory_is_one_servers_only(serve: Serve, refused: Refused) -> None:
+    serve("-js", "-sd", "store")
+    lines = refused("-js", "-sd", "store")
+    assert re.search(r"\[FTL\] Can't start JetStream: another process has store/jetstream open$", lines[-1])
+
+
+def test_directory_that_is_a_file(refused: Refused, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert "Can't start JetStream: could not open storage directory" in refused("-js", "-sd", "file")[-1]
+
+
+def test_store_is_encrypted_with_the_key(serve: Serve, refused: Refused, tmp_path: Path) -> None:
+    config = 'jetstream { store_dir: "store", key: "%s" }'
+    server = serve(config=config % "right")
+    with client(server) as wire:
+        ask(wire, "$JS.API.STREAM.CREATE.S", {"name": "S"})
+        ask(wire, "S", "a secret that nobody reads")
+    assert server.stop() == 0
+    stored = b"".join(path.read_bytes() for path in (tmp_path / "store").rglob("*") if path.is_file())
+    assert b"nobody reads" not in stored
+    with client(serve(config=config % "right")) as wire:
+        message = ask(wire, "$JS.API.STREAM.MSG.GET.S", {"seq": 1})["message"]
+        assert message["seq"] == 1
+
+
+def reload(server: ServerProcess, config: str, line: str = "Reloaded server configuration") -> None:
+    seen = len(server.lines)
+    server.config_file.write_text(config)
+    server.signal(signal.SIGHUP)
+    server.wait_for_line(line, after=seen)
+
+
+ACCOUNTS = """
+jetstream { store_dir: "store" }
+accounts {
+  A { users: [{user: a, password: p}], jetstream: enabled }
+  B { users: [{user: b, password: p}], jetstream { max_streams: %d } }
+  C { users: [{user: c, password: p}]%s }
+}
+"""
+
+
+def test_accounts_are_apart_and_have_their_limits(serve: Serve) -> None:
+    server = serve("-m", "-1", config=ACCOUNTS % (1, ""))
+    with client(server, "a") as a, client(server, "b") as b, client(server, "c") as c:
+        assert ask(a, "$JS.API.STREAM.CREATE.S", {"name": "S", "subjects": ["s"]})["did_create"]
+        assert ask(b, "$JS.API.STREAM.CREATE.S", {"name": "S", "subjects": ["s"]})["did_create"]
+        assert ask(b, "$JS.API.STREAM.CREATE.T", {"name": "T"})["error"]["err_code"] == 10027
+        assert ask(c, "$JS.API.STREAM.CREATE.S", {"name": "S"})["error"] == NOT_ENABLED
+        assert ask(c, "$JS.API.INFO")["error"] == NOT_ENABLED
+        ask(a, "s", "x")
+        assert ask(a, "$JS.API.STREAM.INFO.S")["state"]["messages"] == 1
+        assert ask(b, "$JS.API.STREAM.INFO.S")["state"]["messages"] == 0
+    with urllib.request.urlopen(f"{server.monitor_url}/jsz?streams=1") as answer:
+        details = json.load(answer)["account_details"]
+    assert [(each["name"], each["stream_detail"][0]["state"]["messages"]) for each in details] == [
+        ("A", 1),
+        ("B", 0),
+    ]
+
+
+def test_reload_gives_takes_and_changes_limits(serve: Serve) -> None:
+    server = serve(config=ACCOUNTS % (1, ""))
+    with client(server, "a") as a, client(server, "b") as b, client(server, "c") as c:
+        ask(b, "$JS.API.STREAM.CREATE.S", {"name": "S", "subjects": ["s"]})
+        assert ask(c, "$JS.API.INFO")["error"] == NOT_ENABLED
+        reload(server, ACCOUNTS % (2, ", jetstream: true"))
+        assert ask(b, "$JS.API.STREAM.CREATE.T", {"name": "T"})["did_create"]
+        assert ask(c, "$JS.API.STREAM.CREATE.K", {"name": "K"})["did_create"]
+        assert ask(c, "K", 1)["seq"] == 1
+        assert ask(a, "$JS.API.INFO")["streams"] == 0
+        reload(server, ACCOUNTS % (2, ""))
+        assert ask(c, "$JS.API.INFO")["error"] == NOT_ENABLED
+        reload(server, ACCOUNTS % (2, ", jetstream: true"))
+        assert ask(c, "K", 2)["seq"] == 2
+
+
+def test_reload_cannot_move_the_directory(serve: Serve) -> None:
+    server = serve(config='jetstream { store_dir: "store" }')
+    reload(
+        server,
+        'jetstream { store_dir: "other" }',
+        "config reload not supported for jetstream.store_dir: old=store, new=other",
+    )
+
+
+def test_domain_names_the_api_too(serve: Serve) -> None:
+    server = serve(config='jetstream { store_dir: "store", domain: hub }')
+    with client(server) as wire:
+        info = wire.info
+        assert (info["domain"], info["api_lvl"]) == ("hub", 5)
+        assert ask(wire, "$JS.hub.API.STREAM.CREATE.S", {"name": "S"})["did_create"]
+        assert ask(wire, "S", 1) == {"stream": "S", "seq": 1, "domain": "hub"}
+        assert ask(wire, "$JS.API.INFO")["domain"] == "hub"
+
+
+def test_accounts_by_token_are_served_from_the_start_and_follow_their_tokens(serve: Serve) -> None:
+    def token(**limits: object) -> str:
+        return account_token(limits={**ACCOUNT_LIMITS, **limits})
+
+    some = {"mem_storage": -1, "disk_storage": -1, "streams": -1, "consumer": -1}
+    config = configuration(
+        {ACCOUNT_KEY.public: token(**some, subs=-1)}, more='jetstream { store_dir: "store" }'
+    )
+    server = serve(config=config)
+    user = user_token()
+    with enter(server, user, USER_KEY) as wire:
+        assert ask(wire, "$JS.API.STREAM.CREATE.S", {"name": "S"})["did_create"]
+        assert ask(wire, "S", 1)["seq"] == 1
+    assert server.stop() == 0
+
+    again = serve(config=config)
+    assert f"  Restored 1 messages for stream '{ACCOUNT_KEY.public} > S'" in said(again)
+    with enter(again, user, USER_KEY) as wire, enter_system(again) as system:
+        assert ask(wire, "S", 2)["seq"] == 2
+        update = f"$SYS.REQ.ACCOUNT.{ACCOUNT_KEY.public}.CLAIMS.UPDATE"
+        newer = account_token(outer={"iat": 1_800_000_000}, limits={**ACCOUNT_LIMITS, "subs": -1})
+        assert b'"code":200' in request(system, update, newer.encode())
+        assert ask(wire, "$JS.API.INFO")["error"] == NOT_ENABLED

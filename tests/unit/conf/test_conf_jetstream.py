@@ -1,0 +1,112 @@
+"""What the `jetstream` blocks and flags add up to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from headrace.conf.binding import load_options
+from headrace.conf.jetstream import JetStreamFlags
+from headrace.conf.options import JetStreamAccountLimits, JetStreamLimits, JetStreamOptions, Options
+
+
+def load(text: str = "", **flags: Any) -> Options:
+    return load_options(text=text, overrides={"jetstream_flags": JetStreamFlags(**flags)} if flags else None)
+
+
+def options(text: str, **flags: Any) -> JetStreamOptions:
+    found = load(text, **flags).jetstream
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    "text", ["", "jetstream: off", "jetstream { enabled: no, domain: x }", "store_dir: x"]
+)
+def test_without_being_asked_for_there_is_none(text: str) -> None:
+    assert load(text).jetstream is None
+
+
+@pytest.mark.parametrize("text", ["jetstream: on", "jetstream: ENABLED", "jetstream {}"])
+def test_defaults_are_durable_strict_and_dynamic(text: str) -> None:
+    assert options(text) == JetStreamOptions()
+    assert (JetStreamOptions().sync, JetStreamOptions().max_storage) == ("group", -1)
+
+
+def test_values_of_the_block() -> None:
+    found = options(
+        'jetstream { store_dir: "/d", max_mem: "1G", max_file: 5MB, domain: hub, strict: false,'
+        ' unique_tag: " AZ ", key: k, max_buffered_msgs: 7, max_buffered_size: "1K", request_queue_limit: 3,'
+        ' limits { duplicate_window: "90s", default_max_consumers: -4,'
+        ' batch { max_msgs: 2, timeout: "1m" } } }'
+    )
+    assert found == JetStreamOptions(
+        store_dir="/d",
+        max_memory=1 << 30,
+        max_storage=5 << 20,
+        domain="hub",
+        strict=False,
+        encryption_cipher="CHACHA",
+        encryption_key="k",
+        unique_tag="az",
+        max_buffered_msgs=7,
+        max_buffered_size=1024,
+        request_queue_limit=3,
+        limits=JetStreamLimits(
+            duplicate_window=90.0, max_consumers=-1, max_batch_size=2, max_batch_timeout=60.0
+        ),
+    )
+    assert '"k"' not in repr(found)
+    assert "'k'" not in repr(found)
+
+
+@pytest.mark.parametrize(
+    ("value", "sync", "interval"),
+    [
+        ("always", "group", 120.0),
+        ("group", "group", 120.0),
+        ("Never", "never", 120.0),
+        ("interval", "interval", 120.0),
+        ('"30s"', "interval", 30.0),
+        ('"0s"', "interval", 120.0),
+    ],
+)
+def test_sync_policies(value: str, sync: str, interval: float) -> None:
+    for key in ("sync", "sync_interval"):
+        found = options(f"jetstream {{ {key}: {value} }}")
+        assert (found.sync, found.sync_interval) == (sync, interval)
+
+
+@pytest.mark.parametrize("text", ["jetstream { max_mem: 0, max_file: 0 }"])
+def test_zero_is_nothing_and_not_the_default(text: str) -> None:
+    assert (options(text).max_memory, options(text).max_storage) == (0, 0)
+
+
+def test_flags_enable_disable_and_name_the_directory() -> None:
+    assert options("", enabled=True) == JetStreamOptions()
+    assert load("jetstream: on", enabled=False).jetstream is None
+    assert options("jetstream { domain: d, store_dir: x }", store_dir="y").store_dir == "y"
+    assert options("jetstream { enabled: off, domain: d }", enabled=True).domain == "d"
+    assert load("", store_dir="y").jetstream is None
+
+
+def test_directory_of_the_top_level() -> None:
+    assert options("store_dir: a\njetstream: on").store_dir == "a"
+
+
+def test_cipher_without_a_key_is_warned_of() -> None:
+    assert "cipher has no effect" in load("jetstream { cipher: aes }").warnings[0]
+
+
+def test_accounts_have_limits_under_the_empty_tier() -> None:
+    found = load(
+        "accounts { A { jetstream { max_mem: 1, disk: 2, streams: -7, max_bytes: true } },"
+        " B { jetstream: enabled }, C { jetstream: off }, D {} }"
+    ).accounts
+    assert [account.jetstream for account in found] == [
+        {"": JetStreamAccountLimits(max_memory=1, max_storage=2, max_streams=-1, max_bytes_required=True)},
+        {"": JetStreamAccountLimits()},
+        None,
+        None,
+    ]
