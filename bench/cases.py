@@ -441,10 +441,10 @@ CASES: tuple[Case, ...] = (
     ),
     Case(
         "js-memory",
-        "JetStream: a million messages of 128 B on 100,000 subjects",
+        "JetStream: two million messages of 128 B on 200,000 subjects",
         (
-            *("store", "--payload", "128", "--inflight", "500", "--count", "1000000"),
-            *("--subjects", "100000", "--seconds", "300", "--warmup", "0"),
+            *("store", "--payload", "128", "--inflight", "500", "--count", "2000000"),
+            *("--subjects", "200000", "--seconds", "300", "--warmup", "0"),
         ),
         "published",
         "message",

@@ -5,101 +5,26 @@ It comes from npm into build/, once; without Node or the registry these tests ar
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
-import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from harness.node import Run, installed
 from harness.processes import BIN, Program, ServerProcess
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SOURCES = Path(__file__).parent / "stan_node"
-INSTALLED = Path(__file__).parents[2] / "build" / "stan_node"
 STREAMING = Program("headrace-streaming", (str(BIN / "headrace"), "streaming"))
 CLUSTER = "node-cluster"
-INSTALL_SECONDS = 120
-SCENARIO_SECONDS = 30
 
 
 @pytest.fixture(scope="session")
 def scenarios() -> Path:
     """The script, beside the packages that it needs."""
-    if shutil.which("node") is None or shutil.which("npm") is None:
-        pytest.skip("node and npm are not installed")
-    package = (SOURCES / "package.json").read_text()
-    done = INSTALLED / "installed.json"
-    if not done.exists() or done.read_text() != package:
-        install(package)
-        done.write_text(package)
-    script = INSTALLED / "scenarios.js"
-    shutil.copyfile(SOURCES / "scenarios.js", script)
-    return script
-
-
-def install(package: str) -> None:
-    """Skips when npm cannot: no network, no registry."""
-    INSTALLED.mkdir(parents=True, exist_ok=True)
-    (INSTALLED / "package.json").write_text(package)
-    command = ["npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", "--no-package-lock"]
-    try:
-        result = subprocess.run(
-            command, cwd=INSTALLED, capture_output=True, text=True, timeout=INSTALL_SECONDS, check=False
-        )
-    except subprocess.TimeoutExpired:
-        pytest.skip(f"npm install took more than {INSTALL_SECONDS} s")
-    if result.returncode != 0:
-        pytest.skip(f"npm install failed: {result.stderr.strip()[-300:]}")
-
-
-class Run:
-    """One run of a scenario; a context manager that ends it."""
-
-    def __init__(self, script: Path, name: str, url: str) -> None:
-        self.process = subprocess.Popen(
-            ["node", str(script), name, url, CLUSTER],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "NODE_NO_WARNINGS": "1"},
-        )
-
-    def line(self) -> Any:
-        """What it says next."""
-        assert self.process.stdout is not None
-        text = self.process.stdout.readline()
-        if not text:
-            raise AssertionError(f"ended with {self.process.wait()}: {self.process.communicate()[1]}")
-        return json.loads(text)
-
-    def go_on(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
-
-    def rest(self) -> list[Any]:
-        """All that it says until it has ended well."""
-        try:
-            out, errors = self.process.communicate(timeout=SCENARIO_SECONDS)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            out, errors = self.process.communicate()
-            raise AssertionError(f"stuck after {out!r}: {errors}") from None
-        assert self.process.returncode == 0, f"after {out!r}: {errors}"
-        return [json.loads(line) for line in out.splitlines()]
-
-    def __enter__(self) -> Run:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.process.kill()
-        self.process.communicate()
+    return installed(SOURCES)
 
 
 def streaming_server(folder: Path, *arguments: str) -> ServerProcess:
@@ -115,7 +40,7 @@ def streaming(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProces
 
 
 def outcome(scenarios: Path, name: str, server: ServerProcess) -> list[Any]:
-    with Run(scenarios, name, server.url) as run:
+    with Run(scenarios, name, server.url, CLUSTER) as run:
         return run.rest()
 
 
@@ -170,7 +95,7 @@ def test_restart_of_the_server_is_only_a_reconnect(scenarios: Path, tmp_path: Pa
     store = ("--store", "file", "--dir", str(tmp_path / "store"))
     with streaming_server(tmp_path, *store) as server:
         port = server.port
-        with Run(scenarios, "reconnect", server.url) as run:
+        with Run(scenarios, "reconnect", server.url, CLUSTER) as run:
             assert run.line() == [[1, "before", False]]
             server.kill()
             listen = ("-a", "127.0.0.1", "-p", str(port))

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import pickle
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
+from harness.processes import HEADRACES
 from harness.stored_sources import GoStream, StanChannel
 from headrace.client import stan
 from headrace.client.blocking import connect
@@ -57,11 +58,16 @@ class Streams(GoStream):
         assert self.api(f"STREAM.DELETE.{name}")["success"]
 
 
-@pytest.fixture(params=["stan-headrace", "jetstream-nats-server", "jetstream-headrace"])
+class OwnStreams(Streams):
+    program = HEADRACES[0]
+
+
+MADE: Final = {"stan-headrace": Channels, "jetstream-nats-server": Streams, "jetstream-headrace": OwnStreams}
+
+
+@pytest.fixture(params=MADE)
 def source(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
-    if request.param == "jetstream-headrace":
-        pytest.skip("JetStream is not there yet")
-    made = Channels(tmp_path) if request.param == "stan-headrace" else Streams(tmp_path)
+    made: Any = MADE[request.param](tmp_path)
     yield made
     idle.clear()
     made.stop()

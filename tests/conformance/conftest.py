@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from conformance.jetstream_plays import CONFIG
 from harness.certificates import Authority
-from harness.processes import Program, ServerProcess
+from harness.processes import HEADRACES, NATS_SERVER, Program, ServerProcess
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -72,3 +73,16 @@ def start(wanted: Served, folder: Path, authority: Authority, *, ready: bool = T
         (folder / "key.pem").write_bytes(pair.key.read_bytes())
     config = wanted.config.replace("{{dir}}", str(folder))
     return ServerProcess(wanted.program, folder, config=config, ready=ready)
+
+
+@pytest.fixture(scope="module")
+def jetstream_pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ServerProcess, ServerProcess]]:
+    """The Go server and Headrace, both with JetStream in many accounts and nothing in it."""
+    folders = [tmp_path_factory.mktemp("jetstream") for _ in range(2)]
+    programs = (NATS_SERVER, HEADRACES[0])
+    theirs, ours = (
+        ServerProcess(program, folder, "-js", "-sd", str(folder / "js"), config=CONFIG)
+        for program, folder in zip(programs, folders, strict=True)
+    )
+    with theirs, ours:
+        yield theirs, ours

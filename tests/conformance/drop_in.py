@@ -23,7 +23,7 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.progress import Progress
-from rich.table import Table
+from rich.table import Column, Table
 
 REPOSITORY = Path(__file__).parents[2]
 LONGEST_SILENCE = 90.0
@@ -142,7 +142,7 @@ def main() -> int:
 
 def report(console: Console, theirs: dict[str, str], ours: dict[str, str]) -> int:
     """Prints the differences by name; 1 when one of them is Headrace's."""
-    table = Table("test", "nats-server", "Headrace")
+    table = Table(Column("test", overflow="fold"), "nats-server", "Headrace")
     worse = 0
     for name in sorted(theirs.keys() | ours.keys()):
         his, mine = theirs.get(name, "not run"), ours.get(name, "not run")

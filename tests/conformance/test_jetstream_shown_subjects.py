@@ -1,0 +1,157 @@
+"""Who is shown what of a stored message, at home and in other accounts, on the Go server and on ours."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from harness.jetstream import JetStreamWire
+from harness.processes import HEADRACES, NATS_SERVER, Program, ServerProcess
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from harness.jetstream import Message
+
+pytestmark = pytest.mark.clients
+
+CONFIG = """
+jetstream: {store_dir: "%s"}
+accounts: {
+    HOME: {
+        jetstream: enabled
+        users: [
+            {user: home, password: p}
+            {user: denied, password: p, permissions: {subscribe: {deny: ["o.secret"]}}}
+            {user: worker, password: p, permissions: {
+                publish: {deny: ">"}, subscribe: {allow: ["work.>"]}, allow_responses: {max: 1, expires: "1m"}
+            }}
+        ]
+        exports: [
+            {service: "$JS.API.CONSUMER.MSG.NEXT.S.pulled", response_type: stream}
+            {service: "$JS.ACK.S.pulled.>"}
+            {stream: "deliver.>"}
+        ]
+    }
+    AWAY: {
+        users: [{user: away, password: p}]
+        imports: [
+            {service: {account: HOME, subject: "$JS.API.CONSUMER.MSG.NEXT.S.pulled"}, to: "next"}
+            {service: {account: HOME, subject: "$JS.ACK.S.pulled.>"}}
+            {stream: {account: HOME, subject: "deliver.>"}, prefix: "from"}
+        ]
+    }
+}
+"""
+
+
+@pytest.fixture(scope="module", params=[NATS_SERVER, *HEADRACES], ids=str)
+def server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ServerProcess]:
+    program: Program = request.param
+    folder: Path = tmp_path_factory.mktemp("shown")
+    with ServerProcess(program, folder, config=CONFIG % (folder / "js")) as running:
+        yield running
+
+
+@pytest.fixture
+def home(server: ServerProcess) -> Iterator[JetStreamWire]:
+    """A client beside a stream S of `o.*` with three messages, which is gone afterwards."""
+    with JetStreamWire(server, user="home", **{"pass": "p"}) as wire:
+        assert "error" not in wire.api("STREAM.CREATE.S", {"name": "S", "subjects": ["o.*"]})
+        wire.stored("o.0", "m0")
+        wire.stored("o.1", "m1", {"A": "1"})
+        wire.stored("o.secret", "m2")
+        yield wire
+        assert wire.api("STREAM.DELETE.S")["success"]
+
+
+def as_user(server: ServerProcess, user: str, **options: Any) -> JetStreamWire:
+    return JetStreamWire(server, user=user, **{"pass": "p"}, **options)
+
+
+def push_to(home: JetStreamWire, subject: str) -> None:
+    config = {"name": "p", "deliver_subject": subject, "ack_policy": "explicit"}
+    assert "error" not in home.api("CONSUMER.CREATE.S.p", {"stream_name": "S", "config": config})
+
+
+def shown(messages: list[Message]) -> list[tuple[str, list[str], str]]:
+    """Subject, acknowledgement subject without its time, payload."""
+    words = [(message, message.reply.split(".")) for message in messages]
+    return [(m.subject, [*reply[:7], reply[8]], m.payload.decode()) for m, reply in words]
+
+
+def expected(consumer: str, *subjects: str) -> list[tuple[str, list[str], str]]:
+    places = {"o.0": 1, "o.1": 2, "o.secret": 3}
+    return [
+        (
+            s,
+            ["$JS", "ACK", "S", consumer, "1", str(places[s]), str(places[s]), str(3 - places[s])],
+            f"m{places[s] - 1}",
+        )
+        for s in subjects
+    ]
+
+
+def test_a_pull_from_another_account(server: ServerProcess, home: JetStreamWire) -> None:
+    config = {"durable_name": "pulled", "ack_policy": "explicit"}
+    home.api("CONSUMER.DURABLE.CREATE.S.pulled", {"stream_name": "S", "config": config})
+    with as_user(server, "away") as away:
+        sid = away.subscribe("answers")
+        away.publish("next", {"batch": 3, "expires": 5_000_000_000}, reply="answers")
+        messages = away.take(sid, 3)
+        assert shown(messages) == expected("pulled", "o.0", "o.1", "o.secret")
+        assert [message.header("A") for message in messages] == [None, "1", None]
+        assert away.request(messages[0].reply, "+ACK").payload == b""
+        assert home.api("CONSUMER.INFO.S.pulled")["num_ack_pending"] == 2
+
+
+def test_listeners_at_home_and_in_another_account(server: ServerProcess, home: JetStreamWire) -> None:
+    with (
+        as_user(server, "away") as away,
+        as_user(server, "denied", headers=False, no_responders=False) as denied,
+    ):
+        abroad = away.subscribe("from.deliver.x")
+        filtered = denied.subscribe(">")
+        away.sync()
+        denied.sync()
+        push_to(home, "deliver.x")
+        assert shown(away.take(abroad, 3)) == expected("p", "o.0", "o.1", "o.secret")
+        home.publish("deliver.end")
+        home.sync()
+        messages = denied.take(filtered, 1)
+        while messages[-1].subject != "deliver.end":
+            messages += denied.take(filtered, 1)
+        stored = [m for m in messages if m.reply.startswith("$JS.ACK.")]
+        assert shown(stored) == expected("p", "o.0", "o.1")
+        assert [m.headers for m in stored] == [b"", b""]
+
+
+def test_only_who_names_the_deliver_subject_is_interest(server: ServerProcess, home: JetStreamWire) -> None:
+    """A wider subscription, or one in a queue group, gets nothing by itself."""
+    wider, grouped = home.subscribe("named.*"), home.subscribe("named.x", "g")
+    home.sync()
+    push_to(home, "named.x")
+    assert "push_bound" not in home.api("CONSUMER.INFO.S.p")
+    assert home.taken(wider) == home.taken(grouped) == []
+    named = home.subscribe("named.x")
+    for sid in (named, wider, grouped):
+        assert shown(home.take(sid, 3)) == expected("p", "o.0", "o.1", "o.secret")
+    assert home.api("CONSUMER.INFO.S.p")["push_bound"]
+
+
+def test_who_may_only_respond_may_acknowledge(server: ServerProcess, home: JetStreamWire) -> None:
+    with as_user(server, "worker", inbox="work") as worker:
+        sid = worker.subscribe("work.here")
+        worker.sync()
+        push_to(home, "work.here")
+        messages = worker.take(sid, 3)
+        assert shown(messages) == expected("p", "o.0", "o.1", "o.secret")
+        for message in messages:
+            worker.publish(message.reply, "+ACK")
+        worker.sync()
+        assert worker.problems == []
+        assert home.api("CONSUMER.INFO.S.p")["num_ack_pending"] == 0

@@ -1,0 +1,255 @@
+"""kill -9 of a server with JetStream at random moments: what was confirmed holds, as its clients see it.
+
+No acknowledged publication is lost; a message whose acknowledgement was confirmed never comes again; the
+window of duplicates is as it was; revisions of keys, and objects, are whole. What loss of power does that a
+kill does not is in tests/unit/jetstream/test_js_power.py.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import random
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from harness.jetstream import JetStreamWire, Message
+from harness.ports import free_port
+from harness.processes import HEADRACES, ServerProcess
+from harness.tallies import note
+from harness.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+KILLS: Final = 8
+LONGEST: Final = 0.5
+"""Seconds that a server lives with its clients at work."""
+IN_FLIGHT: Final = 50
+CHUNKS: Final = 6
+KEYS: Final = 5
+STREAMS: Final[dict[str, dict[str, Any]]] = {
+    "S": {"subjects": ["s.>"]},
+    "KV_b": {"subjects": ["$KV.b.>"], "max_msgs_per_subject": 5, "allow_rollup_hdrs": True},
+    "OBJ_b": {"subjects": ["$O.b.>"], "allow_rollup_hdrs": True, "discard": "new"},
+}
+
+
+class Promises:
+    """What servers have confirmed; each worker has fields of its own."""
+
+    def __init__(self) -> None:
+        self.sent = 0
+        self.stored: dict[int, int] = {}
+        """Numbers that were published -> the sequence they were acknowledged with."""
+        self.tried: set[int] = set()
+        """Sequences that were acknowledged; the server may have died before it said so, or heard of it."""
+        self.done: set[int] = set()
+        """Sequences whose acknowledgement was confirmed."""
+        self.again: list[int] = []
+        """Of those, what was delivered once more."""
+        self.revisions: dict[str, tuple[int, bytes]] = {}
+        self.changes = 0
+        self.objects: dict[str, str] = {}
+        """Names of what was put whole -> the digest of its content."""
+        self.uploads = 0
+
+
+def content(number: int) -> bytes:
+    return b"%d " % number * (1 + number % 9)
+
+
+def publish(wire: JetStreamWire, promises: Promises) -> None:
+    """Numbers, many under way, each with an id; what the last server did not confirm is sent again."""
+
+    def send(number: int) -> tuple[int, str]:
+        return number, wire.ask(f"s.{number % 7}", content(number), {"Nats-Msg-Id": f"id{number}"})
+
+    waiting = [send(number) for number in range(1, promises.sent + 1) if number not in promises.stored]
+    while True:
+        while len(waiting) < IN_FLIGHT:
+            promises.sent += 1
+            waiting.append(send(promises.sent))
+        number, reply = waiting.pop(0)
+        promises.stored[number] = wire.answer(reply).json()["seq"]
+
+
+def fetch(wire: JetStreamWire, sid: int) -> list[Message]:
+    """A batch; empty when there is nothing."""
+    wire.publish("$JS.API.CONSUMER.MSG.NEXT.S.C", {"batch": 20, "no_wait": True}, reply="fetched")
+    found: list[Message] = []
+    while len(found) < 20:
+        message = wire.next(sid)
+        if message.status:
+            break
+        found.append(message)
+    return found
+
+
+def consume(wire: JetStreamWire, promises: Promises) -> None:
+    """Everything is acknowledged, and the confirmation waited for."""
+    sid = wire.subscribe("fetched")
+    while True:
+        finish(wire, promises, fetch(wire, sid))
+
+
+def finish(wire: JetStreamWire, promises: Promises, messages: list[Message]) -> None:
+    waiting = []
+    for message in messages:
+        sequence = int(message.reply.split(".")[5])
+        if sequence in promises.done:
+            promises.again.append(sequence)
+        promises.tried.add(sequence)
+        waiting.append((sequence, wire.ask(message.reply, b"+ACK")))
+    for sequence, reply in waiting:
+        wire.answer(reply)
+        promises.done.add(sequence)
+
+
+def change(wire: JetStreamWire, promises: Promises) -> None:
+    """Keys, each by the revision it has."""
+    while True:
+        promises.changes += 1
+        key = f"k{promises.changes % KEYS}"
+        value = b"value %d" % promises.changes
+        revision = promises.revisions.get(key, (0, b""))[0]
+        fields = {"Nats-Expected-Last-Subject-Sequence": str(revision)}
+        answer = wire.stored(f"$KV.b.{key}", value, fields)
+        if "error" in answer:  # the last server stored a change and did not live to say so
+            assert answer["error"]["err_code"] == 10071, answer
+            stored = wire.api("STREAM.MSG.GET.KV_b", {"last_by_subj": f"$KV.b.{key}"})["message"]
+            promises.revisions[key] = (stored["seq"], base64.b64decode(stored["data"]))
+        else:
+            promises.revisions[key] = (answer["seq"], value)
+        assert promises.revisions[key][0] > revision
+
+
+def upload(wire: JetStreamWire, promises: Promises) -> None:
+    """Objects in chunks; their description, which says how many there are, is the last."""
+    while True:
+        promises.uploads += 1
+        name = f"o{promises.uploads}"
+        chunks = [hashlib.sha256(b"%s %d" % (name.encode(), at)).digest() * 500 for at in range(CHUNKS)]
+        for reply in [wire.ask(f"$O.b.C.{name}", chunk) for chunk in chunks]:
+            assert "seq" in wire.answer(reply).json()
+        answer = wire.stored(f"$O.b.M.{name}", {"chunks": CHUNKS}, {"Nats-Rollup": "sub"})
+        assert "seq" in answer, answer
+        promises.objects[name] = hashlib.sha256(b"".join(chunks)).hexdigest()
+
+
+WORKERS: Final[tuple[Callable[[JetStreamWire, Promises], None], ...]] = (publish, consume, change, upload)
+
+
+def work(server: ServerProcess, promises: Promises, seconds: float) -> None:
+    """All of it at once, until the server is killed. Raises: what went wrong before that."""
+    failures: list[BaseException] = []
+
+    def run(act: Callable[[JetStreamWire, Promises], None]) -> None:
+        wire = JetStreamWire(server, inbox=f"_INBOX.{act.__name__}")
+        try:
+            act(wire, promises)
+        except Exception as error:  # noqa: BLE001  # raised below, unless the end of the server is why
+            if not wire.wire.closed:
+                failures.append(error)
+        finally:
+            wire.close()
+
+    threads = [threading.Thread(target=run, args=(act,)) for act in WORKERS]
+    for thread in threads:
+        thread.start()
+    time.sleep(seconds)
+    server.kill()
+    for thread in threads:
+        thread.join()
+    for failure in failures:
+        raise failure
+
+
+def check(wire: JetStreamWire, promises: Promises) -> None:
+    """What the last server promised, asked from the one that follows it."""
+    stored: dict[int, int] = {}
+    state = wire.api("STREAM.INFO.S")["state"]
+    replies = [
+        (sequence, wire.ask("$JS.API.DIRECT.GET.S", {"seq": sequence}))
+        for sequence in range(max(state["first_seq"], 1), state["last_seq"] + 1)
+    ]
+    for sequence, reply in replies:
+        message = wire.answer(reply)
+        number = int(message.payload.split()[0])
+        assert message.payload == content(number)
+        assert number not in stored, "an id was taken twice"
+        stored[number] = sequence
+    assert {n: stored.get(n) for n in promises.stored} == promises.stored, (
+        "an acknowledged publication is lost"
+    )
+    for number in random.Random(state["last_seq"]).sample(sorted(stored), min(len(stored), 20)):
+        again = wire.stored(f"s.{number % 7}", content(number), {"Nats-Msg-Id": f"id{number}"})
+        assert again == {"stream": "S", "seq": stored[number], "duplicate": True}
+    for key, (revision, value) in promises.revisions.items():
+        last = wire.api("STREAM.MSG.GET.KV_b", {"last_by_subj": f"$KV.b.{key}"})["message"]
+        assert last["seq"] >= revision, "a revision is lost"
+        assert last["seq"] > revision or base64.b64decode(last["data"]) == value
+    for name, digest in promises.objects.items():
+        assert _digest(wire, name) == digest, "an object is not whole"
+
+
+def _digest(wire: JetStreamWire, name: str) -> str:
+    told = hashlib.sha256()
+    request = {"next_by_subj": f"$O.b.C.{name}", "batch": CHUNKS, "seq": 1}
+    sid = wire.subscribe(f"read.{name}")
+    wire.publish("$JS.API.DIRECT.GET.OBJ_b", request, reply=f"read.{name}")
+    while not (message := wire.next(sid)).status:
+        told.update(message.payload)
+    wire.unsubscribe(sid)
+    return told.hexdigest()
+
+
+def test_killed_again_and_again(tmp_path: Path) -> None:
+    chance = random.Random(7)
+    promises = Promises()
+    listen = ("-a", "127.0.0.1", "-p", str(free_port()))
+    arguments = ("-js", "-sd", str(tmp_path / "js"))
+    for kill in range(KILLS + 1):
+        with ServerProcess(HEADRACES[0], tmp_path, *arguments, listen=listen) as server:
+            with JetStreamWire(server) as wire:
+                if kill == 0:
+                    _make(wire)
+                check(wire, promises)
+                if kill == KILLS:
+                    _consume_the_rest(wire, promises)
+            if kill < KILLS:
+                work(server, promises, chance.uniform(0.1, LONGEST))
+
+    assert promises.again == [], "a message came again whose acknowledgement was confirmed"
+    note("JetStream: kill -9", KILLS)
+    note("JetStream: publications acknowledged before a kill", len(promises.stored))
+    note("JetStream: acknowledgements confirmed before a kill", len(promises.done))
+    note("JetStream: changes of keys", promises.changes)
+    note("JetStream: objects put whole", len(promises.objects))
+    assert len(promises.objects) > 1
+    assert len(promises.done) > KILLS
+
+
+def _make(wire: JetStreamWire) -> None:
+    for name, config in STREAMS.items():
+        made = wire.api(f"STREAM.CREATE.{name}", {"name": name, "allow_direct": True, **config})
+        assert "error" not in made, made
+    config = {"durable_name": "C", "ack_policy": "explicit", "ack_wait": 1_000_000_000, "max_ack_pending": -1}
+    made = wire.api("CONSUMER.DURABLE.CREATE.S.C", {"stream_name": "S", "config": config})
+    assert "error" not in made, made
+
+
+def _consume_the_rest(wire: JetStreamWire, promises: Promises) -> None:
+    """What the dead server had delivered and not heard of comes again when its time is over."""
+    sid = wire.subscribe("fetched")
+    last = wire.api("STREAM.INFO.S")["state"]["last_seq"]
+
+    def is_over() -> bool:
+        finish(wire, promises, fetch(wire, sid))
+        info = wire.api("CONSUMER.INFO.S.C")
+        return bool(info["ack_floor"]["stream_seq"] == last and not info["num_pending"])
+
+    wait_until(is_over, "everything is acknowledged")
+    assert promises.tried == set(range(1, last + 1)), "messages never came"

@@ -1,0 +1,80 @@
+"""Generated sequences of JetStream steps: what the Go server answers, delivers and keeps, Headrace does.
+
+HEADRACE_TEST_CASES says how many sequences are played (200), HEADRACE_TEST_SEED with which seed. Where they
+differ the Go server is right, or docs/divergences.md says why not and `jetstream_steps` does not generate it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, seed, settings
+
+from conformance.jetstream_plays import CONFIG, USERS, Play, differences
+from differential.jetstream_steps import Player, Step, sequences
+from harness.processes import HEADRACES, NATS_SERVER, ServerProcess
+from harness.tallies import TALLIES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.clients
+
+CASES = int(os.environ.get("HEADRACE_TEST_CASES", "200"))
+FIRST = int(os.environ.get("HEADRACE_TEST_SEED", "0"))
+SEQUENCES = 500
+"""Played to one pair of servers."""
+TRIES = 3
+"""Of a sequence that differs: the Go server tells its consumers of a message after its publisher."""
+
+
+@pytest.mark.parametrize("number", range(FIRST, FIRST - (-CASES // SEQUENCES)))
+def test_generated_steps_are_answered_as_the_go_server_answers(tmp_path: Path, number: int) -> None:
+    headrace = HEADRACES[number % len(HEADRACES)]
+    turns = itertools.cycle(USERS)
+    folders = [tmp_path / "reference", tmp_path / "ours"]
+    for folder in folders:
+        folder.mkdir()
+    with (
+        ServerProcess(
+            NATS_SERVER, folders[0], "-js", "-sd", str(folders[0] / "js"), config=CONFIG
+        ) as reference,
+        ServerProcess(headrace, folders[1], "-js", "-sd", str(folders[1] / "js"), config=CONFIG) as ours,
+    ):
+
+        @seed(number)
+        @settings(
+            max_examples=min(CASES, SEQUENCES),
+            deadline=None,
+            database=None,
+            phases=(Phase.generate, Phase.shrink),
+            suppress_health_check=list(HealthCheck),
+        )
+        @given(sequences())
+        def agree(steps: tuple[Step, ...]) -> None:
+            TALLIES["sequences of JetStream steps played to both servers"] += 1
+            for _ in range(TRIES):
+                user = next(turns)
+                wanted, got = played(steps, reference, user), played(steps, ours, user)
+                if got == wanted:
+                    return
+            pytest.fail("\n".join(differences(wanted, got)), pytrace=False)
+
+        agree()
+
+
+def played(steps: tuple[Step, ...], server: ServerProcess, user: dict[str, str]) -> list[str]:
+    """What one server says to steps; a step that it does not answer is the last."""
+    play = Play(server, user)
+    player = Player(play)
+    try:
+        for step in steps:
+            player.do(step)
+        player.end()
+    except AssertionError as error:
+        play.lines.append(f"stopped: {error}")
+    play.close()
+    return play.lines
