@@ -404,7 +404,9 @@ CASES: tuple[Case, ...] = (
     *(
         _stream_publish(
             f"js-publish-sync-{clients}",
-            f"publish, {clients} client{'s' * (clients > 1)} that wait for each PubAck, 128 B",
+            "publish, 1 client that waits for each PubAck, 128 B"
+            if clients == 1
+            else f"publish, {clients} clients that wait for each PubAck, 128 B",
             f"--payload 128 --flows {clients}",
             (Bound("p50_us", 1, "jetstream"),),
             _JS_SYNC,
