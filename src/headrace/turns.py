@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 class Turns:
     def __init__(self, host: Host, committer: Committer) -> None:
         self.host: Final = host
+        self.now_ns: Final = host.now_ns
+        """The host's clock, ns since 1970."""
         self._committer = committer
         self._work: Callable[[], bool] = lambda: False
         self._settling = False
@@ -81,9 +83,6 @@ class Turns:
                 error = failure
             done(error)
             self.settle()
-
-    def now_ns(self) -> int:
-        return self.host.now_ns()
 
     def stop(self) -> None:
         """Timers that are still set do nothing any more."""

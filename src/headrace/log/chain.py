@@ -3,10 +3,15 @@
 Here live the open files and everything that may go wrong with them. What is in the bytes is for
 `headrace.engine.records`; which messages there are, for `ledger`. Never here: limits, subjects.
 
+Room. Under `SyncPolicy.GROUP` the file of the active segment is longer than its records, since a write into
+room that was reserved is synced sooner (docs/adr/0023-acknowledged-publishes.md). A roll and a close cut that
+off.
+
 Durability. `sync` runs on any thread while the owner appends; a lock keeps it and a roll apart. A segment is
 synced before the next one is begun, so only the last one can have a cut-off tail. After a write that failed
 the file is cut back to whole records and synced, so that what was refused does not come back after a power
-loss; while that fails, appends are refused. After an fsync that failed the
+loss; while that fails, appends are refused. A log that is new is durable with its first sync, and no earlier
+than its first message needs: who makes many logs waits for none of them. After an fsync that failed the
 kernel may have dropped what was not on disk and still say yes the next time: what was unsynced is then read
 back, checked record by record and written once more, and until that and an fsync have succeeded appends are
 refused. A segment is unlinked only after the record that gives its messages up is durable, else it could
@@ -28,7 +33,7 @@ from typing import TYPE_CHECKING, Final
 from headrace.engine.holdings import SequenceSet
 from headrace.engine.records import Scan
 from headrace.errors import StorageError
-from headrace.log.filesystem import Mode, pwrite_all, remove_file, replace_file, write_all
+from headrace.log.filesystem import Mode, pwrite_all, remove_file, replace_file
 from headrace.log.port import LARGEST_SEQUENCE, PLAIN, SyncPolicy, Weights
 from headrace.log.segment import HEADER_BYTES, SEALED, Header, Segment, segment_path
 
@@ -39,6 +44,13 @@ if TYPE_CHECKING:
     from headrace.log.filesystem import FileSystem
     from headrace.log.sealing import Cipher
 
+BLOCK: Final = 4096
+"""Bytes that file systems give out at once."""
+LARGEST_STEP: Final = 1 << 20
+"""Bytes that are reserved at once."""
+LARGEST_RESERVING: Final = 16 << 10
+"""Bytes of a write for which room is reserved: the rest of a larger one's sync is little beside it."""
+MORE_THAN_BYTES: Final = 1 << 62
 READ_HANDLES: Final = 4
 """Sealed segments kept open for reading; the least recently used one is closed for another."""
 CEILING: Final = LARGEST_SEQUENCE + 1
@@ -110,7 +122,15 @@ class Chain:
         self._synced = 0
         self._synced_size = 0
         """Bytes of the active segment that are durable."""
+        self._extent = 0
+        """Bytes that its file may be long: what is behind its records reads as zeros."""
+        self._is_trimmed = False
+        """Its file was cut to its records, and that is not durable."""
         self._names_changed = False
+        self._is_named = False
+        """Whether it is durable that the directory is there."""
+        self._is_begun = True
+        """Whether the header of the first segment is durable."""
         self._uncut = False
         """A failed write may have left bytes behind the last whole record."""
         self._suspect = False
@@ -134,17 +154,20 @@ class Chain:
         self.segments = segments
         active = segments[-1]
         with storage_errors(f"cannot open {active.path.name}"):
-            self._handle = self._fs.open(active.path, Mode.APPEND)
+            self._handle = self._fs.open(active.path, Mode.UPDATE)
             if self._fs.size(self._handle) != active.size:
                 self._fs.truncate(self._handle, active.size)
             if self._policy is not SyncPolicy.NEVER:
                 # What a process that was killed wrote is visible, but perhaps not yet on disk.
                 self._fs.fdatasync(self._handle)
-                self._fs.fsync_dir(self.directory)
-        self._synced_size = active.size
+                self._sync_names()
+        self._synced_size = self._extent = active.size
 
     def begin(self, base: int, last_time: int, floor: int) -> None:
-        """Begins a segment. Raises StorageError; then nothing is different."""
+        """Begins a segment. Raises StorageError; then nothing is different.
+
+        The first one may go with a power loss as long as nothing is in it: then it is begun once more.
+        """
         path = segment_path(self.directory, base)
         previous = self.segments[-1].base if self.segments else 0
         salt = new_salt()
@@ -153,10 +176,10 @@ class Chain:
         handle: int | None = None
         with storage_errors(f"cannot begin segment {path.name}"):
             try:
-                handle = self._fs.open(path, Mode.APPEND)
+                handle = self._fs.open(path, Mode.CREATE)
                 self._fs.truncate(handle, 0)
-                write_all(self._fs, handle, header.pack())
-                if self._policy is not SyncPolicy.NEVER:
+                pwrite_all(self._fs, handle, header.pack(), 0)
+                if self.segments and self._policy is not SyncPolicy.NEVER:
                     self._fs.fdatasync(handle)
             except OSError:
                 self._abandoned = path
@@ -167,9 +190,10 @@ class Chain:
         if self.segments:
             self.active.last = base - 1
         with self._lock:
+            self._is_begun = bool(self.segments) or self._policy is SyncPolicy.NEVER
             old, self._handle = self._handle, handle
             self.segments.append(Segment(path, header, HEADER_BYTES, self._weights))
-            self._synced_size = HEADER_BYTES
+            self._synced_size = self._extent = HEADER_BYTES
             self._names_changed = True
         if old is not None:
             self._close_quietly(old)
@@ -203,6 +227,8 @@ class Chain:
 
     def roll(self, base: int, last_time: int, floor: int) -> None:
         """Seals the active segment and begins the next. Raises StorageError; then nothing is different."""
+        with storage_errors(f"cannot cut {self.active.path.name} to its records"):
+            self._trim()
         if self._policy is not SyncPolicy.NEVER:
             self._sync(with_copies=False)  # the owner does not wait for those
         self.begin(base, last_time, floor)
@@ -226,23 +252,65 @@ class Chain:
         """
         assert self._handle is not None
         active = self.active
+        if not self._is_begun:
+            self._sync_header()
+        end = active.size + len(data)
+        if end > self._extent and len(data) <= LARGEST_RESERVING and self._policy is SyncPolicy.GROUP:
+            self._reserve(end)
         try:
-            write_all(self._fs, self._handle, data)
+            pwrite_all(self._fs, self._handle, data, active.size)
         except OSError as error:
             self._uncut = True
             with contextlib.suppress(StorageError):
                 self._cut_back()  # if it fails, `check` tries again and refuses until it succeeds
             raise StorageError(f"cannot write {active.path.name}: {error.strerror or error}") from error
         offset = active.size - HEADER_BYTES
-        active.size += len(data)
+        active.size = end
+        self._extent = max(self._extent, end)
         self.written += len(data)
         return offset
+
+    def _sync_header(self) -> None:
+        """Records behind a header that a power loss took would be taken for damaged ones."""
+        assert self._handle is not None
+        with self._lock, storage_errors(f"cannot begin segment {self.active.path.name}"):
+            try:
+                self._fs.fdatasync(self._handle)
+            except OSError:
+                self._suspect = True
+                raise
+            self._is_begun = True
+
+    def _reserve(self, end: int) -> None:
+        """Makes room behind what is about to be written up to `end`, which then changes no size and no place
+        on the disk, and is synced sooner. In steps that grow with the segment; a write that would take most
+        of a step gains nothing.
+        """
+        assert self._handle is not None
+        start = self._extent
+        step = min(self.active.size // 4, LARGEST_STEP)
+        until = -(-(end + step) // BLOCK) * BLOCK
+        if end - start > max(step, BLOCK):
+            return
+        self._extent = until  # also when that fails: the next attempt is a step further on
+        with contextlib.suppress(OSError):  # the system cannot, or the disk is full: the write will tell
+            self._fs.reserve(self._handle, start, until - start)
+
+    def _trim(self) -> None:
+        """Cuts off what was reserved and is not needed. Raises OSError."""
+        assert self._handle is not None
+        if self._extent > self.active.size:
+            with self._lock:
+                self._is_trimmed = True
+                self._fs.truncate(self._handle, self.active.size)
+                self._extent = self.active.size
 
     def _cut_back(self) -> None:
         assert self._handle is not None
         active = self.active
         with self._lock, storage_errors(f"cannot cut {active.path.name} back to its last whole record"):
             self._fs.truncate(self._handle, active.size)
+            self._extent = active.size
             if self._policy is not SyncPolicy.NEVER:
                 try:
                     self._fs.fdatasync(self._handle)
@@ -265,6 +333,13 @@ class Chain:
 
     # ---- durability -------------------------------------------------------------------------
 
+    @property
+    def unsynced(self) -> int:
+        """Bytes that were appended and are not known to be durable; very many when more waits for `sync`."""
+        buries = self._doomed and self._doomed[0][2] <= self.saved
+        waits = self._names_changed or self._drafts or self._copies or buries
+        return MORE_THAN_BYTES if waits else self.written - self._synced
+
     def sync(self) -> int:
         """Makes what is written durable; gives the position reached. Any thread. Raises StorageError."""
         return self._sync(with_copies=True)
@@ -275,7 +350,7 @@ class Chain:
             size = self.active.size
             if self._suspect:
                 self._rewrite()
-            elif position != self._synced or self._names_changed:
+            elif position != self._synced or self._names_changed or self._is_trimmed:
                 self._fsync(size)
             self._synced = max(self._synced, position)
             if with_copies:
@@ -347,15 +422,24 @@ class Chain:
     def _fsync(self, size: int) -> None:
         assert self._handle is not None
         try:
-            if size != self._synced_size:
+            if size != self._synced_size or self._is_trimmed or not self._is_begun:
                 self._fs.fdatasync(self._handle)
                 self._synced_size = size
+                self._is_trimmed = False
+                self._is_begun = True
             if self._names_changed:
-                self._fs.fsync_dir(self.directory)
-                self._names_changed = False
+                self._sync_names()
         except OSError as error:
             self._suspect = True
             raise StorageError(f"cannot sync {self.active.path.name}: {error.strerror or error}") from error
+
+    def _sync_names(self) -> None:
+        """Has names in the directory made durable, and the first time its own. Raises OSError."""
+        self._fs.fsync_dir(self.directory)
+        if not self._is_named:
+            self._fs.fsync_dir(self.directory.parent)
+            self._is_named = True
+        self._names_changed = False
 
     def _rewrite(self) -> None:
         """Writes what a failed fsync may have lost once more, if it can still be read, and syncs it."""
@@ -372,13 +456,16 @@ class Chain:
                         f"{active.path.name}: an fsync failed and {end - start} bytes since the one before "
                         "are lost; open the log again"
                     )
+                if not self._is_begun:
+                    pwrite_all(self._fs, handle, active.header.pack(), 0)
                 pwrite_all(self._fs, handle, data, start)
                 self._fs.fsync(handle)
             finally:
                 self._close_quietly(handle)
-            self._fs.fsync_dir(self.directory)
+            self._sync_names()
         self._synced_size = end
-        self._names_changed = False
+        self._is_begun = True
+        self._is_trimmed = False
         self._suspect = False
 
     # ---- old segments -----------------------------------------------------------------------
@@ -467,8 +554,10 @@ class Chain:
     def pread(self, segment: Segment, size: int, offset: int) -> bytes:
         """Bytes of whole or cut records, `offset` from the first. Raises StorageError."""
         size = min(size, segment.size - HEADER_BYTES - offset)
-        with storage_errors(f"cannot read {segment.path.name}"):
+        try:  # not `storage_errors`, which takes as long as a small read
             return self._fs.pread(self._reader(segment), size, HEADER_BYTES + offset) if size > 0 else b""
+        except OSError as error:
+            raise StorageError(f"cannot read {segment.path.name}: {error.strerror or error}") from error
 
     def _reader(self, segment: Segment) -> int:
         if segment is self.segments[-1]:
@@ -483,6 +572,9 @@ class Chain:
         return handle
 
     def close(self) -> None:
+        if self._handle is not None:
+            with contextlib.suppress(OSError):  # zeros behind the records are cut off by the next start
+                self._trim()
         with self._lock:
             handles = [*self._readers.values(), *([] if self._handle is None else [self._handle])]
             self._readers.clear()

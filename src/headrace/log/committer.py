@@ -24,6 +24,13 @@ Done: TypeAlias = "Callable[[StorageError | None], None]"
 
 DEFAULT_INTERVAL_S: Final = 60.0
 """Between two syncs under `SyncPolicy.INTERVAL`: what a power loss may take."""
+QUICK_S: Final = 0.001
+"""A sync that takes no longer is quick: so long may one turn of the owner's loop last."""
+PROOF: Final = 8
+"""Quick syncs in a row on the worker before one is done on the owner's thread. One that takes n times as long
+as a quick one asks for n times as many again, so a disk that stalls costs the owner little of its time."""
+FEW_BYTES: Final = 4 << 10
+"""What one sync on the owner's thread covers at most: who sends more goes on sending meanwhile."""
 
 
 class Committer(Protocol):
@@ -48,10 +55,14 @@ class InlineCommitter:
 
 
 class ThreadCommitter:
-    """Syncs on one worker thread, so that the loop never waits for a disk.
+    """Syncs on one worker thread, so that the loop does not wait for a disk.
 
     Under GROUP each sync covers all that was requested for its log before it began; what comes while it runs
     waits for the next. Logs take turns. The slower the disk, the larger the groups, without any timer.
+
+    With `call_soon`, the loop's own, one sync is done on the owner's thread at the end of a turn where that
+    is quicker than waking a thread and being woken: it is the only one that is asked for, it covers little,
+    and the syncs before it were quick (`QUICK_S`, `PROOF`, `FEW_BYTES`).
 
     Under INTERVAL whoever asks is told at once; logs are synced `interval_s` after their first change. When
     that fails, those who ask for this log next get the error, until a sync succeeds. Under NEVER nothing is
@@ -67,10 +78,12 @@ class ThreadCommitter:
         policy: SyncPolicy = SyncPolicy.GROUP,
         interval_s: float = DEFAULT_INTERVAL_S,
         *,
+        call_soon: Callable[[Callable[[], None]], object] | None = None,
         clock: Callable[[], float] = time.monotonic,
         report: Callable[[StorageError], object] | None = None,
     ) -> None:
-        self._call_soon = call_soon_threadsafe
+        self._wake = call_soon_threadsafe
+        self._call_soon = call_soon
         self._policy = policy
         self._interval = interval_s
         self._clock = clock
@@ -84,6 +97,12 @@ class ThreadCommitter:
         self._failed: dict[MessageLog, StorageError] = {}
         self._finished: deque[Callable[[], object]] = deque()
         self._telling = False
+        self._syncing = False
+        """The worker is at it."""
+        self._held = False
+        """What waits is looked at once more at the end of the turn; the worker leaves it alone until then."""
+        self._unproven = PROOF
+        """Quick syncs that are still asked for before the owner does one."""
         self._stopping = False
         self._worker: threading.Thread | None = None
 
@@ -93,19 +112,26 @@ class ThreadCommitter:
             if self._stopping:
                 raise LogClosed("the committer is stopped")
             if self._policy is SyncPolicy.GROUP:
+                is_first = not self._waiting
                 self._waiting.setdefault(log, []).append(done)
+                if self._held or (is_first and self._hold(log)):
+                    return
             else:
                 self._finished.append(partial(done, self._failed.get(log)))
                 self._tell_soon()
                 if self._policy is SyncPolicy.NEVER:
                     return
                 self._due.setdefault(log, self._clock() + self._interval)
-            self._changed.notify()
-            if self._worker is None:
-                self._worker = threading.Thread(target=self._work, name="headrace-committer", daemon=True)
-                self._worker.start()
+            self._set_to_work()
+
+    def _set_to_work(self) -> None:
+        self._changed.notify()
+        if self._worker is None:
+            self._worker = threading.Thread(target=self._work, name="headrace-committer", daemon=True)
+            self._worker.start()
 
     def stop(self) -> None:
+        self._end_turn()
         with self._changed:
             self._stopping = True
             self._changed.notify()
@@ -113,23 +139,63 @@ class ThreadCommitter:
             self._worker.join()
         self._tell()
 
+    # ---- on the owner's thread ---------------------------------------------------------------
+
+    def _hold(self, log: MessageLog) -> bool:
+        """Whether this turn may end with a sync of `log` on the owner's thread."""
+        if self._call_soon is None or self._syncing or self._unproven or log.unsynced > FEW_BYTES:
+            return False
+        try:
+            self._call_soon(self._end_turn)
+        except RuntimeError:  # the loop is closed: the worker syncs, and `stop` tells
+            return False
+        self._held = True
+        return True
+
+    def _end_turn(self) -> None:
+        """Does the one sync that is asked for, or leaves several, or a large one, to the worker."""
+        with self._changed:
+            if not self._held:
+                return
+            self._held = False
+            log, waiting = next(iter(self._waiting.items()))
+            if len(self._waiting) > 1 or log.unsynced > FEW_BYTES:
+                self._set_to_work()
+                return
+            self._waiting.clear()
+        error = self._timed_sync(log)
+        with self._changed:
+            self._finished.extend(partial(done, error) for done in waiting)
+        self._tell()
+
+    # ---- on the worker -----------------------------------------------------------------------
+
     def _work(self) -> None:
         while (job := self._next()) is not None:
             log, waiting = job
-            error = _sync(log)
+            error = self._timed_sync(log)
             with self._changed:
+                self._syncing = False
                 self._finished.extend(partial(done, error) for done in waiting)
                 if not waiting:
                     self._note(log, error)
                 if self._finished:
                     self._tell_soon()
 
+    def _timed_sync(self, log: MessageLog) -> StorageError | None:
+        began = self._clock()
+        error = _sync(log)
+        times = (self._clock() - began) / QUICK_S
+        self._unproven = max(self._unproven - 1, 0) if times <= 1 else int(PROOF * times)
+        return error
+
     def _next(self) -> tuple[MessageLog, list[Done]] | None:
         """Waits for the next log to sync; None when stopping and all is done."""
         with self._changed:
             while True:
-                if self._waiting:
+                if self._waiting and not self._held:
                     log = next(iter(self._waiting))
+                    self._syncing = True
                     return log, self._waiting.pop(log)
                 log_due = min(self._due, key=self._due.__getitem__, default=None)
                 if log_due is None and self._stopping:
@@ -157,7 +223,7 @@ class ThreadCommitter:
         if self._telling:
             return
         try:
-            self._call_soon(self._tell)
+            self._wake(self._tell)
         except RuntimeError:  # the loop is closed: `stop` tells
             return
         self._telling = True

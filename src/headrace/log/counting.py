@@ -6,7 +6,8 @@ anything that changes the log.
 
 from __future__ import annotations
 
-from itertools import combinations, islice
+from heapq import merge
+from itertools import chain, combinations, islice
 from typing import TYPE_CHECKING
 
 from headrace.log.filters import SubjectFilter
@@ -14,7 +15,7 @@ from headrace.log.reader import LARGE_WINDOW
 from headrace.subjects import grammar
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from headrace.engine.records import Scan
     from headrace.log.ledger import Ledger
@@ -100,14 +101,15 @@ class Counting:
 
     def gone(self, sequence: int, most: int) -> tuple[list[int], int]:
         """See `MessageLog.gone`."""
-        ledger = self._ledger
-        first, last = max(sequence, ledger.floor), ledger.last_sequence
-        found: list[int] = []
-        for outline in self._reader.outlines(first, last):
-            found += islice(range(first, outline.sequence), most - len(found))
-            if len(found) >= most:
-                return found, found[-1] + 1
-            first = outline.sequence + 1
-        found += islice(range(first, last + 1), most - len(found))
-        found = [gone for gone in found if not ledger.is_unreadable(gone)] if ledger.unreadable else found
-        return found, (found[-1] + 1 if len(found) >= most else last + 1)
+        first, last = max(sequence, self._ledger.floor), self._ledger.last_sequence
+        found = list(islice(chain.from_iterable(self._gaps(first, last)), most))
+        return found, (found[-1] + 1 if len(found) == most else last + 1)
+
+    def _gaps(self, first: int, last: int) -> Iterator[range]:
+        """Runs of sequences between messages and what is unreadable."""
+        live = ((outline.sequence, outline.sequence) for outline in self._reader.outlines(first, last))
+        for start, end in merge(live, self._ledger.unreadable):
+            if start > first:
+                yield range(first, start)
+            first = max(first, end + 1)
+        yield range(first, last + 1)

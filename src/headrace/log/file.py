@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Final
 from headrace.engine.messages import NewMessages, StoredMessages
 from headrace.engine.records import HEADER_BYTES as RECORD_HEADER_BYTES
 from headrace.engine.records import LARGEST_BODY, Scan, encode, encode_removal, erased
-from headrace.errors import LogClosed, StorageError
+from headrace.errors import LogClosed, LogError, StorageError
 from headrace.log.chain import CEILING, Chain, storage_errors
 from headrace.log.counting import Counting
 from headrace.log.filesystem import RealFileSystem, make_directory, remove_file
@@ -49,7 +49,7 @@ from headrace.log.port import (
     SyncPolicy,
     same_weights,
 )
-from headrace.log.reader import LARGE_WINDOW, WINDOW, Reader
+from headrace.log.reader import LARGE_WINDOW, Reader
 from headrace.log.recovery import CHECKPOINT, DAMAGED_BODY, Recovery, encode_checkpoint
 from headrace.log.retention import Retention
 from headrace.log.sealing import OVERHEAD
@@ -65,6 +65,8 @@ if TYPE_CHECKING:
     from headrace.log.sealing import Cipher
 
 SEGMENT_BYTES: Final = 64 << 20
+SPREAD: Final = 16
+"""The share of a message that is read besides each, since messages are not all as long as their mean."""
 READ_PER_CALL: Final = 8 << 20
 """Bytes of records that one filtered read looks at; then its page ends, empty or not."""
 REPORTED: Final = 1000
@@ -81,6 +83,9 @@ PURGED_AT_ONCE: Final = 10_000
 
 class FileLog:
     """A `MessageLog` in a directory of its own, which is created when it is missing.
+
+    What is in a directory that was there is durable with the first sync: until then a power loss may leave no
+    trace of it.
 
     `clock`: wall clock in ns since 1970 UTC. `segment_bytes`: about how large one file becomes. `report`:
     called with each sequence that turns out to be unreadable, and why. `cipher`: seals bodies and
@@ -111,7 +116,8 @@ class FileLog:
         self._damaged: list[int] = []
         self._changes = 0
         with storage_errors(f"cannot make the directory {directory.name}"):
-            make_directory(self._fs, directory)
+            if not self._fs.is_directory(directory):
+                make_directory(self._fs, directory)
         found = Recovery(directory, self._fs, cipher, limits.weights).run()
         self._ledger: Final = found.ledger
         self._chain: Final = Chain(directory, self._fs, sync, segment_bytes, cipher, weights=limits.weights)
@@ -168,6 +174,10 @@ class FileLog:
         return self._chain.written + self._changes
 
     @property
+    def unsynced(self) -> int:
+        return self._chain.unsynced
+
+    @property
     def sync_policy(self) -> SyncPolicy:
         return self._policy
 
@@ -206,7 +216,7 @@ class FileLog:
             raise ValueError(f"sequence {first_sequence} is not above the last one, {last}")
         first = first_sequence or last + 1
         if first < 0 or first + len(batch) > CEILING:
-            raise ValueError(f"no sequences for {len(batch)} messages from {first}")
+            raise LogError(f"no sequences for {len(batch)} messages from {first}")
         limits = self._limits
         size = batch.measure(limits.max_message_size, LONGEST_SUBJECT, LARGEST_BODY - LONGEST_SUBJECT)
         if limits.discard is Discard.NEW:
@@ -299,18 +309,17 @@ class FileLog:
             room = max(left, 0)
             return left < 0
 
-        window = LARGE_WINDOW if wanted else self._window_for(max_messages)
-        following, _ = self._reader.walk(start, window, step, READ_PER_CALL)
+        following, _ = self._reader.walk(start, self._window_for(max_messages), step, READ_PER_CALL)
         following = end if following >= stop else following
         following = max(following, sequence)
         return Page(out, following, self._damaged_between(sequence, following))
 
     def _window_for(self, messages: int) -> int:
-        """Bytes that probably hold so many messages of this log: one read then gets them and little else."""
+        """Bytes that probably hold so many messages of this log and one more, which is where a read ends."""
         ledger = self._ledger
         besides = RECORD_HEADER_BYTES + (OVERHEAD if self._cipher is not None else 0)
-        mean = ledger.bytes // max(ledger.messages, 1) + besides
-        return min(max(messages * mean, WINDOW), LARGE_WINDOW)
+        mean = ledger.bytes // max(ledger.messages, 1) + besides - self._limits.weights.besides
+        return min((messages + 1) * max(mean + mean // SPREAD, 1), LARGE_WINDOW)
 
     def _span_of(
         self, filters: Sequence[bytes], start: int, stop: int
@@ -341,6 +350,10 @@ class FileLog:
     def gone(self, sequence: int, most: int = 10_000) -> tuple[list[int], int]:
         self._check_open()
         return self._counting.gone(sequence, most)
+
+    def absent(self, sequences: Iterable[int]) -> list[int]:
+        self._check_open()
+        return [sequence for sequence in sequences if not self._ledger.is_live(sequence)]
 
     def sequence_at(self, time_ns: int) -> int:
         self._check_open()
@@ -502,9 +515,9 @@ class FileLog:
         self._write_and_clean_up()
         return removed
 
-    def expired(self, now_ns: int, most: int) -> list[tuple[int, bytes]]:
+    def expired(self, now_ns: int) -> Iterator[tuple[int, bytes]]:
         self._check_open()
-        return self._retention.expired(self._limits, now_ns, most)
+        return self._retention.expired(self._limits, now_ns)
 
     def next_expiry(self) -> int | None:
         self._check_open()

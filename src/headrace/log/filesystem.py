@@ -37,6 +37,8 @@ class Mode(Enum):
     """The file must exist."""
     APPEND = os.O_RDWR | os.O_APPEND | os.O_CREAT
     """Created when missing; `write` adds to its end. Not for `pwrite`: Linux would append."""
+    CREATE = os.O_RDWR | os.O_CREAT
+    """Created when missing; for `pwrite`."""
     UPDATE = os.O_RDWR
     """The file must exist; for `pwrite`."""
 
@@ -56,7 +58,12 @@ class FileSystem(Protocol):
         """Adds to the end of a file opened for APPEND; how many bytes went in: perhaps fewer than given."""
 
     def pwrite(self, handle: int, data: Bytes, offset: int) -> int:
-        """Writes at `offset` of a file opened for UPDATE; may take fewer bytes than given."""
+        """Writes at `offset` of a file opened for CREATE or UPDATE; may take fewer bytes than given."""
+
+    def reserve(self, handle: int, offset: int, size: int) -> None:
+        """Extends a file that ends at `offset` by `size` bytes that read as zeros and have their room on the
+        disk. May fail where a write would not; the file may be longer then all the same.
+        """
 
     def truncate(self, handle: int, size: int) -> None:
         """Cuts or extends (with zeros) to `size` bytes."""
@@ -114,6 +121,11 @@ class RealFileSystem:
 
     def pwrite(self, handle: int, data: Bytes, offset: int) -> int:
         return os.pwrite(handle, data, offset)
+
+    def reserve(self, handle: int, offset: int, size: int) -> None:
+        if not hasattr(os, "posix_fallocate"):
+            raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
+        os.posix_fallocate(handle, offset, size)
 
     def truncate(self, handle: int, size: int) -> None:
         os.ftruncate(handle, size)

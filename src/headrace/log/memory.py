@@ -13,7 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from headrace.engine.messages import StoredMessages
-from headrace.errors import LogClosed, LogFull, MessageTooLarge
+from headrace.errors import LogClosed, LogError, LogFull, MessageTooLarge
 from headrace.log.filters import SubjectFilter
 from headrace.log.memory_index import SLACK, MessageTable, SubjectTable
 from headrace.log.port import (
@@ -82,6 +82,10 @@ class MemoryLog:
     def written(self) -> int:
         return self._written
 
+    @property
+    def unsynced(self) -> int:
+        return 0
+
     def append(self, batch: Sequence[NewMessage], first_sequence: int = 0) -> int:
         self._check_open()
         batch = list(batch)  # of compiled messages every look would make new tuples
@@ -101,7 +105,7 @@ class MemoryLog:
             raise ValueError(f"sequence {first_sequence} is not above the last one, {self._last_sequence}")
         first = first_sequence or self._last_sequence + 1
         if first < 0 or first + len(batch) - 1 > LARGEST_SEQUENCE:
-            raise ValueError(f"no sequences for {len(batch)} messages from {first}")
+            raise LogError(f"no sequences for {len(batch)} messages from {first}")
         limit = self._limits.max_message_size
         for message in batch:
             if not (0 <= message.time_ns <= LARGEST_TIME and 0 <= message.ttl_ns <= LARGEST_TIME):
@@ -119,6 +123,7 @@ class MemoryLog:
         """Plays the batch through under `Discard.NEW`. Raises: LogFull."""
         limits = self._limits
         count, total = len(self._messages), self._bytes
+        most = max(limits.max_messages, count)  # more only when the limit is younger than they are
         per_subject = limits.max_messages_per_subject
         sizes: dict[bytes, list[int]] = {}
         evicted: Counter[bytes] = Counter()
@@ -137,7 +142,7 @@ class MemoryLog:
                 held.append(size)
             count += 1
             total += size
-            if limits.max_messages and count > limits.max_messages:
+            if limits.max_messages and count > most:
                 raise LogFull("maximum messages exceeded", index)
             if limits.max_bytes and total > limits.max_bytes:
                 raise LogFull("maximum bytes exceeded", index)
@@ -180,13 +185,18 @@ class MemoryLog:
         return removed
 
     def _make_fit(self, subjects: Iterable[bytes]) -> None:
-        """Removes what is over the limits: of these subjects first, then the oldest, never the newest."""
+        """Removes what is over the limits: of these subjects first, then the oldest, never the newest.
+
+        Under `Discard.NEW` only what is over the limit of its subject.
+        """
         limits, messages = self._limits, self._messages
         if limits.max_messages_per_subject:
             for subject in subjects:
                 excess = self._subjects.count(subject) - limits.max_messages_per_subject
                 if excess > 0:
                     self._remove_all(list(islice(self._subjects.sequences(subject), excess)))
+        if limits.discard is Discard.NEW:
+            return
         excess = len(messages) - (limits.max_messages or len(messages))
         while (excess > 0 or (limits.max_bytes and self._bytes > limits.max_bytes)) and len(messages) > 1:
             self._remove(self._first_sequence())
@@ -248,6 +258,10 @@ class MemoryLog:
             if len(found) >= most:
                 return found, found[-1] + 1
         return found, self._last_sequence + 1
+
+    def absent(self, sequences: Iterable[int]) -> list[int]:
+        self._check_open()
+        return [sequence for sequence in sequences if self._messages.get(sequence) is None]
 
     def sequence_at(self, time_ns: int) -> int:
         self._check_open()
@@ -312,9 +326,9 @@ class MemoryLog:
         self._check_open()
         return self._remove_all([message.sequence for message in self._over(now_ns)])
 
-    def expired(self, now_ns: int, most: int) -> list[tuple[int, bytes]]:
+    def expired(self, now_ns: int) -> Iterator[tuple[int, bytes]]:
         self._check_open()
-        return [(message.sequence, message.subject) for message in self._over(now_ns)[:most]]
+        return ((message.sequence, message.subject) for message in self._over(now_ns))
 
     def _over(self, now_ns: int) -> list[StoredMessage]:
         """Messages over their age or TTL, ascending."""

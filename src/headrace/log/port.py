@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from headrace.engine.messages import StoredMessages
 
 LARGEST_SEQUENCE: Final = (1 << 63) - 2
-"""An append that would go beyond is a ValueError."""
+"""An append that would go beyond is a LogError."""
 LARGEST_TIME: Final = (1 << 63) - 1
 """ns; a later time or a longer TTL is a ValueError."""
 FOREVER: Final = LARGEST_TIME
@@ -151,8 +151,9 @@ class MessageLog(Protocol):
 
     @limits.setter
     def limits(self, limits: Limits) -> None:
-        """Takes effect at once, as opening with limits does: what is over them is removed, oldest first,
-        whatever `discard` says, and what is over its age by the log's clock.
+        """Takes effect at once, as opening with limits does: what is over them is removed, oldest first, and
+        what is over its age by the log's clock. With `Discard.NEW` what is there may stay over `max_messages`
+        and `max_bytes`; then nothing is taken that would make it more.
         """
 
     def append(self, batch: Sequence[NewMessage], first_sequence: int = 0) -> int:
@@ -194,6 +195,9 @@ class MessageLog(Protocol):
         to go on: above the last sequence at the end.
         """
 
+    def absent(self, sequences: Iterable[int]) -> list[int]:
+        """Those of some sequences, which messages had, whose messages were removed. Reads none."""
+
     def sequence_at(self, time_ns: int) -> int:
         """The first message that is there and whose time is `time_ns` or later; one above the last sequence
         when there is none.
@@ -231,8 +235,10 @@ class MessageLog(Protocol):
         A message is over when `now_ns` is its time and its age, or later.
         """
 
-    def expired(self, now_ns: int, most: int) -> list[tuple[int, bytes]]:
-        """What `expire` would remove now: up to `most` of (sequence, subject), ascending."""
+    def expired(self, now_ns: int) -> Iterator[tuple[int, bytes]]:
+        """(sequence, subject) of what `expire` would remove now, ascending. May be walked while the log
+        changes; some may be removed by then.
+        """
 
     def next_expiry(self) -> int | None:
         """When `expire` next has work, in ns; may be early, is never late.
@@ -245,6 +251,10 @@ class MessageLog(Protocol):
     @property
     def written(self) -> int:
         """A position that grows with every change (append, delete, purge)."""
+
+    @property
+    def unsynced(self) -> int:
+        """Bytes that the next `sync` has to force to disk, far more of them where it has other work too."""
 
     def sync(self) -> int:
         """Forces everything up to the `written` it read first to disk and returns that. Any thread."""

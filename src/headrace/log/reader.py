@@ -1,7 +1,8 @@
 """Reading a file log: finding a sequence, walking on from it, message by message or by outline.
 
 Here live windows over the segments and where to begin in them. Never here: anything that changes the log.
-A point read looks at about 64 KB of records; a walk goes on where the last one stopped.
+A point read looks at about 64 KB of records, or at a few where a read stopped just before; a walk goes on
+where the last one stopped.
 """
 
 from __future__ import annotations
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
 
 WINDOW: Final = SPACING + (8 << 10)
 """Bytes read at once for a point read: a block between two marks and a record of common size."""
+KNOWN: Final = 4 << 10
+"""Bytes read at least where it is known at which byte a record begins."""
+GROWTH: Final = 4
+"""So many times what was read last is read next, when that was not enough, up to the large window."""
 LARGE_WINDOW: Final = 256 << 10
 OUTLINES: Final = 1024
 """Messages outlined at once."""
@@ -70,11 +75,12 @@ class Reader:
     ) -> tuple[int, list[tuple[int, int]]]:
         """Hands buffers to `step` from a sequence on, until it says True or `most_bytes` are read.
 
+        `window`: bytes that hold what is looked for if the place of `sequence` is known, else more are read.
         Gives the sequence to go on from and the ranges that were unreadable on the way.
         """
         segments = self._chain.segments
         damaged: list[tuple[int, int]] = []
-        place, offset, expected = self._start(sequence)
+        place, offset, expected, window = self._start(sequence, window)
         seen = 0
         while True:
             segment = segments[place]
@@ -91,6 +97,7 @@ class Reader:
                 offset = scan.base + scan.at
                 if final or seen >= most_bytes:
                     break
+                window = max(window, min(GROWTH * window, LARGE_WINDOW))
             if not stopped and offset >= end:
                 scan.finish()
             damaged += scan.damaged
@@ -106,16 +113,16 @@ class Reader:
             self._found_damage(damaged)
         return following, damaged
 
-    def _start(self, sequence: int) -> tuple[int, int, int]:
-        """(place of the segment, offset in it, sequence expected there)."""
+    def _start(self, sequence: int, window: int) -> tuple[int, int, int, int]:
+        """(place of the segment, offset in it, sequence expected there, bytes to read first)."""
         chain = self._chain
         known = self._cursors.get(sequence)
         if known is not None and known[0] in chain.segments:
-            return chain.segments.index(known[0]), known[1], sequence
+            return chain.segments.index(known[0]), known[1], sequence, max(window, KNOWN)
         place = chain.at(sequence)
         segment = chain.segments[place]
         offset, expected = segment.index.before_sequence(sequence)
-        return place, offset, max(expected, segment.base)
+        return place, offset, max(expected, segment.base), max(window, WINDOW)
 
     # ---- one message ------------------------------------------------------------------------
 
@@ -132,7 +139,7 @@ class Reader:
             scan.messages_in(data, final, sequence, sequence, None, _NOTHING_REMOVED, 0, out, 1, 1)
             return bool(out) or scan.expected > sequence
 
-        _, damaged = self.walk(sequence, WINDOW, step)
+        _, damaged = self.walk(sequence, KNOWN, step)
         if not out and any(a <= sequence <= b for a, b in damaged):
             raise MessageDamaged(sequence, DAMAGED_BODY)
         return out[0] if out else None
@@ -146,7 +153,7 @@ class Reader:
             return bool(out) or scan.expected > sequence
 
         if self._chain.segments[0].base <= sequence <= self._ledger.last_sequence:
-            self.walk(sequence, WINDOW, step)
+            self.walk(sequence, KNOWN, step)
         return out[0] if out else None
 
     def live(self, sequence: int) -> Outline | None:

@@ -6,7 +6,8 @@ limits. A start is refused only when the directory itself cannot be read or a ke
 Segments are read from the newest to the oldest: a record of removals is always behind what it removes, so
 when a segment is counted, everything that was removed from it is known. Each is read twice, in memory: first
 for removals, then for the census. Behind the last valid record of the last segment is a write that was cut
-off: it is cut away. What is unreadable anywhere else is damage, reported by sequence.
+off, or room that was reserved: it is cut away. What is unreadable anywhere else is damage, reported by
+sequence.
 
 From a checkpoint, only what came after it is read, and of what that removed, the blocks of 64 KB it lies in:
 the table of subjects must know whose messages they were. Where that cannot be found, everything is read.
@@ -38,6 +39,7 @@ from headrace.log.segment import (
     Header,
     Segment,
     base_of,
+    cut_bytes,
     read_records,
     segment_path,
 )
@@ -64,7 +66,7 @@ class Found:
     links: dict[int, int] = field(default_factory=dict)
     """From the base of a segment that was taken away to that of the one before it, as records say."""
     cut_bytes: int = 0
-    """What was cut away behind the last valid record."""
+    """What was cut away behind the last valid record, without the zeros of room that was reserved."""
     from_checkpoint: bool = False
     read_bytes: int = 0
     """Of records that had to be read for their contents."""
@@ -113,7 +115,7 @@ class Recovery:
             if header is not None and header.base == base:
                 self._check_key(path, header)
                 found.segments.append(Segment(path, header, size, self._weights or PLAIN))
-            elif size <= HEADER_BYTES and base == bases[-1]:
+            elif base == bases[-1] and (size <= HEADER_BYTES or self._is_zeros(path)):
                 found.obsolete.append(path)  # it was begun and nothing was written to it
             else:
                 headless.append((base, base + max(size - HEADER_BYTES, 0) // RECORD_HEADER_BYTES))
@@ -134,6 +136,10 @@ class Recovery:
             return self._fs.size(handle), Header.unpack(self._fs.pread(handle, HEADER_BYTES, 0))
         finally:
             self._fs.close(handle)
+
+    def _is_zeros(self, path: Path) -> bool:
+        """Of its first write the disk took the room at most."""
+        return not read_file(self._fs, path).strip(b"\0")
 
     def _judge_headless(self, headless: list[tuple[int, int]], found: Found) -> None:
         """Sequences in a segment without a header, or in one that is not there, are lost."""
@@ -181,7 +187,7 @@ class Recovery:
         scan = segment.scan(segment.base, ceiling, 0, self._cipher)
         scan.removals(data, True, ledger.removed, widest)
         if newest and scan.bad_from is not None:
-            found.cut_bytes = len(data) - scan.bad_from
+            found.cut_bytes = cut_bytes(data, scan.bad_from)
             data = data[: scan.bad_from]
             segment.size = HEADER_BYTES + len(data)
         if newest:

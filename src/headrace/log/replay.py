@@ -3,7 +3,8 @@
 Here lives the replay, which changes the checkpoint's ledger; never the choice whether to try it (`recovery`).
 It reads the segments from the checkpoint's position on, twice. A message from before that was removed since
 must leave the counts of its subject, so its record is looked up: one read per block of the index in which
-there are any. A record that is not found, or damaged, ends the attempt, and everything is read instead.
+there are any. A record that is not found, or damaged, ends the attempt, and everything is read instead; so
+does a hole at the end of what the checkpoint counts.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from headrace.log.chain import CEILING
 from headrace.log.filesystem import read_file
 from headrace.log.index import NEVER, SPACING, SparseIndex
 from headrace.log.outline import Outline
-from headrace.log.segment import HEADER_BYTES, Segment, read_records
+from headrace.log.segment import HEADER_BYTES, Segment, cut_bytes, read_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,6 +74,8 @@ class Replay:
         for segment in found.segments:
             offset = self._saved.offset if segment.base == self._saved.base else None
             if segment.base <= self._saved.base and not self._load_index(segment, offset):
+                return False
+            if offset is not None and not self._is_whole(segment, offset):
                 return False
         self._look_at_tails()
         if not self._take_out():
@@ -135,6 +138,19 @@ class Replay:
         segment.index.add(marks, scan.expiry)
         return not scan.damaged and scan.bad_from is None
 
+    def _is_whole(self, segment: Segment, end: int) -> bool:
+        """Whether the last records that the checkpoint counts are there. The length of the file does not say
+        so: room may be reserved behind what was left of them.
+        """
+        if segment.size == HEADER_BYTES + end:
+            return True
+        marks = segment.index
+        start, first = (marks.offsets[-1], marks.sequences[-1]) if marks.offsets else (0, segment.base)
+        data = read_records(self._fs, segment, start, end)
+        scan = segment.scan(first, CEILING, start, self._cipher)
+        scan.removals(data, True, SequenceSet(), 0)
+        return scan.bad_from is None and not scan.damaged
+
     # ---- what came after --------------------------------------------------------------------
 
     def _look_at_tails(self) -> None:
@@ -154,7 +170,7 @@ class Replay:
             scan = segment.scan(tail.expected, ceiling, start, self._cipher)
             scan.removals(data, True, self._gone, widest)
             if newest and scan.bad_from is not None:
-                found.cut_bytes = start + len(data) - scan.bad_from
+                found.cut_bytes = cut_bytes(data, scan.bad_from - start)
                 segment.size = HEADER_BYTES + scan.bad_from
             elif not newest:
                 scan.finish()

@@ -7,12 +7,14 @@ writing: what is removed is noted in the ledger, and the log writes that down.
 from __future__ import annotations
 
 from collections import Counter, deque
-from itertools import islice
+from heapq import merge
+from itertools import groupby, islice
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from headrace.errors import LogFull
 from headrace.log.index import NEVER
-from headrace.log.port import FOREVER, Limits, size_of
+from headrace.log.port import FOREVER, Discard, Limits, size_of
 from headrace.log.reader import LARGE_WINDOW, OUTLINES, WINDOW
 
 if TYPE_CHECKING:
@@ -36,6 +38,8 @@ FEW_BYTES: Final = 4096
 """So few messages over a limit, and bytes for each of them, are removed one by one."""
 REMEMBERED: Final = 100_000
 """Outlines of subjects' oldest messages kept, in all (about 300 bytes each)."""
+
+_sequence: Final = attrgetter("sequence")
 
 
 class Retention:
@@ -78,12 +82,17 @@ class Retention:
     # ---- limits -----------------------------------------------------------------------------
 
     def make_fit(self, limits: Limits, subjects: Iterable[bytes]) -> int:
-        """Removes what is over the limits, of these subjects first, never the newest message; how many."""
+        """Removes what is over the limits, of these subjects first, never the newest message; how many.
+
+        Under `Discard.NEW` only what is over the limit of its subject.
+        """
         ledger = self._ledger
         removed = 0
         if limits.max_messages_per_subject:
             for subject in subjects:
                 removed += self._trim(subject, limits.max_messages_per_subject)
+        if limits.discard is Discard.NEW:
+            return removed
         removed += self._drop_first(limits)
         while ledger.messages > 1 and (
             (limits.max_messages and ledger.messages > limits.max_messages)
@@ -221,6 +230,7 @@ class Retention:
     def check_room(self, limits: Limits, batch: Sequence[NewMessage]) -> None:
         """Plays a batch through under `Discard.NEW`. Raises: LogFull."""
         count, total = self._ledger.messages, self._ledger.bytes
+        most = max(limits.max_messages, count)  # more only when the limit is younger than they are
         per_subject = limits.max_messages_per_subject
         wanted = Counter(message.subject for message in batch) if per_subject else Counter()
         sizes: dict[bytes, deque[int]] = {}
@@ -244,7 +254,7 @@ class Retention:
                 sizes[subject].append(size)
             count += 1
             total += size
-            if limits.max_messages and count > limits.max_messages:
+            if limits.max_messages and count > most:
                 raise LogFull("maximum messages exceeded", index)
             if limits.max_bytes and total > limits.max_bytes:
                 raise LogFull("maximum bytes exceeded", index)
@@ -297,16 +307,16 @@ class Retention:
                 return outline
         return None
 
-    def expired(self, limits: Limits, now_ns: int, most: int) -> list[tuple[int, bytes]]:
+    def expired(self, limits: Limits, now_ns: int) -> Iterator[tuple[int, bytes]]:
         """See `MessageLog.expired`."""
-        found = {outline.sequence: outline.subject for outline in self._aged(limits, now_ns)}
-        for segment in self._chain.segments:
-            for _, first, following in segment.index.due(now_ns):
-                last = following - 1 if following else self._last_in(segment.base)
-                for outline in self._reader.outlines(first, last):
-                    if 0 < outline.expiry <= now_ns:
-                        found[outline.sequence] = outline.subject
-        return sorted(found.items())[:most]
+        blocks = [
+            (first, following - 1 if following else self._last_in(segment.base))
+            for segment in self._chain.segments
+            for _, first, following in segment.index.due(now_ns)
+        ]
+        ended = (o for block in blocks for o in self._reader.outlines(*block) if 0 < o.expiry <= now_ns)
+        both = merge(self._aged(limits, now_ns), ended, key=_sequence)
+        return ((sequence, next(same).subject) for sequence, same in groupby(both, _sequence))
 
     def _last_in(self, base: int) -> int:
         """The last sequence of a segment."""

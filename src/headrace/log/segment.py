@@ -15,7 +15,7 @@ as `.index`. It begins with a header of 64 bytes, version 1, little-endian:
     48  u32 flags: 1 bodies are sealed
     52  8 bytes of the key it is sealed with, for telling another key; or zero
     60  u32 CRC32C of bytes 0 to 59
-    64  records
+    64  records, and behind those of the last segment perhaps zeros: room that was reserved
 """
 
 from __future__ import annotations
@@ -141,3 +141,8 @@ def read_records(filesystem: FileSystem, segment: Segment, start: int = 0, end: 
         return filesystem.pread(handle, stop - start, HEADER_BYTES + start)
     finally:
         filesystem.close(handle)
+
+
+def cut_bytes(data: bytes, start: int) -> int:
+    """Bytes of a write that was cut off at `start` of what was read: room behind it was only reserved."""
+    return len(data[start:].rstrip(b"\0"))

@@ -103,7 +103,8 @@ class MemoryStore:
 class FileStore:
     """Logs in files below one directory, which is made when missing.
 
-    `report` is told of damaged messages: the log's name, the sequence, the reason.
+    `report` is told of damaged messages: the log's name, the sequence, the reason. `remembers`: a log that
+    was opened is there after a power loss; else only from its first sync on, and making it waits for no disk.
     Raises: StoreLocked when another process has the store open, StorageError.
     """
 
@@ -117,7 +118,9 @@ class FileStore:
         cipher: Cipher | None = None,
         filesystem: FileSystem | None = None,
         report: Callable[[bytes, int, str], object] | None = None,
+        remembers: bool = True,
     ) -> None:
+        self._remembers = remembers
         self._directory = directory
         self._clock = clock
         self._sync = sync
@@ -228,7 +231,10 @@ class FileStore:
             raise StorageError(f"{self._home} does not tell upper case from lower: {entry} is there already")
         if _is_cut(entry):
             replace_file(self._files, self._home / (entry + _NAME), name)
-        make_directory(self._files, path)
+        if self._remembers:
+            make_directory(self._files, path)
+        elif not self._files.is_directory(path):
+            self._files.mkdir(path)
         self._entries[name] = entry
         return entry
 

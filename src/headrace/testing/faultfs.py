@@ -64,6 +64,12 @@ class _Resize:
         content.extend(bytes(self.size - len(content)))
 
 
+@dataclass(frozen=True, slots=True)
+class _Reserve(_Resize):
+    def apply(self, content: bytearray) -> None:
+        content.extend(bytes(max(self.size - len(content), 0)))
+
+
 @dataclass(eq=False, slots=True)
 class _Inode:
     """A file: what calls see, what the disk has, and what lies between, in order."""
@@ -221,7 +227,7 @@ class MemoryFileSystem:
         if isinstance(node, _Directory):
             raise _error(errno.EISDIR, path)
         if node is None:
-            if mode is not Mode.APPEND:
+            if mode not in (Mode.APPEND, Mode.CREATE):
                 raise _error(errno.ENOENT, path)
             node = _Inode()
             directory.change({path.name: node})
@@ -245,11 +251,17 @@ class MemoryFileSystem:
 
     @_locked
     def pwrite(self, handle: int, data: Bytes, offset: int) -> int:
-        return self._write(self._handle(handle, Mode.UPDATE).inode, bytes(data), offset)
+        return self._write(self._handle(handle, Mode.CREATE, Mode.UPDATE).inode, bytes(data), offset)
+
+    @_locked
+    def reserve(self, handle: int, offset: int, size: int) -> None:
+        inode = self._handle(handle, Mode.CREATE, Mode.UPDATE).inode
+        self._room(offset + size - len(inode.data))
+        inode.change(_Reserve(offset + size))
 
     @_locked
     def truncate(self, handle: int, size: int) -> None:
-        inode = self._handle(handle, Mode.APPEND, Mode.UPDATE).inode
+        inode = self._handle(handle, Mode.APPEND, Mode.CREATE, Mode.UPDATE).inode
         self._room(size - len(inode.data))
         inode.change(_Resize(size))
 
@@ -414,6 +426,10 @@ class FaultyFileSystem:
 
     def pwrite(self, handle: int, data: Bytes, offset: int) -> int:
         return self._write("pwrite", data, lambda part: self.inner.pwrite(handle, part, offset))
+
+    def reserve(self, handle: int, offset: int, size: int) -> None:
+        self._count("reserve")
+        self.inner.reserve(handle, offset, size)
 
     def truncate(self, handle: int, size: int) -> None:
         self._count("truncate")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from headrace.errors import LogClosed, StorageError
-from headrace.log.committer import Committer, InlineCommitter, ThreadCommitter
+from headrace.log.committer import FEW_BYTES, PROOF, QUICK_S, Committer, InlineCommitter, ThreadCommitter
 from headrace.log.memory import MemoryLog
 from headrace.log.port import NewMessage, SyncPolicy
 
@@ -457,3 +457,184 @@ def test_with_a_real_loop() -> None:
         return results
 
     assert asyncio.run(publish(2000)) == [None] * 2000
+
+
+class HandLoop(Loop):
+    """One whose `call_soon` is run by hand too: at the end of a turn."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.soon: list[Callable[[], None]] = []
+
+    def call_soon(self, function: Callable[[], None]) -> None:
+        self.soon.append(function)
+
+    def end_turn(self) -> None:
+        due, self.soon = self.soon, []
+        for function in due:
+            function()
+
+
+class SlowLog(OpenLog):
+    """Its syncs take so long by the committer's clock."""
+
+    def __init__(self, *seconds: float) -> None:
+        super().__init__()
+        self.seconds = list(seconds)
+        self.now = 0.0
+        self.bytes = 0
+
+    @property
+    def unsynced(self) -> int:
+        return self.bytes
+
+    def sync(self) -> int:
+        self.now += self.seconds.pop(0) if self.seconds else 0.0
+        return super().sync()
+
+
+class TestOwnersThread:
+    """Where a lone, small and quick sync is done without the worker."""
+
+    @pytest.fixture
+    def loop(self) -> HandLoop:
+        return HandLoop()
+
+    @pytest.fixture
+    def log(self) -> SlowLog:
+        return SlowLog()
+
+    @pytest.fixture
+    def group(self, loop: HandLoop, log: SlowLog, committers: list[Committer]) -> ThreadCommitter:
+        committer = ThreadCommitter(
+            loop.call_soon_threadsafe, call_soon=loop.call_soon, clock=lambda: log.now
+        )
+        committers.append(committer)
+        return committer
+
+    @staticmethod
+    def by_worker(group: ThreadCommitter, log: SlowLog, loop: HandLoop, times: int) -> None:
+        """So many syncs, of which the worker did every one."""
+        for _ in range(times):
+            log.threads.clear()
+            told: list[object] = []
+            group.request(log, told.append)
+            loop.run_one()
+            assert told == [None]
+            assert threading.current_thread() not in log.threads
+            assert not loop.soon
+
+    @staticmethod
+    def by_owner(group: ThreadCommitter, log: SlowLog, loop: HandLoop, error: bool = False) -> None:
+        log.threads.clear()
+        told: list[object] = []
+        group.request(log, told.append)
+        assert not told
+        assert not log.threads
+        loop.end_turn()
+        assert [answer is not None for answer in told] == [error]
+        assert log.threads == {threading.current_thread()}
+
+    def test_after_quick_ones_by_the_worker(
+        self, group: ThreadCommitter, log: SlowLog, loop: HandLoop
+    ) -> None:
+        self.by_worker(group, log, loop, PROOF)
+        for _ in range(5):
+            self.by_owner(group, log, loop)
+
+    def test_a_slow_one_asks_for_as_much_proof_as_it_was_slow(
+        self, group: ThreadCommitter, log: SlowLog, loop: HandLoop
+    ) -> None:
+        self.by_worker(group, log, loop, PROOF)
+        log.seconds = [10 * QUICK_S]
+        self.by_owner(group, log, loop)
+        self.by_worker(group, log, loop, 10 * PROOF)
+        self.by_owner(group, log, loop)
+
+    def test_one_that_stays_slow_is_never_the_owners(
+        self, group: ThreadCommitter, log: SlowLog, loop: HandLoop
+    ) -> None:
+        log.seconds = [1.5 * QUICK_S] * 100
+        self.by_worker(group, log, loop, 100)
+
+    def test_requests_of_one_turn_share_it(
+        self, group: ThreadCommitter, log: SlowLog, loop: HandLoop, told: Told
+    ) -> None:
+        self.by_worker(group, log, loop, PROOF)
+        count = len(log.covered)
+        for name in "abc":
+            log.put()
+            group.request(log, told(name))
+        loop.end_turn()
+
+        assert told.names == ["a", "b", "c"]
+        assert len(log.covered) == count + 1
+        assert log.covered[-1] == log.written
+
+    def test_several_logs_are_for_the_worker(
+        self, group: ThreadCommitter, log: SlowLog, loop: HandLoop, told: Told
+    ) -> None:
+        self.by_worker(group, log, loop, PROOF)
+        others = [log, OpenLog(), OpenLog()]
+        log.threads.clear()
+        for name, other in zip("abc", others, strict=True):
+            group.request(other, told(name))
+        loop.end_turn()
+        loop.run_until(lambda: len(told.calls) == 3)
+
+        assert told.names == ["a", "b", "c"]
+        assert not any(threading.current_thread() in other.threads for other in others)
+
+    def test_a_large_one_is_for_the_worker(
+        self, group: ThreadCommitter, log: SlowLog, loop: HandLoop, told: Told
+    ) -> None:
+        self.by_worker(group, log, loop, PROOF)
+        log.bytes = FEW_BYTES + 1
+        self.by_worker(group, log, loop, 1)
+        log.bytes = 0
+        log.threads.clear()
+        group.request(log, told("grows"))
+        log.bytes = FEW_BYTES + 1
+        loop.end_turn()
+        loop.run_until(lambda: told.names == ["grows"])
+        assert threading.current_thread() not in log.threads
+
+    def test_not_while_the_worker_is_at_it(
+        self, group: ThreadCommitter, log: SlowLog, loop: HandLoop, told: Told
+    ) -> None:
+        self.by_worker(group, log, loop, PROOF)
+        slow = GatedLog()
+        slow.errors = []
+        log.bytes = FEW_BYTES + 1
+        group.request(slow, told("worker"))
+        group.request(log, told("next"))  # two of them: the worker begins
+        loop.end_turn()
+        slow.wait_for_sync()
+        log.bytes = 0
+        group.request(log, told("last"))
+
+        assert not loop.soon
+        slow.gate.release()
+        loop.run_until(lambda: told.names == ["worker", "next", "last"])
+
+    def test_a_failure_is_told(self, group: ThreadCommitter, log: SlowLog, loop: HandLoop) -> None:
+        self.by_worker(group, log, loop, PROOF)
+        log.errors = [StorageError("disk")]
+        self.by_owner(group, log, loop, error=True)
+
+    def test_a_stop_before_the_end_of_the_turn_tells(
+        self, group: ThreadCommitter, log: SlowLog, loop: HandLoop, told: Told
+    ) -> None:
+        self.by_worker(group, log, loop, PROOF)
+        group.request(log, told("a"))
+        group.stop()
+        assert told.calls == [("a", None)]
+        loop.end_turn()  # finds nothing to do
+
+    @pytest.mark.parametrize("policy", [SyncPolicy.INTERVAL, SyncPolicy.NEVER])
+    def test_other_policies_know_nothing_of_it(self, policy: SyncPolicy, loop: HandLoop, told: Told) -> None:
+        committer = ThreadCommitter(loop.call_soon_threadsafe, policy, call_soon=loop.call_soon)
+        for _ in range(2 * PROOF):
+            committer.request(OpenLog(), told("a"))
+        committer.stop()
+        assert not loop.soon

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from log_makers import HEADERS, SECOND, START, is_sound, message, pages, put, sequences
 
-from headrace.errors import LogClosed, MessageTooLarge
+from headrace.errors import LogClosed, LogError, MessageTooLarge
 from headrace.log.port import LARGEST_SEQUENCE as LARGEST
 from headrace.log.port import (
     LARGEST_TIME,
@@ -248,12 +248,12 @@ class TestGaps:
         log = make()
         log.append([message()], LARGEST - 1)
 
-        with pytest.raises(ValueError, match="sequence"):
+        with pytest.raises(LogError, match="sequence"):
             log.append([message(), message()])
 
         assert put(log, b"a") == LARGEST
         assert sequences(log, LARGEST - 5) == [LARGEST - 1, LARGEST]
-        with pytest.raises(ValueError, match="sequence"):
+        with pytest.raises(LogError, match="sequence"):
             log.append([message()])
 
 

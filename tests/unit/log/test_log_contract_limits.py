@@ -186,10 +186,20 @@ class TestLimits:
         log.limits = Limits(max_age_ns=5 * SECOND)
         assert log.limits == Limits(max_age_ns=5 * SECOND)
         assert sequences(log) == [16, 17, 18, 19, 20]
-        log.limits = Limits(max_messages=2, discard=Discard.NEW)
+        log.limits = Limits(max_messages=2)
         assert sequences(log) == [19, 20]
         is_sound(log)
         assert sequences(make.reopen(log, Limits())) == [19, 20]
+
+    def test_with_discard_new_only_those_by_subject_remove(self, make: Maker) -> None:
+        log = make()
+        put(log, b"a", b"b", b"b", b"b", b"c")
+        limits = Limits(max_messages=2, max_bytes=1, max_messages_per_subject=2, discard=Discard.NEW)
+
+        log.limits = limits
+        assert sequences(log) == [1, 3, 4, 5]
+        is_sound(log)
+        assert sequences(make.reopen(log, limits)) == [1, 3, 4, 5]
 
     @pytest.mark.parametrize(
         ("limits", "left"),
@@ -233,6 +243,16 @@ class TestDiscardNew:
         log.delete(2)
         put(log, b"a")
         assert sequences(log) == [1, 3, 4]
+
+    def test_over_a_limit_that_is_younger_than_the_messages(self, make: Maker) -> None:
+        log = make()
+        put(log, b"a", b"a", b"b", b"c")
+        log.limits = Limits(max_messages=2, max_messages_per_subject=1, discard=Discard.NEW)
+
+        self.full(log, 0, message(b"d"))
+        self.full(log, 1, message(b"b"), message(b"d"))
+        put(log, b"b")
+        assert sequences(log) == [2, 4, 5]
 
     def test_bytes(self, make: Maker) -> None:
         one = size_of(message())
@@ -317,9 +337,8 @@ class TestForever:
         log.append([*forever, message(b"a"), *forever, message(b"b")])
         clock.now += 5 * SECOND
         log.append([message(b"c"), NewMessage(b"d", b"", ttl_ns=2 * SECOND)])
-        assert log.expired(clock.now + 2 * SECOND, 9) == [(10, b"d")]
-        assert log.expired(clock.now + 5 * SECOND, 9) == [(4, b"a"), (8, b"b"), (10, b"d")]
-        assert log.expired(clock.now + 5 * SECOND, 2) == [(4, b"a"), (8, b"b")]
+        assert list(log.expired(clock.now + 2 * SECOND)) == [(10, b"d")]
+        assert list(log.expired(clock.now + 5 * SECOND)) == [(4, b"a"), (8, b"b"), (10, b"d")]
 
         clock.now += 5 * SECOND
         assert log.expire(clock.now) == 3
@@ -330,7 +349,7 @@ class TestForever:
         log.expire(clock.now)
         assert [m.subject for m in pages(log, 1)] == [b"f"] * 6
         assert log.next_expiry() is None
-        assert log.expired(LARGEST_TIME - 1, 9) == []
+        assert list(log.expired(LARGEST_TIME - 1)) == []
         assert log.purge() == 6
         log.append([message(b"a")])
         clock.now += 10 * SECOND
@@ -342,10 +361,26 @@ class TestForever:
         log.append([NewMessage(b"f", b"", ttl_ns=FOREVER)] * 3000)
         log.append([message(b"a")] * 10)
         clock.now += 10 * SECOND
-        assert [s for s, _ in log.expired(clock.now, 100)] == list(range(3001, 3011))
+        assert [s for s, _ in log.expired(clock.now)] == list(range(3001, 3011))
         assert log.expire(clock.now) == 10
         assert log.expire(clock.now) == 0
         assert log.next_expiry() is None
+
+
+def test_what_has_expired_can_be_walked_while_it_is_removed(make: Maker, clock: Clock) -> None:
+    log = make(Limits(max_age_ns=10 * SECOND, waits_for_expire=True))
+    log.append([NewMessage(b"s.%d" % n, b"x" * 99, ttl_ns=SECOND * (n % 3)) for n in range(300)])
+    clock.now += 5 * SECOND
+    put(log, b"new")
+    clock.now += 5 * SECOND
+    found = []
+    for sequence, subject in log.expired(clock.now):
+        found.append((sequence, subject))
+        log.remove([sequence, sequence - 1])
+        put(log, b"new")
+    assert found == [(n + 1, b"s.%d" % n) for n in range(300)]
+    assert log.state().messages == 301
+    assert log.expire(clock.now) == 0
 
 
 def test_a_log_that_waits_to_be_told_to_expire(make: Maker, clock: Clock) -> None:
@@ -357,7 +392,7 @@ def test_a_log_that_waits_to_be_told_to_expire(make: Maker, clock: Clock) -> Non
     log.limits = replace(limits, max_age_ns=5 * SECOND)
     put(log, b"c")
     assert sequences(log) == [1, 2, 3]
-    assert log.expired(clock.now, 9) == [(1, b"a"), (2, b"b")]
+    assert list(log.expired(clock.now)) == [(1, b"a"), (2, b"b")]
     assert log.expire(clock.now) == 2
     log.limits = Limits(max_age_ns=0)
     assert sequences(log) == [3]

@@ -16,6 +16,7 @@ from headrace.log.port import Discard, Limits, NewMessage, Weights
 from headrace.subjects.grammar import matches
 
 if TYPE_CHECKING:
+    from collections.abc import Set
     from pathlib import Path
 
     from log_makers import Maker
@@ -34,7 +35,7 @@ def _expected(log: MessageLog, sequence: int, filters: tuple[bytes, ...]) -> int
     return sum(not filters or any(matches(f, m.subject) for f in filters) for m in held)
 
 
-def _check(log: MessageLog) -> None:
+def _check(log: MessageLog, *, left_out: Set[int] = frozenset()) -> None:
     state = log.state()
     for sequence in {0, 1, state.first_sequence, 7, 20, 33, state.last_sequence, state.last_sequence + 5}:
         for filters in FILTERS:
@@ -46,6 +47,8 @@ def _check(log: MessageLog) -> None:
         totals = Counter(m.subject for m in pages(log, 1) if matches(pattern, m.subject))
         assert dict(log.totals(pattern)) == totals
     held = {m.sequence for m in pages(log, 1)}
+    had = {*range(1, state.last_sequence + 1)} - left_out
+    assert set(log.absent(sorted(had))) == had - held
     whole = [s for s in range(state.first_sequence, state.last_sequence + 1) if s not in held]
     found: list[int] = []
     at = 0
@@ -85,10 +88,11 @@ class TestCounts:
         log.append([message(b"a"), message(b"a.c")], 10)
         log.append([], 15)
         log.append([message(b"x")])
-        _check(log)
+        left_out = {*range(3, 10), *range(12, 15)}
+        _check(log, left_out=left_out)
         assert log.gone(1) == ([3, 4, 5, 6, 7, 8, 9, 12, 13, 14], 16)
         log.remove([2, 10])
-        _check(make.reopen(log))
+        _check(make.reopen(log), left_out=left_out)
 
     def test_limits_that_remove_are_seen(self, make: Maker) -> None:
         log = make(Limits(max_messages=12, max_messages_per_subject=3))
@@ -184,6 +188,13 @@ def test_a_damaged_message_is_neither_counted_nor_gone(tmp_path: Path) -> None:
     assert (log.count_from(1), log.count_from(5), log.count_from(7), log.gone(1)) == (19, 15, 14, ([], 21))
     log.delete(3)
     assert (log.count_from(1), log.count_from(6), log.gone(1)) == (18, 14, ([3], 21))
+    assert log.absent([3, 6, 7]) == [3]
+    log.remove(range(4, 12))
+    assert log.gone(1, 3) == ([3, 4, 5], 6)
+    assert log.gone(6, 2) == ([7, 8], 9)
+    log.remove(range(12, 21))
+    assert log.gone(5, 2) == ([5, 7], 8)
+    assert log.gone(6, 4) == ([7, 8, 9, 10], 11)
     log.close()
 
 

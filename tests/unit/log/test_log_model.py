@@ -64,6 +64,7 @@ class Model:
     def _play(self, batch: Sequence[NewMessage]) -> None:
         limits = self.limits
         held: list[NewMessage | StoredMessage] = list(self.messages)
+        most = max(limits.max_messages, len(held))
         for index, message in enumerate(batch):
             same = [m for m in held if m.subject == message.subject]
             if limits.max_messages_per_subject and len(same) >= limits.max_messages_per_subject:
@@ -71,7 +72,7 @@ class Model:
                     raise LogFull("subject", index)
                 held.remove(same[0])
             held.append(message)
-            over_count = 0 < limits.max_messages < len(held)
+            over_count = limits.max_messages and len(held) > most
             if over_count or 0 < limits.max_bytes < sum(map(size_of, held)):
                 raise LogFull("full", index)
 
@@ -91,9 +92,13 @@ class Model:
             for subject in {m.subject for m in self.messages}:
                 same = [m for m in self.messages if m.subject == subject]
                 self._drop(same[: -limits.max_messages_per_subject])
-        while len(self.messages) > 1 and (
-            0 < limits.max_messages < len(self.messages)
-            or 0 < limits.max_bytes < sum(map(size_of, self.messages))
+        while (
+            limits.discard is Discard.OLD
+            and len(self.messages) > 1
+            and (
+                0 < limits.max_messages < len(self.messages)
+                or 0 < limits.max_bytes < sum(map(size_of, self.messages))
+            )
         ):
             del self.messages[0]
 

@@ -335,6 +335,29 @@ class TestFailures:
 
         return [start, make, append, remove, close]
 
+    @pytest.mark.parametrize("seed", range(30))
+    def test_a_log_is_durable_with_its_first_message(self, seed: int) -> None:
+        """Until then a power loss may take all of it, and it is begun anew without a word of damage."""
+        memory = MemoryFileSystem()
+        log = FileStore(ROOT, clock=Clock(), filesystem=memory, remembers=False).open(b"orders")
+        if seed % 3:
+            put(log, b"a")
+        if seed % 3 == 2:
+            log.sync()
+        memory.crash(Random(seed))
+        damaged: list[int] = []
+        after = FileStore(
+            ROOT,
+            clock=Clock(),
+            filesystem=memory,
+            report=lambda _, sequence, __: damaged.append(sequence),
+        )
+        found = sequences(after.open(b"orders"))
+        assert found == [1] if seed % 3 == 2 else found in ([], [1])
+        assert damaged == []
+        put(after.open(b"orders"), b"b")
+        assert len(sequences(after.open(b"orders"))) == len(found) + 1
+
     @pytest.mark.parametrize("name", [b"orders", b"n" * 1000])
     def test_removal_is_whole_whenever_the_power_fails(self, name: bytes) -> None:
         """After a crash at any call a log that was being removed is there with all it had, or not at all."""

@@ -190,7 +190,7 @@ def test_power_loss_while_segments_are_rewritten(seed: int) -> None:
     """Also when a write failed before: a refused batch does not come back, nor a part of it."""
     random = Random(seed)
     inner = MemoryFileSystem()
-    files = FaultyFileSystem(inner, only=["write"], fault=random.choice(list(Fault)))
+    files = FaultyFileSystem(inner, only=["write", "pwrite"], fault=random.choice(list(Fault)))
     story = Story(files, random)
     for _ in range(5):
         for _ in range(random.randrange(60)):
@@ -216,7 +216,7 @@ def test_a_refused_batch_does_not_come_back() -> None:
     """Its cut-back is durable before the publisher hears of the refusal."""
     for seed in range(200):
         inner = MemoryFileSystem()
-        files = FaultyFileSystem(inner, only=["write"], fault=Fault.SHORT)
+        files = FaultyFileSystem(inner, only=["pwrite"], fault=Fault.SHORT)
         log = open_log(files)
         log.append([NewMessage(b"a", b"first")])
         log.sync()
@@ -232,7 +232,7 @@ def test_a_refused_batch_does_not_come_back() -> None:
 
 def test_no_append_while_a_cut_back_is_not_durable() -> None:
     inner = MemoryFileSystem()
-    files = FaultyFileSystem(inner, only=["write", "fdatasync"], fault=Fault.PARTIAL)
+    files = FaultyFileSystem(inner, only=["pwrite", "fdatasync"], fault=Fault.PARTIAL)
     log = open_log(files)
     log.append([NewMessage(b"a", b"1")])
     files.fail_at, files.failures = files.calls + 1, 3
@@ -240,7 +240,7 @@ def test_no_append_while_a_cut_back_is_not_durable() -> None:
         with pytest.raises(StorageError):
             log.append([NewMessage(b"a", b"2")])
 
-    assert files.failed == ["write", "fdatasync", "fdatasync"]
+    assert files.failed == ["pwrite", "fdatasync", "fdatasync"]
     assert log.append([NewMessage(b"a", b"3")]) == 2
     log.sync()
     inner.crash(Random(1))
@@ -337,7 +337,7 @@ def test_nothing_is_erased_that_a_checkpoint_counts() -> None:
     story.check()
 
 
-@pytest.mark.parametrize("call", ["write", "fdatasync"])
+@pytest.mark.parametrize("call", ["pwrite", "fdatasync"])
 def test_a_segment_that_could_not_be_begun_does_not_come_back(call: str) -> None:
     """Not after the segment before it took the messages that it was for."""
     for seed in range(100):
