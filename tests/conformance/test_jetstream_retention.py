@@ -165,6 +165,67 @@ def interest_without_acks(play: Play) -> None:
 
 
 @SCENARIOS.add
+def interest_of_consumers_that_are_reset(play: Play) -> None:
+    play.stream("S", ["s.>"], retention="interest")
+    play.consumer("C", filter_subject="s.a")
+    play.consumer("D", filter_subject="s.>")
+    play.fill(4)
+    play.fill(2, "s.b")
+    messages = play.pull({"batch": 6, "no_wait": True}, 6, consumer="D")
+    for message in messages[:2]:
+        play.ack(message)
+    play.state(deleted_details=True)
+    play.api("CONSUMER.RESET.S.C", {"seq": 4})
+    play.state(deleted_details=True)
+    play.api("CONSUMER.RESET.S.D", {"seq": 6})
+    play.state(deleted_details=True)
+    play.api("CONSUMER.RESET.S.C", {"seq": 9})
+    play.state(deleted_details=True)
+
+
+@SCENARIOS.add
+def interest_of_one_that_begins_later_and_is_reset(play: Play) -> None:
+    play.stream("S", ["s.>"], retention="interest")
+    play.consumer(deliver_policy="by_start_sequence", opt_start_seq=3)
+    play.fill(2)
+    play.state()
+    play.api("CONSUMER.RESET.S.C")
+    play.state()
+
+
+@SCENARIOS.add
+def limits_that_discard_new_and_are_younger(play: Play) -> None:
+    for storage in ("file", "memory"):
+        play.stream("S", ["s.>"], storage=storage)
+        play.fill(4, "s.#")
+        play.fill(1, "s.1")
+        config = {"name": "S", "subjects": ["s.>"], "storage": storage, "discard": "new"}
+        play.quiet("STREAM.UPDATE.S", {**config, "max_msgs": 3})
+        play.state()
+        play.publish("s.5", "m5")
+        play.quiet("STREAM.UPDATE.S", {**config, "max_bytes": 70})
+        play.state()
+        play.publish("s.5", "m5")
+        play.quiet("STREAM.UPDATE.S", {**config, "max_msgs": 3, "max_msgs_per_subject": 1})
+        play.state()
+        play.publish("s.1", "m5")
+        play.publish("s.5", "m5")
+        play.state()
+        play.quiet("STREAM.DELETE.S")
+
+
+@SCENARIOS.add
+def a_purge_of_one_that_some_filters_share(play: Play) -> None:
+    play.stream("S", ["s.>"])
+    play.consumer(filter_subjects=["s.a", "s.c.d"])
+    play.publish("s.b")
+    play.publish("s.c.d")
+    play.pull({"batch": 1, "no_wait": True}, 1)
+    play.api("STREAM.PURGE.S", {"filter": "s.c.>"})
+    play.say(play.quiet("CONSUMER.INFO.S.C")["num_ack_pending"])
+
+
+@SCENARIOS.add
 def interest_that_is_said_later(play: Play) -> None:
     play.stream("S", ["s.>"], retention="interest")
     play.consumer("A")

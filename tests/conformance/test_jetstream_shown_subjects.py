@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from harness.jetstream import JetStreamWire
 from harness.processes import HEADRACES, NATS_SERVER, Program, ServerProcess
+from harness.waiting import wait_until
+from harness.websocket import WebSocket
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.clients
 
 CONFIG = """
+websocket: {listen: "127.0.0.1:-1", no_tls: true}
 jetstream: {store_dir: "%s"}
 accounts: {
     HOME: {
@@ -130,6 +134,41 @@ def test_listeners_at_home_and_in_another_account(server: ServerProcess, home: J
         assert [m.headers for m in stored] == [b"", b""]
 
 
+def test_listeners_over_websocket(server: ServerProcess, home: JetStreamWire) -> None:
+    """What is shown, and what is not, does not depend on how a client is connected."""
+    port = int(server.wait_for_line(r"Listening for websocket clients on ws://\S+:(\d+)")[1])
+    with WebSocket(port) as named, WebSocket(port) as filtered:
+        named.connect(login("home"))
+        filtered.connect(login("denied"))
+        sid = home.subscribe("named.ws")
+        home.sync()
+        named.send(b"SUB named.ws 1\r\n")
+        filtered.send(b"SUB > 7\r\n")
+        named.sync()
+        filtered.sync()
+        push_to(home, "named.ws")
+        messages = home.take(sid, 3)
+        assert shown(messages) == expected("p", "o.0", "o.1", "o.secret")
+        assert named.take_through(b"m2\r\n") == b"".join(in_frames(message, 1) for message in messages)
+        home.publish("named.end", "end")
+        home.sync()
+        told = filtered.take_through(b"end\r\n")
+        assert [in_frames(message, 7) in told for message in messages] == [True, True, False]
+
+
+def login(user: str) -> bytes:
+    return json.dumps({"user": user, "pass": "p", "verbose": False, "headers": True}).encode()
+
+
+def in_frames(message: Message, sid: int) -> bytes:
+    """A message as the client protocol has it."""
+    whole = len(message.headers) + len(message.payload)
+    sizes = f"{len(message.headers)} {whole}" if message.headers else str(whole)
+    kind = "HMSG" if message.headers else "MSG"
+    head = f"{kind} {message.subject} {sid} {message.reply} {sizes}\r\n".encode()
+    return head + message.headers + message.payload + b"\r\n"
+
+
 def test_only_who_names_the_deliver_subject_is_interest(server: ServerProcess, home: JetStreamWire) -> None:
     """A wider subscription, or one in a queue group, gets nothing by itself."""
     wider, grouped = home.subscribe("named.*"), home.subscribe("named.x", "g")
@@ -154,4 +193,4 @@ def test_who_may_only_respond_may_acknowledge(server: ServerProcess, home: JetSt
             worker.publish(message.reply, "+ACK")
         worker.sync()
         assert worker.problems == []
-        assert home.api("CONSUMER.INFO.S.p")["num_ack_pending"] == 0
+        wait_until(lambda: home.api("CONSUMER.INFO.S.p")["num_ack_pending"] == 0, "all are acknowledged")

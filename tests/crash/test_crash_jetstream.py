@@ -1,7 +1,8 @@
 """kill -9 of a server with JetStream at random moments: what was confirmed holds, as its clients see it.
 
 No acknowledged publication is lost; a message whose acknowledgement was confirmed never comes again; the
-window of duplicates is as it was; revisions of keys, and objects, are whole. What loss of power does that a
+window of duplicates is as it was; revisions of keys, and objects, are whole; streams and consumers that were
+made are there. What loss of power does that a
 kill does not is in tests/unit/jetstream/test_js_power.py.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import os
 import random
 import threading
 import time
@@ -18,17 +20,19 @@ from harness.jetstream import JetStreamWire, Message
 from harness.ports import free_port
 from harness.processes import HEADRACES, ServerProcess
 from harness.tallies import note
-from harness.waiting import wait_until
+from harness.waiting import PATIENCE, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-KILLS: Final = 8
+KILLS: Final = 30 if os.environ.get("HEADRACE_TEST_MANY") == "1" else 8
 LONGEST: Final = 0.5
 """Seconds that a server lives with its clients at work."""
 IN_FLIGHT: Final = 50
 CHUNKS: Final = 6
+MOST_MADE: Final = 20
+"""Streams, while one server lives: those after it open them all."""
 KEYS: Final = 5
 STREAMS: Final[dict[str, dict[str, Any]]] = {
     "S": {"subjects": ["s.>"]},
@@ -55,6 +59,9 @@ class Promises:
         self.objects: dict[str, str] = {}
         """Names of what was put whole -> the digest of its content."""
         self.uploads = 0
+        self.makings = 0
+        self.made: list[str] = []
+        """Streams, and consumers after the name of theirs and a dot, whose making was confirmed."""
 
 
 def content(number: int) -> bytes:
@@ -139,7 +146,28 @@ def upload(wire: JetStreamWire, promises: Promises) -> None:
         promises.objects[name] = hashlib.sha256(b"".join(chunks)).hexdigest()
 
 
-WORKERS: Final[tuple[Callable[[JetStreamWire, Promises], None], ...]] = (publish, consume, change, upload)
+def make(wire: JetStreamWire, promises: Promises) -> None:
+    """Streams that nobody publishes to, each with a consumer, asked for together."""
+    for _ in range(MOST_MADE):
+        promises.makings += 1
+        name = f"M{promises.makings}"
+        config = {"durable_name": "C", "ack_policy": "explicit"}
+        replies = {
+            name: wire.ask(f"$JS.API.STREAM.CREATE.{name}", {"name": name}),
+            f"{name}.C": wire.ask(
+                f"$JS.API.CONSUMER.CREATE.{name}.C", {"stream_name": name, "config": config}
+            ),
+        }
+        for what, reply in replies.items():
+            answer = wire.answer(reply).json()
+            assert "error" not in answer, answer
+            promises.made.append(what)
+
+
+WORKERS: Final[tuple[Callable[[JetStreamWire, Promises], None], ...]] = (
+    *(publish, consume, change, upload),
+    make,
+)
 
 
 def work(server: ServerProcess, promises: Promises, seconds: float) -> None:
@@ -191,6 +219,9 @@ def check(wire: JetStreamWire, promises: Promises) -> None:
         last = wire.api("STREAM.MSG.GET.KV_b", {"last_by_subj": f"$KV.b.{key}"})["message"]
         assert last["seq"] >= revision, "a revision is lost"
         assert last["seq"] > revision or base64.b64decode(last["data"]) == value
+    for what in promises.made:
+        answer = wire.api(f"CONSUMER.INFO.{what}" if "." in what else f"STREAM.INFO.{what}")
+        assert "error" not in answer, f"{what} was made and is not there"
     for name, digest in promises.objects.items():
         assert _digest(wire, name) == digest, "an object is not whole"
 
@@ -228,8 +259,10 @@ def test_killed_again_and_again(tmp_path: Path) -> None:
     note("JetStream: acknowledgements confirmed before a kill", len(promises.done))
     note("JetStream: changes of keys", promises.changes)
     note("JetStream: objects put whole", len(promises.objects))
+    note("JetStream: streams and consumers made before a kill", len(promises.made))
     assert len(promises.objects) > 1
     assert len(promises.done) > KILLS
+    assert len(promises.made) > 1
 
 
 def _make(wire: JetStreamWire) -> None:
@@ -251,5 +284,5 @@ def _consume_the_rest(wire: JetStreamWire, promises: Promises) -> None:
         info = wire.api("CONSUMER.INFO.S.C")
         return bool(info["ack_floor"]["stream_seq"] == last and not info["num_pending"])
 
-    wait_until(is_over, "everything is acknowledged")
+    wait_until(is_over, "everything is acknowledged", KILLS * PATIENCE)
     assert promises.tried == set(range(1, last + 1)), "messages never came"

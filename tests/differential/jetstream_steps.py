@@ -180,6 +180,10 @@ class Player:
         self._play = play
         self._unacked: list[Message] = []
         self._filters: dict[tuple[str, str], object] = {}
+        self._refused: set[str] = set()
+        """Streams with messages to be sent again at once, which any purge keeps the Go server from."""
+        self._dropped: set[str] = set()
+        """Streams whose files the Go server may find again where one of the same name is made too soon."""
         self._has_removed = False
         """A purge or a deletion, after which the Go server does not always count anew what is pending."""
 
@@ -216,8 +220,7 @@ class Player:
         info = self._play.quiet(f"CONSUMER.INFO.{stream}.{consumer}")
         if "error" not in info:
             info["ack_floor"].pop("last_active", None)
-            if self._has_removed:
-                del info["ack_floor"], info["num_pending"], info["delivered"]["stream_seq"]
+            self._forget_moved(info)
         self._play.say(
             "info of", consumer, {k: v for k, v in info.items() if k not in ("config", "type", "ts")}
         )
@@ -234,17 +237,25 @@ class Player:
         return config
 
     def _create(self, step: Step) -> None:
-        self._play.api(f"STREAM.CREATE.{step.stream}", self._config(step))
+        config = self._config(step)
+        if step.stream in self._dropped:
+            config["storage"] = "memory"
+        self._stream_api("CREATE", config)
 
     def _update(self, step: Step) -> None:
         config = self._config(step)
         config.pop("first_seq", None)  # which the Go server takes, and shows, to no effect
-        answer = self._play.quiet(f"STREAM.UPDATE.{step.stream}", config)
+        self._stream_api("UPDATE", config)
+
+    def _stream_api(self, verb: str, config: dict[str, Any]) -> None:
+        """What it is answered, without the first sequence of one that never had a message."""
+        answer = self._play.quiet(f"STREAM.{verb}.{config['name']}", config)
         if not answer.get("state", {"last_seq": 1})["last_seq"]:
-            del answer["state"]["first_seq"]  # of one that never had a message
-        self._play.say("STREAM.UPDATE", step.stream, "->", unpacked(answer))
+            del answer["state"]["first_seq"]
+        self._play.say(f"STREAM.{verb}", config["name"], "->", unpacked(answer))
 
     def _drop(self, step: Step) -> None:
+        self._dropped.add(step.stream)
         self._play.api(f"STREAM.DELETE.{step.stream}")
 
     def _look(self, step: Step) -> None:
@@ -253,6 +264,8 @@ class Player:
         self._info(consumer, step.stream)
 
     def _purge(self, step: Step) -> None:
+        if step.stream in self._refused:
+            return
         self._has_removed = True
         if not self._play.quiet(f"STREAM.INFO.{step.stream}").get("state", {}).get("last_seq"):
             return  # the Go server then says that 1 is the first sequence
@@ -300,6 +313,8 @@ class Player:
             "durable_name": name,
             **CONSUMER_CONFIGS[step.chosen % len(CONSUMER_CONFIGS)],
         }
+        if "opt_start_seq" in config:
+            config["opt_start_seq"] = min(config["opt_start_seq"], self._next_sequence(step.stream))
         if (subject := config.pop("filter", None)) is not None:
             config["filter_subject"] = f"{step.stream}.{subject}"
         if subjects := config.pop("filters", None):
@@ -310,7 +325,37 @@ class Player:
             self._play.api(f"CONSUMER.DELETE.{step.stream}.{name}")
             self._filters[step.stream, name] = wanted
         request = {"stream_name": step.stream, "config": config}
-        self._play.api(f"CONSUMER.CREATE.{step.stream}.{name}", request)
+        self._consumer_api(f"CONSUMER.CREATE.{step.stream}.{name}", request)
+
+    def _next_sequence(self, stream: str) -> int:
+        """Beyond that nothing begins: the Go server then counts as pending what comes before it."""
+        state = self._play.quiet(f"STREAM.INFO.{stream}").get("state", {"last_seq": 0})
+        return 1 + int(state["last_seq"])
+
+    def _consumer_api(self, verb: str, request: Any) -> None:
+        """A request that is answered with a consumer's info."""
+        answer = self._play.quiet(verb, request)
+        if "error" not in answer:
+            self._forget_moved(answer)
+        self._play.say(verb, "->", answer)
+
+    def _forget_moved(self, info: dict[str, Any]) -> None:
+        """What a removal moves in a consumer's info, not always at once on the Go server.
+
+        For it one message that went was acknowledged, and with policy `all` those before it too.
+        """
+        if info["config"]["ack_policy"] == "all" and self._has_lost(info["stream_name"]):
+            del info["num_ack_pending"], info["ack_floor"]
+        if self._has_removed:
+            info.pop("ack_floor", None)
+            del info["num_pending"], info["delivered"]["stream_seq"]
+
+    def _has_lost(self, stream: str) -> bool:
+        """Whether messages went, by whatever way."""
+        info = self._play.quiet(f"STREAM.INFO.{stream}")
+        state = info["state"]
+        first = info["config"].get("first_seq", 1)
+        return self._has_removed or bool(state["messages"] < state["last_seq"] - first + 1)
 
     def _drop_consumer(self, step: Step) -> None:
         self._play.api(f"CONSUMER.DELETE.{step.stream}.{CONSUMERS[step.other % len(CONSUMERS)]}")
@@ -319,14 +364,19 @@ class Player:
         consumer = CONSUMERS[step.other % len(CONSUMERS)]
         if "error" in self._play.quiet(f"CONSUMER.INFO.{step.stream}.{consumer}"):
             return
-        request = {"seq": step.chosen % 8} if step.chosen % 3 else None
-        self._play.api(f"CONSUMER.RESET.{step.stream}.{consumer}", request)
+        sequence = min(step.chosen % 8, self._next_sequence(step.stream))
+        request = {"seq": sequence} if step.chosen % 3 else None
+        self._consumer_api(f"CONSUMER.RESET.{step.stream}.{consumer}", request)
 
     def _fetch(self, step: Step) -> None:
         play = self._play
         consumer = CONSUMERS[step.other % len(CONSUMERS)]
         batch = 1 + step.chosen % 4
-        play.quiet(f"CONSUMER.INFO.{step.stream}.{consumer}")  # the Go server tells consumers of what is new
+        # It is now that the Go server tells a consumer of what is new.
+        info = play.quiet(f"CONSUMER.INFO.{step.stream}.{consumer}")
+        by_subject = info.get("config", {}).get("deliver_policy") == "last_per_subject"
+        if by_subject and self._has_lost(step.stream):
+            return  # the Go server may stand still where one of the first messages went
         sid = play.ask_pull({"batch": batch, "no_wait": True}, consumer, step.stream)
         for _ in range(batch):
             [message] = play.take(sid, 1)
@@ -340,5 +390,8 @@ class Player:
         """Not after a removal: the Go server may forget pending messages that are still there."""
         if self._unacked and not self._has_removed:
             message = self._unacked[-1 - step.chosen % min(len(self._unacked), 6)]
-            answer = self._play.wire.request(message.reply, ACKS[step.other % len(ACKS)])
-            self._play.say(ACKS[step.other % len(ACKS)].decode(), shown(message), "->", answer.status)
+            kind = ACKS[step.other % len(ACKS)]
+            answer = self._play.wire.request(message.reply, kind)
+            self._play.say(kind.decode(), shown(message), "->", answer.status)
+            if kind == b"-NAK":
+                self._refused.add(message.subject.partition(".")[0])

@@ -27,8 +27,11 @@ CASES = int(os.environ.get("HEADRACE_TEST_CASES", "200"))
 FIRST = int(os.environ.get("HEADRACE_TEST_SEED", "0"))
 SEQUENCES = 500
 """Played to one pair of servers."""
-TRIES = 3
-"""Of a sequence that differs: the Go server tells its consumers of a message after its publisher."""
+NO_ANSWER = "error creating store for stream"
+"""What the Go server says now and then while it still removes the files of the stream before."""
+TRIES = 5
+"""Of a sequence that differs: the Go server tells its consumers of a message after its publisher, and removes
+the files of a stream after it said that it is deleted."""
 
 
 @pytest.mark.parametrize("number", range(FIRST, FIRST - (-CASES // SEQUENCES)))
@@ -59,7 +62,7 @@ def test_generated_steps_are_answered_as_the_go_server_answers(tmp_path: Path, n
             for _ in range(TRIES):
                 user = next(turns)
                 wanted, got = played(steps, reference, user), played(steps, ours, user)
-                if got == wanted:
+                if got == wanted or any(NO_ANSWER in line for line in wanted):
                     return
             pytest.fail("\n".join(differences(wanted, got)), pytrace=False)
 

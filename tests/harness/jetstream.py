@@ -192,6 +192,8 @@ class JetStreamWire:
                     del received[: end + 2]
                     if line == b"PING":
                         self.wire.send(b"PONG\r\n")
+                    elif line.startswith(b"INFO "):
+                        self.info = json.loads(line[5:])
                     elif line.startswith(b"-ERR"):
                         self.problems.append(line.decode())
                         if not through_pong:

@@ -138,13 +138,23 @@ class AccountJetStream:
     # -- turns -----------------------------------------------------------------------------------------
 
     def deliver(self, batch: Sequence[Delivery | Gathered[Delivery]]) -> None:
-        """All messages of one tick, in order; publications are appended together at its end."""
+        """All messages of one tick, in order; publications are appended together at its end.
+
+        A mistake of ours with one client's message is raised once those of all others were taken.
+        """
         routes = self._routes
+        mistakes: list[Exception] = []
         for received in batch:
             route = routes.get(received.sid)
-            if route is not None:  # else the subscription ended while this was under way
+            if route is None:  # the subscription ended while this was under way
+                continue
+            try:
                 self._guarded(route, received)
+            except Exception as mistake:  # noqa: BLE001 - whatever it is, it is raised below
+                mistakes.append(mistake)
         self.turns.settle()
+        if mistakes:
+            raise ExceptionGroup("messages that could not be taken", mistakes)
 
     def _guarded(self, work: Callable[..., _T], *arguments: object) -> _T | None:
         """A disk that fails under one stream or consumer ends nothing else: it is said, and others go on."""

@@ -11,9 +11,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from headrace.engine.jetstream import settle
+from headrace.jetstream.consumer_rules import sample_percentage
 from headrace.protocol.jetstream.acks import AckKind, nak_delay, parse_ack, parse_body
 from headrace.protocol.jetstream.configs import AckPolicy
 from headrace.protocol.jetstream.headers import value
+from headrace.protocol.jetstream.numbers import whole
 
 if TYPE_CHECKING:
     from headrace.core.service import Delivery
@@ -27,18 +29,13 @@ _NOT_ACKNOWLEDGED: Final = (AckPolicy.NONE, AckPolicy.FLOW_CONTROL)
 _NO_RESPONDERS: Final = b"NATS/1.0 503\r\n\r\n"
 
 
-def sample_percent(text: str) -> int:
-    """Of `30%` or `30`; 0 for none."""
-    return int(text.removesuffix("%") or 0)
-
-
 class Acknowledger:
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
         self.configure(consumer.config)
 
     def configure(self, config: ConsumerConfig) -> None:
-        self._samples = sample_percent(config.sample_freq)
+        self._samples = sample_percentage(config.sample_freq)
 
     # -- plain ones ------------------------------------------------------------------------------------
 
@@ -137,9 +134,9 @@ class Acknowledger:
 
     def flow_response(self, headers: bytes) -> None:
         """A client that acknowledges by flow control has processed everything up to what it says."""
-        sequence = _number(headers, b"Nats-Last-Stream")
-        if sequence > 0:
-            self._one(sequence, _number(headers, b"Nats-Last-Consumer"), 1, b"", sampled=False)
+        sequence = whole(value(headers, b"Nats-Last-Stream"))
+        if sequence:
+            self._one(sequence, whole(value(headers, b"Nats-Last-Consumer")) or 0, 1, b"", sampled=False)
 
     def drop(self, sequence: int, number: int, deliveries: int, reason: str) -> None:
         """A message that was pending is gone: as if it had been terminated, it alone."""
@@ -210,7 +207,7 @@ class Acknowledger:
                     consumer.account.name, consumer.stream.name, consumer.name, argument,
                 )  # fmt: skip
             else:
-                consumer.redelivery.delay(sequence, delay, consumer.now_ns())
+                consumer.redelivery.delay(sequence, max(delay, 0), consumer.now_ns())
                 state.delivered_ns = consumer.now_ns()
                 return
         consumer.redelivery.again(sequence)
@@ -226,9 +223,3 @@ class Acknowledger:
         else:
             self._one(sequence, number, deliveries, reply, sampled=False)
         consumer.events.terminated(sequence, number, deliveries, reason)
-
-
-def _number(headers: bytes, name: bytes) -> int:
-    """What a header says, 0 for what is no number."""
-    text = value(headers, name)
-    return int(text) if text.isdigit() else 0

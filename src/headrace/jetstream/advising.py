@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from headrace.protocol.jetstream.names import new_nuid
+from headrace.protocol.nuid import new_nuid
 from headrace.protocol.rfc3339 import format_time
 
 if TYPE_CHECKING:

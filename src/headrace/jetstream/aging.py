@@ -6,6 +6,7 @@ for is removed, so that no crash lets both be missing. Source: JetStream specifi
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from headrace.errors import LogError
@@ -78,15 +79,14 @@ class Aging:
         """Puts markers where the last message of a subject goes; gives how many messages went."""
         stream = self._stream
         removed = 0
-        while over := stream.log.expired(now_ns, _AT_ONCE):
+        expired = stream.log.expired(now_ns)
+        while over := list(islice(expired, _AT_ONCE)):
             newest = {subject: sequence for sequence, subject in over}
             for subject, sequence in newest.items():
                 if sequence == stream.log.last_of(subject) and not self._is_marker(sequence):
                     stream.ingest.publish(self._marker(subject))
             stream.flush()
             removed += stream.log.remove(sequence for sequence, _ in over)
-            if len(over) < _AT_ONCE:
-                break
         return removed
 
     def _is_marker(self, sequence: int) -> bool:

@@ -1,7 +1,8 @@
 """Making, changing and removing streams and consumers of an account, each with its entry in the journal.
 
 Whether it may be done was judged before (`stream_rules`, `consumer_rules`); how an answer waits for the
-commit is the API's. A log is there before its stream's entry, and the entry that a stream is gone is durable
+commit is the API's. A log is durable with its first message: a stream that had none yet is its entry and
+nothing else, and gets an empty log again after a power loss. The entry that a stream is gone is durable
 before its log is removed: a crash at any point loses no message and brings none back.
 """
 
@@ -184,8 +185,13 @@ class Assets:
         account = self._account
         consumer = Consumer(stream, config, name, account.turns.now_ns(), state)
         self.enter(consumer)
-        self.record_consumer(consumer)
-        consumer.start()
+        try:
+            consumer.start()
+        except LogError:
+            consumer.stop()
+            stream.drop(consumer)
+            raise
+        self.record_consumer(consumer)  # with where it begins
         self._advise("CREATED", consumer, "create")
         return consumer
 

@@ -9,28 +9,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import msgspec
-
 from headrace.jetstream.features import Feature
 from headrace.jetstream.inflight import COMMIT, ID, LARGEST_ATOMIC_BYTES, LONGEST_ID, SEQUENCE
-from headrace.jetstream.publication import Duplicate, check_size
-from headrace.jetstream.staging import Staged
+from headrace.jetstream.publication import Duplicate
+from headrace.jetstream.staging import Staged, check_alone
+from headrace.protocol.durations import SECOND
 from headrace.protocol.jetstream import headers as block
 from headrace.protocol.jetstream import pubacks
 from headrace.protocol.jetstream.errors import ApiError
-from headrace.protocol.jetstream.levels import API_LEVEL
+from headrace.protocol.jetstream.levels import REQUIRED_LEVEL, asks_too_much
+from headrace.protocol.jetstream.numbers import whole
 
 if TYPE_CHECKING:
     from headrace.core.service import Timer
     from headrace.jetstream.publication import Publication
     from headrace.jetstream.stream import Stream
 
-REQUIRED_LEVEL: Final = b"Nats-Required-Api-Level"
 _LAST_MSG_ID: Final = b"Nats-Expected-Last-Msg-Id"
 _WITH_LAST: Final = b"1"
 _WITHOUT_LAST: Final = b"eob"
-_LARGEST: Final = (1 << 64) - 1
-_SECOND_NS: Final = 1_000_000_000
 
 
 class _Batch:
@@ -56,7 +53,7 @@ class AtomicBatches(Feature):
         try:
             self._receive(stream, batch_id, publication)
         except ApiError as error:
-            _answer(stream, publication, pubacks.refusal(error, stream.name))
+            stream.answer(publication.reply, pubacks.refusal(error, stream.name))
         return True
 
     def configured(self, stream: Stream) -> None:
@@ -76,7 +73,7 @@ class AtomicBatches(Feature):
         if commit not in (None, _WITH_LAST, _WITHOUT_LAST):
             self._forget(batch_id)
             raise ApiError(10200)
-        self._check_level(stream, batch_id, p)
+        self._check_level(batch_id, p)
         batch.last += 1
         if batch.last != number or (number == 1 and commit == _WITHOUT_LAST):
             self._abandon(batch_id, "incomplete")
@@ -89,7 +86,7 @@ class AtomicBatches(Feature):
             self._stage(batch_id, batch, p)
         if commit is None:
             self._watch(batch_id, batch)
-            _answer(stream, p, b"")
+            stream.answer(p.reply, b"")
             return
         self._forget(batch_id)
         self._commit(stream, batch_id, batch, p)
@@ -109,17 +106,14 @@ class AtomicBatches(Feature):
         batch = self._batches[batch_id] = _Batch()
         return batch
 
-    def _check_level(self, stream: Stream, batch_id: bytes, p: Publication) -> None:
-        level = block.value(p.headers, REQUIRED_LEVEL)
-        if not level:
-            return
-        if not level.isdigit() or int(level) > API_LEVEL:
+    def _check_level(self, batch_id: bytes, p: Publication) -> None:
+        if asks_too_much(p.headers):
             self._abandon(batch_id, "unsupported")
             raise ApiError(10185)
         p.headers = block.without(p.headers, REQUIRED_LEVEL)
 
     def _stage(self, batch_id: bytes, batch: _Batch, p: Publication) -> None:
-        batch.size += len(p.subject) + len(p.headers) + len(p.payload)
+        batch.size += p.size
         if batch.size > LARGEST_ATOMIC_BYTES:
             self._abandon(batch_id, "large")
             raise ApiError(10199, size=f"{LARGEST_ATOMIC_BYTES} bytes")
@@ -139,13 +133,10 @@ class AtomicBatches(Feature):
         final = batch.messages[-1]
         if final is not last:
             final.headers = block.added(final.headers, (COMMIT, _WITH_LAST))
-        fields = msgspec.json.encode(
-            {"batch": batch_id.decode("utf-8", "replace"), "count": len(batch.messages)}
-        )
         reply = last.reply
         for message in batch.messages:
             message.reply = b""
-        final.reply, final.ack_fields = reply, b"," + fields[1:-1]
+        final.reply, final.ack_fields = reply, pubacks.of_batch(batch_id, len(batch.messages))
         stream.ingest.append_all(batch.messages)
 
     # -- the end of a batch ----------------------------------------------------------------------------
@@ -154,7 +145,7 @@ class AtomicBatches(Feature):
         account = self._stream.account
         if batch.timer is not None:
             batch.timer.cancel()
-        seconds = account.system.batches.limits.timeout_ns / _SECOND_NS
+        seconds = account.system.batches.limits.timeout_ns / SECOND
         batch.timer = account.turns.later(seconds, lambda: self._abandon(batch_id, "timeout"))
 
     def _abandon(self, batch_id: bytes, reason: str) -> None:
@@ -177,23 +168,12 @@ class AtomicBatches(Feature):
 
 def _check(stream: Stream, batch_id: bytes, p: Publication) -> int:
     """What is judged of each message alone; the sequence it says. Raises: ApiError."""
-    config = stream.config
-    if config.sealed:
-        raise ApiError(10109)
-    refused = stream.account.refused(stream, len(p.subject) + len(p.headers) + len(p.payload))
-    if refused:
-        raise ApiError(refused)
-    check_size(stream, p)
-    if not config.allow_atomic:
+    check_alone(stream, p)
+    if not stream.config.allow_atomic:
         raise ApiError(10174)
     if len(batch_id) > LONGEST_ID:
         raise ApiError(10179)
-    number = block.value(p.headers, SEQUENCE)
-    if not number.isdigit() or len(number) > len(str(_LARGEST)) or int(number) > _LARGEST:
+    number = whole(block.value(p.headers, SEQUENCE))
+    if number is None:
         raise ApiError(10175)
-    return int(number)
-
-
-def _answer(stream: Stream, p: Publication, body: bytes) -> None:
-    if p.reply and not stream.config.no_ack:
-        stream.account.publish(p.reply, body)
+    return number

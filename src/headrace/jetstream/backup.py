@@ -13,6 +13,8 @@ import msgspec
 from headrace.jetstream.ackstate import ConsumerState
 from headrace.protocol import archive, s2
 from headrace.protocol.jetstream.configs import ConsumerConfig
+from headrace.protocol.jetstream.foreign import read
+from headrace.protocol.jetstream.numbers import INT64_MAX, Int64
 from headrace.protocol.jetstream.responses import consumer_config
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ _PAGE: Final = 256
 _BLOCK: Final = 256 << 10
 """Bytes of entries that become one block of the stream, about."""
 
-_Number = Annotated[int, msgspec.Meta(ge=0)]
+_Number = Annotated[int, msgspec.Meta(ge=0, le=INT64_MAX)]
 
 
 class Damaged(Exception):
@@ -51,7 +53,7 @@ class _Pair(msgspec.Struct):
 
 class _Pending(msgspec.Struct):
     sequence: _Number = msgspec.field(name="Sequence", default=0)
-    timestamp: int = msgspec.field(name="Timestamp", default=0)
+    timestamp: Int64 = msgspec.field(name="Timestamp", default=0)
 
 
 class _Position(msgspec.Struct, omit_defaults=True):
@@ -144,8 +146,8 @@ def read_state(entry: archive.Entry) -> State:
     if entry.name != STATE:
         raise ValueError("expected state.json first")
     try:
-        return msgspec.json.decode(entry.payload, type=State)
-    except msgspec.MsgspecError as error:
+        return read(State, entry.payload)
+    except ValueError as error:
         raise ValueError(f"error in state.json: {error}") from None
 
 
@@ -156,9 +158,9 @@ def read_consumer(entry: archive.Entry) -> Restored:
         raise ValueError(f"expected consumer, found {entry.name!r}")
     shown = name.decode("utf-8", "replace")
     try:
-        found = msgspec.json.decode(entry.payload, type=_Consumer)
+        found = read(_Consumer, entry.payload)
         config = msgspec.convert(found.config, ConsumerConfig)
-    except msgspec.MsgspecError as error:
+    except ValueError as error:
         raise ValueError(f"failed to decode consumer {shown} state: {error}") from None
     state = ConsumerState()
     position = found.state

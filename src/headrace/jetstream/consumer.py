@@ -39,10 +39,10 @@ from headrace.protocol.jetstream.configs import (
     Storage,
 )
 from headrace.protocol.jetstream.errors import ApiError
-from headrace.protocol.jetstream.names import new_nuid
 from headrace.protocol.jetstream.pulls import decode_pull
 from headrace.protocol.jetstream.times import to_ns
-from headrace.subjects.grammar import is_subset, matches
+from headrace.protocol.nuid import new_nuid
+from headrace.subjects.grammar import is_subset, matches, overlaps
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -148,10 +148,14 @@ class Consumer:
     def _extend(self) -> None:
         """What the metadata asks for."""
         wanted = extensions_of(self.config)
-        if self.dead_letters is not None:
-            self.dead_letters.stop()
+        waiting = {} if self.dead_letters is None else self.dead_letters.stop()
         self.dead_letters = DeadLetters(self, wanted.dead_letters) if wanted.dead_letters else None
         self.order = KeyedOrder(self, wanted.per_subject, wanted.token) if wanted.per_subject else None
+        for sequence, letter in waiting.items():
+            if self.dead_letters is None:
+                letter.done()
+            else:
+                self.dead_letters.bury(sequence, *letter)
 
     def _begin(self) -> None:
         log = self.stream.log
@@ -383,12 +387,9 @@ class Consumer:
         if stream.config.max_msgs_per_subject <= 0 and not stream.config.allow_msg_ttl:
             return
         if self.serving.skips:
-            lost = set(stream.log.gone(self.serving.skips[-1])[0])
-            self.serving.skip_no_more(lost.__contains__)
-        if tracker.pending:
-            gone, _ = stream.log.gone(tracker.lowest())
-            for sequence in tracker.pending.keys() & gone:
-                self.removed(sequence)
+            self.serving.skip_no_more(set(stream.log.absent(self.serving.skips)).__contains__)
+        for sequence in stream.log.absent(tracker.pending):
+            self.removed(sequence)
 
     def purged(self, first: int, last: int, subject: bytes | None = None, count: int = 0) -> None:
         """After a purge of `count` messages: what is left of the subject begins at `first`, 0: nothing is.
@@ -400,6 +401,8 @@ class Consumer:
             self.filters and all(is_subset(mine, subject) for mine in self.filters)
         ):
             if not self.matches(subject):
+                if count == 1 and any(overlaps(subject, mine) for mine in self.filters):
+                    self._drop_missing()
                 return
             wider = True
         elif subject is not None:
@@ -407,16 +410,21 @@ class Consumer:
             first = min((state.first_sequence for _, state in left), default=0)
         if not first and not wider:
             first = last + 1
-        tracker, read = self.tracker, self.stream.log.read
+        tracker, absent = self.tracker, self.stream.log.absent
         if count == 1:
-            for sequence in [one for one in tracker.pending if read(one) is None]:
-                self.removed(sequence)
-        tracker.purged(max(first, 1), lambda sequence: wider and read(sequence) is None, self.now_ns())
+            self._drop_missing()
+        tracker.purged(max(first, 1), lambda sequence: wider and bool(absent((sequence,))), self.now_ns())
         for sequence in [one for one in self.redelivery.queue if one not in tracker.pending]:
             self.redelivery.forget(sequence)
-        self.serving.skip_no_more(lambda sequence: sequence < first or read(sequence) is None)
+        lost = {*absent(self.serving.skips)}
+        self.serving.skip_no_more(lambda sequence: sequence < first or sequence in lost)
         self._epoch = self.stream.epoch
         self.wake()
+
+    def _drop_missing(self) -> None:
+        """Nothing is pending that is not there any more."""
+        for sequence in self.stream.log.absent(self.tracker.pending):
+            self.removed(sequence)
 
     def matches(self, subject: bytes) -> bool:
         """Whether this consumer gets messages of a subject."""
@@ -438,10 +446,6 @@ class Consumer:
         return sequence in tracker.redelivered or sequence in self.serving.skips
 
     # -- for its parts ---------------------------------------------------------------------------------
-
-    @property
-    def is_pull(self) -> bool:
-        return self.pulls is not None
 
     @property
     def is_full(self) -> bool:
@@ -524,6 +528,3 @@ class Consumer:
         if self._epoch != self.stream.epoch:
             self.trimmed()
         return consumer_info(self)
-
-    def snapshot(self) -> ConsumerState:
-        return self.state.copy()

@@ -31,6 +31,7 @@ from headrace.protocol.jetstream.configs import (
 from headrace.protocol.jetstream.errors import ApiError
 from headrace.protocol.jetstream.levels import with_consumer_level, without_versions
 from headrace.protocol.jetstream.names import MAX_LENGTH, is_asset_name, is_group_name
+from headrace.protocol.rfc3339 import short_time
 from headrace.subjects.grammar import is_literal
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ DEFAULT_INACTIVE_THRESHOLD: Final = 5 * SECOND
 """Of consumers that are not durable."""
 _FLOW_HEARTBEAT: Final = SECOND
 _LEAST_HEARTBEAT: Final = 100 * MILLISECOND
+_LONGEST_IN_MEMORY: Final = 512
+"""Bytes of a name: it stands in the subjects that acknowledgements are sent to, and those have an end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +120,7 @@ def _check_length(config: ConsumerConfig, stream: StreamConfig) -> None:
     if len(config.durable_name.encode()) > MAX_LENGTH:
         raise ApiError(10102, max=MAX_LENGTH)
     in_memory = stream.storage is Storage.MEMORY or config.mem_storage or config.direct
-    if len(config.name.encode()) > MAX_LENGTH and not in_memory:
+    if len(config.name.encode()) > (_LONGEST_IN_MEMORY if in_memory else MAX_LENGTH):
         # The Go server has a directory for each consumer, and no file system takes such a name.
         raise ApiError(10012, err="error creating store for consumer")
 
@@ -174,7 +177,7 @@ def check_consumer_update(
         _check_unchangeable(old, new, is_bound=context.is_bound)
     check_extensions(new, context.stream.subjects)
     if old.pause_until:
-        new = replace(new, pause_until=times.from_ns(times.to_ns(old.pause_until)))
+        new = replace(new, pause_until=short_time(times.to_ns(old.pause_until)))
     # As on the Go server, it is what the consumer was that counts.
     return new if new.inactive_threshold == old.inactive_threshold else _with_idle_limit(new, old)
 
@@ -184,11 +187,6 @@ def same_consumer(first: ConsumerConfig, second: ConsumerConfig) -> bool:
     return replace(first, metadata=without_versions(first.metadata)) == replace(
         second, metadata=without_versions(second.metadata)
     )
-
-
-def with_level(config: ConsumerConfig) -> ConsumerConfig:
-    """The configuration with the level it needs now, after a pause began or ended."""
-    return with_consumer_level(config)
 
 
 def _check_unchangeable(old: ConsumerConfig, new: ConsumerConfig, *, is_bound: bool) -> None:
@@ -451,8 +449,7 @@ def _is_not_set(policy: str, what: str) -> ApiError:
 
 
 def _check_rest(config: ConsumerConfig) -> None:
-    if config.sample_freq:
-        sample_percentage(config.sample_freq)
+    sample_percentage(config.sample_freq)
     if config.flow_control and config.idle_heartbeat == 0:
         raise ApiError(10108)
     if config.durable_name and config.name and config.name != config.durable_name:
@@ -464,6 +461,8 @@ def _check_rest(config: ConsumerConfig) -> None:
 
 def sample_percentage(text: str) -> int:
     """How many of 100 acknowledgements are measured; more than 100 is all. Raises: ApiError 10095."""
+    if not text:
+        return 0
     digits = text.removesuffix("%")
     unsigned = digits[1:] if digits[:1] in ("+", "-") else digits
     if not (unsigned.isascii() and unsigned.isdigit()):

@@ -114,7 +114,7 @@ def applied(
 def _value(payload: bytes) -> str:
     try:
         return _values.decode(payload).val
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except (ValueError, RecursionError):
         raise ApiError(10172) from None
 
 
@@ -124,7 +124,7 @@ def _seen(headers: bytes) -> _Totals:
         return {}
     try:
         return _totals.decode(text)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except ValueError:
         raise ApiError(10172) from None
 
 

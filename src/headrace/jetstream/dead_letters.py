@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import msgspec
-
 from headrace.errors import LogError
 from headrace.jetstream.alarm import Alarm
+from headrace.protocol.jetstream.foreign import read
 from headrace.protocol.jetstream.headers import added, without_prefix
-from headrace.protocol.jetstream.names import new_nuid
+from headrace.protocol.jetstream.numbers import whole
+from headrace.protocol.nuid import new_nuid
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,10 +46,12 @@ class DeadLetters:
         """Whether a message is on its way out."""
         return sequence in self._letters
 
-    def stop(self) -> None:
+    def stop(self) -> dict[int, _Letter]:
+        """Nothing is published any more; gives what `bury` was told of those that still wait."""
         self._alarm.cancel()
         self._consumer.account.unsubscribe(self._sid)
-        self._letters.clear()
+        letters, self._letters = self._letters, {}
+        return letters
 
     def bury(self, sequence: int, deliveries: int, reason: str, done: Callable[[], object]) -> None:
         """Publishes a copy of a message; `done` is called, once, when it is safe."""
@@ -90,17 +92,17 @@ class DeadLetters:
         )
 
     def _answered(self, delivery: Delivery) -> None:
-        token = delivery.subject.removeprefix(self._inbox)
-        if not token.isdigit() or int(token) not in self._letters:
+        sequence = whole(delivery.subject.removeprefix(self._inbox))
+        if sequence is None or sequence not in self._letters:
             return
         try:
-            answer = msgspec.json.decode(delivery.payload, type=dict[str, object])
-        except msgspec.MsgspecError:
+            answer = read(dict[str, object], delivery.payload)
+        except ValueError:
             answer = {}
         if not answer.get("seq") or "error" in answer:
             self._tell(str(answer.get("error") or "no PubAck"))
             return
-        self._finish(int(token))
+        self._finish(sequence)
 
     def _finish(self, sequence: int) -> None:
         letter = self._letters.pop(sequence)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.protocol.jetstream.responses import consumer_config, shown_time
+from headrace.protocol.jetstream.responses import consumer_config
 from headrace.protocol.jetstream.times import ZERO
+from headrace.protocol.rfc3339 import short_time
 
 if TYPE_CHECKING:
     from headrace.jetstream.consumer import Consumer
@@ -20,16 +21,16 @@ def consumer_info(consumer: Consumer) -> dict[str, object]:
         last = tracker.next_sequence - 1  # what it has passed by; a stored one shows that when it delivers
     delivered: dict[str, object] = {"consumer_seq": state.delivered_consumer, "stream_seq": last}
     if tracker.delivered_ns:
-        delivered["last_active"] = shown_time(tracker.delivered_ns)
+        delivered["last_active"] = short_time(tracker.delivered_ns)
     floor: dict[str, object] = {"consumer_seq": state.floor_consumer, "stream_seq": state.floor_stream}
     if tracker.acknowledged_ns:
-        floor["last_active"] = shown_time(tracker.acknowledged_ns)
+        floor["last_active"] = short_time(tracker.acknowledged_ns)
     if consumer.pulls is not None:
         consumer.pulls.process(end=False)
     info: dict[str, object] = {
         "stream_name": consumer.stream.name,
         "name": consumer.name,
-        "created": shown_time(consumer.created_ns),
+        "created": short_time(consumer.created_ns),
         "config": consumer_config(config),
         "delivered": delivered,
         "ack_floor": floor,
@@ -43,7 +44,7 @@ def consumer_info(consumer: Consumer) -> dict[str, object]:
     if consumer.is_paused(now):
         info["paused"] = True
         info["pause_remaining"] = consumer.paused_until_ns - now
-    info["ts"] = shown_time(now)
+    info["ts"] = short_time(now)
     if config.priority_groups:
         info["priority_groups"] = [_group(consumer)]
     return info
@@ -53,5 +54,5 @@ def _group(consumer: Consumer) -> dict[str, object]:
     group: dict[str, object] = {"group": consumer.config.priority_groups[0]}
     if consumer.groups.pin:
         group["pinned_client_id"] = consumer.groups.pin
-    group["pinned_ts"] = shown_time(consumer.groups.pinned_ns) if consumer.groups.pinned_ns else ZERO
+    group["pinned_ts"] = short_time(consumer.groups.pinned_ns) if consumer.groups.pinned_ns else ZERO
     return group

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.protocol.jetstream.responses import shown_time
 from headrace.protocol.jetstream.times import ZERO
+from headrace.protocol.rfc3339 import short_time
 
 if TYPE_CHECKING:
     from headrace.jetstream.account import AccountJetStream
@@ -52,7 +52,7 @@ class Events:
             "PAUSE",
             "consumer_pause",
             paused=is_paused,
-            pause_until=shown_time(until_ns) if until_ns else ZERO,
+            pause_until=short_time(until_ns) if until_ns else ZERO,
         )
 
     def pinned(self, group: str, client: str) -> None:

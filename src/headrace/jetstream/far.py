@@ -14,12 +14,15 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from headrace.jetstream.feeds import SECOND_NS, Feed
-from headrace.jetstream.origins import short_hash
-from headrace.log.port import StoredMessage
+from headrace.log.port import LARGEST_TIME, StoredMessage
 from headrace.protocol.jetstream import headers as block
 from headrace.protocol.jetstream.acks import parse_ack
 from headrace.protocol.jetstream.configs import AckPolicy, DeliverPolicy
 from headrace.protocol.jetstream.errors import ApiError
+from headrace.protocol.jetstream.foreign import read
+from headrace.protocol.jetstream.numbers import Uint64, whole
+from headrace.protocol.nuid import short_hash
+from headrace.subjects.grammar import is_valid_subject
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -50,7 +53,7 @@ class _Config(msgspec.Struct):
 
 
 class _Delivered(msgspec.Struct):
-    stream_seq: int = 0
+    stream_seq: Uint64 = 0
 
 
 class _Answer(msgspec.Struct):
@@ -189,8 +192,8 @@ class FarFeed(Feed):
             self._ask_again()
             return
         try:
-            answer = msgspec.json.decode(delivery.payload, type=_Answer)
-        except msgspec.MsgspecError:
+            answer = read(_Answer, delivery.payload)
+        except ValueError:
             self.say(ApiError(10025, err="invalid response"), "the answer to its request is not JSON")
             self._ask_again()
             return
@@ -204,6 +207,10 @@ class FarFeed(Feed):
             self._ask_again()
             return
         deliver = durable.deliver_subject if durable is not None else answer.config.deliver_subject
+        if not is_valid_subject(deliver.encode()):
+            self.say(ApiError(10025, err="invalid response"), "the answer to its request names no subject")
+            self._ask_again()
+            return
         self._listen(answer, deliver)
 
     def _declined(self, error: _Error | None) -> None:
@@ -261,7 +268,7 @@ class FarFeed(Feed):
                 return
             self._delivered += 1
             self.lag = max(place.pending - 1, 0)
-            sequence, time_ns = place.stream_sequence, place.timestamp_ns
+            sequence, time_ns = place.stream_sequence, min(place.timestamp_ns, LARGEST_TIME)
             if sequence > (waiting[-1].sequence if waiting else self.position):
                 subject, headers = delivery.subject, delivery.headers
                 waiting.append(StoredMessage(sequence, time_ns, subject, b"", headers, delivery.payload))
@@ -287,8 +294,8 @@ class FarFeed(Feed):
         if delivery.reply:
             self._pass_on(delivery.reply)
             return True
-        last = block.value(delivery.headers, _LAST_CONSUMER)
-        if last.isdigit() and int(last) > 0 and int(last) != self._delivered:
+        last = whole(block.value(delivery.headers, _LAST_CONSUMER))
+        if last and last != self._delivered:
             self._missing([])
             return False
         stalled = block.value(delivery.headers, _STALLED)

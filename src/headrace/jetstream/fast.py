@@ -13,29 +13,27 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from headrace.jetstream.atomic import REQUIRED_LEVEL
 from headrace.jetstream.features import Feature
-from headrace.jetstream.inflight import LONGEST_ID, OF_BATCHES
-from headrace.jetstream.publication import Duplicate, check_size
-from headrace.jetstream.staging import Staged
+from headrace.jetstream.inflight import FAST_SUFFIX, LONGEST_ID, OF_BATCHES
+from headrace.jetstream.publication import Duplicate
+from headrace.jetstream.staging import Staged, check_alone
+from headrace.protocol.durations import SECOND
 from headrace.protocol.jetstream import headers as block
 from headrace.protocol.jetstream import pubacks
 from headrace.protocol.jetstream.configs import Discard
 from headrace.protocol.jetstream.errors import ApiError
-from headrace.protocol.jetstream.levels import API_LEVEL
+from headrace.protocol.jetstream.levels import REQUIRED_LEVEL, asks_too_much
+from headrace.protocol.jetstream.numbers import UINT64_MAX, whole
 
 if TYPE_CHECKING:
     from headrace.core.service import Timer
     from headrace.jetstream.publication import Publication
     from headrace.jetstream.stream import Stream
 
-SUFFIX: Final = b".$FI"
 MOST_BETWEEN_ACKS: Final = 500
 """Messages between two acknowledgements, of all batches of a stream together."""
-_LARGEST: Final = (1 << 64) - 1
 _LARGEST_FLOW: Final = (1 << 16) - 1
 _USUAL_FLOW: Final = 10
-_SECOND_NS: Final = 1_000_000_000
 
 
 class Operation(IntEnum):
@@ -62,15 +60,16 @@ class Place(NamedTuple):
 
 def place_of(reply: bytes) -> Place | None:
     """From the reply of a message; None when it does not say so rightly."""
-    parts = reply[: -len(SUFFIX)].rsplit(b".", 5)
+    parts = reply[: -len(FAST_SUFFIX)].rsplit(b".", 5)
     if len(parts) != 6:
         return None
     _, batch, flow, mode, number, operation = parts
     if operation not in (b"0", b"1", b"2", b"3", b"4") or mode not in (b"ok", b"fail"):
         return None
-    if not number.isdigit() or not 0 < int(number[:21]) < _LARGEST:
+    counted = whole(number)
+    if not counted or counted == UINT64_MAX:
         return None
-    place = Place(batch, _flow(flow), mode == b"ok", int(number), Operation(int(operation)))
+    place = Place(batch, _flow(flow), mode == b"ok", counted, Operation(int(operation)))
     first = place.number == 1
     wrong = {Operation.START: not first, Operation.APPEND: first, Operation.END: first}
     return None if wrong.get(place.operation, False) else place
@@ -111,12 +110,12 @@ class FastBatches(Feature):
         self._batches: dict[bytes, _Batch] = {}
 
     def take(self, stream: Stream, publication: Publication) -> bool:
-        if not publication.reply.endswith(SUFFIX):
+        if not publication.reply.endswith(FAST_SUFFIX):
             return False
         try:
             self._receive(publication)
         except ApiError as error:
-            self._say(publication.reply, pubacks.refusal(error, stream.name))
+            stream.answer(publication.reply, pubacks.refusal(error, stream.name))
         return True
 
     def configured(self, stream: Stream) -> None:
@@ -151,12 +150,7 @@ class FastBatches(Feature):
     def _check(self, p: Publication) -> Place:
         """What is judged of each message alone. Raises: ApiError."""
         stream = self._stream
-        if stream.config.sealed:
-            raise ApiError(10109)
-        refused = stream.account.refused(stream, len(p.subject) + len(p.headers) + len(p.payload))
-        if refused:
-            raise ApiError(refused)
-        check_size(stream, p)
+        check_alone(stream, p)
         if not stream.config.allow_batched:
             raise ApiError(10205)
         place = place_of(p.reply)
@@ -180,10 +174,7 @@ class FastBatches(Feature):
         return batch
 
     def _check_level(self, batch: _Batch, p: Publication) -> None:
-        level = block.value(p.headers, REQUIRED_LEVEL) if p.headers else b""
-        if not level:
-            return
-        if not level.isdigit() or int(level) > API_LEVEL:
+        if asks_too_much(p.headers):
             self._forget(batch)
             raise ApiError(10185)
         p.headers = block.without(p.headers, REQUIRED_LEVEL)
@@ -263,11 +254,11 @@ class FastBatches(Feature):
                 return
         if not batch.gaps_are_fine and batch.received == 1:
             self._forget(batch)
-            self._say(reply, self._first_refused(batch, place, error))
+            self._stream.answer(reply, self._first_refused(batch, place, error))
             return
         if isinstance(error, ApiError):
             said = {"type": "err", "seq": place.number, "error": error.body()}
-            self._say(reply, msgspec.json.encode(said))
+            self._stream.answer(reply, msgspec.json.encode(said))
         if batch.gaps_are_fine and not place.commits:
             return
         if not is_duplicate:
@@ -281,7 +272,7 @@ class FastBatches(Feature):
         if isinstance(error, ApiError):
             return pubacks.refusal(error, self._stream.name)
         head = pubacks.head(self._stream.name, self._stream.account.domain)
-        fields = _fields(batch.name, place.number)
+        fields = pubacks.of_batch(batch.name, place.number)
         return b'%s%d,"duplicate": true%s}' % (head, error.sequence, fields)
 
     # -- what the publisher is told --------------------------------------------------------------------
@@ -297,8 +288,8 @@ class FastBatches(Feature):
     def _finish(self, batch: _Batch, reply: bytes) -> None:
         self._forget(batch)
         head = pubacks.head(self._stream.name, self._stream.account.domain)
-        fields = _fields(batch.name, batch.received)
-        self._say(reply, b"%s%d%s}" % (head, batch.sequence, fields))
+        fields = pubacks.of_batch(batch.name, batch.received)
+        self._stream.answer(reply, b"%s%d%s}" % (head, batch.sequence, fields))
 
     def _acknowledge(self, batch: _Batch, reply: bytes) -> bool:
         """Says how far it came when that is due, and how often it will be said."""
@@ -315,14 +306,10 @@ class FastBatches(Feature):
         return True
 
     def _say_flow(self, batch: _Batch, number: int, reply: bytes) -> None:
-        self._say(reply, b'{"type":"ack","seq":%d,"msgs":%d}' % (number, batch.flow))
+        self._stream.answer(reply, b'{"type":"ack","seq":%d,"msgs":%d}' % (number, batch.flow))
 
     def _say_gap(self, expected: int, number: int, reply: bytes) -> None:
-        self._say(reply, b'{"type":"gap","last_seq":%d,"seq":%d}' % (expected, number))
-
-    def _say(self, reply: bytes, body: bytes) -> None:
-        if reply and not self._stream.config.no_ack:
-            self._stream.account.publish(reply, body)
+        self._stream.answer(reply, b'{"type":"gap","last_seq":%d,"seq":%d}' % (expected, number))
 
     # -- the end of a batch ----------------------------------------------------------------------------
 
@@ -333,7 +320,7 @@ class FastBatches(Feature):
             self._wait(batch, self._stream.account.system.batches.limits.timeout_ns)
 
     def _wait(self, batch: _Batch, idle_ns: int) -> None:
-        batch.timer = self._stream.account.turns.later(idle_ns / _SECOND_NS, lambda: self._look(batch))
+        batch.timer = self._stream.account.turns.later(idle_ns / SECOND, lambda: self._look(batch))
 
     def _look(self, batch: _Batch) -> None:
         account = self._stream.account
@@ -350,11 +337,6 @@ class FastBatches(Feature):
         if self._batches.get(batch.name) is batch:
             del self._batches[batch.name]
             self._stream.account.system.batches.fast -= 1
-
-
-def _fields(batch: bytes, count: int) -> bytes:
-    said = msgspec.json.encode({"batch": batch.decode("utf-8", "replace"), "count": count})
-    return b"," + said[1:-1]
 
 
 def _as_api_error(error: Exception) -> ApiError:

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from headrace.errors import MessageDamaged
 from headrace.jetstream.direct import answered, send_batch, send_last
-from headrace.jetstream.limits import API_LEVEL
-from headrace.protocol.jetstream import headers as hdr
 from headrace.protocol.jetstream.errors import ApiError
+from headrace.protocol.jetstream.levels import asks_too_much
 from headrace.protocol.jetstream.requests import MessageGetRequest, decode
 from headrace.protocol.jetstream.times import to_ns
 
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from headrace.jetstream.stream import Stream
     from headrace.log.port import StoredMessage
 
-REQUIRED_LEVEL: Final = b"Nats-Required-Api-Level"
 _NOT_FOUND: Final = b"NATS/1.0 404 Message Not Found\r\n\r\n"
 _EMPTY: Final = b"NATS/1.0 408 Empty Request\r\n\r\n"
 _BAD: Final = b"NATS/1.0 408 Bad Request\r\n\r\n"
@@ -81,7 +79,7 @@ def direct_get(stream: Stream, delivery: Delivery, subject: bytes = b"") -> None
 
 def _answer(stream: Stream, delivery: Delivery, subject: bytes) -> None:
     """Sends what was asked for. Raises: _Refused."""
-    if delivery.headers and _asks_too_much(delivery.headers):
+    if asks_too_much(delivery.headers):
         raise _Refused(_LEVEL)
     if subject and not delivery.payload:
         _send_one(stream, delivery.reply, last_for=subject)
@@ -171,9 +169,3 @@ def _send_one(
         raise _Refused(_NOT_FOUND)
     headers = answered(stream.name.encode(), message) if with_headers else b""
     stream.account.publish(reply, message.payload, headers=headers)
-
-
-def _asks_too_much(headers: bytes) -> bool:
-    """Whether a request needs a later API than this one."""
-    wanted = hdr.value(headers, REQUIRED_LEVEL)
-    return bool(wanted) and not (wanted.isdigit() and int(wanted) <= API_LEVEL)

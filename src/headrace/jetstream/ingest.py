@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from headrace.engine.jetstream import Publications, take_publications
 from headrace.errors import LogError, LogFull, MessageTooLarge
 from headrace.jetstream.dedupe import MSG_ID
+from headrace.jetstream.inflight import FAST_SUFFIX
 from headrace.jetstream.publication import Duplicate, Publication, check_size, judge, may_roll_up
 from headrace.log.port import NewMessage
 from headrace.protocol.jetstream import headers as hdr
@@ -35,11 +36,7 @@ MOST_UNANSWERED: Final = 64 << 20
 does everybody who publishes: what is in memory stays bounded however slow a disk becomes."""
 _BESIDES: Final = 256
 """Bytes that a publication takes besides its payload, about."""
-_FEW: Final = 64
-"""Messages that are tried at once when the log did not take a batch."""
 _OURS: Final = b"\nNats-"
-_FAST: Final = b".$FI"
-"""The end of reply subjects of fast ingest."""
 
 
 @dataclass(slots=True)
@@ -122,7 +119,7 @@ class Ingest:
         Raises: ApiError, Duplicate.
         """
         stream = self._stream
-        if p.headers.count(_OURS) != 1 or p.sourced or p.reply.endswith(_FAST):
+        if p.headers.count(_OURS) != 1 or p.sourced or p.reply.endswith(FAST_SUFFIX):
             return False
         p.msg_id = hdr.value(p.headers, MSG_ID)
         if not p.msg_id or stream.judges_all or stream.config.mirror is not None:
@@ -146,7 +143,7 @@ class Ingest:
             if error is not None:
                 self.refuse(p, error)
                 return
-            self._answer(p, self._head + b"%d" % sequence + pubacks.DUPLICATE)
+            self._stream.answer(p.reply, self._head + b"%d" % sequence + pubacks.DUPLICATE)
             if p.done:
                 p.done(None)
 
@@ -365,7 +362,7 @@ class Ingest:
             host.announce()
         for p in batch.notes.values():
             if p.ack_fields:
-                self._answer(p, self._head + b"%d" % p.sequence + p.ack_fields + pubacks.TAIL)
+                stream.answer(p.reply, self._head + b"%d" % p.sequence + p.ack_fields + pubacks.TAIL)
             if p.done:
                 p.done(None)
         if copies and stream.republisher is not None:
@@ -380,7 +377,7 @@ class Ingest:
             stream.account.host.announce()
         for p in batch.notes.values():
             if p.ack_fields:
-                self._answer(p, body)
+                stream.answer(p.reply, body)
             if p.done:
                 p.done(error)
 
@@ -392,7 +389,7 @@ class Ingest:
         refusal = error
 
         def answer() -> None:
-            self._answer(p, pubacks.refusal(refusal, self._stream.name))
+            self._stream.answer(p.reply, pubacks.refusal(refusal, self._stream.name))
             if p.done:
                 p.done(refusal)
 
@@ -404,7 +401,3 @@ class Ingest:
             answer()
         else:
             self._stream.account.turns.commit(self._stream.log, lambda _error: answer())
-
-    def _answer(self, p: Publication, body: bytes) -> None:
-        if p.reply and not self._stream.config.no_ack:
-            self._stream.account.publish(p.reply, body)

@@ -65,8 +65,6 @@ class Journal(ChangeWriter):
         """
         if consumer.is_stored:
             self._touched[consumer.identity] = consumer
-            if self._timer is None:
-                self._timer = self._turns.later(_LINGER_S, self.hurry)
 
     def hurry(self) -> None:
         """What was touched is written at the end of this turn."""
@@ -89,6 +87,7 @@ class Journal(ChangeWriter):
         """With its whole state where the record has one; else what is known of its state stays."""
         self.add(entries.consumer(record))
         if record.state is not None:
+            self._touched.pop(record.identity, None)
             self.add(entries.whole_state(record.identity, record.state))
 
     def consumer_gone(self, identity: int) -> None:
@@ -98,6 +97,11 @@ class Journal(ChangeWriter):
     @property
     def idle(self) -> bool:
         return not (self._is_due and self._touched) and super().idle
+
+    def flush(self) -> None:
+        super().flush()
+        if self._touched and self._timer is None:  # most of what is touched is written in the same turn
+            self._timer = self._turns.later(_LINGER_S, self.hurry)
 
     def gather(self) -> None:
         touched, self._touched = self._touched, {}

@@ -91,6 +91,22 @@ class Kept:
         if stream.config.retention is Retention.INTEREST:
             self._remove_unneeded(stream.last_sequence)
 
+    def jumped(self, consumer: Consumer) -> None:
+        """A consumer was reset: by interest, what is below where it reads on, and only for it, goes.
+
+        Beyond the end it keeps all.
+        """
+        stream, last = self._stream, consumer.tracker.floor_stream
+        if stream.config.retention is not Retention.INTEREST or last > stream.last_sequence:
+            return
+        sequence = stream.log.state().first_sequence
+        while sequence <= last:
+            page = stream.log.read_from(
+                sequence, filters=consumer.filters, max_messages=_PAGE, up_to=last + 1
+            )
+            self.acked(consumer, [message.sequence for message in page.messages])
+            sequence = page.next_sequence
+
     def recover(self) -> None:
         """After a start: acknowledgements may be durable whose messages are still there."""
         stream = self._stream

@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
+from headrace.conf.options import JetStreamAccountLimits as AccountLimits
 from headrace.jetstream.inflight import BatchLimits
-from headrace.protocol.jetstream.levels import API_LEVEL
+from headrace.limits import MAX_CONSUMERS
 
 __all__ = [
-    "API_LEVEL",
     "NO_ACCOUNT_LIMITS",
     "UNTIERED",
     "AccountLimits",
@@ -23,20 +23,6 @@ __all__ = [
 
 UNTIERED: Final = ""
 """The tier of an account whose limits do not depend on the number of replicas."""
-
-
-@dataclass(frozen=True, slots=True)
-class AccountLimits:
-    """Bytes and numbers; -1 is no limit, for the bytes of one stream 0 too. Field names follow the API's."""
-
-    max_memory: int = -1
-    max_storage: int = -1
-    max_streams: int = -1
-    max_consumers: int = -1
-    max_ack_pending: int = -1
-    memory_max_stream_bytes: int = -1
-    storage_max_stream_bytes: int = -1
-    max_bytes_required: bool = False
 
 
 NO_ACCOUNT_LIMITS: Final = AccountLimits()
@@ -59,7 +45,7 @@ class ServerSettings:
     max_storage: int = 0
     max_ack_pending: int = 0
     max_request_batch: int = 0
-    default_max_consumers: int = 1000
+    default_max_consumers: int = MAX_CONSUMERS
     duplicate_window: int = 0
     request_queue_limit: int = 10_000
     started_ns: int = 0

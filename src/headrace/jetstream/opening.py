@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from headrace.errors import LogError, StartError, StoreLocked
 from headrace.jetstream.figures import server_figures
 from headrace.jetstream.inflight import BatchLimits
-from headrace.jetstream.limits import AccountLimits, ServerSettings
+from headrace.jetstream.limits import ServerSettings
 from headrace.jetstream.system import JetStreamSystem
 from headrace.log.committer import ThreadCommitter
 from headrace.log.port import SyncPolicy
@@ -25,11 +25,10 @@ from headrace.protocol.info import JETSTREAM_API_LEVEL
 
 if TYPE_CHECKING:
     import logging
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from headrace.conf.options import (
         AccountOptions,
-        JetStreamAccountLimits,
         JetStreamLimits,
         JetStreamOptions,
     )
@@ -44,8 +43,6 @@ DIRECTORY: Final = "jetstream"
 """Where files are, below the directory that was configured."""
 
 _NS: Final = 1_000_000_000
-_MAX_CONSUMERS: Final = 1000
-"""Of a stream that says nothing else, when the configuration does not either."""
 _UNITS: Final = ("B", "KB", "MB", "GB", "TB", "PB", "EB")
 _MEMORY_IF_UNKNOWN: Final = 256 << 20
 _DISK_IF_UNKNOWN: Final = 1 << 40
@@ -63,7 +60,7 @@ class Adopted(Protocol):
 class JetStreamServer:
     """Makes the services of a server's accounts (`server.account_services.AccountServices`).
 
-    `call_soon` is the loop's `call_soon_threadsafe`. `adopted`: streams whose logs are somebody else's.
+    `call_soon` and `call_soon_threadsafe` are the loop's. `adopted`: streams whose logs are somebody else's.
     """
 
     def __init__(
@@ -71,6 +68,7 @@ class JetStreamServer:
         options: JetStreamOptions,
         *,
         call_soon: Callable[[Callable[[], None]], object],
+        call_soon_threadsafe: Callable[[Callable[[], None]], object],
         log: logging.Logger,
         cipher: Cipher | None = None,
         adopted: Adopted | None = None,
@@ -82,6 +80,7 @@ class JetStreamServer:
             _three_quarters_of_disk(self.directory) if options.max_storage < 0 else options.max_storage
         )
         self._call_soon = call_soon
+        self._call_soon_threadsafe = call_soon_threadsafe
         self._log = log
         self._cipher = cipher
         self._adopted = adopted
@@ -113,18 +112,16 @@ class JetStreamServer:
         system = self._system()
         if is_system:
             return system.system_requests()
-        tiers = _tiers(account)
-        if tiers is None:
+        if account.jetstream is None:
             return system.refusing_service()
-        return system.add_account(account.name, tiers.get("", AccountLimits()), _named(tiers))
+        return system.add_account(account.name, account.jetstream)
 
     def change(self, account: AccountOptions) -> bool:
         system = self._system()
-        tiers = _tiers(account)
-        if (tiers is not None) is not (account.name in system.accounts):
+        if (account.jetstream is not None) is not (account.name in system.accounts):
             return False
-        if tiers is not None:
-            system.update_limits(account.name, tiers.get("", AccountLimits()), _named(tiers))
+        if account.jetstream is not None:
+            system.update_limits(account.name, account.jetstream)
         return True
 
     def remove(self, account: str) -> None:
@@ -163,9 +160,10 @@ class JetStreamServer:
 
     def _own_committer(self) -> ThreadCommitter:
         self._committer = ThreadCommitter(
-            self._call_soon,
+            self._call_soon_threadsafe,
             SyncPolicy(self.options.sync),
             self.options.sync_interval,
+            call_soon=self._call_soon,
             report=lambda error: self._log.error("JetStream: could not sync: %s", error),
         )
         return self._committer
@@ -185,7 +183,11 @@ class JetStreamServer:
 
         try:
             return FileStore(
-                self.directory, sync=SyncPolicy(self.options.sync), cipher=self._cipher, report=report
+                self.directory,
+                sync=SyncPolicy(self.options.sync),
+                cipher=self._cipher,
+                report=report,
+                remembers=False,  # the state says which streams there are
             )
         except StoreLocked as error:
             raise StartError(f"Can't start JetStream: {error}") from error
@@ -203,7 +205,7 @@ class JetStreamServer:
             max_storage=self.max_storage,
             max_ack_pending=limits.max_ack_pending,
             max_request_batch=limits.max_request_batch,
-            default_max_consumers=limits.max_consumers or _MAX_CONSUMERS,
+            default_max_consumers=limits.max_consumers,
             duplicate_window=round(limits.duplicate_window * _NS),
             request_queue_limit=options.request_queue_limit,
             started_ns=time.time_ns(),
@@ -262,29 +264,6 @@ def _batches(limits: JetStreamLimits) -> BatchLimits:
     if limits.max_batch_timeout:
         given["timeout_ns"] = round(limits.max_batch_timeout * _NS)
     return BatchLimits(**given)
-
-
-def _tiers(account: AccountOptions) -> dict[str, AccountLimits] | None:
-    given = account.jetstream
-    return None if given is None else {name: _limits(tier) for name, tier in given.items()}
-
-
-def _limits(given: JetStreamAccountLimits) -> AccountLimits:
-    return AccountLimits(
-        max_memory=given.max_memory,
-        max_storage=given.max_storage,
-        max_streams=given.max_streams,
-        max_consumers=given.max_consumers,
-        max_ack_pending=given.max_ack_pending,
-        memory_max_stream_bytes=given.memory_max_stream_bytes,
-        storage_max_stream_bytes=given.storage_max_stream_bytes,
-        max_bytes_required=given.max_bytes_required,
-    )
-
-
-def _named(tiers: Mapping[str, AccountLimits]) -> dict[str, AccountLimits]:
-    """The tiers proper, which only tokens have."""
-    return {name: limits for name, limits in tiers.items() if name}
 
 
 def _three_quarters_of_memory() -> int:

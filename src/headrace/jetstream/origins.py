@@ -7,30 +7,22 @@ stream>`. Source: JetStream specification, 8.
 
 from __future__ import annotations
 
-import hashlib
-import string
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from headrace.jetstream.direct import shown_time
 from headrace.protocol.jetstream import headers as block
+from headrace.protocol.jetstream.numbers import whole
+from headrace.protocol.nuid import short_hash
 from headrace.subjects.transform import SubjectTransform
 
 if TYPE_CHECKING:
     from headrace.protocol.jetstream.configs import StreamSource
 
 HEADER: Final = b"Nats-Stream-Source"
-_DIGITS: Final = (string.digits + string.ascii_uppercase + string.ascii_lowercase).encode()
-_HASH_BYTES: Final = 8
 _ALL: Final = ">"
 _BETWEEN: Final = "\f"
 """Stands between the filters of one source, and between their destinations."""
 _NOT_TAKEN_OVER: Final = (b"Nats-Expected-", b"Nats-Batch-")
-
-
-def short_hash(text: str) -> str:
-    """Eight letters and digits that stand for a longer name."""
-    digest = hashlib.sha256(text.encode()).digest()[:_HASH_BYTES]
-    return bytes(_DIGITS[byte % len(_DIGITS)] for byte in digest).decode()
 
 
 def identity_of(created_ns: int) -> str:
@@ -48,12 +40,12 @@ class Noted(NamedTuple):
 
 def noted(headers: bytes) -> Noted | None:
     """None for a message that is not sourced, or whose header does not say from which source."""
-    text = block.value(headers, HEADER)
-    fields = text.decode("utf-8", "replace").split(" ")
-    if len(fields) < 4 or not fields[1].isdigit():
+    fields = block.value(headers, HEADER).decode("utf-8", "replace").split(" ")
+    sequence = whole(fields[1].encode()) if len(fields) > 3 else None
+    if sequence is None:
         return None
     identity = fields[5] if len(fields) > 5 else ""
-    return Noted(f"{fields[0]} {fields[2]} {fields[3]}", int(fields[1]), identity)
+    return Noted(f"{fields[0]} {fields[2]} {fields[3]}", sequence, identity)
 
 
 class Origin:

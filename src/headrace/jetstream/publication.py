@@ -14,8 +14,10 @@ from headrace.jetstream.dedupe import MSG_ID
 from headrace.jetstream.schedules import purged_by
 from headrace.jetstream.ttl import NEVER, parse_ttl
 from headrace.log.port import FOREVER
+from headrace.protocol.durations import SECOND
 from headrace.protocol.jetstream import headers as hdr
 from headrace.protocol.jetstream.errors import ApiError
+from headrace.protocol.jetstream.numbers import whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,13 +32,10 @@ _REQUEST_INFO: Final = b"Nats-Request-Info"
 _ASKING: Final = (b"\nNats-Expected-", b"\nNats-Rollup:", b"\nNats-Incr:", b"\nNats-Schedul")
 _EXPECTED_STREAM: Final = b"Nats-Expected-Stream"
 _LAST_ID: Final = b"Nats-Expected-Last-Msg-Id"
-_LAST_SEQUENCE: Final = b"Nats-Expected-Last-Sequence"
-_SUBJECT_SEQUENCE: Final = b"Nats-Expected-Last-Subject-Sequence"
-_SUBJECT_OF_SEQUENCE: Final = b"Nats-Expected-Last-Subject-Sequence-Subject"
+LAST_SEQUENCE: Final = b"Nats-Expected-Last-Sequence"
+SUBJECT_SEQUENCE: Final = b"Nats-Expected-Last-Subject-Sequence"
+SUBJECT_OF_SEQUENCE: Final = b"Nats-Expected-Last-Subject-Sequence-Subject"
 _SOURCE: Final = b"Nats-Stream-Source"
-_NO_NUMBER: Final = (1 << 64) - 1
-"""What the Go server takes for a sequence that is none: it is equal to no last sequence."""
-_SECOND: Final = 1_000_000_000
 
 
 @dataclass(slots=True, eq=False)
@@ -70,6 +69,11 @@ class Publication:
     @classmethod
     def of(cls, delivery: Delivery) -> Publication:
         return cls(delivery.subject, delivery.payload, hdr.without_status(delivery.headers), delivery.reply)
+
+    @property
+    def size(self) -> int:
+        """Bytes, as limits of accounts and of batches count them."""
+        return len(self.subject) + len(self.headers) + len(self.payload)
 
     @property
     def asks_the_log(self) -> bool:
@@ -129,16 +133,16 @@ def check_expected_stream(stream: Stream, p: Publication) -> None:
 
 def check_expected_sequences(stream: Stream, p: Publication) -> None:
     """The last sequence of a subject, and of the stream."""
-    subject = hdr.value(p.headers, _SUBJECT_OF_SEQUENCE)
-    wanted = hdr.value(p.headers, _SUBJECT_SEQUENCE)
+    subject = hdr.value(p.headers, SUBJECT_OF_SEQUENCE)
+    wanted = hdr.value(p.headers, SUBJECT_SEQUENCE)
     if wanted:
         last = stream.log.last_of(subject or p.subject)
-        if last != _number(wanted):
+        if last != whole(wanted):
             raise ApiError(10071, seq=last)
     elif subject:
         raise ApiError(10193)
-    wanted = hdr.value(p.headers, _LAST_SEQUENCE)
-    if wanted and _number(wanted) != stream.last_sequence:
+    wanted = hdr.value(p.headers, LAST_SEQUENCE)
+    if wanted and whole(wanted) != stream.last_sequence:
         raise ApiError(10071, seq=stream.last_sequence)
 
 
@@ -185,12 +189,12 @@ def set_ttl(stream: Stream, p: Publication) -> None:
         return
     seconds = parse_ttl(hdr.value(p.headers, TTL))
     config = stream.config
-    least = config.subject_delete_marker_ttl // _SECOND
+    least = config.subject_delete_marker_ttl // SECOND
     if 0 < seconds < least and config.max_msgs_per_subject != 1:
         seconds = least
         p.headers = hdr.added(hdr.without(p.headers, TTL), (TTL, b"%d" % seconds))
     if seconds > 0:
-        p.ttl_ns = seconds * _SECOND
+        p.ttl_ns = min(seconds * SECOND, FOREVER)
     elif seconds == NEVER:
         p.ttl_ns = FOREVER
 
@@ -200,7 +204,3 @@ def _has_ttl(p: Publication) -> bool:
         return parse_ttl(hdr.value(p.headers, TTL)) != 0
     except ApiError:  # is told later, when nothing else is wrong with the message
         return False
-
-
-def _number(text: bytes) -> int:
-    return int(text) if text.isdigit() else _NO_NUMBER

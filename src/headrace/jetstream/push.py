@@ -6,10 +6,10 @@ Source: JetStream specification, 4; nats-server 2.15 (consumer.go: needFlowContr
 
 from __future__ import annotations
 
-import secrets
 from typing import TYPE_CHECKING, Final
 
 from headrace.jetstream.alarm import Alarm
+from headrace.protocol.nuid import random_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +28,7 @@ _LOOK_NS: Final = 250_000_000
 _FIRST_LOOK_NS: Final = 1_000_000
 """Of a consumer that is new or was just left: clients subscribe after they have made it."""
 _BACKLOG_NS: Final = 5_000_000
-_DIGITS: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_TOKEN_LENGTH: Final = 4  # of what a flow control reply ends with
 
 
 class Push:
@@ -120,7 +120,7 @@ class Push:
 
     def ask(self) -> None:
         """Asks the client to confirm what it has been sent."""
-        reply = self._flow_prefix + "".join(secrets.choice(_DIGITS) for _ in range(4))
+        reply = self._flow_prefix + random_name(_TOKEN_LENGTH)
         self.flow_reply = reply.encode()
         self._asked = self._under_way
         self._host.publish(

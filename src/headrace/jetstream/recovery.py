@@ -73,7 +73,10 @@ class Recovery:
             account.assets.kept.streams[name] = record
             return
         if stream_log(account.name, name) not in self._logs:
-            account.note.error("stream %s > %s: its messages are missing", account.name, name)
+            account.note.warning(
+                "stream %s > %s: no messages are stored; one that never had any needs no file",
+                account.name, name,
+            )  # fmt: skip
         stream = Stream(account, config, account.assets.open_log(config), record.created_ns)
         account.streams[name] = stream
         account.configs.put(config)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _PREFIX: Final = b"$JS.API."
 _CLUSTERED: Final = {b"META.LEADER.STEPDOWN", b"META.RESCUE", b"SERVER.REMOVE", b"SERVER.EVACUATE"}
 _ACCOUNT: Final = b"ACCOUNT."
+_ON_BEHALF: Final = b"\r\nNats-Request-Info:"
 _PURGE: Final = b"ACCOUNT.PURGE."
 _CLUSTER_REQUIRED: Final = {
     b"STREAM.LEADER", b"STREAM.PEER", b"STREAM.CANCEL_MOVE", b"CONSUMER.LEADER",
@@ -42,8 +43,12 @@ class _Refusing:
 
     def deliver(self, batch: Sequence[Delivery | Gathered[Delivery]]) -> None:
         for received in batch:
-            if isinstance(received, tuple) and received.reply:
+            if isinstance(received, tuple) and received.reply and self.concerns(received):
                 self.receive(received.subject.removeprefix(_PREFIX), received.reply)
+
+    def concerns(self, request: Delivery) -> bool:
+        """Whether it is to be answered here."""
+        return True
 
     def receive(self, name: bytes, reply: bytes) -> None:
         raise NotImplementedError
@@ -69,10 +74,17 @@ class RefusingService(_Refusing):
 
 
 class SystemRequests(_Refusing):
-    """In the system account."""
+    """In the system account.
+
+    nats-server without JetStream passes requests of its clients on to the system accounts of other servers
+    of its cluster as well; they have reached the client's own account by then, which answers them.
+    """
 
     def __init__(self, system: JetStreamSystem) -> None:
         self._system = system
+
+    def concerns(self, request: Delivery) -> bool:
+        return _ON_BEHALF not in request.headers
 
     def receive(self, name: bytes, reply: bytes) -> None:
         if name.startswith(_PURGE):

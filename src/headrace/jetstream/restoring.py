@@ -10,13 +10,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from msgspec.structs import replace as replace_fields
+
 from headrace.errors import LogError
 from headrace.jetstream import backup
+from headrace.jetstream.consumer_rules import ConsumerContext, check_new_consumer
 from headrace.jetstream.publication import TTL
 from headrace.jetstream.stream import log_limits
 from headrace.jetstream.ttl import parse_ttl
-from headrace.log.port import NO_LIMITS, NewMessage
+from headrace.log.port import FOREVER, NO_LIMITS, NewMessage
 from headrace.protocol import archive, s2
+from headrace.protocol.durations import SECOND
 from headrace.protocol.jetstream import headers as block
 from headrace.protocol.jetstream.errors import ApiError
 
@@ -29,7 +33,6 @@ if TYPE_CHECKING:
 
 LARGEST_ENTRY: Final = 64 << 20
 """Bytes of one entry of a backup: a consumer's state may be large, messages are bounded by the server."""
-_SECOND_NS: Final = 1_000_000_000
 _OTHER_FORMAT: Final = "a backup of a Go server before 2.15 (a tar of its files) cannot be restored here"
 
 
@@ -120,7 +123,7 @@ class Restoring:
             if self._state is None:
                 self._begin(entry)
             elif len(self._consumers) < self._state.consumer_count:
-                self._consumers.append(backup.read_consumer(entry))
+                self._consumers.append(self._judged(backup.read_consumer(entry)))
             elif entry.is_end:
                 self._is_whole = True
             else:
@@ -135,6 +138,19 @@ class Restoring:
         if state.first_seq > 1:
             self._log.append([], state.first_seq)
             self._last = state.first_seq - 1
+
+    def _judged(self, consumer: backup.Restored) -> backup.Restored:
+        """One that could be made now: a backup is a request too. Raises: ValueError, ApiError."""
+        if any(consumer.name == known.name for known in self._consumers):
+            raise ValueError(f"consumer {consumer.name} is there twice")
+        context = ConsumerContext(
+            self.config,
+            {name: config for name, config, _ in self._consumers},
+            self._account.tiers,
+            self._account.settings,
+        )
+        config = check_new_consumer(replace_fields(consumer.config, name=consumer.name), context)
+        return consumer._replace(config=config)
 
     def _message(self, entry: archive.Entry, messages: list[tuple[int, NewMessage]]) -> None:
         sequence, size = entry.sequence, len(entry.headers) + len(entry.payload)
@@ -156,7 +172,7 @@ class Restoring:
         if not entry.headers or not self.config.allow_msg_ttl:
             return 0
         try:
-            return max(parse_ttl(block.value(entry.headers, TTL)), 0) * _SECOND_NS
+            return min(max(parse_ttl(block.value(entry.headers, TTL)), 0) * SECOND, FOREVER)
         except ApiError as error:
             raise ValueError(f"failed to parse message TTL: {error}") from None
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from zoneinfo import ZoneInfo
 
 from headrace.jetstream.cron import Cron
+from headrace.jetstream.inflight import OF_BATCHES
 from headrace.jetstream.ttl import parse_ttl
 from headrace.protocol.durations import SECOND, parse_ns
 from headrace.protocol.jetstream import headers as block
@@ -201,8 +202,9 @@ def produced(schedule: StoredMessage, content: StoredMessage | None, following: 
         return None
     ttl, rollup = block.value(schedule.headers, TTL), block.value(schedule.headers, ROLLUP)
     origin = content or schedule
-    made = block.without_prefix(origin.headers, _OF_SCHEDULES)
-    made = block.without_prefix(made, _EXPECTED)
+    made = origin.headers
+    for prefix in (_OF_SCHEDULES, _EXPECTED, OF_BATCHES):
+        made = block.without_prefix(made, prefix)
     for name in (b"Nats-Msg-Id", _MESSAGE_TTL, _MESSAGE_ROLLUP):
         made = block.without(made, name)
     lines = [(SCHEDULER, schedule.subject), (NEXT, following.written() if following.repeats else PURGE)]

@@ -13,7 +13,10 @@ from headrace.jetstream import counters, schedules
 from headrace.jetstream.dedupe import MSG_ID
 from headrace.jetstream.publication import (
     LARGEST_HEADERS,
+    LAST_SEQUENCE,
     ROLLUP,
+    SUBJECT_OF_SEQUENCE,
+    SUBJECT_SEQUENCE,
     TTL,
     Duplicate,
     check_expected_stream,
@@ -25,14 +28,21 @@ from headrace.jetstream.ttl import parse_ttl
 from headrace.log.port import StoredMessage
 from headrace.protocol.jetstream import headers as block
 from headrace.protocol.jetstream.errors import ApiError
+from headrace.protocol.jetstream.numbers import whole
 
 if TYPE_CHECKING:
     from headrace.jetstream.publication import Publication
     from headrace.jetstream.stream import Stream
 
-_LAST_SEQUENCE = b"Nats-Expected-Last-Sequence"
-_SUBJECT_SEQUENCE = b"Nats-Expected-Last-Subject-Sequence"
-_SUBJECT_OF_SEQUENCE = b"Nats-Expected-Last-Subject-Sequence-Subject"
+
+def check_alone(stream: Stream, p: Publication) -> None:
+    """What is judged of a batch's message before it is known of which batch it is. Raises: ApiError."""
+    if stream.config.sealed:
+        raise ApiError(10109)
+    refused = stream.account.refused(stream, p.size)
+    if refused:
+        raise ApiError(refused)
+    check_size(stream, p)
 
 
 class Staged:
@@ -102,15 +112,15 @@ class Staged:
         self._counters[p.subject] = StoredMessage(0, 0, p.subject, b"", p.headers, p.payload)
 
     def _check_sequences(self, p: Publication) -> None:
-        wanted = block.value(p.headers, _LAST_SEQUENCE)
+        wanted = block.value(p.headers, LAST_SEQUENCE)
         if wanted:
             last = self._first + self._count
-            if not wanted.isdigit() or int(wanted) != last:
+            if whole(wanted) != last:
                 raise ApiError(10071, seq=last)
             if self._count:  # of a batch the first alone may know what comes before it
                 raise ApiError(10164)
-        subject = block.value(p.headers, _SUBJECT_OF_SEQUENCE)
-        wanted = block.value(p.headers, _SUBJECT_SEQUENCE)
+        subject = block.value(p.headers, SUBJECT_OF_SEQUENCE)
+        wanted = block.value(p.headers, SUBJECT_SEQUENCE)
         if wanted:
             self._check_subject(subject or p.subject, wanted)
         elif subject:
@@ -122,7 +132,7 @@ class Staged:
         if subject not in self._expected:
             self._expected[subject] = self._stream.log.last_of(subject)
         last = self._expected[subject]
-        if not wanted.isdigit() or int(wanted) != last:
+        if whole(wanted) != last:
             raise ApiError(10071, seq=last)
 
     def _schedule(self, p: Publication) -> bool:

@@ -15,19 +15,19 @@ from headrace.jetstream.dedupe import Dedupe
 from headrace.jetstream.extensions import features_of
 from headrace.jetstream.ingest import Ingest
 from headrace.jetstream.kept import Kept
-from headrace.jetstream.publication import Publication
 from headrace.jetstream.republish import Republisher
 from headrace.jetstream.sourcing import Sourcing
 from headrace.jetstream.torn import withdraw_torn_batch
+from headrace.log.port import LARGEST_SEQUENCE, Limits, Weights
 from headrace.log.port import Discard as LogDiscard
-from headrace.log.port import Limits, Weights
 from headrace.protocol.jetstream.configs import Discard, Retention, Storage
 from headrace.protocol.jetstream.errors import ApiError
-from headrace.protocol.jetstream.times import ZERO, from_ns
+from headrace.protocol.jetstream.times import ZERO
+from headrace.protocol.rfc3339 import short_time
 from headrace.subjects.transform import SubjectTransform
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from headrace.core.service import Delivery
     from headrace.engine.jetstream import Publications
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from headrace.jetstream.consumer import Consumer
     from headrace.log.port import MessageLog, StoredMessage
     from headrace.protocol.jetstream.configs import StreamConfig
+
+MOST_GONE: Final = 100_000
+"""Removed sequences that one answer names: where a mirror's origin was purged there may be any number."""
 
 _ON_DISK: Final = Weights(besides=30, headed=4)
 """What the Go server counts for a stored message; figures and limits are compared with its."""
@@ -214,27 +217,10 @@ class Stream:
         appended = self.ingest.append()
         return self.kept.flush() or appended
 
-    def publish(
-        self,
-        subject: bytes,
-        payload: bytes = b"",
-        *,
-        headers: bytes = b"",
-        reply: bytes = b"",
-        sourced: bool = False,
-        done: Callable[[Exception | None], object] | None = None,
-    ) -> None:
-        """A message of the server's own, after all that came before it; as a client's, unless `sourced`."""
-        self.ingest.publish(Publication(subject, payload, headers, reply, sourced=sourced, done=done))
-        self.account.touch(self)
-
-    def append(self, publications: Sequence[Publication]) -> None:
-        """Appends judged messages now, all or none; each is answered as it asks to be."""
-        self.ingest.append_all(publications)
-
-    def refuse(self, publication: Publication, error: ApiError) -> None:
-        """Answers a message that a feature took and does not store."""
-        self.ingest.refuse(publication, error)
+    def answer(self, reply: bytes, body: bytes) -> None:
+        """Tells a publisher what became of its message, if it wants to know and the stream tells anybody."""
+        if reply and not self.config.no_ack:
+            self.account.publish(reply, body)
 
     def appended(self, last: int, time_ns: int, stored: int) -> None:
         """The log has `stored` messages more, up to `last`. From `ingest`."""
@@ -325,6 +311,8 @@ class Stream:
             raise ApiError(10109)
         if self.config.deny_purge:
             raise ApiError(10110, err="stream purge not permitted")
+        if up_to > LARGEST_SEQUENCE:
+            raise ApiError(10110, err=f"sequence is larger than {LARGEST_SEQUENCE}")
         self.flush()
         chosen = None if subject in ("", ">") else subject.encode()
         self._is_purged |= chosen is None and not up_to and not keep
@@ -336,10 +324,11 @@ class Stream:
         return purged
 
     def roll_up(self, subject: bytes | None, below: int) -> None:
-        """Removes what a message stands for: everything below a sequence, or that of a subject."""
-        purged = self.log.purge(subject, up_to=below)
-        if purged:
-            self._purged(subject, purged)
+        """Removes what a message stands for: everything below a sequence, or that of a subject.
+
+        As on the Go server consumers move on although nothing was there to remove.
+        """
+        self._purged(subject, self.log.purge(subject, up_to=below))
 
     def _purged(self, subject: bytes | None, count: int) -> None:
         self.removed()
@@ -380,24 +369,16 @@ class Stream:
             "messages": held.messages,
             "bytes": held.bytes,
             "first_seq": first,
-            "first_ts": from_ns(held.first_time_ns) if held.messages else ZERO,
+            "first_ts": short_time(held.first_time_ns) if held.messages else ZERO,
             "last_seq": held.last_sequence,
-            "last_ts": from_ns(self.last_time_ns) if self.last_time_ns else ZERO,
+            "last_ts": short_time(self.last_time_ns) if self.last_time_ns else ZERO,
         }
         if held.subjects:
             state["num_subjects"] = held.subjects
         if held.deleted:
             state["num_deleted"] = held.deleted
             if deleted_details:
-                state["deleted"] = self._gone()
+                state["deleted"] = self.log.gone(0, MOST_GONE)[0]
         if held.damaged:
             state["lost"] = {"msgs": list(held.damaged), "bytes": 0}
         return state | {"consumer_count": len(self.consumers)}
-
-    def _gone(self) -> list[int]:
-        found: list[int] = []
-        sequence = 0
-        while sequence <= self.last_sequence:
-            some, sequence = self.log.gone(sequence)
-            found += some
-        return found

@@ -16,6 +16,7 @@ from headrace.jetstream import origin_rules
 from headrace.jetstream.origin_rules import EVERYTHING, collide, valid, within
 from headrace.jetstream.refusals import invalid, pedantic_error
 from headrace.jetstream.reservations import Room
+from headrace.log.port import LARGEST_SEQUENCE
 from headrace.protocol.durations import MILLISECOND, SECOND, format_ns
 from headrace.protocol.jetstream.configs import (
     Discard,
@@ -226,6 +227,8 @@ def _with_numbers(config: StreamConfig, *, pedantic: bool) -> StreamConfig:
             raise pedantic_error(f"{name} must be set to -1")
         if value == 0 or value < -1:
             unlimited[name] = -1
+    if config.first_seq > LARGEST_SEQUENCE:
+        raise invalid(f"first sequence is larger than {LARGEST_SEQUENCE}")
     if config.max_age < 0:
         raise invalid("max age can not be negative")
     if 0 < config.max_age < _LEAST_AGE:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from headrace.errors import LogError
 from headrace.jetstream.account import AccountJetStream
 from headrace.jetstream.inflight import Inflight
-from headrace.jetstream.limits import UNTIERED
 from headrace.jetstream.refusing import RefusingService, SystemRequests
 from headrace.jetstream.usage import ApiCounters, Held
 
@@ -52,14 +51,12 @@ class JetStreamSystem:
         self.held = Held()
         self.batches = Inflight(settings.batches)
 
-    def add_account(
-        self, name: str, limits: AccountLimits, tiers: Mapping[str, AccountLimits] | None = None
-    ) -> AccountJetStream:
+    def add_account(self, name: str, tiers: Mapping[str, AccountLimits]) -> AccountJetStream:
         """The service of an account that has JetStream; starting it brings back what it had before.
 
-        `tiers`: by name (`R1`, `R3`), instead of `limits`.
+        `tiers`: its limits by name (`R1`, `R3`), or all of them as `UNTIERED`.
         """
-        account = AccountJetStream(name, self, dict(tiers or {UNTIERED: limits}))
+        account = AccountJetStream(name, self, dict(tiers))
         self.accounts[name] = account
         return account
 
@@ -67,11 +64,9 @@ class JetStreamSystem:
         """The account's service was stopped; what it stored stays."""
         self.accounts.pop(name, None)
 
-    def update_limits(
-        self, name: str, limits: AccountLimits, tiers: Mapping[str, AccountLimits] | None = None
-    ) -> None:
+    def update_limits(self, name: str, tiers: Mapping[str, AccountLimits]) -> None:
         """From now on; what is there already stays. Raises: KeyError."""
-        self.accounts[name].set_limits(dict(tiers or {UNTIERED: limits}))
+        self.accounts[name].set_limits(dict(tiers))
 
     def refusing_service(self) -> RefusingService:
         """The service of an account that has no JetStream on a server that has it."""

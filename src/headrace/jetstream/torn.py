@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from headrace.errors import MessageDamaged
 from headrace.jetstream.inflight import COMMIT, ID, SEQUENCE
 from headrace.protocol.jetstream import headers as block
+from headrace.protocol.jetstream.numbers import whole
 
 if TYPE_CHECKING:
     from headrace.log.port import MessageLog, StoredMessage
@@ -31,7 +32,7 @@ def withdraw_torn_batch(log: MessageLog) -> int:
     if message is None or isinstance(message, MessageDamaged) or not _is_within(message):
         return 0
     batch = block.value(message.headers, ID)
-    first = last - int(block.value(message.headers, SEQUENCE)) + 1
+    first = last - (whole(block.value(message.headers, SEQUENCE)) or 0) + 1
     return sum(log.delete(sequence) for sequence in _of_batch(log, batch, first, end))
 
 
@@ -46,7 +47,7 @@ def _is_within(message: StoredMessage) -> bool:
     """Whether a batch goes on after this message."""
     if not message.headers or not block.value(message.headers, ID) or block.has(message.headers, COMMIT):
         return False
-    return block.value(message.headers, SEQUENCE).isdigit()
+    return whole(block.value(message.headers, SEQUENCE)) is not None
 
 
 def _of_batch(log: MessageLog, batch: bytes, first: int, end: int) -> list[int]:

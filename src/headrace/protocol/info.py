@@ -62,17 +62,8 @@ class ConnectOptions:
         Field names match in any case, unknown ones are ignored, null leaves a field as it is.
         Raises: ProtocolError when it is not a JSON object or a field has the wrong type.
         """
-        try:
-            fields = json.loads(
-                text.decode("utf-8", "replace"), object_pairs_hook=_Fields, parse_constant=_refuse_constant
-            )
-        except (ValueError, RecursionError) as error:
-            raise ProtocolError(f"CONNECT is not valid JSON: {error}") from None
-        if fields is None:
-            return self
-        if not isinstance(fields, _Fields):
-            raise ProtocolError("CONNECT is not a JSON object")
-        return replace(self, **dict(filter(None, map(_option, fields))))
+        given = json_fields(text, "CONNECT")
+        return replace(self, **dict(filter(None, map(_option, given))))
 
     def completed(self, stand_ins: Mapping[str, str]) -> ConnectOptions:
         """With values for fields that were left out."""
@@ -80,7 +71,25 @@ class ConnectOptions:
         return replace(self, **lacking) if lacking else self  # type: ignore[arg-type]
 
 
-class _Fields(list[tuple[str, Any]]):
+def json_fields(text: bytes, op: str) -> list[tuple[str, Any]]:
+    """The fields of a JSON object as they come, with their names folded; null is one without any.
+
+    Raises: ProtocolError, which names `op`, when it is something else.
+    """
+    try:
+        found = json.loads(
+            text.decode("utf-8", "replace"), object_pairs_hook=JSONObject, parse_constant=_refuse_constant
+        )
+    except (ValueError, RecursionError) as error:
+        raise ProtocolError(f"{op} is not valid JSON: {error}") from None
+    if found is None:
+        return []
+    if not isinstance(found, JSONObject):
+        raise ProtocolError(f"{op} is not a JSON object")
+    return [(folded_name(name), value) for name, value in found]
+
+
+class JSONObject(list[tuple[str, Any]]):
     """A JSON object with every field it has, also those that are there twice."""
 
 
@@ -90,8 +99,7 @@ def _option(field: tuple[str, Any]) -> tuple[str, Any] | None:
     Raises: ProtocolError when the value has the wrong type.
     """
     key, value = field
-    folded = folded_name(key)
-    name = _WIRE_NAMES.get(folded, folded)
+    name = _WIRE_NAMES.get(key, key)
     kind = _KINDS.get(name)
     if kind is None or value is None:
         return None

@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta, timezone
+from functools import lru_cache
 from typing import Final
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND: Final = timedelta(seconds=1)
 _NS: Final = 1_000_000_000
 _LARGEST: Final = (1 << 63) - 1
+_SECONDS: Final = 8
+"""Whose text is remembered: most times that are written are of now."""
 _SHAPE: Final = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?([Zz]|([+-])(\d\d):(\d\d))", re.ASCII
 )
 
 
+@lru_cache(_SECONDS)
 def format_second(second: int) -> str:
     """A whole second without its zone: `2026-11-21T08:00:00`. Raises: OverflowError beyond the year 9999."""
     return f"{_EPOCH + timedelta(seconds=second):%Y-%m-%dT%H:%M:%S}"
@@ -27,6 +31,11 @@ def format_time(ns: int) -> str:
     """With all nine digits and in UTC, as NATS headers have it: `2026-11-21T08:00:00.123456789Z`."""
     second, rest = divmod(ns, _NS)
     return f"{format_second(second)}.{rest:09d}Z"
+
+
+def short_time(ns: int) -> str:
+    """In UTC and without zeros at the end of the fraction, as the Go server writes times in JSON."""
+    return format_time(ns)[:-1].rstrip("0").rstrip(".") + "Z"
 
 
 def parse_time(text: str) -> int:

@@ -6,15 +6,12 @@ Pure functions; which channels and clients exist is known elsewhere. Source: str
 from __future__ import annotations
 
 import re
-import secrets
-import string
 from typing import Final
 
+from headrace.protocol.nuid import new_nuid
 from headrace.subjects.grammar import is_valid_literal, is_valid_subject
 
 _CLIENT_ID: Final = re.compile(rb"[a-zA-Z0-9_-]+")
-_ALPHABET: Final = string.digits + string.ascii_uppercase + string.ascii_lowercase
-_UNIQUE_LENGTH: Final = 22  # as a NATS unique id
 _NOT_IN_CHANNELS: Final = re.compile(rb"[*>/\x00-\x20\x7f]")
 
 
@@ -36,12 +33,8 @@ def is_publishable(subject: bytes) -> bool:
     return is_valid_subject(subject) and is_valid_literal(subject)
 
 
-def unique_name() -> str:
-    return "".join(secrets.choice(_ALPHABET) for _ in range(_UNIQUE_LENGTH))
-
-
 def new_inbox() -> bytes:
-    return b"_INBOX." + unique_name().encode()
+    return b"_INBOX." + new_nuid().encode()
 
 
 def shown(name: bytes) -> str:

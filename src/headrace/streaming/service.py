@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.errors import LogClosed, LogError, StartError
 from headrace.protocol.admin import PREFIX as ADMIN_PREFIX
+from headrace.protocol.nuid import new_nuid
 from headrace.protocol.replay import PREFIX as REPLAY_PREFIX
 from headrace.protocol.stan import COMPATIBLE_VERSION, ConnectRequest
 from headrace.streaming import wording
@@ -22,7 +23,7 @@ from headrace.streaming.counters import Counters
 from headrace.streaming.delivery import Deliverer
 from headrace.streaming.journal import Journal
 from headrace.streaming.limits import limit_lines
-from headrace.streaming.naming import is_client_id, is_publishable, new_inbox, shown, unique_name
+from headrace.streaming.naming import is_client_id, is_publishable, new_inbox, shown
 from headrace.streaming.options import StoreType
 from headrace.streaming.publishing import Publisher
 from headrace.streaming.recovery import Recovery, server_info
@@ -80,7 +81,7 @@ class StreamingService:
         acquire: Callable[[], bool] = lambda: True,
     ) -> None:
         self.options = options
-        self.server_id = unique_name()
+        self.server_id = new_nuid()
         self._store = store
         self._committer = committer
         self._note = Notes(log, options)

@@ -98,6 +98,8 @@ class TableHost:
             self._arrive(to, payload, reply, headers, subject or to)
 
     def backlog(self, subject: bytes) -> int | None:
+        if not subject or min(subject) <= ord(" "):  # nothing can be published there
+            return None
         if subject.startswith(b"$JS.EVENT."):
             return 0 if any(matches(wanted, subject) for wanted in self.heard) else None
         return None if subject in self.deaf else 0
@@ -188,7 +190,7 @@ class Place:
             sync=SyncPolicy.GROUP,
             log=self.log,
         )
-        self.account = self.system.add_account("A", limits or AccountLimits(), tiers)
+        self.account = self.system.add_account("A", tiers or {UNTIERED: limits or AccountLimits()})
         self.host.service = self.account
         if start:
             self.account.start(self.host)

@@ -292,3 +292,14 @@ def test_a_reset_goes_back_to_the_floor() -> None:
     assert desk.consumer.reset() == 2
     assert desk.consumer.info()["num_ack_pending"] == 0
     assert [frame.numbers[:3] for frame in desk.pull(body="9")] == [[1, 2, 1], [1, 3, 2], [1, 4, 3]]
+
+
+def test_a_pending_message_that_its_subject_lost_is_forgotten_however_many_went_before() -> None:
+    desk = Desk(max_msgs_per_subject=1)
+    desk.open()
+    desk.fill(12_002)
+    desk.stream.log.remove(range(2, 12_001))
+    assert sequences(desk.pull(body="5")) == [1, 12_001, 12_002]
+    desk.stream.log.remove([12_002])
+    desk.stream.epoch += 1
+    assert desk.consumer.info()["num_ack_pending"] == 2

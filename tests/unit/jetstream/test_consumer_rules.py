@@ -14,7 +14,6 @@ from headrace.jetstream.consumer_rules import (
     filters,
     same_consumer,
     sample_percentage,
-    with_level,
 )
 from headrace.jetstream.limits import UNTIERED, AccountLimits, ServerSettings, Tiers
 from headrace.protocol.jetstream.configs import (
@@ -310,7 +309,6 @@ def test_a_pause_is_not_changed_by_a_change_and_is_kept_in_utc() -> None:
     assert new.pause_until == "2099-01-01T00:00:00Z"
     assert update(old, PULL, action=Action.CREATE).pause_until == new.pause_until, "the same is no change"
     assert new.metadata == {"_nats.req.level": "1"}
-    assert with_level(replace(new, pause_until=None)).metadata == {"_nats.req.level": "0"}
 
 
 def test_deliver_subject_changes_while_nobody_listens() -> None:

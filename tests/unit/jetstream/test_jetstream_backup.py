@@ -260,7 +260,7 @@ def test_limits_hold_again_when_everything_is_there() -> None:
     place = filled()
     data, _ = taken(place)
     place.ask("STREAM.DELETE.S")
-    answer = give(place, data, max_msgs=10, discard="new")
+    answer = give(place, data, max_msgs=10)
     assert answer["state"]["messages"] == 10
 
 

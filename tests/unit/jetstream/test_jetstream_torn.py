@@ -65,15 +65,18 @@ def test_a_batch_whose_last_message_was_deleted_was_whole() -> None:
     assert sequences(log) == [1, 2]
 
 
-def test_wherever_the_write_was_cut_off(tmp_path: Path) -> None:
-    """All of a batch or nothing is there, whatever the disk has of it."""
+@pytest.mark.parametrize("reserved", [0, 5000])
+def test_wherever_the_write_was_cut_off(reserved: int, tmp_path: Path) -> None:
+    """All of a batch or nothing is there, whatever the disk has of it; room behind it may be reserved."""
     whole = tmp_path / "whole"
     store = FileStore(whole)
     log = store.open(b"S")
     log.append([PLAIN])
+    store.close()
     (file,) = whole.rglob("*.log")
     before = file.stat().st_size
-    log.append(batch(4))
+    store = FileStore(whole)
+    store.open(b"S").append(batch(4))
     store.close()
     after = file.stat().st_size
     found = set()
@@ -83,6 +86,7 @@ def test_wherever_the_write_was_cut_off(tmp_path: Path) -> None:
         shutil.copytree(whole, torn)
         with (torn / file.relative_to(whole)).open("r+b") as handle:
             handle.truncate(size)
+            handle.truncate(size + reserved)
         again = FileStore(torn)
         log = again.open(b"S")
         withdraw_torn_batch(log)

@@ -14,7 +14,7 @@ from js_account import API, SECOND, Place
 
 from headrace.core.service import Delivery
 from headrace.errors import StorageError
-from headrace.jetstream.limits import AccountLimits, ServerSettings
+from headrace.jetstream.limits import UNTIERED, AccountLimits, ServerSettings
 
 
 @pytest.fixture
@@ -140,7 +140,7 @@ def test_a_mistake_in_a_handler_leaves_no_request_under_way(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(place.account.streams["S"], "purge", None)
-    with pytest.raises(TypeError):
+    with pytest.raises(ExceptionGroup):
         place.ask("STREAM.PURGE.S")
     assert place.account.api_counters.inflight == 0
 
@@ -326,7 +326,7 @@ def test_a_server_that_is_full_takes_nothing() -> None:
 def test_new_limits_hold_from_then_on() -> None:
     place = Place()
     place.stream("S")
-    place.system.update_limits("A", AccountLimits(max_streams=1))
+    place.system.update_limits("A", {UNTIERED: AccountLimits(max_streams=1)})
     assert place.error("STREAM.CREATE.T", {"name": "T"}) == 10027
 
 

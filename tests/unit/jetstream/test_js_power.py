@@ -9,12 +9,14 @@ delivery nobody confirmed is not repeated.
 from __future__ import annotations
 
 import errno
+import json
+import os
 import random
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from js_account import Place
+from js_account import API, Place, encoded
 
 from headrace.errors import LogError, StartError
 from headrace.log.store import FileStore
@@ -24,10 +26,11 @@ if TYPE_CHECKING:
     from headrace.log.filesystem import FileSystem
 
 DIRECTORY = Path("/store")
+SEEDS = range(500 if os.environ.get("HEADRACE_TEST_MANY") == "1" else 25)
 
 
 def _place(files: FileSystem) -> Place:
-    return Place(file=FileStore(DIRECTORY, filesystem=files))
+    return Place(file=FileStore(DIRECTORY, filesystem=files, remembers=False))
 
 
 class Witness:
@@ -85,7 +88,7 @@ def _prepare(place: Place) -> bool:
     return all(answer is not None and "error" not in answer for answer in (made, asked))
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_a_power_failure_loses_nothing_that_was_promised(seed: int) -> None:
     dice = random.Random(seed)
     files, witness = MemoryFileSystem(), Witness()
@@ -137,3 +140,88 @@ def test_the_nth_call_to_the_file_system_fails_for_every_n(code: int) -> None:
             assert again.ask("INFO")["api"]["level"] == 5
     else:
         pytest.fail("the scenario makes more calls than were tried")
+
+
+class _Counting(MemoryFileSystem):
+    """Counts what is waited for."""
+
+    syncs = 0
+
+    def fsync(self, handle: int) -> None:
+        self.syncs += 1
+        super().fsync(handle)
+
+    fdatasync = fsync
+
+    def fsync_dir(self, directory: Path) -> None:
+        self.syncs += 1
+        super().fsync_dir(directory)
+
+
+def _create(place: Place, number: int) -> None:
+    """A stream and two consumers of it are asked for; the answers come with the next tick."""
+    name = f"N{number}"
+    place.host.put(f"{API}STREAM.CREATE.{name}".encode(), encoded({"name": name}), b"_INBOX.%d" % number)
+    for consumer in ("a", "b"):
+        config = {"durable_name": consumer, "ack_policy": "explicit"}
+        place.host.put(
+            f"{API}CONSUMER.CREATE.{name}.{consumer}".encode(),
+            encoded({"stream_name": name, "config": config}),
+            b"_INBOX.%d.%s" % (number, consumer.encode()),
+        )
+
+
+def test_what_is_created_together_waits_for_one_sync() -> None:
+    files = _Counting()
+    place = _place(files)
+    place.stream("FIRST")
+    before = files.syncs
+    for number in range(5):
+        _create(place, number)
+    place.host.sent.clear()
+    place.host.tick()
+    answers = [one.json() for one in place.host.sent if one.to.startswith(b"_INBOX.")]
+    assert len(answers) == 15
+    assert not [one for one in answers if "error" in one]
+    assert files.syncs == before + 1
+    place.host.pass_time(1)
+    assert files.syncs == before + 1
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_was_answered_as_created_is_there_and_nothing_is_half_there(seed: int) -> None:
+    """Streams that were never published to have no durable file, and come back all the same."""
+    dice = random.Random(seed)
+    files = MemoryFileSystem()
+    broken = FaultyFileSystem(files, fail_at=dice.randrange(60, 160), failures=1_000_000)
+    place = _place(broken)
+    answered: set[str] = set()
+    stored: dict[str, bytes] = {}
+    for number in range(0, 12, 2):
+        place.host.sent.clear()
+        _create(place, number)
+        _create(place, number + 1)
+        place.host.tick()
+        for one in place.host.sent:
+            if one.to.startswith(b"_INBOX.") and "error" not in json.loads(one.payload):
+                answered.add(one.to.decode().removeprefix("_INBOX."))
+        answer = place.publish(f"N{number}", b"x")
+        if answer is not None and "error" not in answer:
+            stored[f"N{number}"] = b"x"
+    files.crash(dice)
+
+    again = _place(files)
+    assert answered
+    for what in answered:
+        number, _, consumer = what.partition(".")
+        names = f"N{number}.{consumer}" if consumer else f"N{number}"
+        info = again.ask(f"{'CONSUMER' if consumer else 'STREAM'}.INFO.{names}")
+        assert "error" not in info, names
+        if consumer:
+            assert (info["config"]["ack_policy"], info["ack_floor"]["stream_seq"]) == ("explicit", 0)
+    for name, body in stored.items():
+        assert [m.payload for m in again.account.streams[name].log.read_from(1).messages] == [body]
+    for stream in list(again.account.streams):  # whatever is there works
+        assert "error" not in again.publish(stream, b"more")
+        for consumer in list(again.account.streams[stream].consumers):
+            assert again.fetch(stream, consumer)

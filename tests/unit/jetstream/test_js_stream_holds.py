@@ -9,6 +9,7 @@ import pytest
 from js_streams import SECOND, START, World, block
 
 from headrace.core.service import Delivery
+from headrace.jetstream.publication import Publication
 from headrace.jetstream.stream import log_limits
 from headrace.log.port import Discard as LogDiscard
 from headrace.protocol.jetstream.configs import Discard, Retention, Storage, StreamConfig, StreamSource
@@ -71,6 +72,16 @@ def _error(call: Callable[[], object]) -> tuple[int, str]:
     with pytest.raises(ApiError) as refused:
         call()
     return refused.value.err_code, refused.value.description
+
+
+def test_of_more_removed_sequences_than_anybody_can_hold_the_first_are_named() -> None:
+    world = World()
+    world.receive(b"s.a")
+    world.log.append([], 1 << 40)
+    world.receive(b"s.a")
+    state = world.stream.state(deleted_details=True)
+    assert state["num_deleted"] == (1 << 40) - 2
+    assert state["deleted"] == list(range(2, 100_002))
 
 
 class TestGet:
@@ -477,8 +488,10 @@ def test_publishing_from_inside_is_in_the_order() -> None:
     world = World()
     heard: list[Exception | None] = []
     world.receive(b"s.a", settle=False)
-    world.stream.publish(b"s.b", b"x", done=heard.append)
-    world.stream.publish(b"s.b", headers=block(Nats_Expected_Stream="T"), done=heard.append)
+    world.stream.ingest.publish(Publication(b"s.b", b"x", done=heard.append))
+    refused = Publication(b"s.b", headers=block(Nats_Expected_Stream="T"), done=heard.append)
+    world.stream.ingest.publish(refused)
+    world.account.touch(world.stream)
     world.receive(b"s.c")
     assert world.held() == [(1, b"s.a"), (2, b"s.b"), (3, b"s.c")]
     assert len(heard) == 2

@@ -21,8 +21,6 @@ from headrace.protocol.jetstream.levels import with_consumer_level, with_stream_
 from headrace.protocol.jetstream.names import (
     is_asset_name,
     is_group_name,
-    new_consumer_name,
-    new_nuid,
 )
 from headrace.protocol.jetstream.responses import consumer_config, encode, stream_config
 
@@ -109,5 +107,3 @@ def test_names() -> None:
     assert not any(is_asset_name(name) for name in ("", "a.b", "a b", "a\tb", "*", ">", "a/b", "a\\b"))
     assert all(is_group_name(name) for name in ("A", "a/b_c=-9", "x" * 16))
     assert not any(is_group_name(name) for name in ("", "a b", "x" * 17, "é", "a\n"))
-    assert len(new_nuid()) == 22
-    assert len({new_consumer_name() for _ in range(100)}) == 100

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.protocol.jetstream.times import ZERO, canonical, from_ns, to_ns
+from headrace.protocol.jetstream.times import ZERO, canonical, to_ns
+from headrace.protocol.rfc3339 import short_time
 
 _AS = 'as "2006-01-02T15:04:05Z07:00": cannot parse'
 
@@ -71,7 +72,15 @@ def test_time_as_a_number(text: str, ns: int) -> None:
     assert to_ns(text) == ns
 
 
-def test_numbers_are_written_without_zeros_at_the_end() -> None:
-    assert from_ns(0) == "1970-01-01T00:00:00Z"
-    assert from_ns(1_500_000_000) == "1970-01-01T00:00:01.5Z"
-    assert to_ns(from_ns(1_700_000_000_123_456_789)) == 1_700_000_000_123_456_789
+@pytest.mark.parametrize(
+    ("time_ns", "expected"),
+    [
+        (0, "1970-01-01T00:00:00Z"),
+        (1_795_228_781_081_736_130, "2026-11-21T02:39:41.08173613Z"),
+        (1_795_228_781_000_000_001, "2026-11-21T02:39:41.000000001Z"),
+        (1_795_228_781_500_000_000, "2026-11-21T02:39:41.5Z"),
+    ],
+)
+def test_time_has_as_many_digits_as_needed(time_ns: int, expected: str) -> None:
+    assert short_time(time_ns) == expected
+    assert to_ns(expected) == time_ns

@@ -20,8 +20,9 @@ from headrace.jetstream.restoring import Failed, Restoring
 from headrace.jetstream.stream_rules import check_new_stream
 from headrace.protocol.jetstream import requests
 from headrace.protocol.jetstream.errors import ApiError
-from headrace.protocol.jetstream.names import new_nuid
-from headrace.protocol.jetstream.responses import shown_time, stream_config
+from headrace.protocol.jetstream.responses import stream_config
+from headrace.protocol.nuid import new_nuid
+from headrace.protocol.rfc3339 import short_time
 from headrace.subjects import grammar
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from headrace.jetstream.account import AccountJetStream
     from headrace.jetstream.api.request import Request
     from headrace.jetstream.stream import Stream
+    from headrace.protocol.jetstream.configs import StreamConfig
     from headrace.protocol.jetstream.requests import SnapshotRequest
 
 _CHUNK: Final = 128 << 10
@@ -162,7 +164,7 @@ class _Sending:
         for timer in (self._timer, self._next):
             if timer is not None:
                 timer.cancel()
-        times = {"start": shown_time(self._start_ns), "end": shown_time(account.turns.now_ns())}
+        times = {"start": short_time(self._start_ns), "end": short_time(account.turns.now_ns())}
         said = {**times, **({"error": error} if error else {})}
         _advise(account, self._name, "SNAPSHOT_COMPLETE", **said)
         if error:
@@ -183,15 +185,19 @@ def restore(request: Request) -> None:
     request.check_served(name)
     if account.assets.after_removal(name, request.handle):
         return
-    context = stream_context(account, name)
-    checked = check_new_stream(replace(config, name=name, sealed=False), context)
     try:
-        restoring = Restoring(account, replace(checked, sealed=config.sealed))
+        restoring = Restoring(account, _checked(account, replace(config, name=name)))
     except Failed as failure:
         raise ApiError(10062, err=str(failure)) from None
     subject = f"$JS.SNAPSHOT.RESTORE.{name}.{new_nuid()}"
     _Receiving(account, restoring, subject)
     request.answer({"deliver_subject": subject})
+
+
+def _checked(account: AccountJetStream, config: StreamConfig) -> StreamConfig:
+    """The complete configuration of a stream that may be made now; it may be sealed. Raises: ApiError."""
+    context = stream_context(account, config.name)
+    return replace(check_new_stream(replace(config, sealed=False), context), sealed=config.sealed)
 
 
 class _Receiving:
@@ -241,8 +247,15 @@ class _Receiving:
         if failure is not None:
             self._refuse(reply, ApiError(10062, err=str(failure)))
             return
+        account = self._account
+        try:
+            _checked(account, self._restoring.config)  # other streams may have been made since it began
+        except ApiError as error:
+            self._restoring.abandon()
+            self._refuse(reply, error)
+            return
         self._over()
-        account, stream = self._account, self._restoring.enter()
+        stream = self._restoring.enter()
 
         def recorded(error: LogError | None) -> None:
             if error is not None:
@@ -265,7 +278,7 @@ class _Receiving:
         if self._timer is not None:
             self._timer.cancel()
         self._account.unsubscribe(self._sid)
-        times = {"start": shown_time(self._start_ns), "end": shown_time(self._account.turns.now_ns())}
+        times = {"start": short_time(self._start_ns), "end": short_time(self._account.turns.now_ns())}
         _advise(self._account, self._name, "RESTORE_COMPLETE", **times, bytes=self._restoring.size)
 
 

@@ -13,16 +13,13 @@ from headrace.jetstream.api import paging
 from headrace.jetstream.api.contexts import consumer_context
 from headrace.jetstream.api.infos import consumer_info
 from headrace.jetstream.api.request import Endpoint, check_level
-from headrace.jetstream.consumer_rules import (
-    check_consumer_update,
-    check_new_consumer,
-    with_level,
-)
+from headrace.jetstream.consumer_rules import check_consumer_update, check_new_consumer
 from headrace.jetstream.origins import identity_of
 from headrace.protocol.jetstream.configs import AckPolicy, Retention
 from headrace.protocol.jetstream.errors import ApiError
 from headrace.protocol.jetstream.headers import added, has, value
-from headrace.protocol.jetstream.names import is_group_name, new_consumer_name
+from headrace.protocol.jetstream.levels import with_consumer_level
+from headrace.protocol.jetstream.names import is_group_name
 from headrace.protocol.jetstream.requests import (
     ConsumerRequest,
     ConsumersRequest,
@@ -32,6 +29,7 @@ from headrace.protocol.jetstream.requests import (
     decode_lenient,
 )
 from headrace.protocol.jetstream.times import ZERO, to_ns
+from headrace.protocol.nuid import random_name
 
 if TYPE_CHECKING:
     from headrace.jetstream.api.request import Request
@@ -42,6 +40,7 @@ if TYPE_CHECKING:
 _IDENTITY: Final = b"Nats-Stream-Identity"
 _MOST: Final = 1 << 10
 """Tokens of a filter in a subject."""
+_NAME_LENGTH: Final = 8  # of a consumer whose client named none
 
 
 # -- made and changed ------------------------------------------------------------------------------------
@@ -139,7 +138,7 @@ def _for_origin(config: ConsumerConfig, stream: Stream) -> ConsumerConfig:
     if not (config.direct and config.sourcing and config.name):
         return config
     if stream.config.retention is Retention.LIMITS:
-        return replace(config, name=f"{config.name}-{new_consumer_name()}")
+        return replace(config, name=f"{config.name}-{random_name(_NAME_LENGTH)}")
     return replace(
         config,
         direct=False,
@@ -192,7 +191,7 @@ def _change(
 
 
 def _free_name(stream: Stream) -> str:
-    while (name := new_consumer_name()) in stream.consumers:
+    while (name := random_name(_NAME_LENGTH)) in stream.consumers:
         pass
     return name
 
@@ -238,7 +237,7 @@ def pause(request: Request) -> None:
     check_level(request.headers)
     consumer = request.consumer()
     until = None if asked.pause_until == ZERO else asked.pause_until
-    config = with_level(replace(consumer.config, pause_until=until))
+    config = with_consumer_level(replace(consumer.config, pause_until=until))
     request.account.assets.update_consumer(consumer, config)
     left = 0 if until is None else to_ns(until) - request.account.turns.now_ns()
     fields = {"paused": left > 0, "pause_until": asked.pause_until}
@@ -270,6 +269,7 @@ def reset(request: Request) -> None:
     check_level(request.headers)
     asked = decode_lenient(ResetRequest, request.payload) if request.payload else ResetRequest()
     sequence = consumer.reset(asked.seq)
+    stream.kept.jumped(consumer)
     request.account.assets.record_consumer(consumer)
     fields = {**consumer_info(consumer, with_version=True), "reset_seq": sequence}
     headers = b""

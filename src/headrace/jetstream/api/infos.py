@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from headrace.protocol.jetstream.levels import with_server
-from headrace.protocol.jetstream.responses import shown_time, stream_config
+from headrace.protocol.jetstream.responses import stream_config
+from headrace.protocol.rfc3339 import short_time
 
 if TYPE_CHECKING:
     from headrace.jetstream.consumer import Consumer
@@ -28,7 +29,7 @@ def stream_info(
     account = stream.account
     info: dict[str, Any] = {
         "config": stream_config(stream.config, with_version=account.settings.version if with_version else ""),
-        "created": shown_time(stream.created_ns),
+        "created": short_time(stream.created_ns),
         "state": stream.state(deleted_details=deleted_details),
     }
     if domain and account.domain:
@@ -36,7 +37,7 @@ def stream_info(
     if leader:
         info["cluster"] = {"leader": account.settings.server_name}
     info |= stream.sourcing.info()
-    info["ts"] = shown_time(account.turns.now_ns())
+    info["ts"] = short_time(account.turns.now_ns())
     return info
 
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 from headrace.jetstream.api.request import Endpoint
 from headrace.protocol.jetstream.errors import ApiError
 from headrace.protocol.jetstream.requests import MessageDeleteRequest, MessageGetRequest, is_empty
-from headrace.protocol.jetstream.responses import shown_time
 from headrace.protocol.jetstream.times import to_ns
+from headrace.protocol.rfc3339 import short_time
 
 if TYPE_CHECKING:
     from headrace.jetstream.api.request import Request
@@ -50,7 +50,7 @@ def _fields(message: StoredMessage, *, headers: bool) -> dict[str, Any]:
         fields["hdrs"] = b64encode(message.headers).decode()
     if message.payload:
         fields["data"] = b64encode(message.payload).decode()
-    fields["time"] = shown_time(message.time_ns)
+    fields["time"] = short_time(message.time_ns)
     return fields
 
 

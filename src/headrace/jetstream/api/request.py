@@ -6,14 +6,13 @@ Source: JetStream specification, 0 and 1.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 
 from headrace.errors import LogError
 from headrace.protocol.jetstream.errors import ApiError
-from headrace.protocol.jetstream.headers import value
-from headrace.protocol.jetstream.levels import API_LEVEL
+from headrace.protocol.jetstream.levels import asks_too_much
 from headrace.protocol.jetstream.requests import decode, is_empty, is_object_or_array
 from headrace.protocol.jetstream.responses import TYPE_PREFIX, encode
 
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from headrace.jetstream.stream import Stream
 
 Fields = dict[str, Any]
-_LEVEL: Final = b"Nats-Required-Api-Level"
 T = TypeVar("T", bound=msgspec.Struct)
 
 
@@ -209,12 +207,5 @@ def no_responders(subject: bytes = b"") -> bytes:
 
 def check_level(headers: bytes) -> None:
     """Raises: ApiError when a request wants a later API than this one."""
-    asked = value(headers, _LEVEL)
-    if not asked:
-        return
-    try:
-        level = int(asked)
-    except ValueError:
-        raise ApiError(10185) from None
-    if level > API_LEVEL:
+    if asks_too_much(headers):
         raise ApiError(10185)

@@ -13,14 +13,14 @@ import msgspec
 
 from headrace.protocol.durations import parse_ns
 from headrace.protocol.jetstream.go_decode import decode_leniently
-from headrace.protocol.jetstream.numbers import Duration  # noqa: TC001 - msgspec reads the annotations
+from headrace.protocol.jetstream.numbers import Duration, whole
 
 PREFIX: Final = b"$JS.ACK."
 _SHORT: Final = 9
 """Tokens without the domain and the account's hash."""
 _LONG: Final = 11
 """Tokens with both, at least: more may follow."""
-_MAX_DIGITS: Final = 20
+_NUMBERS: Final = 5
 
 
 class AckKind(Enum):
@@ -63,26 +63,14 @@ _PREFIXED: Final = (AckKind.NEXT, AckKind.NEGATIVE, AckKind.TERMINATE)
 _WHOLE: Final = {b"": AckKind.ACK, b"+ACK": AckKind.ACK, b"+OK": AckKind.ACK, b"+WPI": AckKind.PROGRESS}
 
 
-def ack_prefix(stream: str, consumer: str) -> bytes:
-    """What every subject begins with that acknowledges a delivery of this consumer."""
-    return b"%b%b.%b." % (PREFIX, stream.encode(), consumer.encode())
-
-
-def compose_ack(to: AckSubject) -> bytes:
-    """The subject, in its short form."""
-    return b"%b%b.%b.%d.%d.%d.%d.%d" % (PREFIX, *to)
-
-
 def parse_ack(subject: bytes) -> AckSubject | None:
     """What a subject of either form says; None for one that says nothing."""
     tokens = subject.split(b".")
     if tokens[:2] != [b"$JS", b"ACK"] or (len(tokens) != _SHORT and len(tokens) < _LONG):
         return None
     at = 2 if len(tokens) == _SHORT else 4
-    numbers = tokens[at + 2 : at + 7]
-    if not all(number.isdigit() and len(number) <= _MAX_DIGITS for number in numbers):
-        return None
-    return AckSubject(tokens[at], tokens[at + 1], *map(int, numbers))
+    numbers = [number for number in map(whole, tokens[at + 2 : at + 7]) if number is not None]
+    return AckSubject(tokens[at], tokens[at + 1], *numbers) if len(numbers) == _NUMBERS else None
 
 
 def parse_body(body: bytes) -> AckBody:
@@ -105,8 +93,3 @@ def nak_delay(argument: bytes) -> int:
     if argument.startswith(b"{"):
         return decode_leniently(_Delay, argument).delay
     return parse_ns(argument.decode("utf-8", "replace"))
-
-
-def term_reason(argument: bytes) -> str:
-    """Why a delivery was given up, as the advisory tells it."""
-    return argument.decode("utf-8", "replace")

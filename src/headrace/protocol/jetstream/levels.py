@@ -1,17 +1,19 @@
 """Versions in the metadata of streams and consumers: what a server must know to keep one, and who answered.
 
-`_nats.req.level` is stored with a configuration, the others only stand in responses. Source: JetStream
-specification, 0; the levels are those of nats-server 2.15.1.
+`_nats.req.level` is stored with a configuration, the others only stand in responses. Also what a client asks
+of the server in a header. Source: JetStream specification, 0; the levels are those of nats-server 2.15.1.
 """
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
 from headrace.protocol.info import JETSTREAM_API_LEVEL
 from headrace.protocol.jetstream.configs import AckPolicy, PersistMode, PriorityPolicy
+from headrace.protocol.jetstream.headers import value
 from headrace.protocol.jetstream.times import ZERO
 
 if TYPE_CHECKING:
@@ -20,9 +22,18 @@ if TYPE_CHECKING:
     from headrace.protocol.jetstream.configs import ConsumerConfig, StreamConfig
 
 API_LEVEL: Final = JETSTREAM_API_LEVEL
+REQUIRED_LEVEL: Final = b"Nats-Required-Api-Level"
+"""The header of a request or a message that says what the server must know."""
 VERSION_KEY: Final = "_nats.ver"
 LEVEL_KEY: Final = "_nats.level"
 REQUIRED_LEVEL_KEY: Final = "_nats.req.level"
+_LEVEL: Final = re.compile(rb"[+-]?[0-9]{1,18}")
+
+
+def asks_too_much(headers: bytes) -> bool:
+    """Whether these ask for a later API than this one, or do not say for which."""
+    asked = value(headers, REQUIRED_LEVEL)
+    return bool(asked) and not (_LEVEL.fullmatch(asked) and int(asked) <= API_LEVEL)
 
 
 def with_stream_level(config: StreamConfig) -> StreamConfig:

@@ -1,20 +1,18 @@
-"""Names in JetStream: which ones are allowed, and new ones that nobody has.
+"""Names in JetStream: which ones are allowed.
 
 Source: nats-server 2.15.1: streams and consumers may not have white space, `.`, `*`, `>`, `/` or a backslash.
+Other control characters are refused here too: names are parts of subjects.
 """
 
 from __future__ import annotations
 
 import re
-import secrets
-import string
 from typing import Final
 
 MAX_LENGTH: Final = 255
 """Of a stream's or consumer's name, in bytes."""
 
-_ALPHABET: Final = string.digits + string.ascii_uppercase + string.ascii_lowercase
-_NOT_IN_NAMES: Final = frozenset(" \t\r\n\f.*>\\/")
+_NOT_IN_NAMES: Final = frozenset([*".*>\\/", *map(chr, range(ord(" ") + 1))])
 _GROUP: Final = re.compile(r"[a-zA-Z0-9/_=-]{1,16}")
 
 
@@ -26,17 +24,3 @@ def is_asset_name(name: str) -> bool:
 def is_group_name(name: str) -> bool:
     """Whether a priority group may be called so."""
     return _GROUP.fullmatch(name) is not None
-
-
-def new_nuid() -> str:
-    """22 letters and digits that tell one event from all others."""
-    return _random(22)
-
-
-def new_consumer_name() -> str:
-    """8 letters and digits, for a consumer whose client named none."""
-    return _random(8)
-
-
-def _random(length: int) -> str:
-    return "".join(secrets.choice(_ALPHABET) for _ in range(length))

@@ -1,4 +1,4 @@
-"""The types of the fields of JetStream's JSON: how large a number may be, and what the Go server calls it.
+"""Numbers of JetStream: the types of its JSON's fields, how large each may be; and numbers in headers.
 
 Nothing here reads JSON: msgspec checks the bounds, `go_decode` says what is wrong. A `Duration` is ns, a
 `Time` is RFC 3339 text. Source: the field types of the JetStream API.
@@ -13,6 +13,8 @@ from msgspec import Meta
 INT64_MIN: Final = -(1 << 63)
 INT64_MAX: Final = (1 << 63) - 1
 UINT64_MAX: Final = (1 << 64) - 1
+_MOST_DIGITS: Final = 20
+"""Of an unsigned number of 64 bits; Python refuses to read digits without end."""
 
 Int = Annotated[int, Meta(ge=INT64_MIN, le=INT64_MAX, extra={"go": "int"})]
 Int64 = Annotated[int, Meta(ge=INT64_MIN, le=INT64_MAX, extra={"go": "int64"})]
@@ -21,3 +23,11 @@ Uint64 = Annotated[int, Meta(ge=0, extra={"go": "uint64"})]
 """Up to 2^64 - 1; msgspec cannot say so, `requests` does."""
 Duration = Annotated[int, Meta(ge=INT64_MIN, le=INT64_MAX, extra={"go": "time.Duration"})]
 Time = Annotated[str, Meta(extra={"go": "time.Time"})]
+
+
+def whole(text: bytes) -> int | None:
+    """What digits in a header or a subject say; None for anything else, and beyond 64 bits."""
+    if not text.isdigit() or len(text) > _MOST_DIGITS:
+        return None
+    number = int(text)
+    return number if number <= UINT64_MAX else None

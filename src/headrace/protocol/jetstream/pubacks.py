@@ -25,6 +25,11 @@ def head(stream: str, domain: str = "") -> bytes:
     return f'{{{where}"seq":'.encode()
 
 
+def of_batch(batch: bytes, count: int) -> bytes:
+    """What stands after the sequence for a batch: its id, and how many messages of it are stored."""
+    return f',"batch":{_quoted(batch.decode("utf-8", "replace"))},"count":{count}'.encode()
+
+
 def refusal(error: ApiError, stream: str) -> bytes:
     """Of a message that is not stored."""
     body = _text(error.body())

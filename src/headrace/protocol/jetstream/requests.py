@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from headrace.protocol.jetstream import times
-from headrace.protocol.jetstream.configs import Action, ConsumerConfig, Placement, StreamConfig
+from headrace.protocol.jetstream.configs import Action, ConsumerConfig, StreamConfig
 from headrace.protocol.jetstream.errors import ApiError
 from headrace.protocol.jetstream.go_decode import LARGEST, decode_leniently, decode_strictly, fields_of
 from headrace.protocol.jetstream.numbers import UINT64_MAX, Int, Time, Uint64
@@ -23,6 +23,7 @@ from headrace.protocol.jetstream.times import ZERO
 _TO_CHECK: Final = re.compile(rb'[0-9]{19}|_time"|_ts"|"pause_until"')
 """Numbers that may be beyond 64 bits, and times: msgspec lets them pass."""
 _OBJECT_OR_ARRAY: Final = re.compile(rb"[ \t\r\n]*[{\[]")
+_NO_FIELDS: Final = re.compile(rb"[ \t\r\n]*\{[ \t\r\n]*\}[ \t\r\n]*")
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -172,44 +173,6 @@ class RestoreRequest(Request, frozen=True):
     state: StreamState = StreamState()
 
 
-class StepDownRequest(Request, frozen=True):
-    go_name: ClassVar[str] = "JSApiLeaderStepdownRequest"
-
-    placement: Placement | None = None
-
-
-class PeerRequest(Request, frozen=True):
-    """STREAM.PEER.REMOVE and STREAM.PEER.EVACUATE."""
-
-    go_name: ClassVar[str] = "JSApiStreamRemovePeerRequest"
-
-    peer: str = ""
-
-
-class ServerRequest(Request, frozen=True):
-    """SERVER.REMOVE and SERVER.EVACUATE."""
-
-    go_name: ClassVar[str] = "JSApiMetaServerRemoveRequest"
-
-    peer: str = ""
-    peer_id: str = ""
-
-
-class RescueRequest(Request, frozen=True):
-    go_name: ClassVar[str] = "JSApiMetaRescueRequest"
-
-    quorum_needed: Int = 0
-
-
-class StreamMoveRequest(Request, frozen=True):
-    go_name: ClassVar[str] = "JSApiMetaServerStreamMoveRequest"
-
-    server: str = ""
-    cluster: str = ""
-    domain: str = ""
-    tags: list[str] = []
-
-
 class StreamRequest(NamedTuple):
     config: StreamConfig
     pedantic: bool
@@ -264,12 +227,7 @@ def is_object_or_array(payload: bytes) -> bool:
 
 def is_empty(payload: bytes) -> bool:
     """Whether this is what a request without a body may have: nothing, or an object without fields."""
-    if not payload or payload == b"{}":
-        return True
-    try:
-        return bool(msgspec.json.decode(payload) == {})
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return False
+    return not payload or _NO_FIELDS.fullmatch(payload) is not None
 
 
 @functools.cache

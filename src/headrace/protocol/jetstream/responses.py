@@ -10,12 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from headrace.protocol.jetstream import times
 from headrace.protocol.jetstream.levels import with_server
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from headrace.protocol.jetstream.configs import ConsumerConfig, StreamConfig
 
 TYPE_PREFIX: Final = "io.nats.jetstream.api.v1."
@@ -38,8 +35,6 @@ _ALWAYS: Final[dict[str, frozenset[str]]] = {
 """Fields that are written even if they say nothing, by the Go server's name of their type."""
 _DEFAULTS: Final = {"persist_mode": "default", "priority_policy": "none"}
 """What is left out although it says something: it is so anyway."""
-
-shown_time = times.from_ns
 
 
 def encode(response: object) -> bytes:
@@ -85,8 +80,3 @@ def _value(value: Any) -> Any:
     if isinstance(value, dict):
         return dict(sorted(value.items()))
     return value
-
-
-def error_response(kind: str, error: Mapping[str, object]) -> dict[str, object]:
-    """`kind` such as `stream_create`; `error` is `ApiError.body()`."""
-    return {"type": f"{TYPE_PREFIX}{kind}_response", "error": error}

@@ -10,7 +10,7 @@ import calendar
 import re
 from typing import Final, NoReturn
 
-from headrace.protocol.rfc3339 import format_time, parse_time
+from headrace.protocol.rfc3339 import parse_time
 
 ZERO: Final = "0001-01-01T00:00:00Z"
 """The time that means none."""
@@ -65,12 +65,6 @@ def to_ns(text: str) -> int:
         return parse_time(text)
     except ValueError:
         return _NS_MAX if int(text[:4]) > 1970 else -_NS_MAX
-
-
-def from_ns(ns: int) -> str:
-    """As the Go server writes a time: UTC, no zeros at the end of the fraction."""
-    text = format_time(ns)
-    return text[:-1].rstrip("0").rstrip(".") + "Z"
 
 
 def _days(year: int, month: int) -> int:

@@ -1,0 +1,30 @@
+"""Short texts of digits and letters: random ones that nobody else has, and hashes of longer names.
+
+Source: NATS unique ids (NUID, 22 of them); the Go server's short hashes (gateway specification, 4).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import string
+from typing import Final
+
+_ALPHABET: Final = string.digits + string.ascii_uppercase + string.ascii_lowercase
+_NUID_LENGTH: Final = 22
+
+
+def new_nuid() -> str:
+    """22 letters and digits that tell one thing from all others."""
+    return random_name(_NUID_LENGTH)
+
+
+def random_name(length: int) -> str:
+    """So many letters and digits."""
+    return "".join(secrets.choice(_ALPHABET) for _ in range(length))
+
+
+def short_hash(text: str, length: int = 8) -> str:
+    """So many letters and digits that stand for a longer name; 32 at most."""
+    digest = hashlib.sha256(text.encode()).digest()[:length]
+    return "".join(_ALPHABET[byte % len(_ALPHABET)] for byte in digest)

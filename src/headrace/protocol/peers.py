@@ -1,0 +1,200 @@
+"""INFO and CONNECT between servers, both directions. Shapes only: who may be a peer is decided in `cluster`.
+
+A field is what it is called on the wire, `import` and `export` excepted, which are `imports` and `exports`
+here. Source: cluster specification, B1, and nats-server 2.15.1.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from headrace.errors import ProtocolError
+from headrace.protocol.info import JSONObject, folded_name, json_fields
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_Shape = TypeVar("_Shape", "PeerInfo", "PeerConnect")
+
+ROUTE_PROTOCOL: Final = 3
+"""INFO `proto` of the version we are compatible with; from ASYNC_INFO on INFO may come at any time."""
+
+ASYNC_INFO: Final = 1
+
+GOSSIP, GOSSIP_NO_FURTHER, GOSSIP_ALWAYS = 0, 1, 2
+"""`gossip_mode`: whether a server that is reached because of this INFO is told of to others."""
+
+
+@dataclass(frozen=True, slots=True)
+class PeerPermission:
+    """Subjects that a peer imports, or exports. Both empty: all."""
+
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PeerInfo:
+    """What a server says of itself, or of another server: then `server_id` is that server's."""
+
+    server_id: str = ""
+    server_name: str = ""
+    version: str = ""
+    proto: int = 0
+    git_commit: str = ""
+    go: str = ""
+    host: str = ""
+    port: int = 0
+    headers: bool = False
+    auth_required: bool = False
+    tls_required: bool = False
+    tls_verify: bool = False
+    tls_available: bool = False
+    max_payload: int = 0
+    jetstream: bool = False
+    ip: str = ""
+    nonce: str = ""
+    cluster: str = ""
+    cluster_dynamic: bool = False
+    domain: str = ""
+    connect_urls: tuple[str, ...] = ()
+    ws_connect_urls: tuple[str, ...] = ()
+    ldm: bool = False
+    compression: str = ""
+    imports: PeerPermission | None = None
+    exports: PeerPermission | None = None
+    lnoc: bool = False
+    lnocu: bool = False
+    info_on_connect: bool = False
+    route_pool_size: int = 0
+    route_pool_idx: int = 0
+    route_account: str = ""
+    route_acc_add_reqid: str = ""
+    gossip_mode: int = 0
+    gateway: str = ""
+    gateway_url: str = ""
+    leafnode_urls: tuple[str, ...] = ()
+
+    @classmethod
+    def read(cls, text: bytes) -> PeerInfo:
+        """The JSON of an INFO; unknown fields are ignored, null leaves a field as it is.
+
+        Raises: ProtocolError when it is not a JSON object or a field has the wrong type.
+        """
+        return _read(cls, text, "INFO", _INFO_KINDS)
+
+    def line(self) -> bytes:
+        """`INFO {json} CRLF`, without fields that say nothing."""
+        return b"INFO " + _json(self, _ALWAYS_IN_INFO) + b"\r\n"
+
+
+@dataclass(frozen=True, slots=True)
+class PeerConnect:
+    """How a server that connected introduces itself. `name` is its server_id; `lang` is only a client's."""
+
+    echo: bool = False
+    verbose: bool = False
+    pedantic: bool = False
+    user: str = ""
+    password: str = field(default="", repr=False)
+    tls_required: bool = False
+    headers: bool = False
+    name: str = ""
+    cluster: str = ""
+    cluster_dynamic: bool = False
+    lnoc: bool = False
+    lnocu: bool = False
+    gateway: str = ""
+    lang: str = ""
+
+    @classmethod
+    def read(cls, text: bytes) -> PeerConnect:
+        """The JSON of a CONNECT, as `PeerInfo.read` reads one."""
+        return _read(cls, text, "CONNECT", _CONNECT_KINDS)
+
+    def line(self) -> bytes:
+        """`CONNECT {json} CRLF`, without fields that say nothing."""
+        return b"CONNECT " + _json(self, _ALWAYS_IN_CONNECT) + b"\r\n"
+
+
+# ---- JSON ---------------------------------------------------------------------------------------
+
+_WIRE_NAMES: Final = {"imports": "import", "exports": "export", "password": "pass"}
+_ALWAYS_IN_INFO: Final = frozenset(
+    ["server_id", "server_name", "version", "proto", "go", "host", "port", "headers", "max_payload"]
+)
+_ALWAYS_IN_CONNECT: Final = frozenset(
+    ["echo", "verbose", "pedantic", "tls_required", "headers", "name", "cluster"]
+)
+
+
+def _words(value: object) -> tuple[str, ...]:
+    if type(value) is not list or not all(isinstance(word, str) for word in value):
+        raise TypeError("a list of strings")
+    return tuple(value)
+
+
+def _permission(value: object) -> PeerPermission:
+    if not isinstance(value, JSONObject):
+        raise TypeError("an object")
+    lists = {folded_name(name): subjects for name, subjects in value}
+    return PeerPermission(_words(lists.get("allow") or []), _words(lists.get("deny") or []))
+
+
+def _exactly(kind: type) -> Callable[[object], object]:
+    def read(value: object) -> object:
+        if type(value) is not kind or (isinstance(value, int) and not -(2**63) <= value < 2**63):
+            raise TypeError(f"of type {kind.__name__}")
+        return value
+
+    return read
+
+
+_READERS: Final[dict[str, Callable[[object], object]]] = {
+    "str": _exactly(str),
+    "int": _exactly(int),
+    "bool": _exactly(bool),
+    "tuple[str, ...]": _words,
+    "PeerPermission | None": _permission,
+}
+
+
+def _kinds(shape: type) -> dict[str, tuple[str, Callable[[object], object]]]:
+    """By name on the wire: the attribute, and what reads its value."""
+    return {
+        _WIRE_NAMES.get(each.name, each.name): (each.name, _READERS[str(each.type)]) for each in fields(shape)
+    }
+
+
+_INFO_KINDS: Final = _kinds(PeerInfo)
+_CONNECT_KINDS: Final = _kinds(PeerConnect)
+
+
+def _read(
+    shape: type[_Shape], text: bytes, op: str, kinds: dict[str, tuple[str, Callable[[object], object]]]
+) -> _Shape:
+    found: dict[str, Any] = {}
+    for name, value in json_fields(text, op):
+        kind = kinds.get(name)
+        if kind is None or value is None:
+            continue
+        try:
+            found[kind[0]] = kind[1](value)
+        except TypeError as error:
+            raise ProtocolError(f"{op} field {name!r} is not {error}") from None
+    return shape(**found)
+
+
+def _json(shape: PeerInfo | PeerConnect, always: frozenset[str]) -> bytes:
+    said: dict[str, Any] = {}
+    for each in fields(shape):
+        value = getattr(shape, each.name)
+        if isinstance(value, PeerPermission):
+            lists = (("allow", value.allow), ("deny", value.deny))
+            value = {name: subjects for name, subjects in lists if subjects}
+        elif not value and each.name not in always:
+            continue
+        said[_WIRE_NAMES.get(each.name, each.name)] = value
+    return json.dumps(said, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace")
