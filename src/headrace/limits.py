@@ -27,6 +27,9 @@ MAX_CONNECTIONS: Final = 65536
 MAX_CLOSED_CLIENTS: Final = 10_000
 """Closed connections that /connz?state=closed remembers; one more makes it forget the oldest."""
 
+MAX_CONSUMERS: Final = 1000
+"""Consumers of a stream that, like its account, names no limit; one more is refused (10026)."""
+
 PING_INTERVAL: Final = 120.0
 PING_MAX: Final = 2
 """Unanswered PINGs; one more closes with 'Stale Connection'."""
@@ -69,6 +72,41 @@ SERVICE_RESPONSES: Final = 16384
 
 SERVICE_CHAIN: Final = 16
 """Accounts one request may pass through; the next one does not get it."""
+
+ROUTE_POOL_SIZE: Final = 3
+"""Connections to one peer over which the accounts are spread, unless it wants more."""
+
+ROUTE_AUTH_TIMEOUT: Final = 2.0
+"""A peer that has not sent CONNECT by then gets 'Authentication Timeout'."""
+
+ROUTE_DIAL_TIMEOUT: Final = 1.0
+"""A connection to a peer that is not there by then has failed."""
+
+ROUTE_RETRY: Final = 1.0
+"""Seconds between attempts to reach a configured peer, and to reach one again."""
+
+ROUTE_RETRY_MOST: Final = 30.0
+"""What they grow to with `connect_backoff`."""
+
+ROUTE_JITTER: Final = 0.1
+"""Up to so many seconds are added before a peer is reached again, lest both reach each other at once."""
+
+ROUTE_PING_INTERVAL: Final = 30.0
+"""PINGs to peers are never further apart."""
+
+ROUTE_FIRST_PING_DELAY: Final = 1.0
+
+ROUTE_CONTROL_LINES: Final = 16
+"""A line of a peer may be this many times as long as a client's."""
+
+ROUTE_ACCOUNT_TIMEOUT: Final = 2.0
+"""When a peer should have said that it is ready for an account's own connection; it is made all the same."""
+
+ROUTE_UPKEEP: Final = 30.0
+"""Seconds, and up to a fifth more, between looks for holes in the mesh."""
+
+ROUTE_REMINDERS: Final = 4
+"""Peers that all others are told of at each look; as many missing connections to each peer are made then."""
 
 LAME_DUCK_DURATION: Final = 120.0
 LAME_DUCK_GRACE_PERIOD: Final = 10.0

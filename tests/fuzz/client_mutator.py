@@ -27,7 +27,7 @@ _OPTIONS: Final = [
 ]  # fmt: skip
 
 
-def _line(rng: random.Random, *words: bytes) -> bytes:
+def line(rng: random.Random, *words: bytes) -> bytes:
     text = words[0]
     if rng.random() < 0.05:
         text = text.lower()
@@ -45,17 +45,17 @@ def _publish(rng: random.Random) -> bytes:
         header = rng.randrange(size + 1)
         words = [b"HPUB", *words[1:], b"%d" % header]
     words.append(b"%0*d" % (rng.choice((1, 1, 1, 3)), size))
-    return _line(rng, *words) + b"p" * size + rng.choice([b"\r\n"] * 20 + [b"\n", b"", b"xx"])
+    return line(rng, *words) + b"p" * size + rng.choice([b"\r\n"] * 20 + [b"\n", b"", b"xx"])
 
 
 def _subscribe(rng: random.Random) -> bytes:
     queue = [rng.choice(_QUEUES)] if rng.random() < 0.25 else []
-    return _line(rng, b"SUB", rng.choice(_SUBJECTS), *queue, rng.choice(_SIDS))
+    return line(rng, b"SUB", rng.choice(_SUBJECTS), *queue, rng.choice(_SIDS))
 
 
 def _unsubscribe(rng: random.Random) -> bytes:
     limit = [b"%d" % rng.randrange(5)] if rng.random() < 0.5 else []
-    return _line(rng, b"UNSUB", rng.choice(_SIDS), *limit)
+    return line(rng, b"UNSUB", rng.choice(_SIDS), *limit)
 
 
 def _connect(rng: random.Random) -> bytes:
@@ -71,7 +71,7 @@ def _command(rng: random.Random) -> bytes:
     return bytes([ESCAPE, rng.randrange(256)])
 
 
-_MAKERS: Final[list[Callable[[random.Random], bytes]]] = (
+MAKERS: Final[list[Callable[[random.Random], bytes]]] = (
     [_publish] * 6 + [_subscribe] * 4 + [_unsubscribe] * 2 + [_connect, _bare] + [_command] * 4
 )
 
@@ -82,11 +82,18 @@ def session(rng: random.Random, ops: int) -> bytes:
     hello = b"".join(
         command(Play.choose, n) + quiet for n in range(client_target.LINKS) if rng.random() < 0.7
     )
-    return hello + b"".join(rng.choice(_MAKERS)(rng) for _ in range(ops))
+    return hello + b"".join(rng.choice(MAKERS)(rng) for _ in range(ops))
 
 
 def mutate(data: bytes, rng: random.Random, most: int) -> bytes:
     """`data` with an op or two put in, taken out, doubled or damaged; at most `most` bytes."""
+    return mutated(data, rng, most, MAKERS)
+
+
+def mutated(
+    data: bytes, rng: random.Random, most: int, makers: list[Callable[[random.Random], bytes]]
+) -> bytes:
+    """`mutate` with ops of a protocol's own."""
     made = bytearray(data)
     for _ in range(rng.choice((1, 1, 2, 4))):
         at, to = sorted((rng.randrange(len(made) + 1), rng.randrange(len(made) + 1)))
@@ -94,7 +101,7 @@ def mutate(data: bytes, rng: random.Random, most: int) -> bytes:
         if kind <= 2:
             starts = [n + 1 for n, byte in enumerate(made) if byte == 0x0A] or [0]
             at = rng.choice(starts)
-            made[at:at] = rng.choice(_MAKERS)(rng)
+            made[at:at] = rng.choice(makers)(rng)
         elif kind == 3:
             del made[at : min(to, at + 50)]
         elif kind == 4:

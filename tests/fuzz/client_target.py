@@ -73,7 +73,7 @@ class Play:
         return side
 
     def run(self, data: bytes) -> None:
-        for chunk, command in _chunks(data):
+        for chunk, command in chunks(data):
             self._feed(chunk)
             if command is not None:
                 number, argument = command % len(_COMMANDS), command // len(_COMMANDS)
@@ -198,7 +198,7 @@ def command(method: Callable[[Play, int], None], argument: int = 0) -> bytes:
     return bytes([ESCAPE, number])
 
 
-def _chunks(data: bytes) -> Iterator[tuple[bytes, int | None]]:
+def chunks(data: bytes) -> Iterator[tuple[bytes, int | None]]:
     """(what is sent, the command after it)"""
     at = 0
     while at < len(data):

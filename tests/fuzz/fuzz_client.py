@@ -1,10 +1,11 @@
 # Invariant: any bytes either parse or doom their link with a reason. Nothing is raised and nothing crashes;
 # every outbox reads as server-to-client frames; the same bytes cut otherwise come to the same; subscriptions
 # counted by links and by the interest agree; and when the links are gone, so is everything they took.
-"""The client parser, the router and the interest under libFuzzer.
+"""The parser of clients (with --route: of routes), the router and the interest under libFuzzer.
 
-    python tests/fuzz/fuzz_client.py -max_total_time=600        # needs: pip install atheris
-    python tests/fuzz/instrumented.py -max_total_time=600       # the same, and sees into the compiled engine
+    python tests/fuzz/fuzz_client.py -max_total_time=600           # needs: pip install atheris
+    python tests/fuzz/fuzz_client.py --route -max_total_time=600
+    python tests/fuzz/instrumented.py -max_total_time=600          # the same, and sees into the engine
 
 Coverage guidance, with pip's atheris alone: the Python side only, which is the session's calls, the reader
 of outboxes and the commands; the compiled modules are not seen. The structured mutator and the corpus make up
@@ -24,12 +25,17 @@ sys.path.insert(0, str(HERE.parent))
 import atheris  # noqa: E402 - after the path, as everything below
 
 with atheris.instrument_imports(include=["fuzz", "engine_peers", "headrace.protocol"]):
-    from fuzz.client_mutator import mutate
-    from fuzz.client_target import check
+    from fuzz import client_mutator, client_target, route_mutator, route_target
     from fuzz.instrumented import register_counters
 
-CORPUS = HERE / "corpus" / "client"
-WORDS = HERE / "client.dict"
+ROUTE = "--route" in sys.argv
+CORPUS = HERE / "corpus" / ("route" if ROUTE else "client")
+WORDS = HERE / ("route.dict" if ROUTE else "client.dict")
+mutate, check = (
+    (route_mutator.route_mutate, route_target.check)
+    if ROUTE
+    else (client_mutator.mutate, client_target.check)
+)
 
 
 def mutator(data: bytes, most: int, seed: int) -> bytes:
@@ -42,8 +48,10 @@ def mutator(data: bytes, most: int, seed: int) -> bytes:
 def main() -> None:
     # As seeds, not as a directory: libFuzzer would write what it finds into that.
     seeds = ",".join(str(path) for path in sorted(CORPUS.iterdir()))
-    itself = f"{sys.executable} {sys.argv[0]}"  # what libFuzzer starts again for -merge and -fork
-    arguments = [itself, f"-seed_inputs={seeds}", f"-dict={WORDS}", "-max_len=100000", *sys.argv[1:]]
+    # What libFuzzer starts again for -merge and -fork.
+    itself = f"{sys.executable} {sys.argv[0]}{' --route' if ROUTE else ''}"
+    arguments = [itself, f"-seed_inputs={seeds}", f"-dict={WORDS}", "-max_len=100000"]
+    arguments += [argument for argument in sys.argv[1:] if argument != "--route"]
     register_counters()
     atheris.Setup(arguments, check, custom_mutator=mutator)
     atheris.Fuzz()

@@ -48,6 +48,7 @@ class Account:
         self.name: Final = options.name
         self.options = options
         self.interest: Final = Interest()
+        self.interest.account = options.name.encode()
         self.mappings: Mappings | None = None
         self.connections = 0
         self.slow_consumers = 0

@@ -57,7 +57,7 @@ class Accounts:
         new_meter: Callable[[LatencyOptions, Account], Meter],
     ) -> None:
         self.system: Final = options.system_account
-        self.replaced: Callable[[], object] = lambda: None
+        self.followers: list[Callable[[], object]] = []
         """Called after each `replace`."""
         self._domain = options.jetstream.domain if options.jetstream is not None else ""
         self._router = router
@@ -111,7 +111,8 @@ class Accounts:
             else:
                 self._accounts[options.name] = Account(options, self._router, self._failed, mappings)
         self._wire_all(gone.union(options.name for options, _ in new))
-        self.replaced()
+        for follow in self.followers:
+            follow()
 
     def _completed(self, options: AccountOptions) -> AccountOptions:
         """With what every account has."""

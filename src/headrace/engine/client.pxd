@@ -1,14 +1,33 @@
-"""What other links use of the client protocol: subjects and the table of subscriptions by sid."""
+"""What other links use of the client protocol: lines, payloads, subjects, the table of subscriptions by sid."""
 
 from libc.stdint cimport uint32_t
 
-from headrace.engine.structs cimport link_t, sub_t
+from headrace.engine.structs cimport link_t, sub_t, word_t
 
-cdef struct arg_t:
-    const char *text
-    uint32_t len
+cdef enum:
+    OP_PARTIAL = 0
+    OP_UNKNOWN = 1
+    MOST_ARGUMENTS = 5       # one more than any op of a client takes, so that too many is noticed
 
+cdef struct line_t:
+    # One control line: arguments after the op, and where the next line begins.
+    const char *start
+    const char *end          # before CR and LF
+    char *next
+    uint32_t count
+    bint is_crlf
+    word_t args[MOST_ARGUMENTS]
+
+cdef bint is_separator(char c) noexcept
+cdef int word(const char *p, const char *end, const char *upper, uint32_t n, int op) noexcept
+cdef bint read_line(link_t *l, char *args, char *end, line_t *line) noexcept
+cdef char *read_open_line(link_t *l, char *p, uint32_t length, char *end, line_t *line) noexcept
+cdef long long size_of(word_t *a) noexcept
+cdef int bad_arguments(link_t *l, str op, line_t *line) except -1
+cdef int unknown_op(link_t *l, const char *at, const char *end) except -1
+cdef bint has_payload(link_t *l, char *op, char *body, char *end, long long size, size_t *need) except -1
+cdef bytes trimmed(line_t *line)
 cdef bint is_valid_subject(const char *s, uint32_t n, bint literal) noexcept
 cdef sub_t *find_sid(link_t *l, const char *sid, uint32_t n, uint32_t hash) noexcept
 cdef int add_sid(link_t *l, sub_t *s) except -1
-cdef sub_t *new_sub(link_t *l, arg_t *subject, arg_t *queue, arg_t *sid, uint32_t hash) except NULL
+cdef sub_t *new_sub(link_t *l, word_t *subject, word_t *queue, word_t *sid, uint32_t hash) except NULL

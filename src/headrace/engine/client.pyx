@@ -26,22 +26,21 @@ from libc.stdio cimport snprintf
 from libc.string cimport memchr, memcmp, memcpy, memmove, memset, strlen
 
 from headrace.engine.delivery cimport remove_sub, route
-from headrace.engine.interest cimport find_plain, insert, plan_at, plan_for
+from headrace.engine.interest cimport find_plain, plan_at, plan_for
 from headrace.engine.link cimport Link, doom, emit
 from headrace.engine.memory cimport buf_reserve, give, live, take
 from headrace.engine.shadows cimport hang_shadows
 from headrace.engine.structs cimport (
-    HR_GUARD, HR_PAD, LINK_CHECKS_SUBSCRIBE, LINK_CLOSING, LINK_HEADERS, LINK_HELD, LINK_MUST_CONNECT, LINK_NO_ECHO,
+    FAR_GATEWAY, FAR_LEAF, FAR_ROUTE, HR_GUARD, HR_PAD, LINK_CHECKS_SUBSCRIBE, LINK_CLOSING, LINK_HEADERS, LINK_HELD, LINK_MUST_CONNECT, LINK_NO_ECHO,
     LINK_NO_RESPONDERS, LINK_PEDANTIC, LINK_PING_INFO, LINK_TRACED, LINK_TRACKS_REPLIES, LINK_VERBOSE,
     REASON_MAX_CONTROL_LINE, REASON_MAX_PAYLOAD, REASON_PARSE_ERROR, REASON_PROTOCOL_VIOLATION, SUB_FILTERED,
-    SUB_LIMITED, buf_t, hr_hash, link_t, msg_t, plan_t, sub_t,
+    SUB_LIMITED, buf_t, hr_hash, link_t, msg_t, plan_t, sub_t, word_t,
 )
+from headrace.engine.trie cimport insert
 from headrace.engine.verdicts cimport Verdicts, verdict
 
 cdef enum op_t:
-    OP_PARTIAL
-    OP_UNKNOWN
-    OP_PUB
+    OP_PUB = 2
     OP_HPUB
     OP_SUB
     OP_UNSUB
@@ -53,17 +52,7 @@ cdef enum op_t:
     OP_ERR
 
 cdef enum:
-    MOST_ARGUMENTS = 5       # one more than any op takes, so that too many is noticed
     MOST_SIZE_DIGITS = 9
-
-cdef struct line_t:
-    # One control line: arguments after the op, and where the next line begins.
-    const char *start
-    const char *end          # before CR and LF
-    char *next
-    uint32_t count
-    bint is_crlf
-    arg_t args[MOST_ARGUMENTS]
 
 
 # ---- lines and arguments ------------------------------------------------------------------------
@@ -72,7 +61,7 @@ cdef inline bint is_separator(char c) noexcept:
     return c == c' ' or c == c'\t'
 
 
-cdef inline op_t word(const char *p, const char *end, const char *upper, uint32_t n, op_t op) noexcept:
+cdef inline int word(const char *p, const char *end, const char *upper, uint32_t n, int op) noexcept:
     """`op` when the bytes are this word in any case, partial when they end inside it."""
     cdef uint32_t i, have = min(<uint32_t> (end - p), n)
     for i in range(have):
@@ -81,7 +70,7 @@ cdef inline op_t word(const char *p, const char *end, const char *upper, uint32_
     return op if have == n else OP_PARTIAL
 
 
-cdef op_t op_at(const char *p, const char *end, uint32_t *length) noexcept:
+cdef int op_at(const char *p, const char *end, uint32_t *length) noexcept:
     """Which op begins here, and how long its word is."""
     cdef char c = p[0] & 0xDF if c'a' <= p[0] <= c'z' else p[0]
     cdef char d
@@ -185,7 +174,7 @@ cdef void split(line_t *line, char separator) noexcept:
         line.count += 1
 
 
-cdef inline long long size_of(arg_t *a) noexcept:
+cdef inline long long size_of(word_t *a) noexcept:
     """1-9 decimal digits, else -1."""
     cdef uint32_t i
     cdef long long n = 0
@@ -208,7 +197,8 @@ cdef int bad_arguments(link_t *l, str op, line_t *line) except -1:
 cdef int unknown_op(link_t *l, const char *at, const char *end) except -1:
     emit(l, b"-ERR 'Unknown Protocol Operation'\r\n", 35)
     doom(l, REASON_PROTOCOL_VIOLATION)
-    (<object> l.session).parse_failed(f"Client parser ERROR, proto={bytes(at[:min(32, end - at)])!r}")
+    kind = "Client" if l.far == NULL else {FAR_ROUTE: "Router", FAR_LEAF: "Leafnode", FAR_GATEWAY: "Gateway"}[l.far.kind]
+    (<object> l.session).parse_failed(f"{kind} parser ERROR, proto={bytes(at[:min(32, end - at)])!r}")
     return 0
 
 
@@ -282,10 +272,12 @@ cdef bint is_canonical(line_t *line) noexcept:
 cdef bint is_response(link_t *l, msg_t *m) except -1:
     """Whether it went where responses to requests of other accounts are awaited: then somebody was there."""
     cdef bytes subject
+    cdef plan_t *plan
     if not begins(m.subject, m.subject_len, b"_R_.", 4):
         return False
     subject = m.subject[:m.subject_len]  # the next plan may be written over the one it stands in
-    return plan_for(l.interest, subject, m.subject_len).plain_count > 0
+    plan = plan_for(l.interest, subject, m.subject_len)
+    return plan.plain_count + plan.far_count > 0
 
 
 cdef int answer_nobody(link_t *l, msg_t *m) except -1:
@@ -498,7 +490,7 @@ cdef int add_sid(link_t *l, sub_t *s) except -1:
     return 0
 
 
-cdef sub_t *new_sub(link_t *l, arg_t *subject, arg_t *queue, arg_t *sid, uint32_t hash) except NULL:
+cdef sub_t *new_sub(link_t *l, word_t *subject, word_t *queue, word_t *sid, uint32_t hash) except NULL:
     cdef uint32_t queue_len = queue.len if queue != NULL else 0
     cdef sub_t *s = <sub_t *> take(sizeof(sub_t) + sid.len + 1 + subject.len + queue_len + HR_PAD)
     memset(s, 0, sizeof(sub_t))
@@ -518,23 +510,23 @@ cdef sub_t *new_sub(link_t *l, arg_t *subject, arg_t *queue, arg_t *sid, uint32_
     return s
 
 
-cdef uint32_t tokens_in(arg_t *subject) noexcept:
+cdef uint32_t tokens_in(word_t *subject) noexcept:
     cdef uint32_t i, n = 1
     for i in range(subject.len):
         n += subject.text[i] == c'.'
     return n
 
 
-cdef int say_too_many_tokens(link_t *l, arg_t *subject) except -1:
+cdef int say_too_many_tokens(link_t *l, word_t *subject) except -1:
     text = b"-ERR 'Permissions Violation for Subscription to \"%b\", too many tokens'\r\n" % subject.text[:subject.len]
     emit(l, text, len(text))
     return 0
 
 
 cdef int subscribe(link_t *l, line_t *line) except -1:
-    cdef arg_t *subject = &line.args[0]
-    cdef arg_t *queue = &line.args[1] if line.count == 3 else NULL
-    cdef arg_t *sid = &line.args[line.count - 1]
+    cdef word_t *subject = &line.args[0]
+    cdef word_t *queue = &line.args[1] if line.count == 3 else NULL
+    cdef word_t *sid = &line.args[line.count - 1]
     cdef int allowed = 1
     cdef uint32_t hash
     cdef sub_t *s
@@ -567,7 +559,7 @@ cdef int subscribe(link_t *l, line_t *line) except -1:
 
 
 cdef int unsubscribe(link_t *l, line_t *line) except -1:
-    cdef arg_t *sid = &line.args[0]
+    cdef word_t *sid = &line.args[0]
     cdef long long limit = size_of(&line.args[1]) if line.count == 2 else 0
     cdef sub_t *s = find_sid(l, sid.text, sid.len, <uint32_t> hr_hash(sid.text, sid.len, l.interest.seed))
     if s != NULL:
@@ -595,7 +587,7 @@ cdef bytes trimmed(line_t *line):
     return line.start[:line.end - line.start].strip(b" \t\r")
 
 
-cdef int control(link_t *l, op_t op, line_t *line) except -1:
+cdef int control(link_t *l, int op, line_t *line) except -1:
     """A complete control line without payload."""
     cdef object session = <object> l.session
     if op != OP_PONG:
@@ -623,7 +615,7 @@ cdef int control(link_t *l, op_t op, line_t *line) except -1:
     return 0
 
 
-cdef str name_of(op_t op):
+cdef str name_of(int op):
     return {OP_PUB: "PUB", OP_HPUB: "HPUB", OP_SUB: "SUB", OP_UNSUB: "UNSUB", OP_PING: "PING", OP_PONG: "PONG",
             OP_CONNECT: "CONNECT", OP_INFO: "INFO", OP_OK: "+OK", OP_ERR: "-ERR"}[op]
 
@@ -631,7 +623,7 @@ cdef str name_of(op_t op):
 cdef char *general(link_t *l, char *p, char *end, size_t *need) except NULL:
     """One op of any kind; returns what follows it, or `p` when it is incomplete or the link is doomed."""
     cdef uint32_t length = 0
-    cdef op_t op = op_at(p, end, &length)
+    cdef int op = op_at(p, end, &length)
     cdef char *args = p + length
     cdef line_t line
     if op == OP_PARTIAL:

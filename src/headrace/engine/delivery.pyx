@@ -3,24 +3,26 @@
 
 A frame is three copies into the receiver's outbox: head ("MSG subject "), sid, tail ("[reply] size",
 payload), where the tail is the publisher's own bytes whenever they were in canonical form. Queue
-groups take one member each, from a random start, skipping those that cannot take it.
+groups take one member each, from a random start, skipping those that cannot take it. What has far
+receivers too is `route_far`: near ones first, then one frame for each other server by the rules of far.pyx.
 
 Source: client protocol specification, sections 6 and 7.
 """
 
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdio cimport snprintf
 from libc.string cimport memcpy
 
-from headrace.engine.interest cimport remove
-from headrace.engine.link cimport emit, make_room, mark_dirty, stall
+from headrace.engine.far cimport add_target, fallback_of, is_asked_for, may_go, note_served, send_all
+from headrace.engine.link cimport emit, make_room, mark_dirty, next_random, stall
 from headrace.engine.memory cimport buf_reserve
 from headrace.engine.shadows cimport drop_shadows, rename
 from headrace.engine.structs cimport (
-    DELIVERY_CHECKS, HR_GUARD, LINK_CLOSING, LINK_CONGESTED, LINK_DIRTY, LINK_HEADERS, LINK_NO_ECHO, LINK_SERVICE,
+    DELIVERY_CHECKS, FAR_ROUTE, HR_GUARD, LINK_CLOSING, LINK_CONGESTED, LINK_DIRTY, LINK_HEADERS, LINK_NO_ECHO, LINK_SERVICE,
     LINK_TRACED, LINK_TRACKS_REPLIES, SUB_FILTERED, SUB_LIMITED, SUB_REMOVED, SUB_SHADOW, buf_t, hr_copy, hr_hash, link_t,
     msg_t, plan_t, router_t, sub_t,
 )
+from headrace.engine.trie cimport remove
 from headrace.engine.verdicts cimport Verdicts, verdict
 
 cdef enum:
@@ -125,7 +127,7 @@ cdef int judge(sub_t *s, msg_t *m, const char *head, size_t head_len) except -1:
     if s.flags & SUB_FILTERED and not (
             allows(s, m.subject, m.subject_len) and (m.head == NULL or allows(s, head + 5, head_len - 6))):
         return REFUSED
-    if l.flags & LINK_CONGESTED:
+    if l.flags & LINK_CONGESTED and m.source.far == NULL:  # other servers wait for nobody: others stand behind them
         if l.router.drops_when_congested:
             return REFUSED
         if not m.source.flags & LINK_SERVICE:  # which is not read, so cannot wait: the receiver has max_pending
@@ -215,19 +217,14 @@ cdef int deliver(sub_t *s, const char *head, size_t head_len, msg_t *m) except -
     return 1
 
 
-cdef inline uint64_t next_random(router_t *r) noexcept:
-    r.random ^= r.random << 13
-    r.random ^= r.random >> 7
-    r.random ^= r.random << 17
-    return r.random
-
-
 cdef int route(plan_t *plan, msg_t *m) except -1:
     """Delivers to every plain subscription and one member of each queue group; returns how many got it."""
     cdef const char *head = plan.head
     cdef size_t head_len = plan.head_len
     cdef uint32_t i, j, k, start = 0, count
     cdef int delivered = 0
+    if plan.is_far:
+        return route_far(plan, m)
     if m.head != NULL:
         head = m.head
         head_len = m.head_len
@@ -245,4 +242,100 @@ cdef int route(plan_t *plan, msg_t *m) except -1:
                 k = 0
         start = plan.group_ends[i]
     m.source.router.out_msgs += delivered
+    return delivered
+
+
+cdef int serve_group(plan_t *plan, uint32_t group, uint32_t base, msg_t *m) except -1:
+    """One member of a queue group that has far ones, or may: 1 when a near one got it; else one may be a target.
+
+    Near members count one and far ones their weight when the first to be asked is drawn; the others are asked in
+    turn, near ones before far ones. What came over a route is for near members first.
+    """
+    cdef router_t *r = m.source.router
+    cdef uint32_t start = plan.group_ends[group - 1] if group else 0
+    cdef sub_t **members = plan.members + start
+    cdef uint32_t near_count = plan.near_ends[group] - start
+    cdef uint32_t count = plan.group_ends[group] - start, at, i
+    cdef sub_t *fallback = NULL
+    cdef bint is_final = False
+    if m.source.far != NULL and m.source.far.kind == FAR_ROUTE:
+        at = <uint32_t> (next_random(r) % near_count) if near_count else 0
+        for i in range(near_count):
+            if deliver(members[at], head_of(plan, m), head_len_of(plan, m), m):
+                return note_delivered(plan, members[at], r)
+            at = at + 1 if at + 1 < near_count else 0
+        for i in range(near_count, count):
+            fallback = fallback_of(members[i], fallback, m, &is_final)
+    else:
+        at = draw(members, near_count, count, r)
+        for i in range(count):
+            if at >= near_count:
+                fallback = fallback_of(members[at], fallback, m, &is_final)
+                if is_final:
+                    break
+            elif deliver(members[at], head_of(plan, m), head_len_of(plan, m), m):
+                return note_delivered(plan, members[at], r)
+            at = at + 1 if at + 1 < count else 0
+    if fallback != NULL:
+        add_target(r, base, fallback)
+        note_delivered(plan, fallback, r)
+    return 0
+
+
+cdef inline const char *head_of(plan_t *plan, msg_t *m) noexcept:
+    return plan.head if m.head == NULL else m.head
+
+
+cdef inline size_t head_len_of(plan_t *plan, msg_t *m) noexcept:
+    return plan.head_len if m.head == NULL else m.head_len
+
+
+cdef inline int note_delivered(plan_t *plan, sub_t *s, router_t *r) except -1:
+    if plan.interest.offered_to:
+        note_served(r, s)
+    return 1
+
+
+cdef uint32_t draw(sub_t **members, uint32_t near_count, uint32_t count, router_t *r) noexcept:
+    """A member's place, drawn by weight."""
+    cdef uint64_t total = near_count, drawn
+    cdef uint32_t i
+    for i in range(near_count, count):
+        total += members[i].limit
+    if total == 0:
+        return 0
+    drawn = next_random(r) % total
+    if drawn < near_count:
+        return <uint32_t> drawn
+    drawn -= near_count
+    for i in range(near_count, count):
+        if drawn < members[i].limit:
+            return i
+        drawn -= members[i].limit
+    return 0
+
+
+cdef int route_far(plan_t *plan, msg_t *m) except -1:
+    """`route` for a plan that other servers have a part in."""
+    cdef router_t *r = m.source.router
+    cdef uint32_t base = r.choice.targets_count, picks = r.choice.picks_count, served = r.choice.served_count
+    cdef uint32_t i
+    cdef int delivered = 0
+    try:
+        # A near plain subscription may route another message for this one's sake; what follows cannot, so the
+        # targets from `base` on are this one's alone.
+        for i in range(plan.plain_count):
+            delivered += deliver(plan.plain[i], head_of(plan, m), head_len_of(plan, m), m)
+        for i in range(plan.plain_count, plan.plain_count + plan.far_count):
+            if may_go(plan.plain[i], m):
+                add_target(r, base, plan.plain[i])
+        for i in range(plan.group_count):
+            if is_asked_for(plan.members[plan.group_ends[i - 1] if i else 0], m):
+                delivered += serve_group(plan, i, base, m)
+        delivered += send_all(r, base, served, plan.interest, m)
+    finally:
+        r.choice.targets_count = base
+        r.choice.picks_count = picks
+        r.choice.served_count = served
+    r.out_msgs += delivered
     return delivered

@@ -7,6 +7,9 @@ account, with a reply subject `_R_.<account>.<random>` that only that account's 
 it is routed to the original reply subject in the account the request came from. So a requester that asked for
 it is told at once when nobody is there, as in one account.
 
+Other servers: a request is passed on where it was published, so one that comes over a route or a gateway is not.
+They know of the reply subjects here (as of any subscription), not of the local subjects of imports.
+
 What is awaited is bounded in number and time; who may import what, and clocks, live elsewhere. A request is
 never passed through one export twice, nor through more than SERVICE_CHAIN accounts.
 """
@@ -18,13 +21,14 @@ from cpython.object cimport PyObject
 from libc.stdint cimport int64_t, uint32_t
 from libc.string cimport memcmp
 
-from headrace.engine.client cimport add_sid, arg_t, find_sid, new_sub
-from headrace.engine.delivery cimport remove_sub, route
-from headrace.engine.interest cimport insert, pin, plan_for, unpin
+from headrace.engine.client cimport add_sid, find_sid, new_sub
+from headrace.engine.delivery cimport remove_sub, route, route_far
+from headrace.engine.interest cimport pin, plan_for, unpin
 from headrace.engine.link cimport Link
 from headrace.engine.structs cimport (
-    HR_PAD, LINK_SERVICE, SUB_PASSES_ON, hr_hash, link_t, match_t, msg_t, plan_t, sub_t, via_t,
+    FAR_LEAF, HR_PAD, LINK_SERVICE, SUB_LOCAL, SUB_PASSES_ON, hr_hash, link_t, match_t, msg_t, plan_t, sub_t, via_t, word_t,
 )
+from headrace.engine.trie cimport insert
 
 from headrace.limits import SERVICE_CHAIN as _CHAIN, SERVICE_RESPONSES as _RESPONSES
 
@@ -180,7 +184,7 @@ cdef class AccountLink(Link):
         self._services.clear()
 
     cdef _subscribe(self, bytes subject, uint32_t number):
-        cdef arg_t words[2]
+        cdef word_t words[2]
         cdef bytes sid = b"%d" % number
         cdef sub_t *s
         words[0].text = PyBytes_AS_STRING(subject)
@@ -189,7 +193,7 @@ cdef class AccountLink(Link):
         words[1].len = <uint32_t> PyBytes_GET_SIZE(sid)
         s = new_sub(&self.c, &words[0], NULL, &words[1],
                     <uint32_t> hr_hash(words[1].text, words[1].len, self.c.interest.seed))
-        s.flags |= SUB_PASSES_ON
+        s.flags |= SUB_PASSES_ON | SUB_LOCAL if number else SUB_PASSES_ON
         add_sid(&self.c, s)
         insert(self.c.interest, s)
 
@@ -262,7 +266,7 @@ cdef int request(AccountLink link, ServiceImport service, sub_t *s, msg_t *m) ex
     cdef bytes headers = m.body[:m.header_len]
     cdef bint is_passed_on = m.via != NULL and not m.via.is_response
     cdef int delivered
-    if not may_pass(service, m):
+    if m.source.far != NULL and m.source.far.kind != FAR_LEAF or not may_pass(service, m):
         return 0
     subject = service._subjects.to_exported(m.subject[:m.subject_len])
     if m.reply_len and not acknowledges(m):
@@ -347,7 +351,7 @@ cdef int route_as(AccountLink target, bytes subject, Response awaited, bytes hea
         if target.c.interest.mapper != NULL:
             inner.subject = plan.head + 5
             inner.subject_len = plan.head_len - 6
-        delivered = route(plan, &inner)
+        delivered = route(plan, &inner) if m.source.far == NULL else route_far(plan, &inner)
     finally:
         unpin(s.interest, &pinned)
         m.plain_tail = NULL

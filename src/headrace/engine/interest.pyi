@@ -2,6 +2,7 @@ from collections.abc import Callable
 from typing import Any
 
 class Interest:
+    account: bytes
     imports: tuple[Any, ...]
     mapper: Callable[[bytes], tuple[bytes, bool] | None] | None
     def receivers(self, subject: bytes) -> tuple[int, int]: ...

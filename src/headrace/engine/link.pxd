@@ -11,6 +11,12 @@ cdef enum:
     FIRST_OUTBOX = 1024
     IDLE_OUTBOX = 131072     # an empty outbox larger than this gives its memory back
 
+cdef inline uint64_t next_random(router_t *r) noexcept:
+    r.random ^= r.random << 13
+    r.random ^= r.random >> 7
+    r.random ^= r.random << 17
+    return r.random
+
 cdef class Router:
     cdef router_t c
     cdef list _leaving

@@ -1,13 +1,17 @@
 from collections.abc import Callable, Container
 from typing import Any
 
-from headrace.engine.client import ClientLink
 from headrace.engine.interest import Interest
 
 class Router:
     now: int
     def __init__(
-        self, *, max_pending: int = ..., congestion_mark: int = ..., drops_when_congested: bool = ...
+        self,
+        *,
+        max_pending: int = ...,
+        congestion_mark: int = ...,
+        drops_when_congested: bool = ...,
+        seed: int | None = ...,
     ) -> None: ...
     def limit(
         self, *, max_pending: int = ..., congestion_mark: int = ..., drops_when_congested: bool = ...
@@ -21,7 +25,7 @@ class Router:
     @property
     def blocked(self) -> int: ...
     def touch(self) -> None: ...
-    def end_tick(self) -> list[ClientLink]: ...
+    def end_tick(self) -> list[Link]: ...
     def statistics(self) -> dict[str, int]: ...
 
 class Link:

@@ -22,13 +22,14 @@ from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memmove, memset
 
-from headrace.engine.interest cimport Interest, remove, row_of
+from headrace.engine.interest cimport Interest, row_of
 from headrace.engine.memory cimport buf_free, buf_grow, buf_reserve, give, live, take
 from headrace.engine.shadows cimport drop_shadows, free_shadow, shadow_rows
 from headrace.engine.structs cimport (
     HR_GUARD, HR_PAD, LINK_BLOCKED, LINK_CLOSING, LINK_CONGESTED, LINK_DIRTY, LINK_DOOMED, LINK_HELD,
     LINK_STALLED, LINK_TRACED, REASON_SLOW_PENDING, SUB_REMOVED, buf_t, link_t, router_t, sub_t,
 )
+from headrace.engine.trie cimport remove
 
 cdef enum:
     STALL_NS = 10_000_000    # the longest one read of a publisher waits for a receiver
@@ -297,7 +298,7 @@ cdef int keep_rest(link_t *l, char *at, size_t n) except -1:
 
 cdef int parse(link_t *l, char *start, char *end) except -1:
     cdef char *rest
-    if l.parse == NULL or l.interest == NULL:
+    if l.parse == NULL or l.interest == NULL and l.far == NULL:
         raise RuntimeError("a link needs a parser and an interest before its first byte")
     l.need = 0
     l.router.parsing = l
@@ -386,15 +387,16 @@ cdef void flush_by_python(link_t *l) noexcept:
 cdef class Router:
     """What the connections of one event loop share.
 
-    `max_pending` is in bytes; `now` is monotonic ns, set by transports once per tick.
+    `max_pending` is in bytes; `now` is monotonic ns, set by transports once per tick. `seed` (below 2^64) makes
+    the choice among members of queue groups repeat.
     """
 
-    def __cinit__(self, *, max_pending=64 << 20, congestion_mark=2 << 20, drops_when_congested=False):
+    def __cinit__(self, *, max_pending=64 << 20, congestion_mark=2 << 20, drops_when_congested=False, seed=None):
         memset(&self.c, 0, sizeof(router_t))
         self._leaving = []
         self.c.read_buffer = <char *> take(READ_SIZE + DIRECT_FRAME + HR_PAD)
         memset(self.c.read_buffer, 0, READ_SIZE + DIRECT_FRAME + HR_PAD)
-        self.c.random = int.from_bytes(os.urandom(8), "little") | 1
+        self.c.random = (int.from_bytes(os.urandom(8), "little") if seed is None else seed) | 1
         self.limit(max_pending=max_pending, congestion_mark=congestion_mark, drops_when_congested=drops_when_congested)
 
     def __dealloc__(self):
@@ -402,6 +404,9 @@ cdef class Router:
         give(self.c.read_buffer)
         buf_free(&self.c.scratch)
         buf_free(&self.c.stripped)
+        give(self.c.choice.targets)
+        give(self.c.choice.picks)
+        give(self.c.choice.served)
 
     def limit(self, *, max_pending=64 << 20, congestion_mark=2 << 20, drops_when_congested=False):
         """How much may wait for one receiver, from the next message on; what waits already may stay."""
@@ -461,14 +466,13 @@ cdef class Router:
         return closing
 
     def statistics(self):
-        """Totals since start; messages and bytes are payload, as /varz counts them."""
+        """Totals since start, as /varz counts them (bytes are payload); `far_...`: what of it other servers are."""
         return {
-            "in_msgs": self.c.in_msgs,
-            "out_msgs": self.c.out_msgs,
-            "in_bytes": self.c.in_bytes,
-            "out_bytes": self.c.out_bytes,
-            "slow_consumers": self.c.slow_consumers,
-            "stalls": self.c.stalls,
+            "in_msgs": self.c.in_msgs, "out_msgs": self.c.out_msgs,
+            "in_bytes": self.c.in_bytes, "out_bytes": self.c.out_bytes,
+            "far_in_msgs": self.c.far_in_msgs, "far_out_msgs": self.c.far_out_msgs,
+            "far_in_bytes": self.c.far_in_bytes, "far_out_bytes": self.c.far_out_bytes,
+            "slow_consumers": self.c.slow_consumers, "stalls": self.c.stalls,
         }
 
 

@@ -38,6 +38,12 @@ class CloseReason(IntEnum):
     PROXY_NOT_TRUSTED = 36
     PROXY_REQUIRED = 37
     KICKED = 38
+    DUPLICATE_ROUTE = 39
+    ROUTE_REMOVED = 40
+    WRONG_GATEWAY = 41
+    MISSING_ACCOUNT = 42
+    CLUSTER_NAME_CONFLICT = 43
+    DUPLICATE_SERVER_NAME = 44
     INTERNAL_ERROR = 100
 
     @property
@@ -72,5 +78,11 @@ _TEXTS = {
     CloseReason.PROXY_NOT_TRUSTED: "Proxy Not Trusted",
     CloseReason.PROXY_REQUIRED: "Proxy Required",
     CloseReason.KICKED: "Kicked",
+    CloseReason.DUPLICATE_ROUTE: "Duplicate Route",
+    CloseReason.ROUTE_REMOVED: "Route Removed",
+    CloseReason.WRONG_GATEWAY: "Wrong Gateway",
+    CloseReason.MISSING_ACCOUNT: "Missing Account",
+    CloseReason.CLUSTER_NAME_CONFLICT: "Cluster Name Conflict",
+    CloseReason.DUPLICATE_SERVER_NAME: "Duplicate Server Name",
     CloseReason.INTERNAL_ERROR: "Internal Error",
 }

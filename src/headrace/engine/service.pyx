@@ -24,16 +24,17 @@ from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
 from headrace.engine.batches cimport Block, Gathered, Outgoing, delivery, is_word, record_t
-from headrace.engine.client cimport add_sid, arg_t, find_sid, is_valid_subject, new_sub
+from headrace.engine.client cimport add_sid, find_sid, is_valid_subject, new_sub
 from headrace.engine.delivery cimport remove_sub, route
-from headrace.engine.interest cimport insert, plan_for
+from headrace.engine.interest cimport plan_for
 from headrace.engine.link cimport Link, mark_due
 from headrace.engine.memory cimport buf_append, buf_free, buf_grow, buf_reserve
 from headrace.engine.shadows cimport hang_shadows
 from headrace.engine.structs cimport (
     HR_GUARD, LINK_CLOSING, LINK_DIRTY, LINK_SERVICE, SUB_GATHERED, SUB_REMOVED, buf_t, hr_hash, link_t, msg_t, plan_t,
-    router_t, sub_t,
+    router_t, sub_t, word_t,
 )
+from headrace.engine.trie cimport insert
 
 cdef enum:
     BATCH_MARK = 1 << 20     # bytes of one batch past which it is handed over at once
@@ -182,7 +183,7 @@ cdef class ServiceLink(Link):
 
         `gathered`: its messages come in runs of those that follow one another, each a `Gathered`.
         """
-        cdef arg_t words[3]
+        cdef word_t words[3]
         cdef bytes sid = b"%d" % (self._last_sid + 1)
         cdef uint32_t hash
         cdef sub_t *s
@@ -251,8 +252,8 @@ cdef class ServiceLink(Link):
     def backlog(self, bytes subject not None):
         """Bytes that wait in the outbox of the slowest connection interested in a subject; None: nobody is.
 
-        Services of this process count as receivers for whom nothing waits. What was published in this tick and
-        is not routed yet is not in it.
+        Services of this process count as receivers for whom nothing waits, other servers for what waits for them.
+        What was published in this tick and is not routed yet is not in it.
         """
         cdef plan_t *plan
         cdef sub_t *s
@@ -264,8 +265,8 @@ cdef class ServiceLink(Link):
             return None
         plan = plan_for(self.c.interest, PyBytes_AS_STRING(subject), <uint32_t> PyBytes_GET_SIZE(subject))
         members = plan.group_ends[plan.group_count - 1] if plan.group_count else 0
-        for i in range(plan.plain_count + members):
-            s = plan.plain[i] if i < plan.plain_count else plan.members[i - plan.plain_count]
+        for i in range(plan.plain_count + plan.far_count + members):  # which stand one behind the other
+            s = plan.plain[i]
             if not (s.flags & SUB_REMOVED or s.link.flags & LINK_CLOSING):
                 most = max(most, <Py_ssize_t> (s.link.out.end - s.link.out.start))
         return most if most >= 0 else None
@@ -273,7 +274,7 @@ cdef class ServiceLink(Link):
     def listens(self, bytes subject not None, bytes queue not None=b"") -> bool:
         """Whether somebody has subscribed to exactly this subject, in this queue group, b"": in none.
 
-        Who watches a wider subject does not count.
+        Interest of other servers counts. Who watches a wider subject does not count.
         """
         cdef plan_t *plan
         cdef sub_t *s
@@ -284,12 +285,12 @@ cdef class ServiceLink(Link):
             return False
         plan = plan_for(self.c.interest, PyBytes_AS_STRING(subject), <uint32_t> PyBytes_GET_SIZE(subject))
         first = 0
-        end = plan.plain_count
+        end = plan.plain_count + plan.far_count
         if PyBytes_GET_SIZE(queue):
             first = end
             end += plan.group_ends[plan.group_count - 1] if plan.group_count else 0
         for i in range(first, end):
-            s = plan.plain[i] if i < plan.plain_count else plan.members[i - plan.plain_count]
+            s = plan.plain[i]
             if not (s.flags & SUB_REMOVED or s.link.flags & LINK_CLOSING) and is_named(s, subject, queue):
                 return True
         return False

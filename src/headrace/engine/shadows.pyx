@@ -15,16 +15,21 @@ from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
-from headrace.engine.interest cimport Interest, insert, remove, row_of
+from headrace.engine.interest cimport Interest, row_of
 from headrace.engine.memory cimport buf_free, buf_reserve, give, live, take
 from headrace.engine.structs cimport (
-    HR_PAD, SUB_FILTERED, SUB_GATHERED, SUB_PASSES_ON, SUB_REMOVED, SUB_SHADOW, buf_t, group_t, interest_t, link_t,
+    HR_PAD, SUB_FAR, SUB_FILTERED, SUB_GATHERED, SUB_PASSES_ON, SUB_REMOVED, SUB_SHADOW, buf_t, group_t, interest_t, link_t,
     msg_t, node_t, shadow_t, sub_t,
 )
+from headrace.engine.trie cimport insert, next_node, remove
 
 cdef enum:
     MOST_RENAMED = 1024      # subjects remembered per import; when it is full it is emptied and filled anew
     LONGEST_RENAMED = 512    # longer subjects are translated each time, so that one peer cannot fill the heap
+
+
+cdef enum:
+    NOT_IMPORTING = SUB_SHADOW | SUB_PASSES_ON | SUB_FAR  # subscriptions that imported streams do not reach
 
 
 cdef class StreamImport:
@@ -115,47 +120,18 @@ cdef uint64_t importing_at(node_t *node, sub_t **found, uint64_t n) noexcept:
     cdef uint32_t i, j
     cdef group_t *group
     for i in range(node.plain_count):
-        if not node.plain[i].flags & (SUB_SHADOW | SUB_PASSES_ON):
+        if not node.plain[i].flags & NOT_IMPORTING:
             found[n] = node.plain[i]
             n += 1
     for i in range(node.groups_cap):
         group = node.groups[i]
         while group != NULL:
             for j in range(group.count):
-                if not group.members[j].flags & SUB_SHADOW:
+                if not group.members[j].flags & NOT_IMPORTING:
                     found[n] = group.members[j]
                     n += 1
             group = group.next
     return n
-
-
-cdef node_t *next_node(node_t *node) noexcept:
-    """The one after it in a walk over a trie that goes down first; NULL: that was the last."""
-    cdef node_t *after = child_after(node, NULL)
-    while after == NULL and node.parent != NULL:
-        after = child_after(node.parent, node)
-        node = node.parent
-    return after
-
-
-cdef node_t *child_after(node_t *node, node_t *child) noexcept:
-    """The child that follows another one in a walk (NULL: the first): `*`, `>`, then the literal ones."""
-    cdef uint32_t i = 0
-    if child == NULL and node.star != NULL:
-        return node.star
-    if (child == NULL or child == node.star) and node.rest != NULL:
-        return node.rest
-    if child != NULL and child != node.star and child != node.rest:
-        i = child.hash & (node.children_cap - 1)
-        while node.children[i] != child:
-            i = (i + 1) & (node.children_cap - 1)
-        i += 1
-    # A literal child may stand before its home place, where the table wraps around: the walk is over places.
-    while i < node.children_cap:
-        if node.children[i] != NULL:
-            return node.children[i]
-        i += 1
-    return NULL
 
 
 cdef int change_shadows(sub_t *s, set kept, tuple added) except -1:

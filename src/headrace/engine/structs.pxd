@@ -11,6 +11,8 @@
     plan_t  the answer for one subject: which subscriptions get a message. Holds borrowed sub_t
             pointers and is only followed while its stamp is current; removing a subscription
             makes every plan that may name it stale *before* the sub_t is freed at end of tick.
+    far_t   what a link to another server has beside its link_t. Its subscriptions (SUB_FAR) stand for
+            interest elsewhere. Wherever subscriptions stand in a row, near ones come first.
 
 Nothing here is followed across ticks without a generation check. All memory comes from `memory.pxd`.
 """
@@ -117,6 +119,9 @@ cdef enum link_flag:
     LINK_SERVICE = 1 << 17       # a service of this process: it takes messages by `accept`, not as frames
 
 cdef enum sub_flag:
+    SUB_ORIGIN = 1 << 21         # far, on behalf of a leaf cluster: its name stands behind the queue group
+    SUB_LOCAL = 1 << 22          # of an AccountLink: of no interest to routes
+    SUB_FAR = 1 << 23            # of a link to another server
     SUB_REMOVED = 1 << 24
     SUB_FILTERED = 1 << 25       # wider than a deny rule: each delivery is checked
     SUB_LIMITED = 1 << 26        # auto-unsubscribe is set
@@ -151,11 +156,16 @@ cdef struct buf_t:
     size_t end
     size_t cap
 
+cdef struct word_t:
+    const char *text
+    uint32_t len
+
 cdef struct group_t:
     # One queue group in one trie node.
     group_t *next                # in its chain
-    sub_t **members
+    sub_t **members              # near ones first
     uint32_t count
+    uint32_t near_count
     uint32_t cap
     uint32_t hash                # of the name
     uint32_t name_len
@@ -168,8 +178,9 @@ cdef struct node_t:
     uint32_t children_count
     node_t *star                 # `*`
     node_t *rest                 # `>`
-    sub_t **plain
+    sub_t **plain                # near ones first
     uint32_t plain_count
+    uint32_t near_count          # of `plain`
     uint32_t plain_cap
     group_t **groups             # chains by hash of the name, power of two, NULL until the first group
     uint32_t groups_cap
@@ -191,7 +202,8 @@ cdef struct sub_t:
     group_t *group               # NULL: a plain subscription
     interest_t *interest
     uint64_t delivered
-    uint64_t limit               # auto-unsubscribe at this many delivered; 0: none
+    uint64_t limit               # auto-unsubscribe at this many delivered; 0: none. Of a far member of a queue
+                                 # group: how many members there it stands for
     uint32_t flags
     uint32_t index               # place in node.plain or group.members
     sub_t *next_removed
@@ -207,16 +219,20 @@ cdef struct sub_t:
 
 cdef struct plan_t:
     uint64_t stamp
+    interest_t *interest
     uint32_t bucket
     uint32_t subject_len         # of the subject looked up
-    uint32_t plain_count
+    uint32_t plain_count         # near ones
+    uint32_t far_count           # plain[plain_count:plain_count+far_count] are far
     uint32_t group_count
     uint32_t pointers            # plain + members, for the cache's bound
     uint32_t head_len            # of "HMSG <subject to deliver as> "
     bint renames                 # it is delivered as another subject than the one looked up
+    bint is_far                  # something of it is, or may be, with another server
     sub_t **plain
     sub_t **members
     uint32_t *group_ends         # group i is members[group_ends[i-1]:group_ends[i]]
+    uint32_t *near_ends          # of which those before near_ends[i] are near
     char *subject
     char *head
 
@@ -236,15 +252,18 @@ cdef struct visit_t:
 
 cdef struct match_t:
     # What one look-up found, and the plan made of it, which lives until the next look-up.
-    sub_t **found
+    sub_t **found                # near plain subscriptions
     uint32_t found_count
     uint32_t found_cap
+    sub_t **found_far            # far plain subscriptions
+    uint32_t found_far_count
+    uint32_t found_far_cap
     group_t **found_groups
     uint32_t found_groups_count
     uint32_t found_groups_cap
     plan_t scratch
     buf_t scratch_text
-    uint32_t *scratch_ends
+    uint32_t *scratch_ends       # group_ends, then near_ends
     uint32_t scratch_ends_cap
 
 cdef struct interest_t:
@@ -259,6 +278,12 @@ cdef struct interest_t:
     uint64_t pointers
     PyObject *mapper             # borrowed from the Interest that owns this
     PyObject *imports            # a list of StreamImport, borrowed likewise; NULL: nothing is imported
+    const char *account          # its name, borrowed likewise
+    uint32_t account_len
+    link_t **listeners           # links that are told how the interest changes
+    uint32_t listeners_count
+    uint32_t listeners_cap
+    uint32_t offered_to          # how many of those are offered every message, whoever wants it
     bint is_followed             # a plan is being followed: none may be made
     uint32_t pins                # plans that must outlive others made meanwhile: see `pin`
     # scratch of one match
@@ -302,6 +327,30 @@ cdef struct msg_t:
     uint32_t header_len
     uint32_t body_len
 
+cdef struct pick_t:
+    # One subscription that a message goes to over a target's link.
+    sub_t *sub
+    uint32_t next                # 1 + place of the target's next pick; 0: it is the last
+
+cdef struct target_t:
+    # One far link that the message in hand goes to.
+    link_t *link
+    sub_t *sub                   # the first subscription it goes there for
+    uint32_t first               # 1 + place of its first pick of a queue group; 0: there is none
+    uint32_t last
+
+cdef struct choice_t:
+    # The targets of the messages in hand: one that is routed for another's sake has its own behind that one's.
+    target_t *targets
+    uint32_t targets_count
+    uint32_t targets_cap
+    pick_t *picks
+    uint32_t picks_count
+    uint32_t picks_cap
+    sub_t **served               # members that got it, one for each queue group; only kept for links it is offered to
+    uint32_t served_count
+    uint32_t served_cap
+
 cdef struct router_t:
     link_t *dirty
     link_t *doomed
@@ -328,10 +377,38 @@ cdef struct router_t:
     link_t *due_next             # the same, of what came while services were served: due in the next tick
     bint is_serving              # services are being served
     bint is_urgent               # a batch is past its mark: its service is served before anything more is read
+    choice_t choice
+    uint64_t far_in_msgs         # what of the totals came from, or went to, other servers
+    uint64_t far_out_msgs
+    uint64_t far_in_bytes
+    uint64_t far_out_bytes
 
 ctypedef void (*flush_t)(link_t *link) noexcept
 ctypedef char *(*parse_t)(link_t *link, char *data, char *end, size_t *need) except NULL
 ctypedef int (*accept_t)(sub_t *sub, msg_t *message) except -1
+ctypedef int (*send_t)(target_t *target, msg_t *message) except -1
+ctypedef int (*offer_t)(link_t *link, interest_t *interest, msg_t *message, uint32_t served_from) except -1
+ctypedef void (*changed_t)(link_t *link, sub_t *sub, int64_t change) noexcept
+
+cdef enum far_kind:
+    FAR_ROUTE
+    FAR_LEAF
+    FAR_GATEWAY
+
+cdef struct far_t:
+    # What a link to another server has; the rules are in far.pyx.
+    far_kind kind
+    bint is_spoke                # of a leaf link: the other server is the hub
+    send_t send                  # one message over this link; 1 when it is in the outbox
+    offer_t offer                # of an interest's `offered_to`; 1 when it is in the outbox
+    changed_t changed            # of an interest's listeners; NULL: this link listens to nothing
+    word_t origin                # of a leaf link: the cluster behind it, borrowed from the Link; len 0: none
+    uint32_t place               # in the targets of the message in hand, when that is this link's
+    uint64_t snapshot_end        # bytes written when the interest it was told at first is out: no limit until then
+    # Of the message that is being taken in over this link:
+    word_t *queues               # the groups it is for
+    uint32_t queues_count
+    word_t came_from             # the leaf cluster that it was published in; len 0: none
 
 cdef struct link_t:
     PyObject *owner              # the Link that embeds this
@@ -371,3 +448,4 @@ cdef struct link_t:
     uint64_t out_bytes
     uint64_t stalls
     accept_t accept              # of a LINK_SERVICE: takes one message of this subscription
+    far_t *far                   # NULL: a client, or something of this server; the Link's

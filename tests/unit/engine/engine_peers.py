@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from headrace.engine.client import ClientLink
 from headrace.engine.interest import Interest
-from headrace.engine.link import Router
+from headrace.engine.link import Link, Router
 from headrace.engine.reasons import CloseReason
 from headrace.errors import ProtocolError
 from headrace.protocol.info import ConnectOptions
@@ -189,7 +189,7 @@ class Broker:
         self.splitter = Splitter(way)
         self.router = Router(**router_options)
         self.interest = Interest()
-        self.closed: list[ClientLink] = []
+        self.closed: list[Link] = []
         self._peers: list[Peer] = []
 
     def peer(self, hello: bytes = QUIET, **limits: Any) -> Peer:

@@ -1,0 +1,370 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""Other servers: what links to them have in common. Each wire has a file of its own (route.pyx: that of clusters).
+
+**Words.** A near link is a client or something of this process. A far link (`link_t.far`) is a connection to
+another server: a route, a leaf link, a gateway. Its subscriptions (SUB_FAR) hang in the accounts' tries and stand
+for interest there; in every row of subscriptions they come after the near ones. A far member of a queue group
+counts `sub_t.limit` members. A plan that names something far says so (`is_far`), and is followed by
+`delivery.route_far`; any other one is delivered as if there were no other servers.
+
+**Interest.** A far link that is to know an account's interest is one of its listeners (`listen`). From then on its
+`far.changed(link, sub, change)` is called at each change of any subscription of the account, its own and other far
+ones included, while `sub` still knows its node and group: after it was put in, before its place is given up.
+`change` is +1 or -1 for a plain one, the difference of members for a queue group. So what it writes stands before
+any message that is published afterwards. What is there already it reads from the trie once.
+
+- Routes are told what is wanted in this cluster by this server: near subscriptions and those of leaf links
+  (`is_of_cluster`), counted for each subject, group and leaf cluster (`is_wanted_beside`, `weight_in_cluster`).
+- Leaf links and gateways count by themselves what others than themselves want.
+- What passes a service on to another account (SUB_LOCAL) is of no interest to routes, since a request is passed
+  on where it was published; leaf links hear of it too.
+
+**Where a message goes** (reference server 2.15, processMsgResults). Near plain subscriptions first; then to each
+far link once, whatever it is wanted for there, with the names of all queue groups it was chosen for:
+
+- to a route: unless it came over a route, or over a leaf link whose other server is the hub. A response to a
+  request of another account may go from route to route.
+- to a leaf link: never back over the same one, nor to the leaf cluster it was published in; from a route only
+  where this server is the hub, or for responses.
+- A queue group: of a message of a near link, any of its members, far ones by weight, but members of leafs only
+  where there is no other. Of one that came from another server, only the groups it names; near members first over
+  a route, else a leaf's or another route's. A service request that comes out of an import is for every group.
+- Last, each listener with `far.offer` gets every message, with the members that are served already (gateways,
+  which may want what nobody has asked for). `interest_t.offered_to` counts them, so that plans are far then.
+
+**Sending.** `far.send(target, message)` writes one frame: `target.sub` is the first subscription it goes there
+for, `names_len`/`write_names` (or the picks themselves) its groups. It asks `admits` first: a full outbox makes
+clients wait, or is passed over, as for clients; more than `max_pending` dooms the link. What tells interest
+(`room_to_tell`) has no such limit, nor has a message that stands behind a first telling which is not out yet.
+
+**A new kind of far link** embeds a far_t in its Link class, sets `link_t.far` to it in its constructor, and fills
+`kind`, `send`, and what it needs of `changed`, `offer`, `is_spoke`, `origin`. While it takes in a message it sets
+`queues` and `came_from`. Before it is gone it must `unlisten` (`Link._leave`).
+"""
+
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.string cimport memcmp, memcpy
+
+from headrace.engine.link cimport doom, make_room, mark_dirty, next_random, stall
+from headrace.engine.memory cimport buf_reserve, resize
+from headrace.engine.structs cimport (
+    FAR_GATEWAY, FAR_LEAF, FAR_ROUTE, HR_GUARD, LINK_CLOSING, LINK_CONGESTED, LINK_SERVICE, REASON_SLOW_PENDING,
+    SUB_FAR, SUB_LOCAL, SUB_ORIGIN, SUB_REMOVED, choice_t, far_kind, far_t, group_t, interest_t, link_t, msg_t, node_t, pick_t,
+    router_t, sub_t, target_t, word_t,
+)
+from headrace.engine.trie cimport tell_change
+
+
+# ---- interest -----------------------------------------------------------------------------------
+
+cdef int listen(interest_t *it, link_t *l) except -1:
+    """From now on this link hears how the interest changes; plans made before know nothing of offers."""
+    if it.listeners_count == it.listeners_cap:
+        it.listeners_cap = max(4, 2 * it.listeners_cap)
+        it.listeners = <link_t **> resize(it.listeners, it.listeners_cap * sizeof(link_t *))
+    it.listeners[it.listeners_count] = l
+    it.listeners_count += 1
+    if l.far.offer != NULL:
+        it.offered_to += 1
+        it.generation += 1
+    return 0
+
+
+cdef void unlisten(interest_t *it, link_t *l) noexcept:
+    """It hears no more; nothing when it was no listener."""
+    cdef uint32_t i
+    for i in range(it.listeners_count):
+        if it.listeners[i] == l:
+            it.listeners_count -= 1
+            it.listeners[i] = it.listeners[it.listeners_count]
+            if l.far.offer != NULL:
+                it.offered_to -= 1
+                it.generation += 1
+            return
+
+
+cdef int reweigh(sub_t *s, int64_t weight) except -1:
+    """A far member of a queue group counts `weight` members from now on."""
+    cdef int64_t change = weight - <int64_t> s.limit
+    s.limit = <uint64_t> weight
+    if change and s.interest.listeners_count:
+        tell_change(s.interest, s, change)
+    return 0
+
+
+cdef word_t origin_of(sub_t *s) noexcept:
+    """The leaf cluster on whose behalf a subscription is there; len 0: none."""
+    cdef word_t origin
+    origin.text = NULL
+    origin.len = 0
+    if s.flags & SUB_ORIGIN:
+        memcpy(&origin.len, s.text + s.sid_len + 1, sizeof(uint32_t))
+        origin.text = s.text + s.sid_len + 1 + sizeof(uint32_t)
+    elif s.link.far != NULL:
+        return s.link.far.origin
+    return origin
+
+
+cdef bint same_word(word_t *a, word_t *b) noexcept:
+    return a.len == b.len and (a.len == 0 or memcmp(a.text, b.text, a.len) == 0)
+
+
+cdef bint is_of_cluster(sub_t *s) noexcept:
+    """Whether routes are told of it."""
+    return not s.flags & SUB_LOCAL and (
+        not s.flags & SUB_FAR or s.link.far != NULL and s.link.far.kind == FAR_LEAF)
+
+
+cdef inline bint counts_with(sub_t *other, word_t *origin) noexcept:
+    cdef word_t its
+    if not is_of_cluster(other):
+        return False
+    its = origin_of(other)
+    return same_word(&its, origin)
+
+
+cdef bint is_wanted_beside(sub_t *s) noexcept:
+    """Whether routes are told of the same subject, for the same leaf cluster, for another plain subscription too."""
+    cdef node_t *node = s.node
+    cdef word_t origin = origin_of(s)
+    cdef uint32_t i = node.near_count if origin.len else 0
+    while i < node.plain_count:  # near ones nearly always count, so one of the first two ends this
+        if node.plain[i] != s and counts_with(node.plain[i], &origin):
+            return True
+        i += 1
+    return False
+
+
+cdef int64_t weight_in_cluster(sub_t *s) noexcept:
+    """How many members of its queue group, for its leaf cluster, routes are told of."""
+    cdef group_t *group = s.group
+    cdef word_t origin = origin_of(s)
+    cdef int64_t weight = 0 if origin.len else group.near_count
+    cdef uint32_t i
+    for i in range(group.near_count, group.count):
+        if counts_with(group.members[i], &origin):
+            weight += <int64_t> group.members[i].limit
+    return weight
+
+
+# ---- targets ------------------------------------------------------------------------------------
+
+cdef inline word_t published_in(msg_t *m) noexcept:
+    """The leaf cluster a message was published in, as far as this server knows; len 0: in none."""
+    cdef far_t *far = m.source.far
+    cdef word_t nowhere
+    if far != NULL:
+        return far.origin if far.kind == FAR_LEAF else far.came_from
+    nowhere.text = NULL
+    nowhere.len = 0
+    return nowhere
+
+
+cdef inline bint is_gone(sub_t *s) noexcept:
+    return s.flags & SUB_REMOVED or s.link.flags & LINK_CLOSING
+
+
+cdef inline bint is_of_leaf_cluster(sub_t *s, msg_t *m) noexcept:
+    """Whether it is there for the leaf cluster that the message was published in."""
+    cdef word_t published = published_in(m)
+    cdef word_t wanted
+    if not published.len:
+        return False
+    wanted = origin_of(s)
+    return same_word(&published, &wanted)
+
+
+cdef inline bint is_response(msg_t *m) noexcept:
+    return m.subject_len > 3 and memcmp(m.subject, b"_R_.", 4) == 0
+
+
+cdef bint may_go(sub_t *s, msg_t *m) noexcept:
+    """Whether a message goes over a far link for this plain subscription."""
+    cdef far_t *source = m.source.far
+    if is_gone(s) or s.link == m.source:
+        return False
+    if s.link.far.kind == FAR_ROUTE:
+        if source == NULL:
+            return True
+        if source.kind == FAR_ROUTE:
+            return m.via != NULL and m.via.is_response
+        return not source.is_spoke
+    if s.link.far.kind == FAR_LEAF:
+        if source != NULL and source.kind == FAR_ROUTE and s.link.far.is_spoke and not is_response(m):
+            return False
+        return not is_of_leaf_cluster(s, m)
+    return False
+
+
+cdef bint is_asked_for(sub_t *s, msg_t *m) noexcept:
+    """Whether a message is for the queue group of this member."""
+    cdef far_t *source = m.source.far
+    cdef uint32_t i
+    if source == NULL or m.via != NULL:
+        return True
+    for i in range(source.queues_count):
+        if source.queues[i].len == s.queue_len and memcmp(source.queues[i].text, s.queue, s.queue_len) == 0:
+            return True
+    return False
+
+
+cdef sub_t *fallback_of(sub_t *s, sub_t *fallback, msg_t *m, bint *is_final) noexcept:
+    """Who gets a queue group's message when no near member takes it, now that this far member was met.
+
+    `is_final`: no other member needs to be asked.
+    """
+    cdef far_t *source = m.source.far
+    cdef far_kind kind = s.link.far.kind if s.link.far != NULL else FAR_GATEWAY
+    if is_gone(s) or s.link == m.source or kind == FAR_GATEWAY or s.limit == 0:
+        return fallback
+    if source != NULL and source.kind == FAR_ROUTE:
+        if kind == FAR_ROUTE:
+            return s if fallback == NULL else fallback
+        if is_of_leaf_cluster(s, m):
+            return fallback
+        if fallback == NULL or fallback.link.far.kind == FAR_ROUTE:
+            return s
+        return s if next_random(m.source.router) & 1 else fallback
+    if kind == FAR_ROUTE and source != NULL and source.kind == FAR_LEAF and source.is_spoke:
+        return fallback
+    if kind == FAR_LEAF and (source == NULL and not m.source.flags & LINK_SERVICE
+                             or source != NULL and source.kind == FAR_LEAF) or s.flags & SUB_ORIGIN:
+        return s if fallback == NULL and not is_of_leaf_cluster(s, m) else fallback
+    is_final[0] = True
+    return s
+
+
+cdef int add_target(router_t *r, uint32_t base, sub_t *s) except -1:
+    """The message goes over this subscription's link, for it too; targets before `base` are of another message."""
+    cdef choice_t *c = &r.choice
+    cdef far_t *far = s.link.far
+    cdef target_t *target
+    if not (base <= far.place < c.targets_count and c.targets[far.place].link == s.link):
+        if c.targets_count == c.targets_cap:
+            c.targets_cap = max(16, 2 * c.targets_cap)
+            c.targets = <target_t *> resize(c.targets, c.targets_cap * sizeof(target_t))
+        far.place = c.targets_count
+        target = &c.targets[far.place]
+        target.link = s.link
+        target.sub = s
+        target.first = target.last = 0
+        c.targets_count += 1
+    if not s.queue_len:
+        return 0
+    if c.picks_count == c.picks_cap:
+        c.picks_cap = max(16, 2 * c.picks_cap)
+        c.picks = <pick_t *> resize(c.picks, c.picks_cap * sizeof(pick_t))
+    c.picks[c.picks_count].sub = s
+    c.picks[c.picks_count].next = 0
+    c.picks_count += 1
+    target = &c.targets[far.place]
+    if target.first:
+        c.picks[target.last - 1].next = c.picks_count
+    else:
+        target.first = c.picks_count
+    target.last = c.picks_count
+    return 0
+
+
+cdef int note_served(router_t *r, sub_t *s) except -1:
+    """A member of a queue group has got the message: links that it is offered to need not serve that group."""
+    cdef choice_t *c = &r.choice
+    if c.served_count == c.served_cap:
+        c.served_cap = max(16, 2 * c.served_cap)
+        c.served = <sub_t **> resize(c.served, c.served_cap * sizeof(sub_t *))
+    c.served[c.served_count] = s
+    c.served_count += 1
+    return 0
+
+
+cdef int send_all(router_t *r, uint32_t base, uint32_t served_from, interest_t *it, msg_t *m) except -1:
+    """Sends to the targets from `base` on, then offers to whom everything is offered; returns how many got it."""
+    cdef uint32_t i
+    cdef link_t *l
+    cdef int delivered = 0
+    for i in range(base, r.choice.targets_count):
+        l = r.choice.targets[i].link
+        delivered += l.far.send(&r.choice.targets[i], m)
+    if it.offered_to:
+        for i in range(it.listeners_count):
+            l = it.listeners[i]
+            if l.far.offer != NULL:
+                delivered += l.far.offer(l, it, m, served_from)
+    return delivered
+
+
+# ---- frames -------------------------------------------------------------------------------------
+
+cdef bint admits(link_t *l, msg_t *m) noexcept:
+    """Whether a far link takes a message now; may make its publisher wait."""
+    if l.flags & LINK_CLOSING:
+        return False
+    if l.flags & LINK_CONGESTED and m.source.far == NULL and not m.source.flags & LINK_SERVICE:
+        if l.router.drops_when_congested:
+            return False
+        stall(m.source, l)
+    return True
+
+
+cdef char *room_to_tell(link_t *l, size_t n) noexcept:
+    """Where n bytes of a line may be written, however much waits already; NULL: the connection is closing."""
+    cdef size_t pending
+    if l.flags & LINK_CLOSING:
+        return NULL
+    try:
+        buf_reserve(&l.out, n)
+    except MemoryError:
+        doom(l, REASON_SLOW_PENDING)
+        return NULL
+    pending = l.out.end - l.out.start
+    if pending + n > l.router.congestion_mark:
+        l.flags |= LINK_CONGESTED
+    mark_dirty(l)
+    return l.out.data + l.out.end
+
+
+cdef char *room_to_send(link_t *l, size_t n) noexcept:
+    """Where a frame of n bytes may be written, with HR_PAD behind it; NULL: the connection is too slow."""
+    if l.out.cap - l.out.end >= n:
+        return l.out.data + l.out.end
+    if l.written < l.far.snapshot_end:
+        return room_to_tell(l, n)
+    return make_room(l, n)
+
+
+cdef void sent(target_t *target, size_t n, uint32_t size) noexcept:
+    """A frame of n bytes, `size` of them payload and headers, was written behind the outbox's end."""
+    cdef link_t *l = target.link
+    l.out.end += n
+    HR_GUARD(l.out.end <= l.out.cap)
+    mark_dirty(l)
+    l.out_msgs += 1
+    l.out_bytes += size
+    l.router.out_bytes += size
+    l.router.far_out_msgs += 1
+    l.router.far_out_bytes += size
+    target.sub.delivered += 1
+
+
+cdef size_t names_len(router_t *r, target_t *target) noexcept:
+    """Bytes of "group " for each of a target's queue groups."""
+    cdef uint32_t at = target.first
+    cdef size_t n = 0
+    while at:
+        n += r.choice.picks[at - 1].sub.queue_len + 1
+        at = r.choice.picks[at - 1].next
+    return n
+
+
+cdef char *write_names(router_t *r, target_t *target, char *at) noexcept:
+    """Writes "group " for each of a target's queue groups; returns where they end."""
+    cdef uint32_t place = target.first
+    cdef sub_t *s
+    while place:
+        s = r.choice.picks[place - 1].sub
+        memcpy(at, s.queue, s.queue_len)
+        at += s.queue_len
+        at[0] = c' '
+        at += 1
+        place = r.choice.picks[place - 1].next
+    return at

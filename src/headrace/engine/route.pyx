@@ -1,0 +1,556 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""The route protocol of servers since 2.0: bytes of one connection between two servers of a cluster.
+
+RS+, RS-, LS+, LS-, RMSG, HMSG, LMSG, PING and PONG are carried out here, and what this side tells and sends is
+written here; handshakes and every question of policy are calls on the session:
+
+    connect(json), peer_info(json)     CONNECT and INFO; `configure` opens the link for everything else
+    unauthenticated()                  an op came before a due CONNECT: say so and doom the link
+    account_interest(name)             the Interest of an account, None for one that is not known; asked once for
+                                       each name, unless it is `serve`d or `withdraw`n
+    pong(), peer_error(text), parse_failed(text), failed(error)
+    trace(op, arguments, payload), trace_delivery(subject, key, reply, header_size, size)
+
+What interest is, where messages go and what counts: far.pyx. A far subscription's sid is its key, "R account
+subject [group]", or "L [cluster] account subject [group]" when it is there for a leaf cluster.
+
+Source: cluster protocol, B2 and B3.
+"""
+
+cimport cython
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.string cimport memset
+
+from headrace.engine.client cimport (
+    OP_PARTIAL, OP_UNKNOWN, add_sid, bad_arguments, find_sid, has_payload, is_separator, is_valid_subject, line_t,
+    read_line, read_open_line, size_of, trimmed, unknown_op, word,
+)
+from headrace.engine.delivery cimport remove_sub, route_far
+from headrace.engine.directory cimport Directory, interest_of
+from headrace.engine.far cimport (
+    is_of_cluster, is_wanted_beside, listen, origin_of, reweigh, same_word, unlisten, weight_in_cluster,
+)
+from headrace.engine.interest cimport Interest, table_seed, unmapped_plan
+from headrace.engine.link cimport Link, doom, emit
+from headrace.engine.structs cimport (
+    FAR_LEAF, FAR_ROUTE, LINK_CLOSING, LINK_HEADERS, LINK_HELD, LINK_MUST_CONNECT, LINK_TRACED,
+    REASON_AUTHENTICATION_VIOLATION, REASON_PARSE_ERROR, REASON_PROTOCOL_VIOLATION, far_t, group_t, hr_hash,
+    interest_t, link_t, msg_t, node_t, router_t, sub_t, target_t, word_t,
+)
+from headrace.engine.trie cimport insert, next_node
+from headrace.engine.verdicts cimport Verdicts, verdict
+from headrace.engine.wire cimport (
+    add_word, fit_tail, new_far_sub, read_message, release_wire, split, wire_t, write_interest, write_message,
+)
+
+cdef enum route_op_t:
+    # Behind what the client protocol has.
+    OP_RMSG = 32
+    OP_HMSG
+    OP_LMSG
+    OP_RS_PLUS
+    OP_RS_MINUS
+    OP_LS_PLUS
+    OP_LS_MINUS
+    OP_PING
+    OP_PONG
+    OP_CONNECT
+    OP_INFO
+    OP_OK
+    OP_ERR
+
+cdef word_t r_word, l_word, no_word
+r_word.text = b"R"
+l_word.text = b"L"
+r_word.len = l_word.len = 1
+no_word.text = b""
+no_word.len = 0
+
+
+# ---- lines --------------------------------------------------------------------------------------
+
+cdef int op_at(const char *p, const char *end, uint32_t *length) noexcept:
+    """Which op begins here, and how long its word is."""
+    cdef char c = p[0] & 0xDF if c'a' <= p[0] <= c'z' else p[0]
+    cdef char d
+    length[0] = 4
+    if c == c'+':
+        length[0] = 3
+        return word(p, end, b"+OK", 3, OP_OK)
+    if c == c'-':
+        return word(p, end, b"-ERR", 4, OP_ERR)
+    if c == c'H':
+        return word(p, end, b"HMSG", 4, OP_HMSG)
+    if c == c'I':
+        return word(p, end, b"INFO", 4, OP_INFO)
+    if c == c'C':
+        length[0] = 7
+        return word(p, end, b"CONNECT", 7, OP_CONNECT)
+    if end - p < 2:
+        return OP_PARTIAL if c == c'R' or c == c'L' or c == c'P' else OP_UNKNOWN
+    d = p[1] & 0xDF
+    if c == c'P':
+        return word(p, end, b"PING", 4, OP_PING) if d == c'I' else word(p, end, b"PONG", 4, OP_PONG)
+    if c != c'R' and c != c'L':
+        return OP_UNKNOWN
+    if d == c'M':
+        return word(p, end, b"RMSG", 4, OP_RMSG) if c == c'R' else word(p, end, b"LMSG", 4, OP_LMSG)
+    length[0] = 3
+    if d != c'S':
+        return OP_UNKNOWN
+    if end - p < 3:
+        return OP_PARTIAL
+    if p[2] == c'+':
+        return OP_RS_PLUS if c == c'R' else OP_LS_PLUS
+    if p[2] == c'-':
+        return OP_RS_MINUS if c == c'R' else OP_LS_MINUS
+    return OP_UNKNOWN
+
+
+cdef str name_of(int op):
+    return {OP_RMSG: "RMSG", OP_HMSG: "HMSG", OP_LMSG: "LMSG", OP_RS_PLUS: "RS+", OP_RS_MINUS: "RS-",
+            OP_LS_PLUS: "LS+", OP_LS_MINUS: "LS-", OP_PING: "PING", OP_PONG: "PONG", OP_CONNECT: "CONNECT",
+            OP_INFO: "INFO", OP_OK: "+OK", OP_ERR: "-ERR"}[op]
+
+
+# ---- interest of the other server ---------------------------------------------------------------
+
+cdef int subscribe(RouteLink link, line_t *line, bint is_leaf) except -1:
+    """RS+ or LS+: [origin] [account] subject [group weight]"""
+    cdef word_t *words = link.wire.words
+    cdef word_t *origin = &words[0] if is_leaf else NULL
+    cdef uint32_t at = (1 if is_leaf else 0) + (0 if link._is_dedicated else 1)
+    cdef word_t *subject = &words[at]
+    cdef word_t *group = &words[at + 1] if link.wire.count == at + 3 else NULL
+    cdef interest_t *it = link._dedicated
+    cdef uint64_t weight = 0
+    cdef uint32_t hash
+    cdef sub_t *s
+    if link.wire.count != at + 1 and group == NULL:
+        return bad_arguments(&link.c, "RemoteSub", line)
+    if group != NULL:
+        weight = max(0, size_of(&words[at + 2]))
+    if not link._is_dedicated:
+        it = interest_of(link._directory, link.session, words[at - 1].text, words[at - 1].len)
+    if it == NULL or link._exports is not None and not verdict(
+            link._exports, hr_hash(subject.text, subject.len, table_seed), subject.text, subject.len):
+        return 0
+    compose_key(link, origin, at, group)
+    hash = <uint32_t> hr_hash(link.wire.text.data, link.wire.text.end, table_seed)
+    s = find_sid(&link.c, link.wire.text.data, <uint32_t> link.wire.text.end, hash)
+    if s != NULL:
+        if group != NULL:
+            reweigh(s, weight)
+        return 0
+    if not is_valid_subject(subject.text, subject.len, False):
+        emit(&link.c, b"-ERR 'Invalid Subscription'\r\n", 29)
+        return 0
+    s = new_far_sub(&link.wire, &link.c, origin, subject.len, group.len if group != NULL else 0, hash)
+    s.limit = weight
+    add_sid(&link.c, s)
+    insert(it, s)
+    return 0
+
+
+cdef int unsubscribe(RouteLink link, line_t *line, bint is_leaf) except -1:
+    """RS- or LS-: [origin] [account] subject [group]"""
+    cdef word_t *words = link.wire.words
+    cdef bint has_origin = is_leaf and link._origin_unsub
+    cdef uint32_t at = (1 if has_origin else 0) + (0 if link._is_dedicated else 1)
+    cdef sub_t *s
+    if link.wire.count != at + 1 and link.wire.count != at + 2:
+        return bad_arguments(&link.c, "RemoteUnsub", line)
+    compose_key(link, (&words[0] if has_origin else &no_word) if is_leaf else NULL, at,
+                &words[at + 1] if link.wire.count == at + 2 else NULL)
+    s = find_sid(&link.c, link.wire.text.data, <uint32_t> link.wire.text.end,
+                 <uint32_t> hr_hash(link.wire.text.data, link.wire.text.end, table_seed))
+    if s != NULL:
+        remove_sub(s)
+    return 0
+
+
+cdef int compose_key(RouteLink link, word_t *origin, uint32_t subject_at, word_t *group) except -1:
+    """wire.text becomes the sid: the leaf cluster is only in there where LS- says it too."""
+    cdef wire_t *w = &link.wire
+    w.text.start = w.text.end = 0
+    add_word(w, &r_word if origin == NULL else &l_word)
+    if origin != NULL and link._origin_unsub:
+        add_word(w, origin)
+    if not link._is_dedicated:
+        add_word(w, &w.words[subject_at - 1])
+    add_word(w, &w.words[subject_at])
+    if group != NULL:
+        add_word(w, group)
+    return 0
+
+
+# ---- messages of the other server ---------------------------------------------------------------
+
+cdef char *message(RouteLink link, int op, char *at, char *args, char *end, size_t *need) except NULL:
+    """One RMSG, HMSG or LMSG at `at`; returns what follows it, or `at` when it is incomplete."""
+    cdef link_t *l = &link.c
+    cdef uint32_t sizes = 1 if op == OP_RMSG else 2
+    cdef uint32_t origins = 1 if op == OP_LMSG else 0
+    cdef line_t line
+    cdef msg_t m
+    if not read_line(l, args, end, &line):
+        return at
+    split(&link.wire, &line)
+    if read_message(&link.wire, &link.far, origins + (0 if link._is_dedicated else 1), sizes, &m) < 0:
+        bad_arguments(l, {OP_RMSG: "RoutedMsgArgs", OP_HMSG: "RoutedHeaderMsgArgs",
+                          OP_LMSG: "RoutedOriginClusterMsgArgs"}[op], &line)
+        return at
+    if not has_payload(l, at, line.next, end, m.body_len, need):
+        return at
+    if l.flags & LINK_TRACED:
+        link.session.trace(name_of(op), trimmed(&line), line.next[:m.body_len])
+    link.far.came_from = link.wire.words[0] if origins else no_word
+    fit_tail(&link.wire, l, sizes, &line, &m)
+    arrived(link, &m, &link.wire.words[origins])
+    return line.next + m.body_len + 2
+
+
+cdef int arrived(RouteLink link, msg_t *m, word_t *account) except -1:
+    """A complete message: counted, and delivered to whom it is for here."""
+    cdef link_t *l = &link.c
+    cdef router_t *r = l.router
+    cdef interest_t *it = link._dedicated
+    l.last_activity = r.now
+    l.in_msgs += 1
+    l.in_bytes += m.body_len
+    r.in_msgs += 1
+    r.in_bytes += m.body_len
+    r.far_in_msgs += 1
+    r.far_in_bytes += m.body_len
+    if not link._is_dedicated:
+        it = interest_of(link._directory, link.session, account.text, account.len)
+    if it == NULL:
+        return 0
+    m.source = l
+    m.via = NULL
+    route_far(unmapped_plan(it, m.subject, m.subject_len), m)
+    return 0
+
+
+# ---- what the other server is told --------------------------------------------------------------
+
+cdef void tell(link_t *l, sub_t *s, int64_t weight) noexcept:
+    """Writes that a subject (of a queue group with so many members) is wanted here, or 0: by nobody any more."""
+    cdef RouteLink link = <RouteLink> l.owner
+    cdef word_t origin = origin_of(s)
+    cdef word_t account
+    cdef bint is_leaf = origin.len and link._has_origin
+    if link._imports is not None and not may_import(link, s):
+        return
+    account.text = s.interest.account
+    account.len = s.interest.account_len
+    write_interest(l, s, c'L' if is_leaf else c'R', &origin if is_leaf and (weight or link._origin_unsub) else NULL,
+                   NULL if link._is_dedicated else &account, weight)
+
+
+cdef bint may_import(RouteLink link, sub_t *s) noexcept:
+    try:
+        return verdict(link._imports, hr_hash(s.subject, s.subject_len, table_seed), s.subject, s.subject_len)
+    except Exception as error:
+        link.session.failed(error)
+        return False
+
+
+cdef void changed(link_t *l, sub_t *s, int64_t change) noexcept:
+    """A listener's hook: see far.pyx."""
+    if not is_of_cluster(s):
+        return
+    if s.group != NULL:
+        tell(l, s, weight_in_cluster(s))
+    elif not is_wanted_beside(s):
+        tell(l, s, 1 if change > 0 else 0)
+
+
+cdef int tell_all(RouteLink link, interest_t *it, bint wanted) except -1:
+    """One line for everything in the trie that the other server is, or (not `wanted`) was, told of."""
+    cdef node_t *node = &it.root
+    cdef uint32_t i, j
+    while node != NULL:
+        tell_row(link, node.plain, node.plain_count, wanted)
+        for i in range(node.groups_cap):
+            group = node.groups[i]
+            while group != NULL:
+                tell_row(link, group.members, group.count, wanted)
+                group = group.next
+        node = next_node(node)
+    return 0
+
+
+cdef void tell_row(RouteLink link, sub_t **row, uint32_t count, bint wanted) noexcept:
+    """One line for each leaf cluster, and one for none, that a row of subscriptions has any for."""
+    cdef int64_t weight
+    cdef uint32_t i, j
+    cdef word_t origin, other
+    cdef bint is_known
+    for i in range(count):
+        if not is_of_cluster(row[i]):
+            continue
+        origin = origin_of(row[i])
+        is_known = False
+        j = i
+        while j > 0 and not is_known:  # a row of near ones ends at the first
+            j -= 1
+            if is_of_cluster(row[j]):
+                other = origin_of(row[j])
+                is_known = same_word(&other, &origin)
+        if is_known:
+            continue
+        weight = weight_in_cluster(row[i]) if row[i].group != NULL else 1
+        if weight:
+            tell(&link.c, row[i], weight if wanted else 0)
+
+
+# ---- what the other server is sent --------------------------------------------------------------
+
+cdef bint may_export(RouteLink link, msg_t *m) except -1:
+    return verdict(link._exports, hr_hash(m.subject, m.subject_len, table_seed), m.subject, m.subject_len)
+
+
+cdef int send(target_t *target, msg_t *m) except -1:
+    """A far link's hook: see far.pyx."""
+    cdef RouteLink link = <RouteLink> target.link.owner
+    cdef word_t *origin = NULL
+    cdef word_t account
+    if link._exports is not None and not may_export(link, m):
+        return 0
+    if link._has_origin and m.source.far != NULL and m.source.far.kind == FAR_LEAF and m.source.far.origin.len:
+        origin = &m.source.far.origin
+    account.text = target.sub.interest.account
+    account.len = target.sub.interest.account_len
+    return write_message(target, m, c'R' if origin == NULL else c'L', origin,
+                         NULL if link._is_dedicated else &account)
+
+
+# ---- ops ----------------------------------------------------------------------------------------
+
+cdef int control(RouteLink link, int op, line_t *line) except -1:
+    """A complete line without payload."""
+    cdef link_t *l = &link.c
+    if op != OP_PONG:
+        l.last_activity = l.router.now
+    if op == OP_RS_PLUS or op == OP_LS_PLUS:
+        split(&link.wire, line)
+        subscribe(link, line, op == OP_LS_PLUS)
+    elif op == OP_RS_MINUS or op == OP_LS_MINUS:
+        split(&link.wire, line)
+        unsubscribe(link, line, op == OP_LS_MINUS)
+    elif op == OP_PING:
+        emit(l, b"PONG\r\n", 6)
+    elif op == OP_PONG:
+        link.session.pong()
+    elif op == OP_CONNECT:
+        l.flags &= ~<uint32_t> LINK_MUST_CONNECT
+        link.session.connect(trimmed(line))
+    elif op == OP_INFO:
+        link.session.peer_info(trimmed(line))
+    elif op == OP_ERR:
+        link.session.peer_error(trimmed(line))
+        doom(l, REASON_PARSE_ERROR)
+    return 0
+
+
+cdef int too_early(RouteLink link, int op) except -1:
+    """Interest or a message before the handshake is over."""
+    doom(&link.c, REASON_PROTOCOL_VIOLATION)
+    link.session.parse_failed(f"{name_of(op)} before the handshake")
+    return 0
+
+
+cdef char *one_op(RouteLink link, char *p, char *end, size_t *need) except NULL:
+    """One op; returns what follows it, or `p` when it is incomplete or the link is doomed."""
+    cdef link_t *l = &link.c
+    cdef uint32_t length = 0
+    cdef int op = op_at(p, end, &length)
+    cdef char *args = p + length
+    cdef line_t line
+    if op == OP_PARTIAL:
+        return p
+    if op == OP_UNKNOWN:
+        unknown_op(l, p, end)
+        return p
+    if op <= OP_LS_MINUS or op == OP_ERR:
+        if args == end:
+            return p
+        if not is_separator(args[0]):
+            unknown_op(l, p, end)
+            return p
+    if l.flags & LINK_MUST_CONNECT and op != OP_CONNECT:
+        link.session.unauthenticated()
+        doom(l, REASON_AUTHENTICATION_VIOLATION)
+        return p
+    if op <= OP_LS_MINUS and not link._is_open:
+        too_early(link, op)
+        return p
+    if op <= OP_LMSG:
+        return message(link, op, p, args, end, need)
+    if op == OP_PING or op == OP_PONG or op == OP_OK:
+        p = read_open_line(l, p, length, end, &line)
+        if p != line.next:
+            return p
+    elif not read_line(l, args, end, &line):
+        return p
+    if l.flags & LINK_TRACED and op != OP_CONNECT:  # a CONNECT holds secrets: the session traces it itself
+        link.session.trace(name_of(op), trimmed(&line), None)
+    control(link, op, &line)
+    return line.next
+
+
+cdef char *parse_route(link_t *l, char *p, char *end, size_t *need) except NULL:
+    """Carries out every complete op; returns the first byte that was not used."""
+    cdef char *following
+    while p < end and not l.flags & (LINK_CLOSING | LINK_HELD):
+        following = one_op(<RouteLink> l.owner, p, end, need)
+        if following == p:
+            return p
+        p = following
+    return p
+
+
+@cython.no_gc_clear  # it must leave the interest it listens to before that goes
+cdef class RouteLink(Link):
+    """A connection to another server of the cluster, whichever of the two has opened it."""
+
+    cdef far_t far
+    cdef wire_t wire
+    cdef Directory _directory
+    cdef interest_t *_dedicated  # of the only account here, while _is_dedicated
+    cdef bint _is_open           # the handshake is over
+    cdef bint _is_dedicated
+    cdef bint _has_origin
+    cdef bint _origin_unsub
+    cdef Verdicts _imports
+    cdef Verdicts _exports
+
+    def __cinit__(self, *_args, uint32_t max_payload=1 << 20, uint32_t max_control_line=65536,
+                  bint must_connect=False):
+        memset(&self.far, 0, sizeof(far_t))
+        memset(&self.wire, 0, sizeof(wire_t))
+        self.far.kind = FAR_ROUTE
+        self.far.send = send
+        self.far.changed = changed
+        self.c.far = &self.far
+        self.c.parse = parse_route
+        self.c.max_payload = max_payload
+        self.c.max_control_line = max_control_line
+        if must_connect:
+            self.c.flags |= LINK_MUST_CONNECT
+        self._directory = Directory()
+
+    def __dealloc__(self):
+        self._hear_nothing()
+        self._release()  # while there are the accounts that its subscriptions hang in
+        release_wire(&self.wire)
+
+    cdef _leave(self):
+        self._hear_nothing()  # not of its own subscriptions' end either
+        Link._leave(self)
+        self._directory.clear()
+        self._dedicated = NULL
+        release_wire(&self.wire)
+
+    cdef _hear_nothing(self):
+        for interest in self._directory.served.values():
+            unlisten(&(<Interest> interest).c, &self.c)
+        self._directory.served.clear()
+
+    def configure(self, *, bint headers, bint has_origin, bint origin_unsub):
+        """The handshake is over: interest and messages may come.
+
+        `headers`: the peer takes them; `has_origin`: it knows LS+ and LMSG (`lnoc`); `origin_unsub`: LS- says
+        the leaf cluster, both ways (both have `lnocu`).
+        """
+        self._set_flag(LINK_HEADERS, headers)
+        self._is_open = True
+        self._has_origin = has_origin
+        self._origin_unsub = origin_unsub
+
+    def serve(self, bytes account not None, Interest interest not None, *, bint dedicated=False):
+        """Tells what is wanted in an account, now and from now on, and sends its messages here.
+
+        `dedicated`: this connection is for nothing else, and no line on it names an account. An account that is
+        served already is told again. Raises: ValueError for an interest of another account, or for one account
+        beside another that the connection is dedicated to.
+        """
+        if self.c.flags & LINK_CLOSING:
+            return
+        if interest.account != account:
+            raise ValueError(f"the interest of {interest.account!r} is not that of {account!r}")
+        if self._directory.served.get(account) is interest and self._is_dedicated == dedicated:
+            tell_all(self, &interest.c, True)
+            return
+        if account in self._directory.served or self._is_dedicated or (dedicated and self._directory.served):
+            raise ValueError(f"a route cannot serve {account!r} beside what it serves")
+        known = self._directory.forget(account)
+        if known is not interest:
+            self._drop(known)
+        self._directory.know(account, interest)
+        if dedicated:
+            self._is_dedicated = True
+            self._dedicated = &interest.c
+        listen(&interest.c, &self.c)
+        self._directory.served[account] = interest
+        tell_all(self, &interest.c, True)
+        self.far.snapshot_end = self.c.written + self.c.out.end - self.c.out.start
+
+    def withdraw(self, bytes account not None, *, bint tell=False):
+        """Serves an account no more, and forgets what the other server wants of it. `tell`: and says so.
+
+        It is asked for again when the other server names it.
+        """
+        cdef Interest interest = self._directory.served.pop(account, None)
+        if interest is not None:
+            unlisten(&interest.c, &self.c)
+            if tell:
+                tell_all(self, &interest.c, False)
+            if self._dedicated == &interest.c:
+                self._dedicated = NULL
+        self._drop(self._directory.forget(account))
+
+    cdef _drop(self, Interest interest):
+        """Removes what hangs in an account."""
+        cdef uint32_t i = 0
+        while interest is not None and i < self.c.sids_cap:
+            if self.c.sids[i] != NULL and self.c.sids[i].interest == &interest.c:
+                remove_sub(self.c.sids[i])  # another may move into the gap
+            else:
+                i += 1
+
+    def restrict(self, imports, exports):
+        """Subjects that pass between the clusters' servers, or None for any: `imports(subject)` says what is told
+        to the other server, `exports(subject)` what it may want and is sent (bytes, wildcards too).
+
+        What was told before stays told. The answers are remembered.
+        """
+        self._imports = None if imports is None else Verdicts(imports)
+        self._exports = None if exports is None else Verdicts(exports)
+
+    def limit(self, *, uint32_t max_payload, uint32_t max_control_line):
+        """Limits for what comes from now on, in bytes."""
+        self.c.max_payload = max_payload
+        self.c.max_control_line = max_control_line
+
+    @property
+    def served(self):
+        """Names of the accounts that are served here."""
+        return tuple(self._directory.served)
+
+    @property
+    def has_headers(self):
+        return bool(self.c.flags & LINK_HEADERS)
+
+    def interest_rows(self):
+        """[(account, subject, queue group or None, members)] that the other server wants, in no particular order."""
+        cdef uint32_t i
+        cdef sub_t *s
+        cdef list rows = []
+        for i in range(self.c.sids_cap):
+            s = self.c.sids[i]
+            if s != NULL:
+                rows.append((s.interest.account[:s.interest.account_len], s.subject[:s.subject_len],
+                             s.queue[:s.queue_len] if s.queue_len else None, s.limit if s.queue_len else 1))
+        return rows

@@ -1,0 +1,127 @@
+"""Servers of a cluster without sockets: brokers whose route links are fed by each other, or by a test."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from engine_peers import Broker
+
+from headrace.engine.interest import Interest
+from headrace.engine.reasons import CloseReason
+from headrace.engine.route import RouteLink
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+GLOBAL: Final = b"$G"
+
+
+class RouteSession:
+    """A session without policy: knows the accounts it is given, keeps every call in `calls`."""
+
+    def __init__(self, accounts: dict[bytes, Interest]) -> None:
+        self.accounts = accounts
+        self.calls: list[tuple[Any, ...]] = []
+        self.link: RouteLink
+
+    def account_interest(self, name: bytes) -> Interest | None:
+        self.calls.append(("account_interest", name))
+        return self.accounts.get(name)
+
+    def unauthenticated(self) -> None:
+        self.link.send(b"-ERR 'Authorization Violation'\r\n")
+        self.link.doom(CloseReason.AUTHENTICATION_VIOLATION)
+
+    def failed(self, error: Exception) -> None:
+        raise error
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return lambda *arguments: self.calls.append((name, *arguments))
+
+    def called(self, name: str) -> list[tuple[Any, ...]]:
+        """The arguments of each call of `name` so far."""
+        return [call[1:] for call in self.calls if call[0] == name]
+
+
+class Server(Broker):
+    """A broker that may have routes. Its clients act in $G."""
+
+    def __init__(self, way: str = "whole", **router_options: Any) -> None:
+        super().__init__(way, **router_options)
+        self.accounts = {GLOBAL: self.interest}
+        self.interest.account = GLOBAL
+        self.routes: list[Far] = []
+
+    def account(self, name: bytes) -> Interest:
+        """One more account."""
+        interest = self.accounts[name] = Interest()
+        interest.account = name
+        return interest
+
+    def route(
+        self,
+        *serves: bytes,
+        headers: bool = True,
+        origins: bool = True,
+        origin_unsub: bool = True,
+        dedicated: bool = False,
+        **limits: Any,
+    ) -> Far:
+        """A route that has had its handshake and serves these accounts, $G when none is given."""
+        far = Far(self, **limits)
+        far.link.configure(headers=headers, has_origin=origins, origin_unsub=origin_unsub)
+        for name in serves or (GLOBAL,):
+            far.link.serve(name, self.accounts[name], dedicated=dedicated)
+        return far
+
+    def end_routes(self) -> None:
+        for far in self.routes:
+            far.link.detach()
+            vars(far.session).clear()
+        self.routes.clear()
+
+    def stop(self) -> None:
+        self.end_routes()
+        super().stop()
+
+
+class Far:
+    """One route: `say` is what the other server writes, `heard` what it is written."""
+
+    def __init__(self, server: Server, **limits: Any) -> None:
+        self._server = server
+        self.session = RouteSession(server.accounts)
+        self.link = RouteLink(server.router, self.session, **limits)
+        self.session.link = self.link
+        server.routes.append(self)
+
+    def say(self, data: bytes) -> Far:
+        for piece in self._server.splitter.pieces(data):
+            if self.link.is_closing:
+                break
+            self.link.feed(piece)
+            if self._server.splitter.ends_tick():
+                self._server.end_tick()
+        return self
+
+    def heard(self) -> bytes:
+        return self.link.take()
+
+    @property
+    def reason(self) -> CloseReason:
+        return CloseReason(self.link.reason)
+
+
+def exchange(*pairs: tuple[Far, Far]) -> None:
+    """What each side of each pair has written is taken in by the other, until nobody has anything to say."""
+    is_silent = False
+    while not is_silent:
+        is_silent = True
+        for one, other in pairs:
+            for source, target in ((one, other), (other, one)):
+                data = source.heard()
+                if data:
+                    is_silent = False
+                    target.say(data)
