@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import headrace.conf
 from headrace.conf import fields as readers
 from headrace.conf import options as options_module
+from headrace.conf import peer_options
 from headrace.conf.changes import RELOADABLE
 from headrace.conf.durations import format_duration
 from headrace.conf.fields import Field, Table
@@ -116,7 +117,7 @@ def _defaults(name: str | None) -> dict[str, object]:
     """The defaults of a dataclass of options."""
     if name is None:
         return {}
-    kind = getattr(options_module, name)
+    kind = getattr(options_module, name, None) or getattr(peer_options, name)
     assert is_dataclass(kind)
     return {entry.name: entry.default for entry in fields(kind) if entry.default is not MISSING}
 

@@ -113,9 +113,11 @@ def jetstream_services(
     # Who runs no JetStream does not pay for loading it.
     from headrace.jetstream.opening import JetStreamServer
 
+    loop = asyncio.get_running_loop()
     return JetStreamServer(
         options,
-        call_soon=asyncio.get_running_loop().call_soon_threadsafe,
+        call_soon=loop.call_soon,
+        call_soon_threadsafe=loop.call_soon_threadsafe,
         log=logging.getLogger(f"{logs.LOGGER_NAME}.jetstream"),
         cipher=store_cipher(options.encryption_key, options.encryption_cipher),
         adopted=adoption,
@@ -156,6 +158,7 @@ def streaming_service(
             loop.call_soon_threadsafe,
             SyncPolicy(options.sync),
             options.sync_interval,
+            call_soon=loop.call_soon,
             report=lambda error: log.error("STREAM: could not sync: %s", error),
         )
     channels = store if adoption is None else adoption.for_channels(store, committer)

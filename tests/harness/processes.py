@@ -107,7 +107,7 @@ class ServerProcess:
         self._reader.start()
         if ready:
             try:
-                self.wait_for_line(_READY)
+                self.wait_until_ready()
                 self.ready_after = time.perf_counter() - began
             except BaseException:
                 self.kill()
@@ -150,6 +150,10 @@ class ServerProcess:
                     log = "\n".join(self.lines)
                     raise AssertionError(f"no line matches {compiled.pattern!r}:\n{log}")
                 self._news.wait(min(left, 0.5))
+
+    def wait_until_ready(self) -> None:
+        """Raises: AssertionError with the log when it does not become so."""
+        self.wait_for_line(_READY)
 
     # -- where it is
 

@@ -96,7 +96,7 @@ def test_configuration_of_what_is_not_there_yet(refused: Refused) -> None:
     assert line.endswith('server.conf:1:1: field "mqtt" is not supported by this version of Headrace yet')
 
 
-@pytest.mark.parametrize("flag", ["--profile=1", "--cluster=nats://127.0.0.1:5000", "--routes=nats://a:1"])
+@pytest.mark.parametrize("flag", ["--profile=1"])
 def test_flag_for_what_is_not_there_yet(refused: Refused, flag: str) -> None:
     assert only(refused(flag)).endswith("is not supported by this version yet")
 

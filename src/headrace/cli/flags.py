@@ -27,6 +27,7 @@ _TEXT, _INTEGER, _SWITCH = Kind.TEXT, Kind.INTEGER, Kind.SWITCH
 _UNSUPPORTED: Final = "unsupported"
 _STREAMING: Final = "streaming."
 _JETSTREAM: Final = "jetstream."
+_CLUSTER: Final = "cluster."
 _DEBUG_AND_TRACE: Final = "debug+trace"
 
 GROUPS: Final[tuple[tuple[str, tuple[Flag, ...]], ...]] = (
@@ -128,12 +129,28 @@ GROUPS: Final[tuple[tuple[str, tuple[Flag, ...]], ...]] = (
     (
         "Cluster",
         (
-            Flag(("routes",), _UNSUPPORTED, _TEXT, "Servers to connect to", "url, url"),
-            Flag(("cluster", "cluster_listen"), _UNSUPPORTED, _TEXT, "Where other servers connect", "url"),
-            Flag(("cluster_name",), _UNSUPPORTED, _TEXT, "Name of the cluster", "name"),
-            Flag(("no_advertise",), "no_advertise", _SWITCH, "Do not tell clients about other servers"),
-            Flag(("cluster_advertise",), _UNSUPPORTED, _TEXT, "Address to tell other servers", "host:port"),
-            Flag(("connect_retries",), _UNSUPPORTED, _INTEGER, "How often to try to connect", "count"),
+            Flag(("routes",), "cluster.routes", _TEXT, "Servers to connect to", "url, url"),
+            Flag(
+                ("cluster", "cluster_listen"), "cluster.listen", _TEXT, "Where other servers connect", "url"
+            ),
+            Flag(("cluster_name",), "cluster.name", _TEXT, "Name of the cluster", "name"),
+            Flag(
+                ("no_advertise",), "cluster.no_advertise", _SWITCH, "Do not tell clients about other servers"
+            ),
+            Flag(
+                ("cluster_advertise",),
+                "cluster.advertise",
+                _TEXT,
+                "Address to tell other servers",
+                "host:port",
+            ),
+            Flag(
+                ("connect_retries",),
+                "cluster.connect_retries",
+                _INTEGER,
+                "How often to try to connect",
+                "count",
+            ),
         ),
     ),
     ("Profiling", (Flag(("profile",), _UNSUPPORTED, _INTEGER, "Port for profiling over HTTP", "port"),)),
@@ -156,6 +173,8 @@ class Invocation:
     tls: dict[str, object] = field(default_factory=dict)
     jetstream: dict[str, object] = field(default_factory=dict)
     """Fields of `headrace.conf.jetstream.JetStreamFlags`."""
+    cluster: dict[str, object] = field(default_factory=dict)
+    """Fields of `headrace.conf.cluster.ClusterFlags`."""
     streaming: bool | None = None
     """Whether to run streaming; None leaves it to the configuration."""
     streaming_settings: dict[str, Setting] = field(default_factory=dict)
@@ -239,6 +258,8 @@ def _take(invocation: Invocation, given: Given) -> None:
         _take_streaming(invocation, given)
     elif target.startswith(_JETSTREAM):
         invocation.jetstream[target.removeprefix(_JETSTREAM)] = value
+    elif target.startswith(_CLUSTER):
+        invocation.cluster[target.removeprefix(_CLUSTER)] = value
     elif target.startswith("tls"):
         invocation.tls[target] = value
     elif target == _DEBUG_AND_TRACE:

@@ -7,7 +7,7 @@ configuration, options. Never lives here: running (`headrace.app`).
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from headrace.cli import flags
 from headrace.cli.arguments import UsageError
@@ -105,6 +105,8 @@ def options_of_invocation(invocation: Invocation) -> Options:
         overrides["tls_flags"] = _tls_flags(invocation.tls)
     if invocation.jetstream:
         overrides["jetstream_flags"] = _jetstream_flags(invocation.jetstream)
+    if invocation.cluster:
+        overrides["cluster_flags"] = _cluster_flags(invocation.cluster)
     path = invocation.config_file
     if invocation.streaming is not None:
         path = path or invocation.streaming_config_file
@@ -142,6 +144,12 @@ def _jetstream_flags(given: dict[str, object]) -> object:
     return JetStreamFlags(
         cast("bool | None", given.get("enabled")), str(given.get("store_dir") or "") or None
     )
+
+
+def _cluster_flags(given: dict[str, object]) -> object:
+    from headrace.conf.cluster import ClusterFlags
+
+    return ClusterFlags(**cast("dict[str, Any]", given))
 
 
 def _complain(program: str, message: str) -> None:

@@ -28,7 +28,15 @@ _HIGH_TIMEOUT: Final = 60.0  # seconds; the Go server warns above
 
 
 def authorization(binder: Binder, entry: Entry) -> AuthorizationBlock | UnsetType:
-    """The whole block; contradictions in it are reported at its key."""
+    """The whole block of the client port."""
+    block = any_authorization(binder, entry)
+    if block is not UNSET and block.default_permissions is not None and block.user and block.users is None:
+        binder.problems.warn("permissions restrict only listed users, not a single user", entry.position)
+    return block
+
+
+def any_authorization(binder: Binder, entry: Entry) -> AuthorizationBlock | UnsetType:
+    """The whole block, of any port; contradictions in it are reported at its key."""
     bound = binder.bind_map(entry, _AUTHORIZATION)
     if bound is UNSET:
         return UNSET
@@ -49,9 +57,6 @@ def authorization(binder: Binder, entry: Entry) -> AuthorizationBlock | UnsetTyp
 
 def _check(binder: Binder, block: AuthorizationBlock, bound: Bound, position: Position) -> None:
     check_credentials(block, binder.problems, position)
-    if block.default_permissions is not None and block.user and block.users is None:
-        where = bound.positions["default_permissions"]
-        binder.problems.warn("permissions restrict only listed users, not a single user", where)
     if block.timeout is not None and block.timeout > _HIGH_TIMEOUT:
         message = f"timeout of {block.timeout:g} seconds is high, consider keeping it under 60 seconds"
         binder.problems.warn(message, bound.positions["timeout"], 'a duration needs quotes: "1m", not 1m')

@@ -20,6 +20,7 @@ from headrace.conf.options import (
     SubjectMapping,
     UserOptions,
 )
+from headrace.conf.peer_options import PeerURL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,13 +35,17 @@ RELOADABLE: Final = frozenset(
         *("lame_duck_duration", "lame_duck_grace_period", "disable_sublist_cache"),
         *("authorization", "accounts", "no_auth_user", "mappings", "always_enable_nonce"),
         *("trusted_proxies",),
-        *("tls", "allow_non_tls"),
+        *("tls", "allow_non_tls", "cluster"),
     )
 )
 """Options that a running server takes over; a change of any other needs a restart."""
 
-_AS_A_WHOLE: Final = frozenset(("authorization.callout",))
-"""What can be changed, but neither come nor go: with a callout a server's id is the key it asks with."""
+_FIXED_WITHIN: Final = frozenset(("cluster.host", "cluster.port", "cluster.protocol"))
+"""What of an option that it takes over it does not."""
+
+_AS_A_WHOLE: Final = frozenset(("authorization.callout", "cluster"))
+"""What can be changed, but neither come nor go: with a callout a server's id is the key it asks with, and a
+cluster has a port."""
 _RELOADABLE_WITHIN: Final = "websocket.tls."
 """And what of another option it takes over."""
 
@@ -54,6 +59,7 @@ _KEYS: Final[dict[type, Callable[[Any], str]]] = {
     AccountOptions: lambda account: account.name,
     ExportOptions: lambda export: f"{_kind(export)} {export.subject}",
     ImportOptions: lambda item: f"{_kind(item)} {item.subject} of {item.account} as {item.local}",
+    PeerURL: str,
     SubjectMapping: lambda mapping: f"{mapping.source} to {mapping.destination}",
 }
 
@@ -75,7 +81,7 @@ class Change:
     def needs_restart(self) -> bool:
         if self.path.startswith(_RELOADABLE_WITHIN):
             return False
-        return self.option not in RELOADABLE or self.path in _AS_A_WHOLE
+        return self.option not in RELOADABLE or self.path in _AS_A_WHOLE | _FIXED_WITHIN
 
     def __str__(self) -> str:
         if self.before is None:

@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from headrace.conf.accounts import AccountsBlock
+    from headrace.conf.cluster import ClusterFlags
     from headrace.conf.fields import Bound
     from headrace.conf.jetstream import JetStreamBlock, JetStreamFlags
     from headrace.conf.options import JetStreamOptions, StreamingOptions, TLSOptions, WebSocketOptions
+    from headrace.conf.peer_options import ClusterOptions
     from headrace.conf.problems import Problems
     from headrace.conf.streaming_rules import Setting, StreamingFlags
     from headrace.conf.tls import TLSFlags
@@ -68,7 +70,7 @@ _NEGATIVE_IS_ZERO: Final = frozenset(
 )
 _DERIVED: Final = frozenset(("config_file", "config_digest", "warnings", "overrides"))
 _CREDENTIALS: Final = frozenset(("user", "password", "token"))
-_FLAG_GROUPS: Final = frozenset(("tls_flags", "streaming_flags", "jetstream_flags"))
+_FLAG_GROUPS: Final = frozenset(("tls_flags", "streaming_flags", "jetstream_flags", "cluster_flags"))
 _DEFAULTS: Final = Options()
 
 
@@ -141,6 +143,7 @@ class Draft:
         credentials = {name: cast("str", given.pop(name)) for name in _CREDENTIALS & set(given)}
         flags = given.pop("tls_flags", None)
         streaming = given.pop("streaming_flags", None)
+        cluster = given.pop("cluster_flags", None)
         self._jetstream_flags = cast("JetStreamFlags | None", given.pop("jetstream_flags", None))
         for option, value in given.items():
             self._positions.pop(option, None)
@@ -152,6 +155,8 @@ class Draft:
             self._override_tls(cast("TLSFlags", flags))
         if streaming is not None:
             self._override_streaming(cast("StreamingFlags", streaming))
+        if cluster is not None:
+            self._override_cluster(cast("ClusterFlags", cluster))
 
     def check(self) -> None:
         """Apply the rules between options.
@@ -229,6 +234,12 @@ class Draft:
             options = tls.with_flags(cast("TLSOptions | None", self._values.get("tls")), flags)
             tls.check_files(options, self._problems)
             self._values["tls"] = options
+
+    def _override_cluster(self, flags: ClusterFlags) -> None:
+        from headrace.conf.cluster import with_flags
+
+        before = cast("ClusterOptions | None", self._values.get("cluster"))
+        self._values["cluster"] = with_flags(before, flags, self._problems)
 
     def _override_streaming(self, flags: StreamingFlags) -> None:
         if flags.enabled is False:

@@ -197,6 +197,12 @@ def _limit(binder: Binder, entry: Entry) -> int | UnsetType:
     return value if value is UNSET else max(value, -1)
 
 
+def _consumers(binder: Binder, entry: Entry) -> int | UnsetType:
+    """A limit for which zero is the default."""
+    value = _limit(binder, entry)
+    return value if value is UNSET or value else _DEFAULTS.limits.max_consumers
+
+
 def _most(binder: Binder, entry: Entry) -> int | UnsetType:
     """A limit of the server, where zero and every negative number are none."""
     value = whole(binder, entry)
@@ -283,7 +289,7 @@ _LIMITS: Final = Table(
         Field(("max_ha_assets",), _most),
         Field(("max_request_batch",), _most),
         Field(("duplicate_window",), _window),
-        Field(("default_max_consumers",), _limit, option="max_consumers"),
+        Field(("default_max_consumers",), _consumers, option="max_consumers"),
         Field(("batch",), _batch, spreads=True),
     )
 )

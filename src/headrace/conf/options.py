@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from headrace.conf.operator_options import OperatorOptions
+    from headrace.conf.peer_options import ClusterOptions
     from headrace.conf.remote import NATSServerOptions
 
 GLOBAL_ACCOUNT: Final = "$G"
@@ -367,15 +368,15 @@ class StreamingOptions:
 class JetStreamLimits:
     """Bounds of every stream and consumer, whatever their accounts may have; 0 is no limit.
 
-    `max_consumers`: of a stream that names no limit itself; 0 is the server's 1,000, -1 none. Of an atomic
-    batch: how many may be open at once, how large it gets, how long (seconds) it may take; 0 is the default.
+    `max_consumers`: of a stream that names no limit itself; -1 is none. Of an atomic batch: how many may be
+    open at once, how large it gets, how long (seconds) it may take; 0 is the default.
     """
 
     max_ack_pending: int = 0
     max_ha_assets: int = 0
     max_request_batch: int = 0
     duplicate_window: float = 0.0
-    max_consumers: int = 0
+    max_consumers: int = limits.MAX_CONSUMERS
     max_batch_inflight_per_stream: int = 0
     max_batch_inflight_total: int = 0
     max_batch_size: int = 0
@@ -418,7 +419,6 @@ class Options:
     server_name: str | None = None
     server_tags: tuple[str, ...] = ()
     client_advertise: str | None = None
-    no_advertise: bool = False
     http_host: str | None = None
     http_port: int | None = None
     https_port: int | None = None
@@ -451,6 +451,7 @@ class Options:
     proxy_protocol: bool = False
     streaming: StreamingOptions | None = None
     jetstream: JetStreamOptions | None = None
+    cluster: ClusterOptions | None = None
     lame_duck_duration: float = limits.LAME_DUCK_DURATION
     lame_duck_grace_period: float = limits.LAME_DUCK_GRACE_PERIOD
     ports_file_dir: str | None = None

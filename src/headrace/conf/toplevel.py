@@ -58,6 +58,12 @@ def _websocket(binder: Binder, entry: Entry) -> object:
     return websocket(binder, entry)
 
 
+def _cluster(binder: Binder, entry: Entry) -> object:
+    from headrace.conf.cluster import cluster
+
+    return cluster(binder, entry)
+
+
 def _streaming(binder: Binder, entry: Entry) -> object:
     from headrace.conf.streaming import streaming
 
@@ -178,6 +184,7 @@ TOP_LEVEL: Final = Table(
         Field(("allow_non_tls",), flag),
         Field(("websocket", "ws"), _websocket),
         Field(("proxy_protocol",), flag),
+        Field(("cluster",), _cluster),
         Field(("streaming",), _streaming),
         Field(("jetstream",), _jetstream),
         Field(("store_dir", "storedir"), text),

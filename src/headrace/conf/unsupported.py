@@ -14,7 +14,6 @@ _ZERO: Final[frozenset[object]] = frozenset((0,))
 
 TOP_LEVEL: Final[dict[str, frozenset[object]]] = {
     # other servers and other protocols
-    "cluster": _NEVER,
     "gateway": _NEVER,
     "leaf": _NEVER,
     "leafnodes": _NEVER,

@@ -43,10 +43,7 @@ async def leave(server: Server, sleep: Sleep | None = None) -> None:
             await asyncio.wait_for(server.stopped.wait(), seconds)
 
     sleep = sleep or wait
-    for session in server.sessions.values():
-        if session.has_async_info:
-            session.link.send(session.info())
-    server.after_tick()
+    server.tell_clients()
     if not server.sessions:
         return
     await sleep(options.lame_duck_grace_period)

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final
 
 from headrace.core.service import Delivery
 from headrace.engine.service import ServiceLink
-from headrace.server.monitor.text import rfc3339
-from headrace.server.system.messages import event_id
+from headrace.protocol.nuid import new_nuid
+from headrace.protocol.rfc3339 import short_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -112,8 +112,8 @@ class Measurement:
     def _head(self, status: int) -> bytes:
         fields = {
             "type": _TYPE,
-            "id": event_id(),
-            "timestamp": rfc3339(time_ns()),
+            "id": new_nuid(),
+            "timestamp": short_time(time_ns()),
             "status": status,
         }
         if status in _DESCRIPTIONS:
@@ -129,7 +129,7 @@ class Measurement:
         return people
 
     def _times(self, round_trip: int) -> bytes:
-        return b'"start":"%b",' % rfc3339(self._began_wall - round_trip).encode()
+        return b'"start":"%b",' % short_time(self._began_wall - round_trip).encode()
 
 
 def _round_trip(info: bytes | None) -> int:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import ssl
 
     from headrace.conf.options import Options, TLSOptions
+    from headrace.server.peers.routes import Routes
     from headrace.server.server import Server
     from headrace.server.websocket.listener import WebSocketListener
 
@@ -22,30 +23,38 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class Contexts:
     """For new connections; None: no TLS. `expires_ns`: when the certificate of the client port does, since
-    the Unix epoch; `websocket_expires_ns` that of the WebSocket port."""
+    the Unix epoch; `websocket_expires_ns` that of the WebSocket port, `routes_expires_ns` that of routes.
+    Routes are accepted with one context and begun with another."""
 
     client: ssl.SSLContext | None = None
     websocket: ssl.SSLContext | None = None
     monitor: ssl.SSLContext | None = None
+    routes: ssl.SSLContext | None = None
+    routes_begun: ssl.SSLContext | None = None
     expires_ns: int | None = None
     websocket_expires_ns: int | None = None
+    routes_expires_ns: int | None = None
     concerns: tuple[str, ...] = ()
 
 
 def make_contexts(options: Options) -> Contexts:
     """Reads all certificates and keys. Raises: StartError, and nothing has changed."""
     websocket = options.websocket.tls if options.websocket else None
-    if options.tls is None and websocket is None and options.https_port is None:
+    routes = options.cluster.tls if options.cluster else None
+    if options.tls is None and websocket is None and routes is None and options.https_port is None:
         return Contexts()
     from headrace.server import tls  # ssl is only set up where it is asked for
 
-    configured = [each for each in (options.tls, websocket) if each is not None]
+    configured = [each for each in (options.tls, websocket, routes) if each is not None]
     return Contexts(
         client=tls.server_context(options.tls) if options.tls else None,
         websocket=tls.server_context(websocket) if websocket else None,
         monitor=None if options.https_port is None else _monitor_context(options.tls),
+        routes=tls.server_context(routes) if routes else None,
+        routes_begun=tls.client_context(routes) if routes else None,
         expires_ns=tls.certificate_expires_ns(options.tls) if options.tls else None,
         websocket_expires_ns=tls.certificate_expires_ns(websocket) if websocket else None,
+        routes_expires_ns=tls.certificate_expires_ns(routes) if routes else None,
         concerns=tuple(dict.fromkeys(line for each in configured for line in tls.concerns(each))),
     )
 
@@ -87,6 +96,16 @@ def open_websocket(server: Server) -> WebSocketListener | None:
     if options.tls is None:
         server.log.warning("Websocket not configured with TLS. DO NOT USE IN PRODUCTION!")
     return listener
+
+
+def open_routes(server: Server) -> Routes | None:
+    """The cluster's port, bound; None when there is none. Raises: StartError."""
+    options = server.options.cluster
+    if options is None or not options.port:
+        return None
+    from headrace.server.peers.routes import Routes  # most servers have no peers
+
+    return Routes(server, options)
 
 
 def drop_unpinned(server: Server) -> None:

@@ -8,6 +8,7 @@ checked before anything is changed, and a file without changes is not answered w
 
 from __future__ import annotations
 
+from dataclasses import replace
 from time import time_ns
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from headrace.conf.options import AccountOptions, Options
+    from headrace.conf.peer_options import ClusterOptions
     from headrace.server.server import Server
 
 
@@ -126,10 +128,21 @@ def _back_pressure(server: Server, new: Options) -> Callable[[], None]:
 
 def _tracing(server: Server, new: Options) -> Callable[[], None]:
     def apply() -> None:
-        for session in server.sessions.values():
-            session.link.traced = new.trace
+        for party in server.parties():
+            party.link.traced = new.trace
 
     return apply
+
+
+def _cluster(server: Server, new: Options) -> Callable[[], None]:
+    """Raises: ConfigError for permissions that are no subjects."""
+    routes, options = server.routes, new.cluster
+    if routes is None or options is None:
+        return lambda: None
+    from headrace.cluster.rules import Rules  # only a server with a cluster has peers
+
+    Rules(options)
+    return lambda: routes.reload(options)
 
 
 def _users_and_accounts(server: Server, new: Options) -> Callable[[], None]:
@@ -186,6 +199,7 @@ STEPS: Final[dict[str, tuple[Callable[[Server, Options], Callable[[], None]], ..
     "no_auth_user": (_users_and_accounts,),
     "always_enable_nonce": (_users_and_accounts,),
     "trusted_proxies": (_users_and_accounts, _proxies),
+    "cluster": (_cluster,),
     # looked up each time they are needed
     "ping_interval": (),
     "ping_max": (),
@@ -231,6 +245,8 @@ def _lines(old: Options, new: Options, changed: Sequence[str]) -> Iterator[str]:
                 yield f"fast producers will {'not ' if new.no_fast_producer_stall else ''}be stalled"
             case "server_tags":
                 yield "tags"
+            case "cluster":
+                yield from _of_cluster(old.cluster, new.cluster)
             case "tls" | "websocket":
                 pass
             case _:
@@ -247,3 +263,12 @@ def _of_authorization(old: Options, new: Options) -> Iterator[str]:
         yield "authorization users"
     if before.token != after.token:
         yield "authorization token"
+
+
+def _of_cluster(before: ClusterOptions | None, after: ClusterOptions | None) -> Iterator[str]:
+    if before is None or after is None:
+        return
+    if before.routes != after.routes:
+        yield "cluster routes"
+    if replace(before, routes=after.routes) != after:
+        yield "cluster"

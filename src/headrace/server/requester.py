@@ -11,8 +11,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from headrace.conf.names import is_user_nkey
+from headrace.protocol.rfc3339 import short_time
 from headrace.server.auth import shown_user
-from headrace.server.monitor.text import encode, rfc3339
+from headrace.server.monitor.text import encode
 
 if TYPE_CHECKING:
     from headrace.server.auth import Identity
@@ -47,7 +48,7 @@ def client_fields(
     """Who a client is, as all messages about clients say it; what is empty is left out."""
     options, identity = session.options, session.identity
     fields = {
-        "start": rfc3339(session.start_ns),
+        "start": short_time(session.start_ns),
         "host": session.address,
         "id": session.cid,
         "acc": account,
@@ -58,7 +59,7 @@ def client_fields(
         "ver": options.version,
         "rtt": rtt_ns,
         "server": server,
-        "stop": rfc3339(stop_ns) if stop_ns else "",
+        "stop": short_time(stop_ns) if stop_ns else "",
         "issuer_key": _issuer(identity),
         "name_tag": name_tag,
         "tags": list(identity.token.tags) if identity is not None and identity.token is not None else None,

@@ -10,8 +10,9 @@ import asyncio
 import logging
 import platform
 from collections import deque
-from time import monotonic, monotonic_ns, time_ns
-from typing import TYPE_CHECKING, Any, Final
+from itertools import count
+from time import monotonic, time_ns
+from typing import TYPE_CHECKING, Any
 
 import headrace
 from headrace import limits
@@ -26,8 +27,9 @@ from headrace.protocol.info import COMPATIBLE_VERSION, JETSTREAM_API_LEVEL
 from headrace.server import logs
 from headrace.server.admission import Admission
 from headrace.server.auth import Authenticator
+from headrace.server.departures import STALLED_CHECK, Departures
 from headrace.server.listener import Listener, busy_poll, default_transport, listen
-from headrace.server.listeners import Contexts, drop_unpinned, make_contexts, open_websocket
+from headrace.server.listeners import Contexts, drop_unpinned, make_contexts, open_routes, open_websocket
 from headrace.server.log_limits import LogLimits
 from headrace.server.loop import PollerLoop
 from headrace.server.services import ServiceHost
@@ -37,38 +39,25 @@ from headrace.server.system.service import SystemService
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable, Coroutine, Iterable, Sequence
+    from collections.abc import Callable, Coroutine, Sequence
     from types import TracebackType
 
     from headrace.conf.options import LatencyOptions
     from headrace.core.account import Account
     from headrace.core.service import Service
-    from headrace.engine.client import ClientLink
+    from headrace.engine.link import Link
     from headrace.server.acceptor import Acceptor
     from headrace.server.access import Access
     from headrace.server.account_services import AccountServices, HostedAccounts
+    from headrace.server.departures import Party
     from headrace.server.epoll import Poller
     from headrace.server.gate import Gate
     from headrace.server.latency import LatencyMeter
     from headrace.server.monitor.source import ConnectionSnapshot
+    from headrace.server.peers.routes import Routes
     from headrace.server.reload import Surroundings
     from headrace.server.transport import AsyncioTransport
     from headrace.server.websocket.listener import WebSocketListener
-
-STALLED_CHECK: Final = 0.005
-"""Seconds between looks at publishers that wait for a receiver to drain."""
-
-DRAIN_LIMIT: Final = 1.0
-"""Seconds that a server at its end waits for clients to take what was sent to them before."""
-
-_UNFLUSHED: Final = frozenset(
-    [
-        CloseReason.SLOW_CONSUMER_PENDING_BYTES,
-        CloseReason.SLOW_CONSUMER_WRITE_DEADLINE,
-        CloseReason.WRITE_ERROR,
-        CloseReason.READ_ERROR,
-    ]
-)
 
 
 class Server:
@@ -116,6 +105,7 @@ class Server:
         self.config_load_ns = 0
         self.contexts = Contexts()
         self.total_connections = 0
+        self._numbers = count(1)
         self.stale_connections = 0
         self.slow_consumers = 0
         self.is_lame_duck = False
@@ -124,13 +114,13 @@ class Server:
         self._bound = listening
         self._listener: Listener | None = None
         self._websocket: WebSocketListener | None = None
+        self.routes: Routes | None = None
         self._monitor: Any = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._stalled: list[AsyncioTransport] = []
-        self._draining: dict[ClientSession, float] = {}
+        self.departures = Departures(self)
         self._tick_is_due = False
         self._stall_timer: asyncio.TimerHandle | None = None
-        self._deadline_timer: asyncio.TimerHandle | None = None
 
     # -- life -------------------------------------------------------------------------------------
 
@@ -159,10 +149,11 @@ class Server:
         try:
             bound, self._bound = self._bound or listen(options.host, options.port), None
             self._listener = Listener(self, self.contexts.client, bound)
-            self.renew_info()
             if self.gate is not None:
                 await self.gate.start()
             self._websocket = open_websocket(self)
+            self.routes = open_routes(self)
+            self.renew_info()
             await self._start_monitor()
             if self.account_services is not None:
                 await self.account_services.start()
@@ -172,7 +163,7 @@ class Server:
         self._listener.start()
         if self._websocket is not None:
             self._websocket.start()
-        self._watch_deadlines()
+        self.departures.watch()
         self.log.info("Listening for client connections on %s", _address(self._listener.host, self.port))
         if options.proxy_protocol:
             self.log.info("PROXY protocol enabled for client connections")
@@ -191,6 +182,8 @@ class Server:
         self.log.info("Starting headrace")
         self.log.info("  Version:  %s (speaks nats-server %s)", headrace.__version__, COMPATIBLE_VERSION)
         self.log.info("  Python:   %s", platform.python_version())
+        if options.cluster is not None and options.cluster.name and options.cluster.port:
+            self.log.info("  Cluster:  %s", options.cluster.name)
         self.log.info("  Name:     %s", self.name)
         self.log.info("  ID:       %s", self.server_id)
         if options.config_file:
@@ -262,10 +255,13 @@ class Server:
             self.log.error("%s from %s", text, address)
 
     def _start_services(self) -> None:
+        """And the routes, over which they can be reached then."""
         if self.accounts.system is not None:
             self.start_service(self.system, self.accounts[self.accounts.system])
         for service in self.services:
             self.start_service(service, self.accounts.default)
+        if self.routes is not None:
+            self.routes.start()
 
     def start_service(self, service: Service, account: Account) -> ServiceHost:
         """Raises: StartError, as the service does."""
@@ -300,8 +296,8 @@ class Server:
     def _end_services(self) -> None:
         if not self.hosts:
             return
-        for session in self.sessions.values():
-            session.link.hold()
+        for party in self.parties():
+            party.link.hold()
         self._end(self.router.end_tick())
         for host in reversed(self.hosts):
             host.stop()
@@ -320,19 +316,21 @@ class Server:
         self._stop_services()
         if self.gate is not None:
             await self.gate.close()
-        for session in list(self.sessions.values()):
-            session.link.doom(CloseReason.SERVER_SHUTDOWN)
-        self._close(self.router.end_tick())
-        await self._drain()
+        if self.routes is not None:
+            self.routes.mesh.stop()
+        for party in self.parties():
+            party.link.doom(CloseReason.SERVER_SHUTDOWN)
+        self.departures.begin(self.router.end_tick())
+        await self.departures.drain()
         for task in list(self._tasks):
             task.cancel()
         if self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)
-        for session in list(self.sessions.values()):
-            self.forget(session, CloseReason.SERVER_SHUTDOWN)
-        for timer in (self._stall_timer, self._deadline_timer):
-            if timer is not None:
-                timer.cancel()
+        for party in self.parties():
+            party.over(CloseReason.SERVER_SHUTDOWN)
+        self.departures.close()
+        if self._stall_timer is not None:
+            self._stall_timer.cancel()
         if self._monitor is not None:
             await self._monitor.close()
             self._monitor = None
@@ -344,16 +342,6 @@ class Server:
         self.log_limits.flush()
         await asyncio.sleep(0)  # asyncio transports finish closing in the loop's next round
         self.stopped.set()
-
-    async def _drain(self) -> None:
-        """Wait for clients to take what is still theirs, as long as DRAIN_LIMIT."""
-        time = asyncio.get_running_loop().time  # it may have to stop without having started
-        limit = time() + DRAIN_LIMIT
-        while self._draining and time() < limit:
-            await asyncio.sleep(STALLED_CHECK)
-            self._close_drained()
-        for session in list(self._draining):
-            self._finish(session)
 
     async def __aenter__(self) -> Server:
         await self.start()
@@ -375,6 +363,8 @@ class Server:
         self.log.info("Entering lame duck mode, stop accepting new clients")
         for listener in self._listeners:
             listener.close()
+        if self.routes is not None:
+            self.routes.mesh.lame_duck()
         self.renew_info()
         self.system.events.lame_duck()
         from headrace.server.lame_duck import leave  # most servers do not leave so
@@ -388,7 +378,8 @@ class Server:
 
     @property
     def _listeners(self) -> list[Acceptor]:
-        return [each for each in (self._listener, self._websocket) if each is not None]
+        routes = self.routes.listener if self.routes is not None else None
+        return [each for each in (self._listener, self._websocket, routes) if each is not None]
 
     @property
     def websocket_port(self) -> int | None:
@@ -460,11 +451,7 @@ class Server:
     def renew_info(self) -> None:
         """INFO as options and state are now."""
         options = self.options
-        host, port = options.host, self.port
-        if options.client_advertise:
-            from headrace.conf.listen import advertised
-
-            host, port = advertised(options.client_advertise, port)
+        host, port = self.advertised_address
         self.info = {
             "server_id": self.server_id,
             "server_name": self.name,
@@ -484,15 +471,36 @@ class Server:
             "domain": options.jetstream.domain if options.jetstream is not None else "",
             "api_lvl": JETSTREAM_API_LEVEL,
             "xkey": self.gate.curve_key if self.gate is not None else None,
+            **(self.routes.client_info() if self.routes is not None else {}),
             **({"ldm": True} if self.is_lame_duck else {}),
         }
+
+    @property
+    def advertised_address(self) -> tuple[str, int]:
+        """Where clients connect to, as they are told."""
+        if not self.options.client_advertise:
+            return self.options.host, self.port
+        from headrace.conf.listen import advertised
+
+        return advertised(self.options.client_advertise, self.port)
+
+    def tell_clients(self) -> None:
+        """INFO as it is now, for those who take it at any time."""
+        for session in self.sessions.values():
+            if session.has_async_info:
+                session.link.send(session.info())
+        self.after_tick()
+
+    def next_number(self) -> int:
+        """Of a new connection of any kind."""
+        return next(self._numbers)
 
     # -- connections ------------------------------------------------------------------------------
 
     def new_session(self, access: Access, address: str, port: int) -> ClientSession:
         """A client was accepted."""
         self.total_connections += 1
-        session = ClientSession(self, access, self.total_connections, address, port)
+        session = ClientSession(self, access, self.next_number(), address, port)
         self.sessions[session.cid] = session
         return session
 
@@ -515,40 +523,13 @@ class Server:
         self.closed.append(closed_snapshot(session))
         session.link.detach()
         self.system.events.disconnected(session, account)
-        self._draining.pop(session, None)
+        self.departures.forget(session)
         del self.sessions[session.cid]
 
-    def _close(self, links: Iterable[ClientLink]) -> None:
-        for link in links:
-            session: ClientSession | None = link.session
-            if session is None or session.is_closed:
-                continue
-            reason = CloseReason(link.reason)
-            if reason is CloseReason.SLOW_CONSUMER_PENDING_BYTES:
-                self._count_slow(session)
-                session.notice(f"Slow Consumer Detected: MaxPending of {self.options.max_pending} Exceeded")
-            transport = session.transport
-            if transport is None:
-                continue  # a handshake is going on; it ends by itself or with its task
-            if reason in _UNFLUSHED or transport.flush():
-                self._finish(session)
-            else:
-                self._draining[session] = self.loop.time() + self.options.write_deadline
-
-    def _count_slow(self, session: ClientSession) -> None:
-        self.slow_consumers += 1
-        if session.account is not None:
-            session.account.slow_consumers += 1
-
-    def _finish(self, session: ClientSession) -> None:
-        if session.transport is not None:
-            session.transport.close()
-        self.forget(session, CloseReason(session.link.reason))
-
-    def _close_drained(self) -> None:
-        for session in list(self._draining):
-            if session.transport is None or session.transport.flush():
-                self._finish(session)
+    def parties(self) -> list[Party]:
+        """All connections that are open."""
+        peers = self.routes.connections if self.routes is not None else ()
+        return [*self.sessions.values(), *peers]
 
     # -- ticks ------------------------------------------------------------------------------------
 
@@ -579,43 +560,15 @@ class Server:
             if self._stalled:
                 self.loop.call_later(STALLED_CHECK, self.after_tick)
 
-    def _end(self, closing: list[ClientLink]) -> None:
+    def _end(self, closing: list[Link]) -> None:
         if closing:
-            self._close(closing)
-        if self._draining:
-            self._close_drained()
+            self.departures.begin(closing)
+        self.departures.go_on()
         if self.router.has_due:  # services that wait for their next batch: sockets have had their turn
             self.after_tick()
 
     def note_stalled(self, transport: AsyncioTransport) -> None:
         self._stalled.append(transport)
-
-    def _watch_deadlines(self) -> None:
-        """Every quarter of write_deadline: cut off who has not taken a write for that long."""
-        deadline = self.options.write_deadline
-        self._deadline_timer = self.loop.call_later(max(deadline / 4, 0.01), self._watch_deadlines)
-        self.accounts.expire()
-        if self.router.blocked:
-            oldest = monotonic_ns() - int(deadline * 1e9)
-            for session in list(self.sessions.values()):
-                since = session.link.blocked_since
-                if since is not None and since < oldest:
-                    self._cut_off(session)
-            self.after_tick()
-
-    def _cut_off(self, session: ClientSession) -> None:
-        if session in self._draining:
-            self._finish(session)
-            return
-        from headrace.server.monitor.text import round_trip
-
-        self._count_slow(session)
-        deadline = round_trip(int(self.options.write_deadline * 1e9))
-        session.notice(
-            f"Slow Consumer Detected: WriteDeadline of {deadline} exceeded"
-            f" with 1 chunks of {session.link.pending} total bytes."
-        )
-        session.link.doom(CloseReason.SLOW_CONSUMER_WRITE_DEADLINE)
 
     # -- tasks and traces -------------------------------------------------------------------------
 

@@ -25,14 +25,13 @@ from headrace.errors import ProtocolError
 from headrace.protocol import nkeys
 from headrace.protocol.info import PROTOCOL_WITH_ASYNC_INFO, ConnectOptions, info_line
 from headrace.server.auth import AUTHORIZATION_VIOLATION
+from headrace.server.speaking import Speaker
 from headrace.server.wording import (
     claimed_user,
     client_label,
-    headers_of,
     quoted,
     redacted_connect,
     shown,
-    traced_payload,
 )
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ _REFUSED_BY_ENGINE: Final = {
 """Closes that the engine decides and says on the wire by itself: what the log says of them."""
 
 
-class ClientSession:
+class ClientSession(Speaker):
     """A client from accept to close. `cid` numbers clients from 1; times are as their names say."""
 
     __slots__ = (
@@ -627,6 +626,30 @@ class ClientSession:
         self.error(_TOO_MANY_IN_ACCOUNT)
         self.refuse(_TOO_MANY_IN_ACCOUNT, CloseReason.MAX_ACCOUNT_CONNECTIONS_EXCEEDED)
 
+    @property
+    def party(self) -> ClientSession:
+        """With whom the server ends the connection."""
+        return self
+
+    @property
+    def write_deadline(self) -> float:
+        """Seconds."""
+        return self._server.options.write_deadline
+
+    def count_slow(self) -> None:
+        """It did not take its messages as fast as they came."""
+        self._server.slow_consumers += 1
+        if self.account is not None:
+            self.account.slow_consumers += 1
+
+    def endures(self, now_ns: int) -> bool:
+        """A client's write that is late is not waited for."""
+        return False
+
+    def over(self, reason: CloseReason) -> None:
+        """The connection is closed."""
+        self._server.forget(self, reason)
+
     def ended(self, reason: CloseReason) -> None:
         """Called once by the server when the connection is over: everything is given back."""
         self.is_closed = True
@@ -654,39 +677,6 @@ class ClientSession:
         """The head of this client's log lines: `127.0.0.1:50000 - cid:7 - "python:name" -`."""
         host = f"[{self.address}]" if ":" in self.address else self.address
         return f"{self.behind}{host}:{self.port} - {self.access.log_name}:{self.cid}{self._is_known_as} -"
-
-    def debug(self, text: str) -> None:
-        if self._server.options.debug:
-            self._server.log.debug("%s %s", self.label, text)
-
-    def error(self, text: str) -> None:
-        """An error line, unless there were too many like it just now."""
-        self._say(logging.ERROR, text)
-
-    def notice(self, text: str) -> None:
-        """As `error`, for what is no mistake of the client's."""
-        self._say(logging.INFO, text)
-
-    def _say(self, level: int, text: str, error: Exception | None = None) -> None:
-        if self._server.log_limits.admits(text, self.address):
-            self._server.log.log(level, "%s %s", self.label, text, exc_info=error)
-
-    def _trace_line(self, direction: str, text: str) -> None:
-        self._server.trace("%s %s [%s]", self.label, direction, text)
-
-    def trace(self, op: str, arguments: bytes, payload: bytes | None) -> None:
-        """An op came in."""
-        self._trace_line("<<-", f"{op} {shown(arguments.strip())}".rstrip())
-        if payload and self._server.options.trace_headers:
-            payload = headers_of(op, arguments, payload)
-        if payload:
-            limit = self._server.options.max_traced_msg_len or len(payload)
-            self._server.trace("%s <<- MSG_PAYLOAD: [%s]", self.label, traced_payload(payload, limit))
-
-    def trace_delivery(self, subject: bytes, sid: bytes, reply: bytes, headers: int, size: int) -> None:
-        op = "HMSG" if headers else "MSG"
-        words = [op, shown(subject), shown(sid), shown(reply), str(headers) if headers else "", str(size)]
-        self._trace_line("->>", " ".join(word for word in words if word))
 
 
 def _tighter(first: int, second: int) -> int:

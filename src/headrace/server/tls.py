@@ -47,8 +47,21 @@ def server_context(options: TLSOptions) -> ssl.SSLContext:
     return context
 
 
-def _context(options: TLSOptions, pairs: Iterable[CertificateFiles]) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+def client_context(options: TLSOptions) -> ssl.SSLContext:
+    """A context for connecting to another server of the same kind, whose name is checked.
+
+    Raises: StartError, as `server_context`.
+    """
+    context = _context(options, options.certs[:1], ssl.PROTOCOL_TLS_CLIENT)
+    if options.ca_file is None:
+        context.load_default_certs(ssl.Purpose.SERVER_AUTH)
+    return context
+
+
+def _context(
+    options: TLSOptions, pairs: Iterable[CertificateFiles], protocol: int = ssl.PROTOCOL_TLS_SERVER
+) -> ssl.SSLContext:
+    context = ssl.SSLContext(protocol)
     context.minimum_version = _minimum_version(options.min_version)
     _set_ciphers(context, options.cipher_suites)
     _set_curves(context, options.curve_preferences)

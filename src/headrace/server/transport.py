@@ -14,7 +14,7 @@ from headrace.engine.reasons import CloseReason
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from headrace.engine.client import ClientLink
+    from headrace.engine.link import Link
     from headrace.server.epoll import Poller
 
 
@@ -36,7 +36,7 @@ class EpollTransport:
 
     __slots__ = ("_link", "_poller")
 
-    def __init__(self, poller: Poller, link: ClientLink, fd: int) -> None:
+    def __init__(self, poller: Poller, link: Link, fd: int) -> None:
         poller.add(link, fd)
         self._poller = poller
         self._link = link
@@ -62,7 +62,7 @@ class AsyncioTransport(asyncio.BufferedProtocol):
 
     def __init__(
         self,
-        link: ClientLink,
+        link: Link,
         after_tick: Callable[[], None],
         on_connected: Callable[[asyncio.Transport], None],
         on_stalled: Callable[[AsyncioTransport], None],

@@ -3,9 +3,12 @@
     with headrace.testing.Server() as server:
         connect_to(server.url)
 
-The pytest plugin (fixtures `nats_server`, `jetstream_server`, `nats_server_session`) is registered by
-installing Headrace. Importing this package loads no server, since pytest does so in every project that has
-Headrace installed.
+    with headrace.testing.ServerCluster(3) as cluster:
+        connect_to(cluster.urls)
+
+The pytest plugin (fixtures `nats_server`, `jetstream_server`, `nats_cluster`, `nats_server_session`) is
+registered by installing Headrace. Importing this package loads no server, since pytest does so in every
+project that has Headrace installed.
 """
 
 from __future__ import annotations
@@ -13,9 +16,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from headrace.testing.cluster import ServerCluster as ServerCluster
     from headrace.testing.embedded import Server as Server
 
-__all__ = ["Server"]
+__all__ = ["Server", "ServerCluster"]
 
 
 def __getattr__(name: str) -> object:
@@ -23,4 +27,8 @@ def __getattr__(name: str) -> object:
         from headrace.testing.embedded import Server
 
         return Server
+    if name == "ServerCluster":
+        from headrace.testing.cluster import ServerCluster
+
+        return ServerCluster
     raise AttributeError(f"module 'headrace.testing' has no attribute {name!r}")

@@ -1,4 +1,5 @@
-"""The pytest plugin: `nats_server`, `jetstream_server` for one test, `nats_server_session` for all of them.
+"""The pytest plugin: `nats_server`, `jetstream_server`, `nats_cluster` for one test, `nats_server_session`
+for all of them.
 
 Importing this module must stay cheap: pytest loads it in every project that has Headrace installed.
 """
@@ -12,6 +13,7 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from headrace.testing.cluster import ServerCluster
     from headrace.testing.embedded import Server
 
 
@@ -31,6 +33,15 @@ def jetstream_server() -> Iterator[Server]:
 
     with Server(jetstream=True) as server:
         yield server
+
+
+@pytest.fixture
+def nats_cluster() -> Iterator[ServerCluster]:
+    """Three fresh servers that are one cluster, for this test alone."""
+    from headrace.testing.cluster import ServerCluster
+
+    with ServerCluster(3) as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="session")

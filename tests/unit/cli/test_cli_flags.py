@@ -54,7 +54,6 @@ NATS_SERVER = Path(sys.executable).with_name("nats-server")
         ("--max_traced_msg_len 9", {"max_traced_msg_len": 9}),
         ("--user u --pass p", {"user": "u", "password": "p"}),
         ("--auth t", {"token": "t"}),
-        ("--no_advertise", {"no_advertise": True}),
         ("-p 1 -p 2", {"port": 2}),
         ("", {}),
     ],
@@ -82,14 +81,8 @@ def test_tls_flags_are_kept_together(arguments: str, tls: dict[str, object]) -> 
 @pytest.mark.parametrize(
     ("arguments", "flag"),
     [
-        ("--routes nats://x", "--routes"),
-        ("--cluster nats://x", "--cluster"),
-        ("--cluster_listen nats://x", "--cluster_listen"),
-        ("--cluster_name x", "--cluster_name"),
-        ("--cluster_advertise x", "--cluster_advertise"),
-        ("--connect_retries 3", "--connect_retries"),
         ("--profile 6060", "--profile"),
-        ("-p 1 --cluster_name y --routes x", "--cluster_name"),
+        ("-p 1 --profile 1 -D", "--profile"),
     ],
 )
 def test_flag_for_what_is_missing_is_noticed(arguments: str, flag: str) -> None:
@@ -107,6 +100,22 @@ def test_flag_for_what_is_missing_is_noticed(arguments: str, flag: str) -> None:
 )
 def test_flags_of_jetstream_are_kept_together(arguments: str, flags: dict[str, object]) -> None:
     assert read_invocation(arguments.split()).jetstream == flags
+
+
+@pytest.mark.parametrize(
+    ("arguments", "flags"),
+    [
+        ("--cluster nats://h:1", {"listen": "nats://h:1"}),
+        ("--cluster_listen nats://h:1", {"listen": "nats://h:1"}),
+        ("--routes nats://a:1,nats://b:1", {"routes": "nats://a:1,nats://b:1"}),
+        ("--cluster_name c", {"name": "c"}),
+        ("--cluster_advertise a:1", {"advertise": "a:1"}),
+        ("--connect_retries 3", {"connect_retries": 3}),
+        ("--no_advertise", {"no_advertise": True}),
+    ],
+)
+def test_flags_of_a_cluster_are_kept_together(arguments: str, flags: dict[str, object]) -> None:
+    assert read_invocation(arguments.split()).cluster == flags
 
 
 @pytest.mark.parametrize("arguments", ["-js=false", "--routes=", "--profile 0"])

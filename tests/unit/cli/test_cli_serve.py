@@ -130,7 +130,7 @@ def test_broken_file_gives_one_line_for_each_problem(
         ("-p 70000", "port must lie between -1 and 65535"),
         ("start", 'unrecognized command: "start"'),
         ("--profile 1", "--profile is not supported by this version yet"),
-        ("--cluster nats://h:1", "--cluster is not supported by this version yet"),
+        ("--routes nats://h:1", "solicited routes require cluster capabilities, e.g. --cluster"),
         ("--tls", "TLS server certificate must be present and valid"),
         ("--tlscert x", "TLS server private key must be present and valid"),
         ("--tlscert x --tlskey y", "open x: no such file or directory"),

@@ -306,7 +306,7 @@ def test_help_names_every_flag_and_command(capsys: pytest.CaptureFixture[str]) -
             "--file_slice_archive_script is not supported by this version: messages would be removed without"
             " having been archived",
         ),
-        ("--cluster nats://h:1", "--cluster is not supported by this version yet"),
+        ("--routes nats://h:1", "solicited routes require cluster capabilities, e.g. --cluster"),
         ("--nosuch", "flag provided but not defined: -nosuch"),
         ("-cid", "flag needs an argument: -cid"),
     ],

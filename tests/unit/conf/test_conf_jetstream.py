@@ -9,6 +9,7 @@ import pytest
 from headrace.conf.binding import load_options
 from headrace.conf.jetstream import JetStreamFlags
 from headrace.conf.options import JetStreamAccountLimits, JetStreamLimits, JetStreamOptions, Options
+from headrace.errors import ConfigError
 
 
 def load(text: str = "", **flags: Any) -> Options:
@@ -81,6 +82,21 @@ def test_sync_policies(value: str, sync: str, interval: float) -> None:
 @pytest.mark.parametrize("text", ["jetstream { max_mem: 0, max_file: 0 }"])
 def test_zero_is_nothing_and_not_the_default(text: str) -> None:
     assert (options(text).max_memory, options(text).max_storage) == (0, 0)
+
+
+@pytest.mark.parametrize(("value", "most"), [(7, 7), (0, 1000), (-1, -1), (-4, -1)])
+def test_consumers_of_a_stream_that_names_no_limit(value: int, most: int) -> None:
+    assert (
+        options(f"jetstream {{ limits {{ default_max_consumers: {value} }} }}").limits.max_consumers == most
+    )
+
+
+def test_streaming_that_uses_a_server_elsewhere_excludes_it() -> None:
+    elsewhere = 'streaming { nats_server_url: "nats://a:1" }\n'
+    for text, flags in (("jetstream {}", {}), ("", {"enabled": True})):
+        with pytest.raises(ConfigError, match="streaming uses a NATS server elsewhere"):
+            load(elsewhere + text, **flags)
+    assert load(elsewhere + "jetstream: off").jetstream is None
 
 
 def test_flags_enable_disable_and_name_the_directory() -> None:

@@ -14,21 +14,16 @@ from headrace.server.lame_duck import LONGEST_PAUSE, SHORTEST_PAUSE, leave, pace
 
 
 class Session:
-    """A client: told, and closed at some time of the clock."""
+    """A client: closed at some time of the clock."""
 
-    def __init__(self, has_async_info: bool = True) -> None:
-        self.has_async_info = has_async_info
+    def __init__(self) -> None:
         self.is_closed = False
-        self.told: list[bytes] = []
         self.reason: CloseReason | None = None
-        self.link = SimpleNamespace(send=self.told.append, doom=self.doom)
+        self.link = SimpleNamespace(doom=self.doom)
 
     def doom(self, reason: CloseReason) -> None:
         self.reason = reason
         self.is_closed = True
-
-    def info(self) -> bytes:
-        return b"INFO"
 
 
 def server(sessions: list[Session], grace: float = 10.0, whole: float = 120.0) -> Any:
@@ -37,6 +32,7 @@ def server(sessions: list[Session], grace: float = 10.0, whole: float = 120.0) -
         sessions=dict(enumerate(sessions)),
         options=SimpleNamespace(lame_duck_grace_period=grace, lame_duck_duration=whole),
         log=SimpleNamespace(info=lines.append),
+        tell_clients=lambda: lines.append("clients are told"),
         after_tick=lambda: None,
         stopped=asyncio.Event(),
         lines=lines,
@@ -59,17 +55,16 @@ class Clock:
 
 
 def test_few_clients_go_a_second_apart_at_most() -> None:
-    sessions = [Session(), Session(has_async_info=False), Session(), Session()]
+    sessions = [Session() for _ in range(4)]
     clock, at = Clock(sessions), server(sessions)
 
     asyncio.run(leave(at, clock.sleep))
 
-    assert [session.told for session in sessions] == [[b"INFO"], [], [b"INFO"], [b"INFO"]]
     assert all(session.reason is CloseReason.SERVER_SHUTDOWN for session in sessions)
     assert clock.sleeps[0] == 10.0
     assert clock.closed_before == [0, 1, 2, 3]  # nothing is waited for after the last
     assert all(LONGEST_PAUSE / 2 <= pause <= LONGEST_PAUSE for pause in clock.sleeps[1:])
-    assert at.lines == ["Closing existing clients"]
+    assert at.lines == ["clients are told", "Closing existing clients"]
 
 
 def test_many_clients_are_spread_over_the_rest_of_the_time() -> None:

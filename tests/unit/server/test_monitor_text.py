@@ -11,19 +11,6 @@ NS = 1_000_000_000
 
 
 @pytest.mark.parametrize(
-    ("time_ns", "expected"),
-    [
-        (0, "1970-01-01T00:00:00Z"),
-        (1_795_228_781_081_736_130, "2026-11-21T02:39:41.08173613Z"),
-        (1_795_228_781_000_000_001, "2026-11-21T02:39:41.000000001Z"),
-        (1_795_228_781_500_000_000, "2026-11-21T02:39:41.5Z"),
-    ],
-)
-def test_rfc3339_has_as_many_digits_as_needed(time_ns: int, expected: str) -> None:
-    assert text.rfc3339(time_ns) == expected
-
-
-@pytest.mark.parametrize(
     ("seconds", "expected"),
     [
         (0, "0s"),

@@ -26,6 +26,9 @@ def test_jetstream(jetstream_server):
     assert ask(jetstream_server) == b"INFO"
     assert jetstream_server.options.jetstream is not None
 
+def test_cluster(nats_cluster):
+    assert [ask(server) for server in nats_cluster] == [b"INFO"] * 3
+
 def test_two(nats_server, nats_server_session):
     seen.append((nats_server.port, nats_server_session.port))
     (_, first), (_, second) = seen
@@ -37,7 +40,7 @@ def test_two(nats_server, nats_server_session):
 def test_fixtures_give_one_server_per_test_and_one_per_session(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(SOMEBODYS_TESTS)
 
-    pytester.runpytest_subprocess("-q").assert_outcomes(passed=3)
+    pytester.runpytest_subprocess("-q").assert_outcomes(passed=4)
 
 
 def test_fixture_is_released_when_a_test_fails(pytester: pytest.Pytester) -> None:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from headrace.protocol.rfc3339 import short_time
 from headrace.server.monitor.query import QueryError
 from headrace.server.monitor.subsz import sublist_document
-from headrace.server.monitor.text import rfc3339
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ def accountz(source: MonitorSource, query: Mapping[str, str]) -> dict[str, objec
     """The document. Raises: QueryError for an account that does not exist."""
     server = source.server()
     accounts = {account.name: account for account in source.accounts()}
-    document: dict[str, object] = {"server_id": server.server_id, "now": rfc3339(server.now_ns)}
+    document: dict[str, object] = {"server_id": server.server_id, "now": short_time(server.now_ns)}
     if server.system_account is not None:
         document["system_account"] = server.system_account
     name = query.get("acc", "")
@@ -48,7 +48,7 @@ def _detail(account: AccountSnapshot, *, is_system: bool, runs_jetstream: bool) 
     importing = [_import(item) for item in options.imports]
     fields: dict[str, object] = {
         "account_name": account.name,
-        "update_time": rfc3339(account.loaded_ns),
+        "update_time": short_time(account.loaded_ns),
         "is_system": is_system or None,
         "expired": False,
         "complete": True,

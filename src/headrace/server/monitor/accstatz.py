@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from headrace.protocol.rfc3339 import short_time
 from headrace.server.monitor import query as options
-from headrace.server.monitor.text import rfc3339
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -34,7 +34,7 @@ def statistics(server_id: str, now_ns: int, accounts: Iterable[AccountSnapshot])
     """The document on these accounts."""
     return {
         "server_id": server_id,
-        "now": rfc3339(now_ns),
+        "now": short_time(now_ns),
         "account_statz": [account_statistics(account) for account in accounts],
     }
 

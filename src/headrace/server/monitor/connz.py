@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from headrace.conf.options import GLOBAL_ACCOUNT
+from headrace.protocol.rfc3339 import short_time
 from headrace.server.monitor import query as options
 from headrace.server.monitor.query import QueryError
 from headrace.server.monitor.source import ConnectionState
-from headrace.server.monitor.text import rfc3339, round_trip, uptime
+from headrace.server.monitor.text import round_trip, uptime
 from headrace.subjects import grammar
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def connz(source: MonitorSource, query: Mapping[str, str]) -> dict[str, object]:
     page = _select(found, request)[request.offset : request.offset + request.limit]
     return {
         "server_id": server.server_id,
-        "now": rfc3339(server.now_ns),
+        "now": short_time(server.now_ns),
         "num_connections": len(page),
         "total": len(found),
         "offset": request.offset,
@@ -176,9 +177,9 @@ def _connection(connection: ConnectionSnapshot, now_ns: int, request: _Request) 
         "type": connection.type,
         "ip": connection.ip,
         "port": connection.port,
-        "start": rfc3339(connection.start_ns),
-        "last_activity": rfc3339(connection.last_activity_ns),
-        "stop": None if connection.stop_ns is None else rfc3339(connection.stop_ns),
+        "start": short_time(connection.start_ns),
+        "last_activity": short_time(connection.last_activity_ns),
+        "stop": None if connection.stop_ns is None else short_time(connection.stop_ns),
         "reason": connection.reason,
         "rtt": round_trip(connection.rtt_ns),
         "uptime": uptime(until_ns - connection.start_ns),

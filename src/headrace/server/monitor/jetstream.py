@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from headrace.conf.options import JetStreamOptions
 
 _NS: Final = 1_000_000_000
-_MAX_CONSUMERS: Final = 1000
-"""Of a stream that says nothing else."""
 _DYNAMIC: Final = ("_nats.ver", "_nats.level")
 """Metadata that replies of the API have, and monitoring does not."""
 
@@ -126,7 +124,7 @@ def limits(options: JetStreamOptions) -> Document:
         "max_batch_inflight_total": given.max_batch_inflight_total,
         "max_batch_size": given.max_batch_size,
         "max_batch_timeout": round(given.max_batch_timeout * _NS),
-        "default_max_consumers": given.max_consumers or _MAX_CONSUMERS,
+        "default_max_consumers": given.max_consumers,
     }
     return {name: value for name, value in fields.items() if value}
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from headrace.protocol.rfc3339 import short_time
 from headrace.server.monitor import jetstream
 from headrace.server.monitor import query as options
-from headrace.server.monitor.text import rfc3339
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -55,7 +55,7 @@ def jsz(source: MonitorSource, query: Mapping[str, str]) -> Document:
         options.boolean(query, name)
     offset, limit = options.integer(query, "offset"), options.integer(query, "limit")
     server, figures = source.server(), source.jetstream()
-    head = {"server_id": server.server_id, "now": rfc3339(server.now_ns)}
+    head = {"server_id": server.server_id, "now": short_time(server.now_ns)}
     if figures is None or server.options.jetstream is None:
         return {**_NOTHING, **head, "disabled": True, **_totals(None, leads=False), "total": 0}
     document: Document = {

@@ -19,7 +19,7 @@ from headrace.conf.options import GLOBAL_ACCOUNT
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from headrace.conf.options import AccountOptions, Options
+    from headrace.conf.options import AccountOptions, Options, SubjectPermission
     from headrace.server.monitor.jetstream import JetStreamFigures
 
 
@@ -47,6 +47,57 @@ class KindCounts:
     def by_kind(self) -> dict[str, int]:
         """As `/varz` shows them."""
         return asdict(self)
+
+
+def _no_subscriptions() -> Sequence[SubscriptionSnapshot]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouteSnapshot:
+    """One connection to another server of the cluster.
+
+    `imports` and `exports` are what the peer says of itself, None: everything. `account`: whose it is, ""
+    where it is not of one alone. `subscriptions` gives what the peer's clients subscribe to.
+    """
+
+    rid: int
+    remote_id: str
+    remote_name: str
+    did_solicit: bool
+    is_configured: bool
+    ip: str
+    port: int
+    start_ns: int
+    last_activity_ns: int
+    rtt_ns: int = 0
+    imports: SubjectPermission | None = None
+    exports: SubjectPermission | None = None
+    pending_bytes: int = 0
+    in_msgs: int = 0
+    out_msgs: int = 0
+    in_bytes: int = 0
+    out_bytes: int = 0
+    num_subscriptions: int = 0
+    account: str = ""
+    compression: str = ""
+    subscriptions: Callable[[], Sequence[SubscriptionSnapshot]] = _no_subscriptions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSnapshot:
+    """The cluster this server belongs to; host and port are those of its own port for other servers."""
+
+    name: str
+    host: str
+    port: int
+    certificate_expires_ns: int | None = None
+    routes: tuple[RouteSnapshot, ...] = ()
+
+    @property
+    def remotes(self) -> int:
+        """Servers that are connected to."""
+        return len({route.remote_id for route in self.routes})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,8 +137,7 @@ class ServerSnapshot:
     cpu_percent: float
     connections: int
     total_connections: int
-    routes: int = 0
-    remotes: int = 0
+    cluster: ClusterSnapshot | None = None
     leafnodes: int = 0
     in_msgs: int
     in_bytes: int
@@ -115,10 +165,6 @@ class SubscriptionSnapshot:
     msgs: int = 0
     max_msgs: int = 0
     cid: int
-
-
-def _no_subscriptions() -> Sequence[SubscriptionSnapshot]:
-    return ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,10 +14,11 @@ import re
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar, runtime_checkable
 
 from headrace.errors import HeadraceError
+from headrace.protocol.rfc3339 import short_time
 from headrace.protocol.stan import COMPATIBLE_VERSION
 from headrace.server.monitor import query as options
 from headrace.server.monitor.query import QueryError
-from headrace.server.monitor.text import rfc3339, uptime
+from headrace.server.monitor.text import uptime
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -249,8 +250,8 @@ def serverz(source: StreamingSource, query: Mapping[str, str]) -> dict[str, obje
         "state": server.state,
         **_given("role", server.role),
         **_given("node_id", server.node_id),
-        "now": rfc3339(server.now_ns),
-        "start_time": rfc3339(server.start_time_ns),
+        "now": short_time(server.now_ns),
+        "start_time": short_time(server.start_time_ns),
         "uptime": uptime(server.now_ns - server.start_time_ns),
         "clients": server.clients,
         "subscriptions": server.subscriptions,
@@ -279,7 +280,7 @@ def _archive(figures: ArchiveFigures | None) -> dict[str, object]:
         "files": figures.files,
         "removed": figures.removed,
         "failures": figures.failures,
-        **(_given("last", rfc3339(figures.last_ns)) if figures.last_ns else {}),
+        **(_given("last", short_time(figures.last_ns)) if figures.last_ns else {}),
         **_given("last_error", figures.last_error),
     }
 
@@ -382,7 +383,7 @@ def callback(query: Mapping[str, str]) -> str:
 
 
 def _identity(server: ServerFigures) -> dict[str, object]:
-    return {"cluster_id": server.cluster_id, "server_id": server.server_id, "now": rfc3339(server.now_ns)}
+    return {"cluster_id": server.cluster_id, "server_id": server.server_id, "now": short_time(server.now_ns)}
 
 
 def _listing(source: StreamingSource, offset: int, limit: int, count: int, total: int) -> dict[str, object]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from headrace.protocol.rfc3339 import short_time
 from headrace.server.monitor import query as options
 from headrace.server.monitor.connz import subscription_document
 from headrace.server.monitor.query import QueryError
-from headrace.server.monitor.text import number, rfc3339
+from headrace.server.monitor.text import number
 from headrace.subjects import grammar
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def subsz(source: MonitorSource, query: Mapping[str, str]) -> dict[str, object]:
     ]
     document: dict[str, object] = {
         "server_id": server.server_id,
-        "now": rfc3339(server.now_ns),
+        "now": short_time(server.now_ns),
         **sublist_document(sublist),
         "total": len(chosen),
         "offset": offset,

@@ -1,4 +1,4 @@
-"""The text forms that readers of the Go server's monitoring expect: times, durations, JSON.
+"""The text forms that readers of the Go server's monitoring expect: durations, JSON.
 
 Pure functions. Never lives here: what any endpoint says.
 Source: compared byte for byte with the Go server 2.15.1.
@@ -7,7 +7,6 @@ Source: compared byte for byte with the Go server 2.15.1.
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from typing import Final
 
 _NS: Final = 1_000_000_000
@@ -17,13 +16,6 @@ _NS_PER_MS: Final = 1_000_000
 _ESCAPES: Final = str.maketrans(
     {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 )
-
-
-def rfc3339(time_ns: int) -> str:
-    """A time since the Unix epoch as RFC 3339 in UTC, with as many digits as it has, up to nanoseconds."""
-    seconds, fraction = divmod(time_ns, _NS)
-    digits = f".{fraction:09d}".rstrip("0") if fraction else ""
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}{digits}Z"
 
 
 def uptime(elapsed_ns: int) -> str:

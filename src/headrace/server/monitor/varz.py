@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from headrace import limits
+from headrace.protocol.rfc3339 import short_time
 from headrace.server.monitor import jetstream
-from headrace.server.monitor.text import number, rfc3339, uptime
+from headrace.server.monitor.text import number, uptime
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,7 +33,8 @@ def varz(
     return {
         **_identity(server),
         **_limits(server),
-        **{section: {} for section in ("cluster", "gateway", "leaf", "mqtt")},
+        "cluster": _cluster(server),
+        **{section: {} for section in ("gateway", "leaf", "mqtt")},
         "websocket": _websocket(server),
         "jetstream": _jetstream(server, figures),
         "tls_timeout": number(server.options.tls.timeout if server.options.tls else limits.TLS_TIMEOUT),
@@ -90,6 +92,28 @@ def _jetstream(server: ServerSnapshot, figures: JetStreamFigures | None) -> dict
     return {} if options is None or figures is None else jetstream.section(options, figures)
 
 
+def _cluster(server: ServerSnapshot) -> dict[str, object]:
+    options, cluster = server.options.cluster, server.cluster
+    if options is None or cluster is None:
+        return {}
+    tls = options.tls
+    fields: dict[str, object] = {
+        "name": cluster.name,
+        "addr": cluster.host,
+        "cluster_port": cluster.port,
+        "auth_timeout": number(options.auth_timeout),
+        "urls": [str(url) for url in options.routes],
+        "tls_timeout": number(tls.timeout if tls else limits.TLS_TIMEOUT),
+        "tls_required": tls is not None,
+        "tls_verify": tls is not None,
+        "pool_size": options.pool_size,
+        "write_deadline": round((options.write_deadline or 0) * _NS),
+        "write_timeout": "" if options.write_timeout == "default" else options.write_timeout,
+        "tls_cert_not_after": _time_or_none(cluster.certificate_expires_ns),
+    }
+    return {name: value for name, value in fields.items() if value}
+
+
 def _websocket(server: ServerSnapshot) -> dict[str, object]:
     options = server.options.websocket
     if options is None:
@@ -116,8 +140,8 @@ def _websocket(server: ServerSnapshot) -> dict[str, object]:
 
 def _activity(server: ServerSnapshot) -> dict[str, object]:
     return {
-        "start": rfc3339(server.start_ns),
-        "now": rfc3339(server.now_ns),
+        "start": short_time(server.start_ns),
+        "now": short_time(server.now_ns),
         "uptime": uptime(server.now_ns - server.start_ns),
         "mem": server.memory_bytes,
         "cores": server.cores,
@@ -125,8 +149,8 @@ def _activity(server: ServerSnapshot) -> dict[str, object]:
         "cpu": number(server.cpu_percent),
         "connections": server.connections,
         "total_connections": server.total_connections,
-        "routes": server.routes,
-        "remotes": server.remotes,
+        "routes": len(server.cluster.routes) if server.cluster else 0,
+        "remotes": server.cluster.remotes if server.cluster else 0,
         "leafnodes": server.leafnodes,
         "in_msgs": server.in_msgs,
         "in_bytes": server.in_bytes,
@@ -145,7 +169,7 @@ def _activity(server: ServerSnapshot) -> dict[str, object]:
 
 def _configuration(server: ServerSnapshot) -> dict[str, object]:
     return {
-        "config_load_time": rfc3339(server.config_load_time_ns),
+        "config_load_time": short_time(server.config_load_time_ns),
         "config_digest": server.config_digest,
         **_given("tags", list(server.options.server_tags)),
         **_given("system_account", server.system_account),
@@ -158,4 +182,4 @@ def _given(name: str, value: object) -> dict[str, object]:
 
 
 def _time_or_none(time_ns: int | None) -> str | None:
-    return None if time_ns is None else rfc3339(time_ns)
+    return None if time_ns is None else short_time(time_ns)

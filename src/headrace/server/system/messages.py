@@ -6,15 +6,15 @@ Source: names, order and what is left out compared with the Go server 2.15.1.
 
 from __future__ import annotations
 
-import random
-import string
 from time import time_ns
 from typing import TYPE_CHECKING, Any, Final
 
 from headrace.protocol.info import COMPATIBLE_VERSION
+from headrace.protocol.nuid import new_nuid
+from headrace.protocol.rfc3339 import short_time
 from headrace.server.monitor import jetstream
 from headrace.server.monitor.accstatz import account_statistics
-from headrace.server.monitor.text import encode, number, rfc3339
+from headrace.server.monitor.text import encode, number
 from headrace.server.requester import client_fields
 from headrace.server.snapshot import account_snapshot
 
@@ -23,13 +23,11 @@ if TYPE_CHECKING:
 
     from headrace.core.account import Account
     from headrace.server.monitor.jetstream import JetStreamFigures
-    from headrace.server.monitor.source import ServerSnapshot
+    from headrace.server.monitor.source import RouteSnapshot, ServerSnapshot
     from headrace.server.server import Server
     from headrace.server.session import ClientSession
 
 _ADVISORY: Final = "io.nats.server.advisory.v1."
-_LETTERS: Final = string.digits + string.ascii_letters
-_ID_LENGTH: Final = 22
 _FEATURES: Final = {
     "js_ack_fc_v2": False,
     "js_api_reply_v2": False,
@@ -42,11 +40,6 @@ _RUNS_JETSTREAM: Final = 1
 """The bit of a server's capabilities that says so; the others are about clusters."""
 
 Fields = dict[str, Any]
-
-
-def event_id() -> str:
-    """What tells one event from all others."""
-    return "".join(random.choices(_LETTERS, k=_ID_LENGTH))
 
 
 class Messages:
@@ -129,6 +122,7 @@ class Messages:
         runs = server.options.jetstream
         return {
             **self._identity(),
+            **({"cluster": server.routes.mesh.name.text} if server.routes is not None else {}),
             **({"domain": runs.domain} if runs is not None and runs.domain else {}),
             "ver": COMPATIBLE_VERSION,
             **({"tags": tags} if tags else {}),
@@ -136,7 +130,7 @@ class Messages:
             "jetstream": runs is not None,
             "flags": _RUNS_JETSTREAM if runs is not None else 0,
             "seq": self._sequence,
-            "time": rfc3339(time_ns()),
+            "time": short_time(time_ns()),
         }
 
     def _identity(self) -> Fields:
@@ -158,7 +152,7 @@ class Messages:
 
 
 def _head(kind: str, now_ns: int) -> Fields:
-    return {"type": _ADVISORY + kind, "id": event_id(), "timestamp": rfc3339(now_ns)}
+    return {"type": _ADVISORY + kind, "id": new_nuid(), "timestamp": short_time(now_ns)}
 
 
 def _account_name(session: ClientSession) -> str:
@@ -173,7 +167,7 @@ def _shortened(duration_ns: int) -> int:
 def _statsz(server: ServerSnapshot, active_accounts: int, figures: JetStreamFigures | None) -> Fields:
     slow, stale = server.slow_consumers, server.stale_connections
     fields: Fields = {
-        "start": rfc3339(server.start_ns),
+        "start": short_time(server.start_ns),
         "mem": server.memory_bytes,
         "cores": server.cores,
         "cpu": number(server.cpu_percent),
@@ -193,11 +187,23 @@ def _statsz(server: ServerSnapshot, active_accounts: int, figures: JetStreamFigu
         fields |= {"stale_connections": stale.total, "stale_connection_stats": stale.by_kind()}
     if server.stalled_clients:
         fields["stalled_clients"] = server.stalled_clients
-    fields["active_servers"] = 1
+    if server.cluster is not None and server.cluster.routes:
+        fields["routes"] = [_route(route) for route in server.cluster.routes]
+    fields["active_servers"] = 1 + (server.cluster.remotes if server.cluster else 0)
     options = server.options.jetstream
     if options is not None and figures is not None:
         fields["jetstream"] = jetstream.section(options, figures, shows_directory=False)
     return {**fields, "gomaxprocs": server.max_procs}
+
+
+def _route(route: RouteSnapshot) -> Fields:
+    return {
+        "rid": route.rid,
+        "name": route.remote_name,
+        "sent": {"msgs": route.out_msgs, "bytes": route.out_bytes},
+        "received": {"msgs": route.in_msgs, "bytes": route.in_bytes},
+        "pending": route.pending_bytes,
+    }
 
 
 def _encoded(document: Mapping[str, Any]) -> bytes:

@@ -1,0 +1,70 @@
+"""Telling servers of each other: a peer that is new here is made known to the other peers.
+
+Source: cluster specification B6; which mode is said to whom: nats-server 2.15.1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from headrace.conf.peer_options import PeerURL
+from headrace.protocol.peers import GOSSIP, GOSSIP_ALWAYS, GOSSIP_NO_FURTHER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from headrace.cluster.route import RouteSession
+    from headrace.protocol.peers import PeerInfo
+
+
+def is_to_be_told(session: RouteSession, info: PeerInfo) -> bool:
+    """Whether others are told of a peer that has just been registered on this connection.
+
+    Not of one that was itself heard of, for those who told of it tell the others, nor if it asks not to.
+    """
+    was_heard_of = session.was_solicited and not session.is_explicit
+    if was_heard_of and session.gossip_mode != GOSSIP_ALWAYS:
+        return False
+    return info.gossip_mode != GOSSIP_NO_FURTHER
+
+
+def tell(session: RouteSession, others: Iterable[RouteSession]) -> None:
+    """The INFO of the peer on this connection goes to other peers, on one connection each.
+
+    A mode goes with it. Servers that are configured to know each other, on either side, may see different
+    parts of the cluster: who is reached there is told of always. One that connected by itself tells of
+    itself everywhere it connects, so it need not be told of further.
+    """
+    assert session.remote is not None
+    for other in others:
+        if (session if session.was_solicited else other).is_explicit:
+            mode = GOSSIP_ALWAYS
+        elif not session.was_solicited:
+            mode = GOSSIP_NO_FURTHER
+        else:
+            mode = GOSSIP
+        other.link.send(replace(session.remote, nonce="", gossip_mode=mode).line())
+
+
+def url_of(info: PeerInfo) -> PeerURL | None:
+    """Where a server that was told of is reached; None when what is said is no address."""
+    try:
+        split = urlsplit(info.ip)
+        host, port = split.hostname, split.port
+    except ValueError:
+        return None
+    if not host or not port:
+        return None
+    return PeerURL(host, port)
+
+
+def is_at(info: PeerInfo, urls: Iterable[PeerURL]) -> bool:
+    """Whether a server listens where one of these URLs points.
+
+    By the host that it says, or as others see it.
+    """
+    seen = url_of(info)
+    hosts = {info.host.lower()} | ({seen.host.lower()} if seen is not None else set())
+    return any(url.port == info.port and url.host.lower() in hosts for url in urls)

@@ -1,0 +1,500 @@
+"""All routes of one server: who is connected to whom, over how many connections, and what each carries.
+
+Here lives what concerns more than one connection. Never lives here: what is said on one (`route`), how a
+peer is reached (`soliciting`), who is told of whom (`gossip`), new options (`reloading`). Source: cluster
+specification B4 to B10; the rules for duplicates, pools and reconnections from nats-server 2.15.1.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from headrace import limits
+from headrace.cluster import gossip
+from headrace.cluster.moving import Moving
+from headrace.cluster.names import ClusterName
+from headrace.cluster.pooling import DEDICATED, pool_index
+from headrace.cluster.registry import Registry
+from headrace.cluster.route import RouteSession
+from headrace.cluster.rules import Rules
+from headrace.cluster.soliciting import Solicitor, Target
+from headrace.cluster.upkeep import Upkeep
+from headrace.conf.peer_options import PeerURL
+from headrace.engine.reasons import CloseReason
+from headrace.protocol.peers import GOSSIP
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from headrace.cluster.port import Port, Wire
+    from headrace.conf.peer_options import ClusterOptions
+    from headrace.protocol.peers import PeerInfo
+
+_OURS: Final = "headrace-"
+"""How `git_commit` begins in the INFO of a server like this one."""
+
+
+class Mesh:
+    """The routes of one server. `system_account` has connections of its own where there are pools.
+
+    `sessions`: every connection, also those whose handshake goes on. `solicitors`: peers that are being
+    reached. `connect_urls`, `ws_connect_urls`: where clients reach the peers, sorted. Raises: ConfigError
+    for permissions that are no subjects.
+    """
+
+    def __init__(self, port: Port, options: ClusterOptions, system_account: str | None) -> None:
+        self.port: Final = port
+        self.options = options
+        self.rules = Rules(options)
+        self.name = ClusterName(options.name or port.new_name(), is_dynamic=not options.name)
+        self.registry: Final = Registry()
+        # Both in the order they came, so that what happens can be repeated.
+        self.sessions: dict[RouteSession, None] = {}
+        self.solicitors: dict[Solicitor, None] = {}
+        self.moving: Final = Moving(self)
+        self._upkeep = Upkeep(self)
+        self.connect_urls: tuple[str, ...] = ()
+        self.ws_connect_urls: tuple[str, ...] = ()
+        self.is_stopped = False
+        self._system_account = system_account
+        self._peers: dict[str, PeerInfo] = {}  # those whose connect_urls count
+        self._accounts: set[str] = set()
+        for account in self.pinned_accounts(options):
+            self.registry.dedicated[account] = {}
+
+    def start(self) -> None:
+        """Begins to reach the peers of the configuration. Connections may be accepted from now on."""
+        self._accounts = set(self.port.account_names())
+        self.port.log(logging.INFO, f"Cluster name is {self.name.text}")
+        if self.name.is_dynamic:
+            self.port.log(logging.WARNING, "Cluster name was dynamically generated, consider setting one")
+        self._upkeep.start()
+        self.solicit(self.options.routes, ("", *self.registry.dedicated))
+
+    def stop(self) -> None:
+        """Closes everything, reaches nobody any more."""
+        self.is_stopped = True
+        self.moving.stop()
+        self._upkeep.stop()
+        for solicitor in list(self.solicitors):
+            solicitor.stop()
+        for session in list(self.sessions):
+            session.close(CloseReason.SERVER_SHUTDOWN)
+
+    def reload(self, options: ClusterOptions) -> None:
+        """Takes over other options.
+
+        See `Moving.reload`. Raises: ConfigError for permissions that are no subjects.
+        """
+        self.moving.reload(options)
+
+    # -- facts ------------------------------------------------------------------------------------
+
+    def routes(self) -> Iterator[RouteSession]:
+        """The connections that are registered."""
+        return iter(self.registry)
+
+    def pinned_accounts(self, options: ClusterOptions) -> tuple[str, ...]:
+        """The accounts that are to have connections of their own."""
+        if options.pool_size < 1:
+            return ()
+        system = () if self._system_account is None else (self._system_account,)
+        return tuple(dict.fromkeys((*options.accounts, *system)))
+
+    def account_index(self, account: str) -> int:
+        """Which connection of each pool an account uses; DEDICATED: none, it has its own."""
+        if account in self.registry.dedicated:
+            return DEDICATED
+        return pool_index(self.options.pool_size, account)
+
+    def info(self) -> PeerInfo:
+        """This server's INFO as of now."""
+        options = self.options
+        info = replace(
+            self.port.identity(),
+            cluster=self.name.text,
+            cluster_dynamic=self.name.is_dynamic,
+            imports=self.rules.imports,
+            exports=self.rules.exports,
+            lnoc=True,
+            lnocu=True,
+            route_pool_size=max(options.pool_size, 0),
+        )
+        return replace(info, connect_urls=(), ws_connect_urls=()) if options.no_advertise else info
+
+    def debug(self, text: str) -> None:
+        self.port.log(logging.DEBUG, text)
+
+    # -- connections ------------------------------------------------------------------------------
+
+    def accepted(self, wire: Wire) -> RouteSession | None:
+        """Somebody connected to the cluster port. None: the server is stopping, close it."""
+        return None if self.is_stopped else self._enter(RouteSession(self, wire, None))
+
+    def solicited(self, wire: Wire, target: Target) -> RouteSession:
+        """A peer was reached."""
+        return self._enter(RouteSession(self, wire, target))
+
+    def _enter(self, session: RouteSession) -> RouteSession:
+        self.sessions[session] = None
+        return session
+
+    def solicit(self, urls: Iterable[PeerURL], accounts: Iterable[str]) -> None:
+        """Reaches configured peers, for the pool ("") or single accounts."""
+        urls = tuple(urls)
+        for account in accounts:
+            for url in urls:
+                target = Target(url, is_explicit=True, account=account)
+                Solicitor(self, target, is_first=True).start()
+
+    def wants(self, target: Target) -> bool:
+        """Whether this peer is still to be reached for this."""
+        if self.is_stopped or (target.account and target.account not in self.registry.dedicated):
+            return False
+        return not target.is_explicit or target.url in self.options.routes
+
+    def next_of_pool(self, session: RouteSession) -> None:
+        """The peer has taken one connection: the next one."""
+        target = session.target
+        if target is not None and not self.is_stopped:
+            Solicitor(self, target, is_first=True).start()
+
+    def close_gap(self, session: RouteSession, account: str) -> None:
+        """A connection to the same peer is missing: for an account, or in the pool ("")."""
+        if session.target is None:
+            return
+        target = replace(session.target, account=account, gossip_mode=GOSSIP)
+        if self.wants(target) and not self._is_reaching(target):
+            Solicitor(self, target, is_first=True).start()
+
+    # -- registration -----------------------------------------------------------------------------
+
+    def introduced(self, session: RouteSession, info: PeerInfo) -> None:
+        """The peer's first INFO: the connection gets its place, or is closed."""
+        account = session.account
+        if session.target is None:
+            session.target = Target(self._url_to(info, info.host, info.port))
+        if self.is_stopped:
+            session.close(CloseReason.SERVER_SHUTDOWN)
+        elif account and self.port.interest(account) is None:
+            session.refuse_loudly(
+                f'Unable to lookup account "{account}": account missing', CloseReason.MISSING_ACCOUNT
+            )
+        elif info.route_pool_size < 1 or self.options.pool_size < 1:
+            if account:
+                session.may_reconnect = False
+                session.violates(
+                    f'Not possible to have a dedicated route for account "{account}" between those servers'
+                )
+            else:
+                session.is_unpooled = True
+                self._add_unpooled(session, info)
+        elif account:
+            self._add_dedicated(session, info)
+        else:
+            self._add_pooled(session, info)
+
+    def _add_unpooled(self, session: RouteSession, info: PeerInfo) -> None:
+        slots = self.registry.pools.get(info.server_id)
+        if slots is None:
+            self._register(session, info, 0)
+            return
+        existing = slots[0]
+        if existing is not None and self._prevails(session, existing, info):
+            self._replace(session, existing, info)
+        else:
+            self._is_duplicate(session, existing, may_reconnect=False)
+
+    def _add_dedicated(self, session: RouteSession, info: PeerInfo) -> None:
+        account = session.account
+        connections = self.registry.dedicated.get(account)
+        if connections is None:
+            session.violates(f'No route for account "{account}"')
+            return
+        existing = connections.get(info.server_id)
+        if existing is None:
+            self._register(session, info, DEDICATED)
+        elif self._prevails(session, existing, info):
+            self._replace(session, existing, info)
+        else:
+            self._is_duplicate(session, existing, may_reconnect=False)
+
+    def _add_pooled(self, session: RouteSession, info: PeerInfo) -> None:
+        size = max(self.options.pool_size, info.route_pool_size)
+        index = info.route_pool_idx
+        if session.was_solicited and index:
+            session.violates(f"Route pool index should not be set but is set to {index}")
+            return
+        if not 0 <= index < size:
+            session.violates(f"Invalid route pool index: {index} - pool size is {info.route_pool_size}")
+            return
+        slots = self.registry.places(info.server_id, size)
+        session.pool_size = size
+        if session.was_solicited:
+            for other in filter(None, slots):
+                _remember(other, session)
+            if None not in slots[:size]:
+                self.debug(f'Route pool size reached, closing extra connection to "{info.server_id}"')
+                self._is_duplicate(session, None, may_reconnect=False)
+                return
+            self._register(session, info, slots.index(None))
+            return
+        existing = slots[index]
+        if existing is None:
+            solicited = next((each for each in slots if each is not None and each.is_solicited), None)
+            if solicited is not None:
+                _remember(session, solicited)
+            self._register(session, info, index)
+        elif self._prevails(session, existing, info):
+            self._replace(session, existing, info)
+        else:
+            self._is_duplicate(session, existing, may_reconnect=True)
+
+    def _prevails(self, session: RouteSession, existing: RouteSession, info: PeerInfo) -> bool:
+        """Whether a connection takes the place of one to the same peer. Else it is closed, as the newer one.
+
+        When two servers connect to each other at the same time, each may have registered what it began
+        itself, and each would close what the other began: none would be left. So the one begun by the
+        server with the lower id stays. The Go server does not give way; but a place in a pool that it asks
+        for is free at its side, so what is registered for it here never will be there.
+        """
+        if session.was_solicited == existing.was_solicited:
+            return False
+        is_lower = self.port.identity().server_id < info.server_id
+        if info.git_commit.startswith(_OURS):
+            return session.was_solicited == is_lower and not existing.has_answered
+        is_pooled = not session.account and not session.is_unpooled
+        return is_pooled and existing.was_solicited
+
+    def _is_duplicate(
+        self, session: RouteSession, existing: RouteSession | None, *, may_reconnect: bool
+    ) -> None:
+        """It is closed. That the peer is to be reached again is remembered on the one that stays."""
+        self.debug(f'Detected duplicate remote route "{session.remote_id}"')
+        session.may_reconnect = may_reconnect
+        if existing is not None:
+            if session.is_solicited:
+                _remember(existing, session)
+            existing.retries = True
+        session.close(CloseReason.DUPLICATE_ROUTE)
+
+    def _replace(self, session: RouteSession, existing: RouteSession, info: PeerInfo) -> None:
+        if existing.is_solicited:
+            _remember(session, existing)
+        self._register(session, info, existing.pool_index)
+        existing.is_registered = False
+        self._is_duplicate(existing, session, may_reconnect=False)
+
+    def _register(self, session: RouteSession, info: PeerInfo, index: int) -> None:
+        peer = info.server_id
+        session.pool_index = index
+        session.is_registered = True
+        self.debug(f'Registering remote route "{peer}"')
+        session.send_delayed_info(index)
+        if session.account:
+            self.registry.dedicated[session.account][peer] = session
+            self._tell_others(session, info)
+        else:
+            self.registry.place(session)
+            slots = self.registry.pools[peer]
+            count = sum(each is not None for each in slots)
+            if count == 1:
+                self._tell_others(session, info)
+                self._peers[peer] = info
+                self._count_urls()
+            if session.was_solicited and not session.is_unpooled and count < len(slots):
+                session.starts_next = True
+        self.serve(session)
+        if session.starts_next:
+            session.ping()
+        self.port.wake()
+
+    def _tell_others(self, session: RouteSession, info: PeerInfo) -> None:
+        """The others hear of a new peer; of connections for one account, only those who can have them."""
+        if not gossip.is_to_be_told(session, info):
+            return
+        if session.account:
+            others = [each for each in self.registry.carrying(session.account) if not each.is_unpooled]
+        else:
+            others = list(self.registry.firsts())
+        gossip.tell(session, (each for each in others if each.remote_id != info.server_id))
+
+    def heard_of(self, info: PeerInfo, session: RouteSession) -> None:
+        """A peer told of another server: it is connected to, unless it is known."""
+        account = info.route_account
+        if info.server_id == self.port.identity().server_id:
+            return
+        if account:
+            is_known = info.server_id in self.registry.dedicated.get(account, {})
+            if is_known or self.options.pool_size < 1 or account not in self.registry.dedicated:
+                return
+        elif info.server_id in self.registry.pools:
+            return
+        if gossip.is_at(info, self.options.routes):
+            return
+        at = gossip.url_of(info)
+        if at is None:
+            self.port.log(logging.ERROR, f'Error parsing URL from INFO: "{info.ip}"')
+            return
+        accounts = [account]
+        if session.is_unpooled and not account:  # who told of it tells nothing of its accounts' connections
+            accounts += self.registry.dedicated
+        for each in accounts:
+            target = Target(self._url_to(info, at.host, at.port), account=each, gossip_mode=info.gossip_mode)
+            if not self._is_reaching(target):
+                Solicitor(self, target, is_first=True).start()
+
+    def _is_reaching(self, target: Target) -> bool:
+        """Whether a connection is already under way: several peers tell of the same server."""
+        where = (target.url, target.account)
+        if any((each.target.url, each.target.account) == where for each in self.solicitors):
+            return True
+        return any(
+            each.remote is None and each.target is not None and (each.target.url, each.account) == where
+            for each in self.sessions
+        )
+
+    def _url_to(self, info: PeerInfo, host: str, port: int) -> PeerURL:
+        """With this cluster's own credentials, if the peer asks for any."""
+        if info.auth_required:
+            return PeerURL(host, port, self.options.user, self.options.password)
+        return PeerURL(host, port)
+
+    # -- what connections carry -------------------------------------------------------------------
+
+    def carries(self, session: RouteSession, account: str) -> bool:
+        """Whether interest and messages of an account go over this connection."""
+        if session.is_unpooled:
+            return True
+        if session.account:
+            return session.account == account
+        return session.pool_index == self.account_index(account)
+
+    def serve(self, session: RouteSession) -> None:
+        """Tells the interest of all accounts that the connection carries."""
+        for account in (session.account,) if session.account else sorted(self._accounts):
+            if self.carries(session, account):
+                self._serve(session, account)
+
+    def _serve(self, session: RouteSession, account: str) -> None:
+        interest = self.port.interest(account)
+        if interest is not None:
+            session.link.serve(account.encode(), interest, dedicated=bool(session.account))
+
+    def serve_account(self, account: str) -> None:
+        """Its interest is told on the connections that carry it (now)."""
+        for session in list(self.registry):
+            if self.carries(session, account):
+                self._serve(session, account)
+        self.port.wake()
+
+    def withdraw_account(self, account: str, session: RouteSession) -> None:
+        """The connection does not carry it any more."""
+        session.link.withdraw(account.encode())
+
+    def accounts_changed(self) -> None:
+        """Accounts were added or have ended: call it after the change.
+
+        A peer that has told interest in an account that was not there is connected to anew: it tells it
+        again.
+        """
+        before, self._accounts = self._accounts, set(self.port.account_names())
+        for account in sorted(before - self._accounts):
+            for session in list(self.registry):
+                self.withdraw_account(account, session)
+        for account in sorted(self._accounts - before):
+            self.serve_account(account)
+            for session in list(self.registry):
+                if account.encode() in session.unknown_accounts:
+                    session.retries = True
+                    session.close(CloseReason.ROUTE_REMOVED)
+        self.port.wake()
+
+    # -- the end of connections -------------------------------------------------------------------
+
+    def ended(self, session: RouteSession) -> None:
+        """A connection is over. The peer may have to be reached again."""
+        self.sessions.pop(session, None)
+        was_last = self.registry.remove(session)
+        if was_last:
+            self._peers.pop(session.remote_id, None)
+            self._count_urls()
+        if self.is_stopped:
+            return
+        self.moving.ended(session)
+        self._reconnect(session)
+        if was_last and session.is_unpooled and session.target is not None:
+            # What comes back may be a server that has pools.
+            for account in self.registry.dedicated:
+                Solicitor(self, replace(session.target, account=account), is_first=True).start()
+
+    def _reconnect(self, session: RouteSession) -> None:
+        target = session.target
+        if target is None or not session.may_reconnect or not (session.is_solicited or session.retries):
+            return
+        slots = self.registry.pools.get(session.remote_id)
+        if slots is not None and not session.account and self.options.pool_size < 1:
+            if session.is_solicited and slots[0] is not None:
+                _remember(slots[0], session)
+            return
+        if session.remote_id == self.port.identity().server_id:
+            self.debug(f"Detected route to self, ignoring {target.address}")
+            return
+        delay = limits.ROUTE_JITTER * self.port.random()
+        if target.is_explicit:
+            delay += limits.ROUTE_RETRY
+        again = replace(target, account=session.account, gossip_mode=GOSSIP)
+        Solicitor(self, again, is_first=False).start(delay)
+
+    # -- the cluster ------------------------------------------------------------------------------
+
+    def accepts_name(self, name: str, peer: str, *, is_dynamic: bool) -> bool:
+        """Whether a server of a cluster with this name may be a peer; the own name may change for it."""
+        if name == self.name.text:
+            return True
+        if not name or not self.name.gives_way_to(name, is_dynamic=is_dynamic):
+            return False
+        self.rename(ClusterName(name, is_dynamic=is_dynamic))
+        for session in list(self.sessions):
+            if session.remote_id not in ("", peer):
+                session.close(CloseReason.CLUSTER_NAME_CONFLICT)
+        return True
+
+    def rename(self, name: ClusterName) -> None:
+        """The cluster is called so from now on."""
+        self.name = name
+        self.port.log(logging.INFO, f"Cluster name updated to {name.text}")
+        self.port.peers_changed()
+
+    def lame_duck(self) -> None:
+        """Peers no longer send clients here."""
+        line = replace(self.info(), ldm=True).line()
+        for session in self.registry.firsts():
+            session.link.send(line)
+        self.port.wake()
+
+    def peer_leaves(self, session: RouteSession) -> None:
+        """A peer is a lame duck."""
+        if self._peers.pop(session.remote_id, None) is not None:
+            self._count_urls()
+
+    def _count_urls(self) -> None:
+        if self.options.no_advertise:
+            peers: list[PeerInfo] = []
+        else:
+            peers = list(self._peers.values())
+        urls = tuple(sorted({url for peer in peers for url in peer.connect_urls}))
+        ws_urls = tuple(sorted({url for peer in peers for url in peer.ws_connect_urls}))
+        if (urls, ws_urls) != (self.connect_urls, self.ws_connect_urls):
+            self.connect_urls, self.ws_connect_urls = urls, ws_urls
+            self.port.peers_changed()
+
+
+def _remember(stays: RouteSession, other: RouteSession) -> None:
+    """Where another connection's peer is reached is where to reach this one's peer again."""
+    assert other.target is not None
+    if not stays.is_solicited or (other.is_explicit and not stays.is_explicit):
+        stays.target = other.target
+    stays.is_solicited = True

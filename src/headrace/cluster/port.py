@@ -1,0 +1,134 @@
+"""What a cluster is given by whoever has sockets, clocks and accounts: the server, or the simulator.
+
+Contracts only. The life of a connection:
+
+1. It is there, its TLS handshake is over: `Mesh.accepted(wire)`, or the `connected` of a `dial`, gives a
+   `RouteSession`, or None for a connection that is not wanted any more and is closed in silence.
+2. Whoever gave the wire lets bytes flow between it and `session.link`, then calls `session.opened()`.
+3. The session sends with `link.send` and ends with `link.doom(reason)`; both outside of a tick are
+   followed by `Port.wake`. At the end of a tick a doomed link is flushed and closed, as a client's is.
+4. However it ended, `session.ended(reason)` is called once, then `link.detach()`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from headrace.cluster.route import RouteSession
+    from headrace.engine.interest import Interest
+    from headrace.engine.link import Router
+    from headrace.protocol.peers import PeerInfo
+
+
+class Address(NamedTuple):
+    """Where a peer listens. `host` may be a name."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class Timer(Protocol):
+    """A call that is to come."""
+
+    def cancel(self) -> object:
+        """It does not come any more. A timer that has called already: nothing."""
+
+
+class Wire(Protocol):
+    """One connection to a peer. `number` counts connections of all kinds; log lines are headed by it."""
+
+    @property
+    def number(self) -> int: ...
+
+    @property
+    def remote(self) -> Address:
+        """The other end: an address, not a name."""
+
+    def log(self, level: int, text: str) -> None:
+        """A line about this connection, with a level of `logging`."""
+
+    def trace(self, op: str, arguments: bytes, payload: bytes | None) -> None:
+        """An op came in; only called while the link is traced."""
+
+    def trace_delivery(self, subject: bytes, key: bytes, reply: bytes, headers: int, size: int) -> None:
+        """A message goes out; likewise."""
+
+
+class Port(Protocol):
+    """What a mesh needs of its server."""
+
+    @property
+    def router(self) -> Router: ...
+
+    @property
+    def max_payload(self) -> int: ...
+
+    @property
+    def max_control_line(self) -> int:
+        """Of a client; peers may have lines 16 times as long."""
+
+    @property
+    def ping_interval(self) -> float:
+        """Of a client, in seconds."""
+
+    @property
+    def ping_max(self) -> int: ...
+
+    def identity(self) -> PeerInfo:
+        """What INFO on routes says of this server beside what the mesh knows itself.
+
+        That is: server_id, server_name, version, go, host, port and ip of the cluster port as advertised,
+        max_payload, headers, jetstream, domain, tls_required, tls_verify, auth_required, and, unless they
+        are not to be advertised, its own connect_urls and ws_connect_urls. Asked for whenever an INFO is
+        sent.
+        """
+
+    def now_ns(self) -> int:
+        """A clock that only goes forward."""
+
+    def call_later(self, seconds: float, call: Callable[[], object]) -> Timer: ...
+
+    def new_nonce(self) -> str:
+        """What INFO has as `nonce`; peers do nothing with it."""
+
+    def new_name(self) -> str:
+        """A name that nobody else makes up, for a cluster without one and for requests among peers."""
+
+    def random(self) -> float:
+        """At least 0.0, less than 1.0: for jitter, never for secrets."""
+
+    def wake(self) -> None:
+        """Something was sent, or a link doomed, outside of a tick: one must end soon."""
+
+    def dial(
+        self,
+        address: Address,
+        connected: Callable[[Wire], RouteSession | None],
+        failed: Callable[[str | None], object],
+    ) -> None:
+        """Connects, with TLS if the cluster has it; one of the two is called, later and once.
+
+        It is given up after a second (`limits.ROUTE_DIAL_TIMEOUT`). `failed` gets the reason as text, None
+        when all addresses of that name are this server's own.
+        """
+
+    def account_names(self) -> Iterable[str]:
+        """The names of all accounts whose interest is told."""
+
+    def interest(self, account: str) -> Interest | None:
+        """That of an account, None when there is none (where accounts come by token: when it cannot come)."""
+
+    def matches(self, stored: str, given: str) -> bool:
+        """Whether a configured secret, a text or a bcrypt hash, is the given one; in constant time."""
+
+    def peers_changed(self) -> None:
+        """`Mesh.connect_urls` or `Mesh.ws_connect_urls` are others than before: tell clients."""
+
+    def log(self, level: int, text: str) -> None:
+        """A line about the cluster, with a level of `logging`."""

@@ -1,0 +1,371 @@
+"""One connection to a server that speaks the 2.x route protocol: handshake, liveness, errors.
+
+The engine's link parses and writes messages and interest; it calls this session for every other line. A
+session owns no socket and closes nothing itself: it dooms its link. What concerns more than this connection
+is the mesh's. Source: cluster specification B1, B4 and B7 to B9; fine points from nats-server 2.15.1.
+"""
+
+from __future__ import annotations
+
+import hmac
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from headrace import limits
+from headrace.engine.reasons import CloseReason
+from headrace.engine.route import RouteLink
+from headrace.errors import ProtocolError
+from headrace.protocol.peers import PeerConnect, PeerInfo
+
+if TYPE_CHECKING:
+    from headrace.cluster.mesh import Mesh
+    from headrace.cluster.port import Timer, Wire
+    from headrace.cluster.soliciting import Target
+    from headrace.engine.interest import Interest
+
+_NOT_REGISTERED: Final = -1
+
+
+class RouteSession:
+    """From accept, or a successful dial, to the end.
+
+    `remote`: the INFO of the server at the other end, once it came. `account`: the connection is for this
+    account alone; "" for the pool, where `pool_index` is its place of `pool_size`, from 0, once it is
+    registered. `is_unpooled`: it is the only connection, and carries all accounts. `is_solicited`: this
+    server is to reach the other again when the connection ends; also one that was accepted may become so.
+    `retries`: it is reached again even though nobody configured it. Times of the port's clock are
+    nanoseconds.
+    """
+
+    def __init__(self, mesh: Mesh, wire: Wire, target: Target | None) -> None:
+        port = mesh.port
+        self.wire: Final = wire
+        self.target: Target | None = target
+        self.was_solicited: Final = target is not None
+        self.is_solicited = target is not None
+        self.account = target.account if target else ""
+        self.gossip_mode = target.gossip_mode if target else 0
+        self.remote: PeerInfo | None = None
+        self.remote_id = ""
+        self.pool_index = _NOT_REGISTERED
+        self.pool_size = 1
+        self.is_registered = False
+        self.is_unpooled = False
+        self.retries = False
+        self.may_reconnect = True
+        self.starts_next = (
+            False  # the next connection of the pool is dialed when the peer has answered a PING
+        )
+        self.has_answered = False  # since it is registered: so the peer has registered it too
+        self.is_closed = False
+        self.unknown_accounts: set[bytes] = set()
+        self.start_ns: Final = port.now_ns()
+        self.rtt_ns = 0
+        self._mesh = mesh
+        self._pings_out = 0
+        self._ping_sent_ns = 0
+        self._auth_timer: Timer | None = None
+        self._ping_timer: Timer | None = None
+        self.link: Final = RouteLink(
+            port.router,
+            self,
+            max_payload=port.max_payload,
+            max_control_line=port.max_control_line * limits.ROUTE_CONTROL_LINES,
+            must_connect=target is None,
+        )
+
+    @property
+    def party(self) -> Wire:
+        """Who ends the connection when the link is doomed."""
+        return self.wire
+
+    @property
+    def is_explicit(self) -> bool:
+        """Whether the configuration names the peer."""
+        return self.target is not None and self.target.is_explicit
+
+    @property
+    def _delays_info(self) -> bool:
+        """The INFO of a connection of a pool says its index, which is known when the peer's INFO came."""
+        return self.was_solicited and not self.account and self._mesh.options.pool_size >= 1
+
+    # -- opening ----------------------------------------------------------------------------------
+
+    def opened(self) -> None:
+        """Bytes flow: says who this is, and starts the clocks."""
+        options = self._mesh.options
+        if self.target is not None:
+            self._restrict()
+            self.link.send(self._introduction(self.target).line())
+        elif options.user is not None:
+            self._auth_timer = self._mesh.port.call_later(options.auth_timeout, self._authentication_due)
+        if not self._delays_info:
+            self._send_info()
+        interval = min(limits.ROUTE_FIRST_PING_DELAY, self._ping_interval)
+        self._arm_ping(interval * (1 + self._mesh.port.random() / 5))
+        self._mesh.port.wake()
+        self.log(logging.INFO, "Route connection created")
+
+    def _introduction(self, target: Target) -> PeerConnect:
+        own = self._mesh.port.identity()
+        return PeerConnect(
+            echo=True,
+            user=target.url.user or "",
+            password=target.url.password or "",
+            tls_required=own.tls_required,
+            headers=own.headers,
+            name=own.server_id,
+            cluster=self._mesh.name.text,
+            cluster_dynamic=self._mesh.name.is_dynamic,
+            lnoc=True,
+        )
+
+    def send_delayed_info(self, pool_index: int) -> None:
+        """The connection has got its place; what was waiting for that is said."""
+        if self._delays_info:
+            self._send_info(pool_index)
+
+    def _send_info(self, pool_index: int = 0) -> None:
+        """This server's INFO as it begins a connection."""
+        info = replace(
+            self._mesh.info(),
+            nonce=self._mesh.port.new_nonce(),
+            route_account=self.account,
+            route_pool_idx=pool_index,
+            gossip_mode=self.gossip_mode,
+            compression="off",
+        )
+        self.link.send(info.line())
+
+    def _authentication_due(self) -> None:
+        self._auth_timer = None
+        self.log(logging.DEBUG, "Authentication Timeout")
+        self.refuse("Authentication Timeout", CloseReason.AUTHENTICATION_TIMEOUT)
+
+    # -- called by the engine ---------------------------------------------------------------------
+
+    def connect(self, text: bytes) -> None:
+        """CONNECT.
+
+        The peer introduces itself. One that was solicited does not have to, but is judged alike.
+        """
+        self._disarm_auth()
+        try:
+            given = PeerConnect.read(text)
+        except ProtocolError as problem:
+            self._malformed(problem)
+            return
+        if not self._is_authorized(given):
+            self.reject(given.user)
+        elif given.lang:
+            self.refuse_loudly("attempted to connect to route port", CloseReason.WRONG_PORT)
+        elif given.gateway:
+            text_ = f'Rejecting connection from gateway "{given.gateway}" on the Route port'
+            self.refuse_loudly(text_, CloseReason.WRONG_GATEWAY)
+        elif not self._mesh.accepts_name(given.cluster, given.name, is_dynamic=given.cluster_dynamic):
+            own = self._mesh.name.text
+            text_ = f'Rejecting connection, cluster name "{given.cluster}" does not match "{own}"'
+            self.refuse_loudly(text_, CloseReason.CLUSTER_NAME_CONFLICT)
+        else:
+            self.remote_id = given.name
+            self._restrict()
+
+    def _is_authorized(self, given: PeerConnect) -> bool:
+        options = self._mesh.options
+        if options.user is None:
+            return True
+        is_user = hmac.compare_digest(options.user.encode(), given.user.encode("utf-8", "surrogatepass"))
+        is_secret = self._mesh.port.matches(options.password or "", given.password)
+        return is_user and is_secret
+
+    def unauthenticated(self) -> None:
+        """Something else than CONNECT came first."""
+        self.reject("")
+
+    def reject(self, user: str) -> None:
+        """Whoever it is, it may not be here."""
+        self.log(logging.ERROR, "authentication error" + (f' - User "{user}"' if user else ""))
+        self.refuse("Authorization Violation", CloseReason.AUTHENTICATION_VIOLATION)
+
+    def peer_info(self, text: bytes) -> None:
+        """INFO: the first introduces the peer, later ones are about it or about other servers."""
+        try:
+            info = PeerInfo.read(text)
+        except ProtocolError as problem:
+            self._malformed(problem)
+            return
+        mesh = self._mesh
+        if info.server_id == mesh.port.identity().server_id:
+            self.remote_id = info.server_id
+            self.close(CloseReason.DUPLICATE_ROUTE)
+        elif info.cluster and not mesh.accepts_name(
+            info.cluster, info.server_id, is_dynamic=info.cluster_dynamic
+        ):
+            self.close(CloseReason.CLUSTER_NAME_CONFLICT)
+        elif self.remote is not None:
+            self._later_info(info)
+        elif not self.was_solicited and info.server_name == mesh.port.identity().server_name:
+            self.log(logging.ERROR, f'Remote server has a duplicate name: "{info.server_name}"')
+            self.close(CloseReason.DUPLICATE_SERVER_NAME)
+        else:
+            self._first_info(info)
+
+    def _first_info(self, info: PeerInfo) -> None:
+        if self.was_solicited:
+            info = replace(info, route_account=self.account)
+        else:
+            self.account = info.route_account
+        if not info.ip:
+            host = self.wire.remote.host
+            host = f"[{host}]" if ":" in host else host
+            info = replace(info, ip=f"nats-route://{host}:{info.port}/")
+        self.remote = info
+        self.remote_id = info.server_id
+        self.link.configure(
+            headers=self._mesh.port.identity().headers and info.headers,
+            has_origin=info.lnoc,
+            origin_unsub=info.lnocu,
+        )
+        self._mesh.introduced(self, info)
+
+    def _later_info(self, info: PeerInfo) -> None:
+        """Of a connection that is there: another server, an account's own connection, or what has changed."""
+        assert self.remote is not None
+        if info.route_acc_add_reqid:
+            self._mesh.moving.asked(self, info)
+        elif info.gateway:
+            self.log(
+                logging.ERROR,
+                f'Received information about gateway "{info.gateway}" from {self.remote_id},'
+                " but gateway is not configured",
+            )
+        elif info.server_id != self.remote_id:
+            self._mesh.heard_of(info, self)
+        elif info.ldm:
+            self._mesh.peer_leaves(self)
+        elif (info.imports, info.exports) != (self.remote.imports, self.remote.exports):
+            self.remote = replace(self.remote, imports=info.imports, exports=info.exports)
+            self._mesh.serve(self)
+
+    def peer_error(self, text: bytes) -> None:
+        """-ERR: the peer gives this connection up, so do we."""
+        self.log(logging.ERROR, f"Route Error {text.decode('utf-8', 'replace')}")
+        self._mesh.moving.refused(self)
+        self.close(CloseReason.PARSE_ERROR)
+
+    def pong(self) -> None:
+        """The peer is alive, and has taken everything that was sent before the PING."""
+        self._pings_out = 0
+        if self._ping_sent_ns:
+            self.rtt_ns = max(self._mesh.port.now_ns() - self._ping_sent_ns, 1)
+        self.has_answered = self.is_registered
+        if self.starts_next:
+            self.starts_next = False
+            self._mesh.next_of_pool(self)
+
+    def account_interest(self, name: bytes) -> Interest | None:
+        """Whose interest a line is about; None: nobody's, the line has no effect."""
+        account = name.decode("utf-8", "replace")
+        interest = self._mesh.port.interest(account)
+        if interest is None:
+            self.unknown_accounts.add(name)
+            self.unknown_account(account)
+        return interest
+
+    def unknown_account(self, account: str) -> None:
+        """The peer speaks of an account that is not here."""
+        self.log(logging.ERROR, f'Unknown account "{account}"')
+
+    def parse_failed(self, text: str) -> None:
+        self.log(logging.ERROR, text)
+
+    def failed(self, error: Exception) -> None:
+        """A mistake of ours: this connection ends."""
+        self._mesh.port.log(logging.ERROR, f"internal error on a route: {error!r}")
+        self.close(CloseReason.INTERNAL_ERROR)
+
+    def trace(self, op: str, arguments: bytes, payload: bytes | None) -> None:
+        self.wire.trace(op, arguments, payload)
+
+    def trace_delivery(self, subject: bytes, key: bytes, reply: bytes, headers: int, size: int) -> None:
+        self.wire.trace_delivery(subject, key, reply, headers, size)
+
+    # -- permissions ------------------------------------------------------------------------------
+
+    def _restrict(self) -> None:
+        """What interest is told (imports), and taken (exports), as the configuration says now."""
+        rules = self._mesh.rules
+        self.link.restrict(rules.tells, rules.takes)
+
+    # -- liveness ---------------------------------------------------------------------------------
+
+    @property
+    def _ping_interval(self) -> float:
+        given = self._mesh.options.ping_interval
+        interval = self._mesh.port.ping_interval if given is None else given
+        return min(interval, limits.ROUTE_PING_INTERVAL)
+
+    def _arm_ping(self, seconds: float) -> None:
+        self._ping_timer = self._mesh.port.call_later(seconds, self._ping_due)
+
+    def _ping_due(self) -> None:
+        self._ping_timer = None
+        given = self._mesh.options.ping_max
+        if self._pings_out + 1 > (self._mesh.port.ping_max if given is None else given):
+            self.log(logging.DEBUG, "Stale Client Connection - Closing")
+            self.refuse("Stale Connection", CloseReason.STALE_CONNECTION)
+            return
+        self.ping()
+        self._arm_ping(self._ping_interval)
+
+    def ping(self) -> None:
+        """Asks for a PONG."""
+        self._pings_out += 1
+        self._ping_sent_ns = self._mesh.port.now_ns()
+        self.link.send(b"PING\r\n")
+        self._mesh.port.wake()
+
+    # -- closing ----------------------------------------------------------------------------------
+
+    def _malformed(self, problem: ProtocolError) -> None:
+        self.log(logging.ERROR, f"parse error: {problem}")
+        self.close(CloseReason.PROTOCOL_VIOLATION)
+
+    def refuse_loudly(self, text: str, reason: CloseReason) -> None:
+        """-ERR and an error line, then close."""
+        self.log(logging.ERROR, text)
+        self.refuse(text, reason)
+
+    def violates(self, text: str) -> None:
+        """The handshake cannot go on: said to the peer and in the log."""
+        self.refuse_loudly(text, CloseReason.PROTOCOL_VIOLATION)
+
+    def refuse(self, text: str, reason: CloseReason) -> None:
+        """-ERR, then close."""
+        self.link.send(f"-ERR '{text}'\r\n".encode("utf-8", "replace"))
+        self.close(reason)
+
+    def close(self, reason: CloseReason) -> None:
+        """Without a word to the peer."""
+        self.link.doom(reason)
+        self._mesh.port.wake()
+
+    def ended(self, reason: CloseReason) -> None:
+        """Called once by whoever has the connection when it is over, before the link is detached."""
+        self.is_closed = True
+        self._disarm_auth()
+        if self._ping_timer is not None:
+            self._ping_timer.cancel()
+            self._ping_timer = None
+        remote = f" - Remote: {self.remote.server_name}" if self.remote else ""
+        self.log(logging.INFO, f"Router connection closed: {reason.text}{remote}")
+        self._mesh.ended(self)
+
+    def _disarm_auth(self) -> None:
+        if self._auth_timer is not None:
+            self._auth_timer.cancel()
+            self._auth_timer = None
+
+    def log(self, level: int, text: str) -> None:
+        self.wire.log(level, text)

@@ -1,0 +1,327 @@
+"""The `cluster` block: where other servers connect, whom this one connects to, and what they may know.
+
+Here lives its reading, the flags that replace parts of it and the rules inside it. Never lives here:
+connections (`headrace.server.peers`), what servers say to each other (`headrace.cluster`).
+Source: the Go server 2.15.1. `protocol` is ours.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, cast
+from urllib.parse import unquote, urlsplit
+
+from headrace import limits
+from headrace.conf.authorization import any_authorization
+from headrace.conf.durations import format_duration
+from headrace.conf.fields import (
+    UNSET,
+    Binder,
+    Field,
+    Table,
+    duration_or_seconds,
+    flag,
+    string_of,
+    strings,
+    text,
+    whole,
+)
+from headrace.conf.listen import listen, split_address
+from headrace.conf.names import is_valid_subject
+from headrace.conf.peer_options import ClusterOptions, PeerURL, parse_peer_url
+from headrace.conf.permissions import permissions
+from headrace.conf.problems import shown
+from headrace.conf.tree import ListNode, MapNode, Scalar
+
+if TYPE_CHECKING:
+    from headrace.conf.credentials import AuthorizationBlock
+    from headrace.conf.fields import Bound, UnsetType
+    from headrace.conf.options import Permissions, TLSOptions
+    from headrace.conf.problems import Problems
+    from headrace.conf.tree import Entry
+
+_PROTOCOLS: Final = ("2.x", "1.x", "auto")
+_WRITE_TIMEOUTS: Final = ("default", "close", "retry")
+_COMPRESSION: Final = {
+    **dict.fromkeys(("not supported", "not_supported"), "not supported"),
+    **dict.fromkeys(("disabled", "off", "false"), "off"),
+    "accept": "accept",
+}
+_COMPRESSING: Final = frozenset(
+    (
+        *("on", "enabled", "true", "auto", "s2_auto", "fast", "s2_fast"),
+        *("better", "s2_better", "best", "s2_best", "s2_uncompressed"),
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFlags:
+    """What flags say of a cluster; None says nothing. `routes` is a list with commas."""
+
+    listen: str | None = None
+    name: str | None = None
+    routes: str | None = field(default=None, repr=False)
+    advertise: str | None = None
+    connect_retries: int | None = None
+    no_advertise: bool | None = None
+
+
+def cluster(binder: Binder, entry: Entry) -> ClusterOptions | UnsetType:
+    """The whole block."""
+    bound = binder.bind_map(entry, _CLUSTER)
+    if bound is UNSET:
+        return UNSET
+    values = {name: value for name, value in bound.values.items() if value not in ("", None)}
+    given = cast("Permissions | None", values.pop("permissions", None))
+    block = cast("AuthorizationBlock | None", values.pop("authorization", None))
+    if block is not None:
+        given = given or block.default_permissions
+        values |= {"user": block.user, "password": block.password}
+        tls = cast("TLSOptions | None", values.get("tls"))
+        values["auth_timeout"] = block.timeout or (tls.timeout + 1 if tls else limits.ROUTE_AUTH_TIMEOUT)
+    if given is not None:
+        values |= {"imports": given.publish, "exports": given.subscribe}
+    if not values.get("pool_size", 1):
+        del values["pool_size"]
+    for option in ("ping_interval", "ping_max", "write_deadline"):
+        if not values.get(option, 1):
+            del values[option]
+    options = ClusterOptions(**cast("dict[str, Any]", values))
+    _check(binder, bound, options)
+    return options
+
+
+def with_flags(options: ClusterOptions | None, flags: ClusterFlags, problems: Problems) -> ClusterOptions:
+    """The block after the flags."""
+    changed = options or ClusterOptions()
+    if flags.listen is not None:
+        changed = _listening(changed, flags.listen, problems)
+    if flags.routes is not None:
+        routes = (part.strip() for part in flags.routes.split(",") if part.strip())
+        changed = replace(
+            changed, routes=tuple(url for url in (_flag_url(r, problems) for r in routes) if url)
+        )
+        if not changed.port:
+            problems.add("solicited routes require cluster capabilities, e.g. --cluster", None)
+    if flags.name is not None:
+        changed = replace(changed, name=flags.name)
+        if " " in flags.name:
+            problems.add("cluster name cannot contain spaces", None)
+    if flags.advertise is not None:
+        changed = replace(changed, advertise=flags.advertise or None)
+    if flags.connect_retries is not None:
+        changed = replace(changed, connect_retries=flags.connect_retries)
+    if flags.no_advertise is not None:
+        changed = replace(changed, no_advertise=flags.no_advertise)
+    return changed
+
+
+def _listening(options: ClusterOptions, address: str, problems: Problems) -> ClusterOptions:
+    """`--cluster`: where to listen, and as whom servers come; an empty one turns the cluster off."""
+    if not address:
+        return replace(options, port=0)
+    is_any = address.endswith(":-1")
+    try:
+        parts = urlsplit(f"{address[:-2]}1" if is_any else address)
+        port = parts.port
+    except ValueError:
+        parts, port = urlsplit(""), None
+    if not parts.scheme or port is None:
+        problems.add("--cluster must be a URL with a port, such as nats://127.0.0.1:6222", None)
+        return options
+    if parts.username is not None and parts.password is None:
+        problems.add("expected cluster password to be set", None)
+        return options
+    return replace(
+        options,
+        host=parts.hostname or limits.DEFAULT_HOST,
+        port=-1 if is_any else port,
+        user=unquote(parts.username) if parts.username is not None else None,
+        password=unquote(parts.password) if parts.password is not None else None,
+    )
+
+
+def _flag_url(text_of_url: str, problems: Problems) -> PeerURL | None:
+    try:
+        return parse_peer_url(text_of_url)
+    except ValueError as error:
+        problems.add(f"error parsing route url: {error}", None)
+        return None
+
+
+def _check(binder: Binder, bound: Bound, options: ClusterOptions) -> None:
+    def report(message: str, option: str) -> None:
+        binder.problem(message, bound.positions.get(option))
+
+    if not -1 <= options.port <= 65535:
+        report("cluster port must lie between -1 and 65535", "port")
+    if options.accounts and options.pool_size < 0:
+        report("pool_size cannot be negative if pinned accounts are specified", "pool_size")
+    for name in {name for name in options.accounts if options.accounts.count(name) > 1}:
+        listed = " ".join(map(shown, options.accounts))
+        report(f"found duplicate account name {shown(name)} in pinned accounts list [{listed}]", "accounts")
+    if options.ping_interval is not None and options.ping_interval > limits.ROUTE_PING_INTERVAL:
+        most = format_duration(limits.ROUTE_PING_INTERVAL)
+        message = f"Cluster 'ping_interval' will reset to {most} which is the max for routes"
+        binder.problems.warn(message, bound.positions.get("ping_interval"))
+
+
+def _name(binder: Binder, entry: Entry) -> str | UnsetType:
+    value = text(binder, entry)
+    if value is not UNSET and " " in value:
+        return binder.problem("cluster name cannot contain spaces", entry.node.position)
+    return value
+
+
+def _authorization(binder: Binder, entry: Entry) -> AuthorizationBlock | UnsetType:
+    block = any_authorization(binder, entry)
+    if block is UNSET:
+        return UNSET
+    position = entry.position
+    if block.users is not None:
+        return binder.problem("Cluster authorization does not allow multiple users", position)
+    if block.token:
+        return binder.problem("Cluster authorization does not support tokens", position)
+    if block.callout is not None:
+        return binder.problem("Cluster authorization does not support callouts", position)
+    if block.default_permissions is not None:
+        _check_exports(binder, entry, block.default_permissions)
+        message = 'setting "permissions" within cluster authorization block is deprecated'
+        binder.problems.warn(message, position)
+    return block
+
+
+def _permissions(binder: Binder, entry: Entry) -> Permissions | UnsetType:
+    given = permissions(binder, entry)
+    if given is UNSET:
+        return UNSET
+    if given.allow_responses is not None:
+        message = "Cluster permissions do not support dynamic responses"
+        return binder.problem(message, entry.position)
+    _check_exports(binder, entry, given)
+    return given
+
+
+def _check_exports(binder: Binder, entry: Entry, given: Permissions) -> None:
+    """Permissions of clients may name queue groups, those of a cluster may not."""
+    if given.subscribe is not None:
+        for kind, subjects in (("allow", given.subscribe.allow or ()), ("deny", given.subscribe.deny)):
+            for subject in subjects:
+                if not is_valid_subject(subject):
+                    message = f"cluster export {kind}: subject {shown(subject)} is not a valid subject"
+                    binder.problem(message, entry.position)
+
+
+def _routes(binder: Binder, entry: Entry) -> tuple[PeerURL, ...] | UnsetType:
+    node = entry.node
+    if not isinstance(node, ListNode):
+        return binder.wrong_type(entry, "a list of urls")
+    found: dict[str, PeerURL] = {}
+    for item in node.items:
+        value = string_of(item)
+        if value is None:
+            binder.wrong_node("each route", item, "a string")
+        elif value in found:
+            binder.problems.warn("Duplicate route entry detected", item.position)
+        else:
+            try:
+                found[value] = parse_peer_url(value)
+            except ValueError as error:
+                binder.problem(f"error parsing route url: {error}", item.position)
+    return tuple(found.values())
+
+
+def _tls(binder: Binder, entry: Entry) -> TLSOptions | UnsetType:
+    """As with the Go server both sides of a route show a certificate, and both are checked."""
+    from headrace.conf.tls import tls
+
+    options = tls(binder, entry)
+    return options if options is UNSET else replace(options, verify=True)
+
+
+def _advertise(binder: Binder, entry: Entry) -> str | UnsetType:
+    value = text(binder, entry)
+    if value is not UNSET and ":" in value:
+        try:
+            split_address(value)
+        except ValueError as error:
+            return binder.problem(f"advertise: {error}", entry.node.position)
+    return value
+
+
+def _compression(binder: Binder, entry: Entry) -> str | UnsetType:
+    node = entry.node
+    if isinstance(node, MapNode):
+        return _mode(binder, node)
+    if isinstance(node, Scalar) and isinstance(node.value, bool):
+        return _known_mode(binder, entry, "s2_fast" if node.value else "off")
+    value = text(binder, entry)
+    return value if value is UNSET else _known_mode(binder, entry, value)
+
+
+def _mode(binder: Binder, node: MapNode) -> str | UnsetType:
+    values = binder.bind(node, _COMPRESSION_MAP).values
+    return cast("str", values.get("mode", UNSET))
+
+
+def _known_mode(binder: Binder, entry: Entry, value: str) -> str | UnsetType:
+    mode = _COMPRESSION.get(value.lower())
+    if mode is not None:
+        return mode
+    if value.lower() in _COMPRESSING:
+        message = f"compression {shown(value)} of routes is not supported by this version of Headrace yet"
+        return binder.problem(message, entry.node.position, "off, or accept as by default")
+    return binder.problem(f"unsupported compression mode {shown(value)}", entry.node.position)
+
+
+def _mode_of_map(binder: Binder, entry: Entry) -> str | UnsetType:
+    value = text(binder, entry)
+    return value if value is UNSET else _known_mode(binder, entry, value)
+
+
+def _write_timeout(binder: Binder, entry: Entry) -> str | UnsetType:
+    value = text(binder, entry)
+    if value is not UNSET and value not in _WRITE_TIMEOUTS:
+        return binder.problem("write_timeout must be 'default', 'close' or 'retry'", entry.node.position)
+    return value
+
+
+def _protocol(binder: Binder, entry: Entry) -> str | UnsetType:
+    value = text(binder, entry)
+    if value is UNSET or value == "2.x":
+        return value
+    if value in _PROTOCOLS:
+        message = f"protocol {shown(value)} of routes is not supported by this version of Headrace yet"
+        return binder.problem(message, entry.node.position)
+    choices = ", ".join(_PROTOCOLS)
+    return binder.problem(f"protocol must be one of {choices}, not {shown(value)}", entry.node.position)
+
+
+_COMPRESSION_MAP: Final = Table(
+    (Field(("mode",), _mode_of_map), Field(("rtt_thresholds", "thresholds", "rtts", "rtt"), strings))
+)
+_CLUSTER: Final = Table(
+    (
+        Field(("name",), _name),
+        Field(("listen",), listen, spreads=True),
+        Field(("host", "net"), text),
+        Field(("port",), whole),
+        Field(("authorization",), _authorization),
+        Field(("permissions",), _permissions),
+        Field(("routes",), _routes),
+        Field(("tls",), _tls),
+        Field(("advertise", "cluster_advertise"), _advertise),
+        Field(("no_advertise",), flag),
+        Field(("connect_retries",), whole),
+        Field(("connect_backoff",), flag),
+        Field(("pool_size",), whole),
+        Field(("accounts",), strings),
+        Field(("compression",), _compression),
+        Field(("ping_interval",), duration_or_seconds),
+        Field(("ping_max",), whole),
+        Field(("write_deadline",), duration_or_seconds),
+        Field(("write_timeout",), _write_timeout),
+        Field(("protocol",), _protocol),
+    )
+)

@@ -1,0 +1,77 @@
+"""What the configuration says of other servers: routes of a cluster.
+
+Frozen data only, defaults are the Go server's. Durations are seconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+from headrace import limits
+
+if TYPE_CHECKING:
+    from headrace.conf.options import SubjectPermission, TLSOptions
+
+
+@dataclass(frozen=True, slots=True)
+class PeerURL:
+    """Where another server listens, and who to be there, where the URL says that."""
+
+    host: str
+    port: int
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+    scheme: str = "nats-route"
+
+    def __str__(self) -> str:
+        """Where it is, as it is shown: without credentials."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def parse_peer_url(text: str) -> PeerURL:
+    """Raises: ValueError for what names no scheme, host and port; its text has no part of the URL in it."""
+    parts = urlsplit(text.strip())
+    port = parts.port
+    if not parts.scheme or not parts.hostname or not port:
+        raise ValueError("it must name a scheme, a host and a port, such as nats://host:6222")
+    user = None if parts.username is None else unquote(parts.username)
+    password = None if parts.password is None else unquote(parts.password)
+    return PeerURL(parts.hostname, port, user, password, parts.scheme)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterOptions:
+    """The `cluster` block. `port` 0: no routes, -1: the system chooses; `name` "": one is made up, and may
+    give way.
+
+    `accounts`: those with connections of their own. `pool_size` below 1: one connection for everything.
+    `imports`: subjects whose interest is told to peers, `exports`: whose interest is taken from them; None:
+    all. `ping_interval`, `ping_max` and `write_deadline` None: the server's. `write_timeout`: `close` ends a
+    route that has not taken a write in `write_deadline`; otherwise only one that has taken nothing of it.
+    `protocol`: `2.x` as nats-server since 2.0, `1.x` as before it, `auto` for both.
+    """
+
+    name: str = ""
+    host: str = limits.DEFAULT_HOST
+    port: int = 0
+    advertise: str | None = None
+    no_advertise: bool = False
+    routes: tuple[PeerURL, ...] = ()
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+    auth_timeout: float = limits.ROUTE_AUTH_TIMEOUT
+    tls: TLSOptions | None = None
+    imports: SubjectPermission | None = None
+    exports: SubjectPermission | None = None
+    connect_retries: int = 0
+    connect_backoff: bool = False
+    pool_size: int = limits.ROUTE_POOL_SIZE
+    accounts: tuple[str, ...] = ()
+    ping_interval: float | None = None
+    ping_max: int | None = None
+    write_deadline: float | None = None
+    write_timeout: str = "default"
+    compression: str = "accept"
+    protocol: str = "2.x"

@@ -1,0 +1,158 @@
+"""How connections end: doomed ones are flushed and closed, who does not take its bytes in time is cut off.
+
+Of every kind of connection: what a kind does when it is over is its own (`Party.over`). Never lives here: why
+one ends (the sessions and the engine say so), accepting.
+Source: client protocol specification, section 9.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from time import monotonic_ns
+from typing import TYPE_CHECKING, Final, Protocol
+
+from headrace.engine.reasons import CloseReason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from headrace.engine.link import Link
+    from headrace.server.server import Server
+    from headrace.server.transport import Transport
+
+STALLED_CHECK: Final = 0.005
+"""Seconds between looks at what drains."""
+
+DRAIN_LIMIT: Final = 1.0
+"""Seconds that a server at its end waits for others to take what was sent to them before."""
+
+_UNFLUSHED: Final = frozenset(
+    [
+        CloseReason.SLOW_CONSUMER_PENDING_BYTES,
+        CloseReason.SLOW_CONSUMER_WRITE_DEADLINE,
+        CloseReason.WRITE_ERROR,
+        CloseReason.READ_ERROR,
+    ]
+)
+
+
+class Party(Protocol):
+    """The session of one connection. `transport` is None while it is being opened: then it ends with that."""
+
+    transport: Transport | None
+    is_closed: bool
+
+    @property
+    def link(self) -> Link: ...
+
+    @property
+    def write_deadline(self) -> float:
+        """Seconds."""
+
+    def notice(self, text: str) -> None:
+        """A line in the log."""
+
+    def count_slow(self) -> None:
+        """It is a slow consumer."""
+
+    def endures(self, now_ns: int) -> bool:
+        """Whether a write that is late is waited for all the same."""
+
+    def over(self, reason: CloseReason) -> None:
+        """The connection is closed: everything is given back."""
+
+
+class Departures:
+    """Of one server's connections; `parties` are those that are open now."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._draining: dict[Party, float] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def begin(self, links: Iterable[Link]) -> None:
+        """Closes what the end of a tick found doomed, or lets it drain first."""
+        for link in links:
+            if link.session is None:  # it has ended already
+                continue
+            party: Party = link.session.party
+            if party.is_closed:
+                continue
+            reason = CloseReason(link.reason)
+            if reason is CloseReason.SLOW_CONSUMER_PENDING_BYTES:
+                party.count_slow()
+                most = self._server.options.max_pending
+                party.notice(f"Slow Consumer Detected: MaxPending of {most} Exceeded")
+            transport = party.transport
+            if transport is None:
+                continue  # a handshake is going on; it ends by itself or with its task
+            if reason in _UNFLUSHED or transport.flush():
+                self._finish(party)
+            else:
+                self._draining[party] = self._server.loop.time() + party.write_deadline
+
+    def go_on(self) -> None:
+        """Closes those that have drained."""
+        if not self._draining:
+            return
+        for party in list(self._draining):
+            if party.transport is None or party.transport.flush():
+                self._finish(party)
+
+    def forget(self, party: Party) -> None:
+        """It is over."""
+        self._draining.pop(party, None)
+
+    async def drain(self) -> None:
+        """Wait for others to take what is still theirs, as long as DRAIN_LIMIT."""
+        time = asyncio.get_running_loop().time  # it may have to stop without having started
+        limit = time() + DRAIN_LIMIT
+        while self._draining and time() < limit:
+            await asyncio.sleep(STALLED_CHECK)
+            self.go_on()
+        for party in list(self._draining):
+            self._finish(party)
+
+    def watch(self) -> None:
+        """Every quarter of write_deadline: cut off who has not taken a write for that long."""
+        server = self._server
+        deadline = server.options.write_deadline
+        self._timer = server.loop.call_later(max(deadline / 4, 0.01), self.watch)
+        server.accounts.expire()
+        if server.router.blocked:
+            now = monotonic_ns()
+            for party in server.parties():
+                since = party.link.blocked_since
+                is_late = since is not None and now - since > party.write_deadline * 1e9
+                if is_late and not (party not in self._draining and party.endures(now)):
+                    self._cut_off(party)
+            server.after_tick()
+
+    def close(self) -> None:
+        """The server has ended."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _finish(self, party: Party) -> None:
+        if party.transport is not None:
+            party.transport.close()
+        party.over(CloseReason(party.link.reason))
+
+    def _cut_off(self, party: Party) -> None:
+        if party in self._draining:
+            self._finish(party)
+            return
+        note_late(party)
+        party.link.doom(CloseReason.SLOW_CONSUMER_WRITE_DEADLINE)
+
+
+def note_late(party: Party) -> None:
+    """A write was not taken in time: counts and says it."""
+    from headrace.server.monitor.text import round_trip
+
+    party.count_slow()
+    deadline = round_trip(int(party.write_deadline * 1e9))
+    party.notice(
+        f"Slow Consumer Detected: WriteDeadline of {deadline} exceeded"
+        f" with 1 chunks of {party.link.pending} total bytes."
+    )

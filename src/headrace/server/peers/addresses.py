@@ -1,0 +1,37 @@
+"""Where this server can be reached, as it tells others and their clients.
+
+Source: nats-server 2.15.1: a wildcard address stands for all addresses of the machine that are not the
+loopback's, for that one where there are no others; link-local ones count for nobody.
+"""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+
+
+def reachable(host: str, port: int) -> tuple[str, ...]:
+    """`host:port` for each address that a bound host means."""
+    hosts = machine_addresses() if is_wildcard(host) else (host,)
+    return tuple(f"[{each}]:{port}" if ":" in each else f"{each}:{port}" for each in hosts)
+
+
+def is_wildcard(host: str) -> bool:
+    return host in ("0.0.0.0", "::", "")
+
+
+def machine_addresses() -> tuple[str, ...]:
+    """Cost: asks the system for its interfaces."""
+    import ifaddr  # only where an address is a wildcard
+
+    found = [
+        address.ip if isinstance(address.ip, str) else address.ip[0]
+        for adapter in ifaddr.get_adapters()
+        for address in adapter.ips
+    ]
+    global_ones = [each for each in found if not _is_narrow(each)]
+    return tuple(global_ones) or ("127.0.0.1",)
+
+
+def _is_narrow(address: str) -> bool:
+    parsed = ip_address(address)
+    return parsed.is_loopback or parsed.is_link_local or parsed.is_multicast

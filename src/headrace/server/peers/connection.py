@@ -1,0 +1,123 @@
+"""One connection to another server, as the server has it: its transport, its end, its log lines.
+
+What is said on it is the business of its session (`headrace.cluster.route`), which it outlives in nothing.
+"""
+
+from __future__ import annotations
+
+from time import time_ns
+from typing import TYPE_CHECKING
+
+from headrace.cluster.port import Address
+from headrace.engine.reasons import CloseReason
+from headrace.server.departures import note_late
+from headrace.server.speaking import Speaker
+
+if TYPE_CHECKING:
+    import ssl
+
+    from headrace.cluster.route import RouteSession
+    from headrace.engine.link import Link
+    from headrace.server.peers.routes import Routes
+    from headrace.server.server import Server
+    from headrace.server.transport import Transport
+
+
+class PeerConnection(Speaker):
+    """From accept, or a successful dial, to the end. `session` is set before a byte flows."""
+
+    __slots__ = (
+        "_is_slow",
+        "_routes",
+        "_server",
+        "address",
+        "is_closed",
+        "number",
+        "port",
+        "session",
+        "start_ns",
+        "tls_cipher",
+        "tls_version",
+        "transport",
+    )
+
+    session: RouteSession
+
+    def __init__(self, server: Server, routes: Routes, address: tuple[str, int]) -> None:
+        self._server = server
+        self._routes = routes
+        self.number = server.next_number()
+        self.address, self.port = address[:2]
+        self.start_ns = time_ns()
+        self.transport: Transport | None = None
+        self.is_closed = False
+        self._is_slow = False
+        self.tls_version = self.tls_cipher = ""
+
+    # -- the session's wire -----------------------------------------------------------------------
+
+    @property
+    def remote(self) -> Address:
+        """The other end."""
+        return Address(self.address, self.port)
+
+    def log(self, level: int, text: str) -> None:
+        """A line of the session's; the same one again and again from one host is counted instead."""
+        self._say(level, text)
+
+    # -- opening ----------------------------------------------------------------------------------
+
+    def secured(self, connection: ssl.SSLObject) -> None:
+        """A TLS handshake has ended."""
+        from headrace.server import tls
+
+        self.tls_version, self.tls_cipher = tls.negotiated_names(connection)
+        self.debug("TLS handshake complete")
+        self.debug(f"TLS version {self.tls_version}, cipher suite {self.tls_cipher}")
+
+    def opened(self, transport: Transport) -> None:
+        """Bytes flow."""
+        self.transport = transport
+        self.session.opened()
+
+    # -- the server's party -----------------------------------------------------------------------
+
+    @property
+    def label(self) -> str:
+        """The head of its log lines: `127.0.0.1:6222 - rid:7 -`."""
+        return f"{self.remote} - rid:{self.number} -"
+
+    @property
+    def link(self) -> Link:
+        return self.session.link
+
+    @property
+    def write_deadline(self) -> float:
+        """Seconds."""
+        return self._routes.write_deadline
+
+    def count_slow(self) -> None:
+        """It did not take its messages as fast as they came."""
+        self._routes.slow_consumers += 1
+
+    def endures(self, now_ns: int) -> bool:
+        """Other than a client it may take its time, as long as it takes something."""
+        idle = now_ns - self.link.last_written
+        if self._routes.options.write_timeout == "close" or idle > self.write_deadline * 1e9:
+            return False
+        if not self._is_slow:
+            self._is_slow = True
+            note_late(self)
+        return True
+
+    def over(self, reason: CloseReason) -> None:
+        """The connection is closed."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        if reason is CloseReason.STALE_CONNECTION:
+            self._routes.stale_connections += 1
+        self._server.departures.forget(self)
+        self._routes.connections.discard(self)
+        self.session.ended(reason)
+        self.link.detach()

@@ -1,0 +1,29 @@
+"""The port that other servers connect to.
+
+Never lives here: what is said there (`headrace.cluster`), handshakes of TLS (`opening`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.server.acceptor import Acceptor
+
+if TYPE_CHECKING:
+    import socket
+
+    from headrace.server.peers.routes import Routes
+    from headrace.server.server import Server
+
+
+class PeerListener(Acceptor):
+    """Hands each connection to the routes."""
+
+    def __init__(self, server: Server, routes: Routes, sock: socket.socket) -> None:
+        super().__init__(server, sock)
+        self._routes = routes
+
+    def _open(self, sock: socket.socket, address: tuple[str, int]) -> None:
+        work = self._routes.accepted(sock, address)
+        if work is not None:
+            self._run(work, sock)

@@ -1,0 +1,96 @@
+"""From a connected socket to a connection whose bytes flow, with TLS or without, whoever connected.
+
+A connection to a peer only exists once its handshake is over: before that there is nobody to speak to.
+Source: nats-server 2.15.1: on routes TLS comes before the first INFO.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.server.transport import AsyncioTransport, EpollTransport
+
+if TYPE_CHECKING:
+    import asyncio
+    import socket
+    import ssl
+    from collections.abc import Callable
+
+    from headrace.server.peers.connection import PeerConnection
+    from headrace.server.server import Server
+
+    _Enter = Callable[[], PeerConnection | None]
+    """Makes the connection and its session; None: it is not wanted any more."""
+
+
+def open_over_epoll(server: Server, sock: socket.socket, enter: _Enter) -> None:
+    """Without TLS, where the server has a poller. Raises: OSError when the socket cannot be watched."""
+    assert server.poller is not None
+    connection = enter()
+    if connection is None:
+        sock.close()
+        return
+    try:
+        transport = EpollTransport(server.poller, connection.link, sock.fileno())
+    except OSError:
+        sock.close()
+        raise
+    sock.detach()
+    connection.opened(transport)
+    transport.flush()
+
+
+async def open_over_asyncio(
+    server: Server,
+    sock: socket.socket,
+    enter: _Enter,
+    context: ssl.SSLContext | None = None,
+    *,
+    peer_name: str | None = None,
+    handshake_seconds: float | None = None,
+) -> None:
+    """`peer_name`: this side connected, to a server whose certificate must have this name; None: it accepted.
+
+    Raises: OSError (ssl.SSLError is one) when the handshake fails; nothing was entered then.
+    """
+    timeout = handshake_seconds if context is not None else None
+
+    def protocol() -> _LateTransport:
+        return _LateTransport(server, enter)
+
+    if peer_name is None:
+        await server.loop.connect_accepted_socket(protocol, sock, ssl=context, ssl_handshake_timeout=timeout)
+    else:
+        name = peer_name if context is not None else None
+        await server.loop.create_connection(
+            protocol, sock=sock, ssl=context, server_hostname=name, ssl_handshake_timeout=timeout
+        )
+
+
+class _LateTransport(AsyncioTransport):
+    """Gets its link when the handshake is over."""
+
+    __slots__ = ("_enter", "_server")
+
+    def __init__(self, server: Server, enter: _Enter) -> None:
+        self._server = server
+        self._enter = enter
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        connection = self._enter()
+        if connection is None:
+            transport.close()
+            return
+
+        def connected(made: asyncio.Transport) -> None:
+            tls = made.get_extra_info("ssl_object")
+            if tls is not None:
+                connection.secured(tls)
+            connection.opened(self)
+
+        super().__init__(connection.link, self._server.after_tick, connected, self._server.note_stalled)
+        super().connection_made(transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if hasattr(self, "_link"):  # else it was not wanted
+            super().connection_lost(exc)

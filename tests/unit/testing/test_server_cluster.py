@@ -1,0 +1,71 @@
+"""Several embedded servers as one cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from harness.waiting import wait_until
+from headrace.client.blocking import connect
+from headrace.errors import StartError
+from headrace.testing import ServerCluster
+
+if TYPE_CHECKING:
+    from headrace.testing import Server
+
+TRANSPORTS = ["epoll", "asyncio"]
+
+
+def peers(server: Server) -> set[str]:
+    routes = server.server.routes
+    assert routes is not None
+    return {session.remote_id for session in routes.mesh.routes()}
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_message_reaches_a_subscriber_of_another_server(transport: str) -> None:
+    with (
+        ServerCluster(2, transport=transport) as cluster,
+        connect(cluster[0].url) as here,
+        connect(cluster[1].url) as there,
+    ):
+        here.subscribe("a")
+        here.flush()
+
+        def arrived() -> list[bytes]:
+            there.publish("a", b"x")
+            there.flush()
+            return list(here.receive(timeout=0.05).payloads)
+
+        assert set(wait_until(arrived, "a message to arrive")) == {b"x"}
+
+
+def test_on_entry_every_server_knows_every_other() -> None:
+    with ServerCluster(4) as cluster:
+        ids = {server.server.server_id for server in cluster}
+        assert [peers(server) | {server.server.server_id} for server in cluster] == [ids] * 4
+        assert len(set(cluster.urls)) == len(cluster) == 4
+
+        info = cluster[2].server.info
+        assert sorted(info["connect_urls"]) == sorted(url.removeprefix("nats://") for url in cluster.urls)
+        assert info["cluster"] == "test"
+
+
+def test_async_with_runs_on_the_callers_loop() -> None:
+    async def run() -> list[int]:
+        async with ServerCluster(2) as cluster:
+            return [len(peers(server)) for server in cluster]
+
+    assert asyncio.run(run()) == [1, 1]
+
+
+def test_nothing_is_left_when_a_server_cannot_start() -> None:
+    threads = threading.active_count()
+
+    with pytest.raises(StartError), ServerCluster(2, http_host="203.0.113.1", http_port=1):
+        pass
+
+    assert threading.active_count() == threads
