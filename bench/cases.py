@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from bench.sides import Side
 
 Metric = Literal["rate", "cpu_ns", "p50_us", "p99_us", "memory_kb", "idle_cores"]
-Suite = Literal["core", "durable", "jetstream"]
+Suite = Literal["core", "durable", "jetstream", "cluster"]
 """Cases that are run together and share a result file."""
 
 CHURN_PER_SECOND = 100_000
@@ -95,13 +95,19 @@ class Case:
 
     @property
     def suite(self) -> Suite:
-        suites: dict[Side, Suite] = {"streaming": "durable", "streams": "jetstream"}
+        suites: dict[Side, Suite] = {
+            "streaming": "durable",
+            "streams": "jetstream",
+            "mesh": "cluster",
+            "mesh-to-peer": "cluster",
+            "mesh-from-peer": "cluster",
+        }
         return suites.get(self.ours, "core")
 
     @property
     def stores(self) -> bool:
         """True when the speed of the disk matters."""
-        return self.suite != "core" and self.fill is None
+        return self.suite in ("durable", "jetstream") and self.fill is None
 
     @property
     def is_polling(self) -> bool:
@@ -262,6 +268,36 @@ def _stream_read(name: str, title: str, args: str, rate: float = 0, line: str = 
     )
 
 
+_HOP_ENTRIES = (Entry("mesh"), Entry("mesh-peer"))
+
+
+def _hop(name: str, title: str, args: str, bounds: tuple[Bound, ...] = (), line: str = "") -> Case:
+    """What is published at one node of a mesh and subscribed to at the other."""
+    return Case(
+        name, f"one hop: {title}", ("traffic", *args.split()), "delivered", "delivery", bounds, line,
+        entries=_HOP_ENTRIES,
+    )  # fmt: skip
+
+
+def _mixed_hop(name: str, title: str, side: Side) -> Case:
+    args = ("traffic", "--payload", "128", "--fan", "1")
+    bounds = (Bound("rate", 0.95, "mesh-peer"),)
+    entries = (Entry(side), Entry("mesh-peer"))
+    return Case(name, f"one hop: {title}", args, "delivered", "delivery", bounds, _HOP_MIXED, entries=entries)
+
+
+def _hop_requests(name: str, title: str, args: str) -> Case:
+    return Case(
+        name, f"one hop: request-reply, {title}", ("requests", *args.split()), "requests", "request",
+        (Bound("p99_us", 0.8, "mesh-peer"),), _HOP_REQUEST, latency=True, entries=_HOP_ENTRIES,
+    )  # fmt: skip
+
+
+_HOP = "one hop between two nodes, 16 B and 128 B: rate ≥ 3×, CPU of both nodes ≤ 0.3×"
+_HOP_MIXED = "one hop between Headrace and nats-server: the rate of the slower node (≥ 0.95×)"
+_HOP_REQUEST = "request-reply over one hop, 1 and 50 in flight: p99 ≤ 0.8×"
+_HOP_INTEREST = "interest of a million subscriptions known to another node in ≤ 0.5× the time"
+_HOP_BOUNDS = (Bound("rate", 3, "mesh-peer"), Bound("cpu_ns", 0.3, "mesh-peer"))
 _PUBLISH = "publish 16 B / 128 B, no subscriber: rate ≥ 4× / 2×, CPU ≤ 0.25× / 0.4×"
 _ONE = "1 → 1, 16 B / 128 B: rate ≥ 5× / 4×, CPU ≤ 0.2× / 0.25×"
 _FAN = "fan-out 1 → 10 / 1 → 100: rate ≥ 4× / 4×, CPU ≤ 0.25× / 0.25×"
@@ -456,6 +492,28 @@ CASES: tuple[Case, ...] = (
         entries=_STORED,
         patience_s=300.0,
         compares=("memory_kb",),
+    ),
+    _hop("hop-16", "16 B", "--payload 16 --fan 1", _HOP_BOUNDS, _HOP),
+    _hop("hop-128", "128 B", "--payload 128 --fan 1", _HOP_BOUNDS, _HOP),
+    _hop("hop-1k", "1 KB", "--payload 1024 --fan 1"),
+    _hop("hop-headers", "128 B and headers", "--payload 128 --fan 1 --headers"),
+    _hop("hop-fan-10", "128 B to 10 subscribers of the far node", "--payload 128 --fan 10"),
+    _hop("hop-pairs-10", "10 pairs, 128 B", "--payload 128 --fan 1 --flows 10"),
+    _mixed_hop("hop-to-peer", "from Headrace to nats-server, 128 B", "mesh-to-peer"),
+    _mixed_hop("hop-from-peer", "from nats-server to Headrace, 128 B", "mesh-from-peer"),
+    _hop_requests("hop-request-1", "1 in flight", ""),
+    _hop_requests("hop-request-50", "50 in flight on one connection", "--inflight 50"),
+    Case(
+        "hop-interest",
+        "one hop: a million subscriptions made at one node until the other knows all",
+        ("interest", "--count", "1000000"),
+        "told",
+        "subscription",
+        (Bound("rate", 2, "mesh-peer"),),
+        _HOP_INTEREST,
+        timed=False,
+        entries=_HOP_ENTRIES,
+        patience_s=120.0,
     ),
 )
 

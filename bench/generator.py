@@ -34,11 +34,13 @@ Report = dict[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The server a load goes to; certificate is what a TLS load trusts."""
+    """The server a load goes to; certificate is what a TLS load trusts; far: port and pid of a mesh's other
+    node."""
 
     port: int
     pid: int
     certificate: Path
+    far: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,8 @@ def load_command(
     if fill is not None:
         words += ["--count", str(fill.messages)]
     words += ["--port", str(target.port), "--pid", str(target.pid)]
+    if target.far is not None:
+        words += ["--far-port", str(target.far[0]), "--far-pid", str(target.far[1])]
     if case.timed:
         words += ["--seconds", str(phases.seconds), "--warmup", str(phases.warmup)]
     return [*words, "--deadline", str(phases.seconds + phases.warmup + GRACE_S + case.patience_s)]

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 START_LIMIT_S = 60.0
 STOP_LIMIT_S = 30.0
 START_ATTEMPTS = 3
+REST_S = 0.1
+REST_CPU_NS = 5_000_000
+"""A server is at rest that uses no more CPU time than this in REST_S."""
+REST_LIMIT_S = 10.0
 CPUCLOCK_SCHED = 2
 
 
@@ -36,30 +40,51 @@ class Command:
     """How one side is started.
 
     template: a shell-like line with `{port}` and `{http}`; with `{dir}` where it stores something, and
-    `{config}` for the file with the text of `config`.
+    `{config}` for the file with the text of `config`; in a mesh with `{route}`, the port for other nodes,
+    and `{near}`, that of the first node.
     label: the line with the directories of its words left out, fit for a result file.
     pin: CPU list for taskset, or None.
+    far: how the second node of a mesh is started.
     """
 
     template: str
     environment: Mapping[str, str] = field(default_factory=dict)
     pin: str | None = None
     config: str = ""
+    far: Command | None = None
 
     @property
     def label(self) -> str:
+        return f"{self._label}, and {self.far._label}" if self.far is not None else self._label
+
+    @property
+    def _label(self) -> str:
         words = [word.rsplit("/", 1)[-1] for word in shlex.split(self.template)]
         text = " ".join([f"{key}={value}" for key, value in self.environment.items()] + words)
         return f"{text} # {{config}}: {self.config.format(dir='{dir}')}" if self.config else text
 
     def words(
-        self, port: int, http: int, extra: tuple[str, ...] = (), directory: Path | None = None
+        self,
+        port: int,
+        http: int,
+        extra: tuple[str, ...] = (),
+        directory: Path | None = None,
+        *,
+        route: int = 0,
+        near: int = 0,
     ) -> list[str]:
         """Give the words of the command line; writes the configuration file, if there is one."""
         config = directory / "server.conf" if directory is not None else None
         if self.config and config is not None:
             config.write_text(self.config.format(dir=directory) + "\n", encoding="utf-8")
-        places = {"port": port, "http": http, "dir": directory, "config": config}
+        places = {
+            "port": port,
+            "http": http,
+            "dir": directory,
+            "config": config,
+            "route": route,
+            "near": near,
+        }
         filled = [word.format(**places) for word in shlex.split(self.template)]
         return pinned([*filled, *extra], self.pin)
 
@@ -129,6 +154,7 @@ class RunningServer:
     http: int
     info: dict[str, Any]
     log: IO[bytes]
+    route: int
 
     @property
     def pid(self) -> int:
@@ -160,20 +186,38 @@ def _read_info(port: int) -> dict[str, Any] | None:
     return info
 
 
-def _start_once(command: Command, extra: tuple[str, ...], directory: Path | None) -> RunningServer:
-    port, http = free_port(), free_port()
+def await_rest(process: subprocess.Popen[bytes]) -> None:
+    """Wait until a start is over: what a server loads after its first INFO is no part of a load.
+
+    Ends by itself after REST_LIMIT_S, and with the process.
+    """
+    until = time.monotonic() + REST_LIMIT_S
+    before = cpu_ns(process.pid)
+    while time.monotonic() < until:
+        time.sleep(REST_S)
+        if process.poll() is not None:
+            return
+        now = cpu_ns(process.pid)
+        if now - before <= REST_CPU_NS:
+            return
+        before = now
+
+
+def _start_once(command: Command, extra: tuple[str, ...], directory: Path | None, near: int) -> RunningServer:
+    port, http, route = free_port(), free_port(), free_port()
     log = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the server
     process = subprocess.Popen(
-        command.words(port, http, extra, directory),
+        command.words(port, http, extra, directory, route=route, near=near),
         stdout=log,
         stderr=subprocess.STDOUT,
         env={**os.environ, **command.environment},
     )
-    server = RunningServer(process, port, http, {}, log)
+    server = RunningServer(process, port, http, {}, log, route)
     until = time.monotonic() + START_LIMIT_S
     while time.monotonic() < until and process.poll() is None:
         if (info := _read_info(port)) is not None:
             server.info = info
+            await_rest(process)
             return server
         time.sleep(0.02)
     server.stop()
@@ -182,11 +226,16 @@ def _start_once(command: Command, extra: tuple[str, ...], directory: Path | None
     raise BenchError(f"the server did not start: {command.label}\n{tail}")
 
 
-def start(command: Command, extra: tuple[str, ...] = (), directory: Path | None = None) -> RunningServer:
-    """Start a server and wait for its INFO. Raises: BenchError with the end of its log."""
+def start(
+    command: Command, extra: tuple[str, ...] = (), directory: Path | None = None, near: int = 0
+) -> RunningServer:
+    """Start a server; it has sent its INFO and is at rest. Raises: BenchError with the end of its log.
+
+    near: the port for other nodes of the mesh's first node.
+    """
     for attempt in range(START_ATTEMPTS):
         try:
-            return _start_once(command, extra, directory)
+            return _start_once(command, extra, directory, near)
         except BenchError:
             # Another process may have taken the free port meanwhile; the last failure is told.
             if attempt + 1 == START_ATTEMPTS:
@@ -196,10 +245,10 @@ def start(command: Command, extra: tuple[str, ...] = (), directory: Path | None 
 
 @contextmanager
 def running(
-    command: Command, extra: tuple[str, ...] = (), directory: Path | None = None
+    command: Command, extra: tuple[str, ...] = (), directory: Path | None = None, near: int = 0
 ) -> Iterator[RunningServer]:
     """Run a server for a block. Raises: BenchError if it does not start or ends by itself."""
-    server = start(command, extra, directory)
+    server = start(command, extra, directory, near)
     try:
         yield server
         if server.process.poll() is not None:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 RESULTS = ROOT / "bench" / "results"
 PAGE = ROOT / "docs" / "performance.md"
+PUBLISHED: Final = ("epoll", "asyncio", "durable", "jetstream", "cluster")
+"""The result files that have a section of the page."""
 CHARTS = {
     "epoll": ROOT / "docs" / "performance.png",
     "durable": ROOT / "docs" / "durable.png",
@@ -242,11 +244,11 @@ def render_page(page: str, results: Path, charts: frozenset[str]) -> str:
 
     `charts`: the result files that have a picture.
     """
-    runs = {name: load_run(results / f"{name}.json") for name in ("epoll", "asyncio", "durable", "jetstream")}
+    runs = {name: load_run(results / f"{name}.json") for name in PUBLISHED}
     for name, run in runs.items():
         chart = CHARTS[name].name if name in charts else None
         page = replace_section(page, name, _results_text(run, chart))
-    measured = (run for name in ("epoll", "durable", "jetstream") if (run := runs[name]) is not None)
+    measured = (run for name, run in runs.items() if name != "asyncio" and run is not None)
     targets = target_lines(*measured, whole=True)
     page = replace_section(page, "targets", targets)
     page = replace_section(page, "commands", commands_text())

@@ -7,7 +7,7 @@ favour one of them. A load that fails, or a count that is not exact, ends the ru
 from __future__ import annotations
 
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -138,8 +138,9 @@ class Bench:
         with (
             self._store(case, entry.side, places.stores) as directory,
             running(command, extra, directory) as server,
+            running(command.far, near=server.route) if command.far is not None else nullcontext() as far,
         ):
-            target = Target(server.port, server.pid, cert)
+            target = Target(server.port, server.pid, cert, (far.port, far.pid) if far is not None else None)
             words = load_command(case, entry, target, Phases(settings.warmup, settings.seconds), fill)
             limit = settings.seconds + settings.warmup + 2 * GRACE_S + case.patience_s
             disk = {"fsync_us": probe_fsync(directory)} if case.stores else {}

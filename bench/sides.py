@@ -6,7 +6,7 @@ configuration; how a process is run lives in `process`. `{dir}` is the directory
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from bench.process import Command
@@ -24,6 +24,10 @@ Side = Literal[
     "permitted-peer",
     "mapped",
     "mapped-peer",
+    "mesh",
+    "mesh-peer",
+    "mesh-to-peer",
+    "mesh-from-peer",
 ]
 
 _PERMITTED = """
@@ -59,6 +63,8 @@ class SideSpec:
     label: its column in a table. noun: what it is called in a sentence.
     flags: added to the command line of Headrace (`ours`) or nats-server. config: its configuration file,
     `{config}` in the flags; braces are doubled as for `str.format`.
+    nodes: of a mesh, whether each of its two nodes is Headrace: where messages are published and where they
+    are subscribed to; empty for one server.
     """
 
     label: str
@@ -66,7 +72,11 @@ class SideSpec:
     ours: bool
     flags: str = ""
     config: str = ""
+    nodes: tuple[bool, ...] = ()
 
+
+_MESH = "--cluster nats://127.0.0.1:{route} --cluster_name bench"
+_MESH_FAR = f"{_MESH} --routes nats://127.0.0.1:{{near}}"
 
 SIDES: dict[Side, SideSpec] = {
     "server": SideSpec("Headrace", "server", ours=True),
@@ -105,11 +115,19 @@ SIDES: dict[Side, SideSpec] = {
     "mapped-peer": SideSpec(
         "nats-server, mappings", "peer with mappings", ours=False, flags="-c {config}", config=_MAPPED
     ),
+    "mesh": SideSpec("Headrace → Headrace", "mesh of servers", ours=True, nodes=(True, True)),
+    "mesh-peer": SideSpec("nats-server → nats-server", "mesh of peers", ours=False, nodes=(False, False)),
+    "mesh-to-peer": SideSpec("Headrace → nats-server", "mixed mesh", ours=True, nodes=(True, False)),
+    "mesh-from-peer": SideSpec("nats-server → Headrace", "mixed mesh", ours=True, nodes=(False, True)),
 }
 
 
 def side_command(side: Side, ours: Command, theirs: Command) -> Command:
     """Give how a side is started, from the plain commands of Headrace and nats-server."""
     spec = SIDES[side]
+    if spec.nodes:
+        near, far = (ours if node else theirs for node in spec.nodes)
+        second = replace(far, template=f"{far.template} {_MESH_FAR}")
+        return replace(near, template=f"{near.template} {_MESH}", far=second)
     base = ours if spec.ours else theirs
     return Command(f"{base.template} {spec.flags}".rstrip(), base.environment, base.pin, spec.config)

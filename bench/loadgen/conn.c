@@ -27,6 +27,7 @@ const char CONNECT_LINE[] =
     "\"no_responders\":true}\r\nPING\r\n";
 
 const char *tcp_congestion = "reno";
+int far_pid;
 
 static int64_t deadline_ns;
 
@@ -83,16 +84,20 @@ static int64_t machine_cpu_ns(void)
 
 /* The CPU clock of a process is utime + stime of /proc/<pid>/stat in
  * nanoseconds, where the file has ticks of 10 ms. */
+static int64_t process_cpu_ns(int pid)
+{
+    clockid_t clock;
+    if (pid <= 0)
+        return 0;
+    int error = clock_getcpuclockid(pid, &clock);
+    if (error)
+        fail("no CPU clock for process %d: %s", pid, strerror(error));
+    return clock_ns(clock);
+}
+
 struct usage usage_now(int pid)
 {
-    struct usage u = {0};
-    clockid_t clock;
-    if (pid > 0) {
-        int error = clock_getcpuclockid(pid, &clock);
-        if (error)
-            fail("no CPU clock for process %d: %s", pid, strerror(error));
-        u.server_cpu_ns = clock_ns(clock);
-    }
+    struct usage u = {.server_cpu_ns = process_cpu_ns(pid) + process_cpu_ns(far_pid)};
     u.machine_cpu_ns = machine_cpu_ns();
     u.load_cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
     u.wall_ns = now_ns();
@@ -212,6 +217,32 @@ void conn_sync(struct conn *c)
         if (!strcmp(line, "PING\r\n"))
             conn_send_all(c, "PONG\r\n", 6);
     }
+}
+
+void conn_close(struct conn *c)
+{
+    close(c->fd);
+    free(c->out);
+    free(c);
+}
+
+/* Returns when the node at asking_port knows what the one at told_port was told by others' connections: a
+ * subscription made behind theirs gets a message from there.  Blocking; only used before the load. */
+void await_interest(int told_port, int asking_port)
+{
+    static const char SUBSCRIBE[] = "SUB bench.ready 1\r\n", PUBLISH[] = "PUB bench.ready 0\r\n\r\n";
+    char byte;
+    struct timeval pause = {.tv_usec = 2000};
+    struct conn *told = conn_open(told_port), *asking = conn_open(asking_port);
+    conn_send_all(told, SUBSCRIBE, strlen(SUBSCRIBE));
+    conn_sync(told);
+    setsockopt(told->fd, SOL_SOCKET, SO_RCVTIMEO, &pause, sizeof pause);
+    do {
+        deadline_check(now_ns());
+        conn_send_all(asking, PUBLISH, strlen(PUBLISH));
+    } while (recv(told->fd, &byte, 1, 0) <= 0);
+    conn_close(told);
+    conn_close(asking);
 }
 
 void conn_async(struct conn *c, int epfd)

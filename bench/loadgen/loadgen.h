@@ -12,6 +12,7 @@
  * traffic.c   publish, fan-out, pairs, wildcards, headers, subscription churn
  * requests.c  request-reply with latencies
  * sessions.c  connect rate, idle connections
+ * interest.c  subscriptions made known to another node of a mesh
  * dialect.c   what clients of stored streams say: NATS Streaming, JetStream, replay
  * store.c     publish to a stream and wait for its acknowledgements
  * consume.c   read a stored stream: durable with acknowledgements, by pulls, or replay
@@ -88,6 +89,7 @@ enum dialect { SPEAK_NATS, SPEAK_STAN, SPEAK_JETSTREAM, SPEAK_REPLAY };
 
 struct options {
     int port, pid;
+    int far_port; /* the node of the mesh that publishers and requesters are not at; or port */
     double seconds, warmup, deadline, settle;
     uint64_t count;
     size_t payload, window;
@@ -110,12 +112,15 @@ void print_usage(const struct usage *from, const struct usage *to);
 void memory_of(int pid, long *rss_kb, long *pss_kb);
 
 extern const char *tcp_congestion;
+extern int far_pid; /* a second process whose CPU time counts, or 0 */
 int tcp_socket(int flags);
 int tcp_connect(int fd, int port);
 extern const char CONNECT_LINE[];
 struct conn *conn_open(int port);
 void conn_send_all(struct conn *c, const char *text, size_t n);
 void conn_sync(struct conn *c);
+void conn_close(struct conn *c);
+void await_interest(int told_port, int asking_port);
 void conn_async(struct conn *c, int epfd);
 void conn_room(struct conn *c, size_t most);
 void conn_put(struct conn *c, const char *text, size_t n);
@@ -139,5 +144,6 @@ void run_idle(const struct options *o);
 void run_store(const struct options *o);
 void run_consume(const struct options *o);
 void run_assets(const struct options *o);
+void run_interest(const struct options *o);
 
 #endif

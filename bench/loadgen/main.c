@@ -2,7 +2,7 @@
  *
  *   loadgen MODE --port N [--pid N] [options]
  *
- * MODE is traffic, requests, connects, idle, store, consume or assets; the files
+ * MODE is traffic, requests, interest, connects, idle, store, consume or assets; the files
  * of those names (sessions.c for connects and idle) say what each does.  One line
  * of JSON goes to stdout.  Exit code 0: every count was exact.  1: something was
  * wrong, said on stderr.  2: wrong options.
@@ -17,8 +17,11 @@
 #include <sys/resource.h>
 
 static const char HELP[] =
-    "usage: loadgen traffic|requests|connects|idle|store|consume|assets --port N [options]\n"
+    "usage: loadgen traffic|requests|interest|connects|idle|store|consume|assets --port N [options]\n"
     "  --pid N            process whose CPU time and memory are measured\n"
+    "  --far-port N       another node of a mesh: subscribers of traffic, the responder of requests, and\n"
+    "                     who is told of interest are there\n"
+    "  --far-pid N        the process of that node: its CPU time is added\n"
     "  --seconds S        length of the measured phase (default 2)\n"
     "  --warmup S         length of the phase before it (default 0.3)\n"
     "  --deadline S       time limit of the whole run (default 60)\n"
@@ -43,7 +46,8 @@ static const char HELP[] =
     "  --settle S         wait before memory, or CPU time of an idle server, is read (default 3)\n";
 
 enum { PORT = 1, PID, SECONDS, WARMUP, DEADLINE, COUNT, PAYLOAD, HEADERS_ON, FLOWS, FAN, WILDCARDS, UNIQUE,
-       CONNECTIONS, INFLIGHT, CHURN, WINDOW, SETTLE, SPIN, CONGESTION, SPEAK, DURABLE, SUBJECTS, BATCH };
+       CONNECTIONS, INFLIGHT, CHURN, WINDOW, SETTLE, SPIN, CONGESTION, SPEAK, DURABLE, SUBJECTS, BATCH,
+       FAR_PORT, FAR_PID };
 
 static const struct option LONG[] = {
     {"port", 1, 0, PORT}, {"pid", 1, 0, PID}, {"seconds", 1, 0, SECONDS}, {"warmup", 1, 0, WARMUP},
@@ -53,7 +57,8 @@ static const struct option LONG[] = {
     {"inflight", 1, 0, INFLIGHT}, {"churn", 1, 0, CHURN}, {"window", 1, 0, WINDOW},
     {"settle", 1, 0, SETTLE}, {"spin", 1, 0, SPIN}, {"congestion", 1, 0, CONGESTION},
     {"speak", 1, 0, SPEAK}, {"durable", 0, 0, DURABLE},
-    {"subjects", 1, 0, SUBJECTS}, {"batch", 1, 0, BATCH}, {0, 0, 0, 0}};
+    {"subjects", 1, 0, SUBJECTS}, {"batch", 1, 0, BATCH},
+    {"far-port", 1, 0, FAR_PORT}, {"far-pid", 1, 0, FAR_PID}, {0, 0, 0, 0}};
 
 __attribute__((noreturn)) static void usage_error(const char *what)
 {
@@ -85,6 +90,8 @@ static void set(struct options *o, int option, const char *text)
     switch (option) {
     case PORT: o->port = (int)number(text, 1, 65535); break;
     case PID: o->pid = (int)number(text, 1, 1 << 30); break;
+    case FAR_PORT: o->far_port = (int)number(text, 1, 65535); break;
+    case FAR_PID: far_pid = (int)number(text, 1, 1 << 30); break;
     case SECONDS: o->seconds = number(text, 0.01, 86400); break;
     case WARMUP: o->warmup = number(text, 0, 3600); break;
     case DEADLINE: o->deadline = number(text, 0.1, 90000); break;
@@ -123,6 +130,8 @@ int main(int argc, char **argv)
         set(&o, option, optarg);
     if (optind != argc - 1 || !o.port)
         usage_error(o.port ? "too many arguments" : "no --port");
+    if (!o.far_port)
+        o.far_port = o.port;
     if (!getrlimit(RLIMIT_NOFILE, &files)) {
         files.rlim_cur = files.rlim_max;
         setrlimit(RLIMIT_NOFILE, &files);
@@ -132,6 +141,8 @@ int main(int argc, char **argv)
         run_traffic(&o);
     else if (!strcmp(argv[1], "requests"))
         run_requests(&o);
+    else if (!strcmp(argv[1], "interest"))
+        run_interest(&o);
     else if (!strcmp(argv[1], "connects"))
         run_connects(&o);
     else if (!strcmp(argv[1], "idle"))

@@ -4,7 +4,8 @@
  * new reply subject every time, as the client libraries do; a responder on its
  * own connection answers.  `inflight` requests of each requester are on their
  * way at any moment.  A latency runs from the moment a request is put into
- * its connection's output to the moment its reply is read.
+ * its connection's output to the moment its reply is read.  With --far-port
+ * the responder is at another node of a mesh.
  */
 #define _GNU_SOURCE
 #include "loadgen.h"
@@ -114,7 +115,7 @@ static void build(const char *body)
     char head[128];
     size_t n = r.o->payload;
     snprintf(head, sizeof head, "MSG bench.echo 1 _INBOX.r\1\1\1.\1\1\1\1\1\1\1\1\1\1 %zu\r\n", n);
-    r.responder = conn_open(r.o->port);
+    r.responder = conn_open(r.o->far_port);
     r.responder->shape = shape_new(head, body, n);
     r.responder->on_frame = on_request;
     r.reply_at = strlen("MSG bench.echo 1 ");
@@ -122,6 +123,8 @@ static void build(const char *body)
     r.body_at = strlen(head);
     conn_send_all(r.responder, "SUB bench.echo 1\r\n", 18);
     conn_sync(r.responder);
+    if (r.o->far_port != r.o->port)
+        await_interest(r.o->far_port, r.o->port);
     conn_async(r.responder, r.epfd);
     for (int i = 0; i < r.o->flows; i++) {
         struct requester *q = &r.requesters[i];

@@ -13,6 +13,8 @@
  * sent to it, and nothing more may arrive before the PONG of its own PING.
  * The warm-up is a phase of its own and is not counted.
  *
+ * With --far-port the subscribers are at another node of a mesh.
+ *
  * A publisher pauses while one of its subscribers is `window` bytes behind, so
  * that no run measures how a server cuts off slow consumers.
  */
@@ -61,9 +63,9 @@ static const char HEADERS[] = "NATS/1.0\r\nBench-Run: headrace\r\n\r\n";
 
 /* ---- building ----------------------------------------------------------- */
 
-static struct conn *add_conn(struct traffic *t)
+static struct conn *add_conn(struct traffic *t, int port)
 {
-    struct conn *c = conn_open(t->o->port);
+    struct conn *c = conn_open(port);
     t->conns = realloc(t->conns, sizeof *t->conns * (size_t)(t->conn_count + 1));
     if (!t->conns)
         fail("out of memory");
@@ -117,13 +119,13 @@ static void build_flow(struct traffic *t, struct flow *f, int number)
     for (f->block_frames = 1; (f->block_frames + 1) * f->frame_len <= WRITE_SIZE; f->block_frames++)
         put_frame(t, block + f->block_frames * f->frame_len, subject);
     f->block = block;
-    f->publisher = add_conn(t);
+    f->publisher = add_conn(t, t->o->port);
     f->subscriber_count = t->o->fan;
     f->subscribers = must_alloc(sizeof *f->subscribers * (size_t)(t->o->fan + 1));
     struct shape *shape = message_shape(t, subject, "1");
     int n = snprintf(line, sizeof line, "SUB %s 1\r\n", subject);
     for (int i = 0; i < t->o->fan; i++) {
-        struct conn *c = f->subscribers[i] = add_conn(t);
+        struct conn *c = f->subscribers[i] = add_conn(t, t->o->far_port);
         c->shape = shape;
         conn_send_all(c, line, (size_t)n);
         conn_sync(c);
@@ -147,11 +149,11 @@ static void build_wildcards(struct traffic *t, struct flow *f)
     shape->same_a = keyword + 6;
     shape->same_b = keyword + strlen(text) + 1;
     shape->same_len = 5;
-    f->publisher = add_conn(t);
+    f->publisher = add_conn(t, t->o->port);
     f->subscriber_count = conns;
     f->subscribers = must_alloc(sizeof *f->subscribers * (size_t)conns);
     for (int i = 0; i < conns; i++) {
-        struct conn *c = f->subscribers[i] = add_conn(t);
+        struct conn *c = f->subscribers[i] = add_conn(t, t->o->far_port);
         c->shape = shape;
         for (int w = i; w < t->o->wildcards; w += conns) {
             int n = snprintf(text, sizeof text, "SUB bench.%d.* %d\r\n", SID_BASE + w, SID_BASE + w);
@@ -408,9 +410,11 @@ void run_traffic(const struct options *o)
             build_flow(&t, &t.flows[i], i);
     if (o->churn >= 0) {
         t.churn = must_alloc(sizeof *t.churn);
-        t.churn->conn = add_conn(&t);
+        t.churn->conn = add_conn(&t, o->port);
         t.churn->per_second = o->churn;
     }
+    if (o->far_port != o->port)
+        await_interest(o->far_port, o->port);
     for (int i = 0; i < t.conn_count; i++)
         conn_async(t.conns[i], t.epfd);
     if (o->warmup > 0)

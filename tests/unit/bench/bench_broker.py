@@ -21,7 +21,11 @@ from headrace.protocol.stan import (
 
 
 class Broker:
-    """Delivers publishes to exact and `x.*` subscriptions, one message at a time; `fault` spoils it."""
+    """Delivers publishes to exact and `x.*` subscriptions, one message at a time; `fault` spoils it.
+
+    `far_port` leads to the same, as another node of a mesh would; with the fault "late" the first messages
+    are lost, as while interest is on its way.
+    """
 
     def __init__(self, fault):
         self.fault = fault
@@ -31,17 +35,20 @@ class Broker:
         self.threads = []
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
-        self._start(self._accept)
+        self.far = socket.create_server(("127.0.0.1", 0))
+        self.far_port = self.far.getsockname()[1]
+        self._start(self._accept, self.listener)
+        self._start(self._accept, self.far)
 
     def _start(self, run, *args):
         thread = threading.Thread(target=run, args=args)
         self.threads.append(thread)
         thread.start()
 
-    def _accept(self):
+    def _accept(self, listener):
         while True:
             try:
-                client, _ = self.listener.accept()
+                client, _ = listener.accept()
             except OSError:
                 return
             self._start(self._serve, client)
@@ -81,14 +88,17 @@ class Broker:
         copies = {"drop": 0, "twice": 2}.get(self.fault, 1) if self.published == 3 else 1
         if self.fault == "garble" and self.published == 3:
             body = b"\0" * len(body)
+        if self.fault == "late" and self.published <= 3:
+            return
         for client, wanted, sid in self.subscribers:
             if wanted in (subject, subject.rsplit(b".", 1)[0] + b".*"):
                 frame = b" ".join([head, subject, sid, *reply, *sizes]) + b"\r\n" + body
                 client.sendall(b"PING\r\n" + frame * copies)
 
     def close(self):
-        self.listener.shutdown(socket.SHUT_RDWR)
-        self.listener.close()
+        for listener in (self.listener, self.far):
+            listener.shutdown(socket.SHUT_RDWR)
+            listener.close()
         for thread in self.threads:
             thread.join()
 

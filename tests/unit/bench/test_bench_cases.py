@@ -16,7 +16,8 @@ def test_select_cases_given_names_keeps_the_order_of_the_list():
 
 
 def test_select_cases_given_nothing_takes_all_of_a_suite():
-    assert select_cases(None) + select_cases(None, "durable") + select_cases(None, "jetstream") == CASES
+    suites = ("core", "durable", "jetstream", "cluster")
+    assert tuple(case for suite in suites for case in select_cases(None, suite)) == CASES
 
 
 def test_case_bounds_name_a_peer_of_the_case():
@@ -25,6 +26,12 @@ def test_case_bounds_name_a_peer_of_the_case():
 
 def test_case_begins_with_headrace_and_goes_on_with_peers():
     assert all(SIDES[case.ours].ours and not any(SIDES[peer].ours for peer in case.peers) for case in CASES)
+
+
+def test_case_of_a_mesh_has_two_nodes_on_every_side():
+    for case in CASES:
+        assert {len(SIDES[side].nodes) for side in case.sides} == ({2} if case.suite == "cluster" else {0})
+        assert not (case.suite == "cluster" and case.stores)
 
 
 def test_select_cases_unknown_name_raises_with_the_known_ones():

@@ -37,6 +37,28 @@ def test_requests_are_all_answered(words):
     assert json.loads(done.stdout)["requests"] == 20 * flows
 
 
+@pytest.mark.parametrize("fault", ["", "late"])
+@pytest.mark.parametrize(
+    ("words", "counted", "count"),
+    [
+        (["traffic", "--count", "20", "--fan", "2"], "delivered", 40),
+        (["requests", "--count", "20"], "requests", 20),
+        (["interest", "--count", "500"], "told", 500),
+    ],
+)
+def test_load_over_two_nodes_begins_when_interest_is_known(fault, words, counted, count):
+    with broker(fault) as server:
+        done = run_generator(server.port, *words, "--far-port", str(server.far_port))
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)[counted] == count
+
+
+def test_interest_needs_another_node():
+    with broker() as server:
+        done = run_generator(server.port, "interest", "--count", "5")
+    assert (done.returncode, "--far-port" in done.stderr) == (1, True)
+
+
 def test_connects_are_counted():
     with broker() as server:
         done = run_generator(server.port, "connects", "--count", "12", "--connections", "4")

@@ -16,6 +16,7 @@ from bench.cases import select_cases
         (["--cases", "replay"], "local/durable"),
         (["--cases", "publish-16"], "local/epoll"),
         (["--suite", "jetstream"], "jetstream"),
+        (["--suite", "cluster"], "cluster"),
         (["--cases", "js-memory"], "local/jetstream"),
         (["--quick"], "local/epoll"),
         (["--cases", "replay", "--name", "durable"], "durable"),

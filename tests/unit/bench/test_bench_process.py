@@ -1,6 +1,8 @@
 """Commands, counters of processes, and where a result comes from."""
 
 import os
+import subprocess
+import sys
 import time
 
 import pytest
@@ -8,7 +10,7 @@ from bench.cases import Fill, case_named
 from bench.errors import BenchError
 from bench.generator import GRACE_S, Phases, Target, load_command, parse_report
 from bench.machine import cpu_model, machine_class
-from bench.process import Command, cpu_ns, machine_cpu_ns, pinned
+from bench.process import Command, await_rest, cpu_ns, machine_cpu_ns, pinned
 from bench.runner import version_text
 from bench.sides import side_command
 
@@ -30,6 +32,20 @@ def test_side_command_adds_its_flags_and_writes_its_configuration(tmp_path):
     text = (tmp_path / "server.conf").read_text()
     assert text == f'jetstream {{ store_dir: "{tmp_path}", sync_interval: always }}\n'
     assert command.label.endswith('# {config}: jetstream { store_dir: "{dir}", sync_interval: always }')
+
+
+def test_side_command_of_a_mesh_starts_a_second_node_that_knows_the_first():
+    command = side_command("mesh-to-peer", Command("headrace -p {port}"), Command("nats-server -p {port}"))
+    assert command.far is not None
+    assert " ".join(command.words(1, 2, route=3)).startswith("headrace -p 1 --cluster nats://127.0.0.1:3 ")
+    assert command.far.words(4, 5, route=6, near=3)[-2:] == ["--routes", "nats://127.0.0.1:3"]
+    assert command.label.count("--cluster_name bench") == 2
+
+
+def test_load_command_of_a_mesh_names_both_nodes(tmp_path):
+    case = case_named("hop-16")
+    words = load_command(case, case.entries[0], Target(1, 2, tmp_path, (3, 4)), Phases(0.5, 2.0))
+    assert "--port 1 --pid 2 --far-port 3 --far-pid 4" in " ".join(words)
 
 
 def test_load_command_of_a_stored_stream_has_its_dialect_and_count_and_no_time(tmp_path):
@@ -90,3 +106,15 @@ def test_parse_report_anything_but_numbers_raises(text):
 )
 def test_version_text_tells_the_two_servers_apart(info, text):
     assert version_text(info) == text
+
+
+def test_a_start_is_over_when_the_process_uses_no_more_cpu():
+    busy = "import time\nwhile time.process_time() < 0.5: pass\nprint('at rest', flush=True)\ninput()"
+    with subprocess.Popen(
+        [sys.executable, "-c", busy], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        while cpu_ns(process.pid) < 200_000_000:
+            time.sleep(0.01)
+        await_rest(process)
+        assert cpu_ns(process.pid) >= 500_000_000
+        process.kill()
