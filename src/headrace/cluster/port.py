@@ -12,14 +12,15 @@ Contracts only. The life of a connection:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from headrace.cluster.route import RouteSession
     from headrace.engine.interest import Interest
-    from headrace.engine.link import Router
+    from headrace.engine.link import Link, Router
+    from headrace.engine.reasons import CloseReason
     from headrace.protocol.peers import PeerInfo
 
 
@@ -38,6 +39,22 @@ class Timer(Protocol):
 
     def cancel(self) -> object:
         """It does not come any more. A timer that has called already: nothing."""
+
+
+class PeerSession(Protocol):
+    """What is said on one connection to a peer, of whichever kind."""
+
+    @property
+    def link(self) -> Link: ...
+
+    def opened(self) -> None:
+        """Bytes flow."""
+
+    def ended(self, reason: CloseReason) -> None:
+        """The connection is over; called once, before the link is detached."""
+
+
+SessionT = TypeVar("SessionT", bound=PeerSession)
 
 
 class Wire(Protocol):

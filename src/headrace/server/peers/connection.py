@@ -1,14 +1,14 @@
 """One connection to another server, as the server has it: its transport, its end, its log lines.
 
-What is said on it is the business of its session (`headrace.cluster.route`), which it outlives in nothing.
+What is said on it is the business of its session (`headrace.cluster`), which it outlives in nothing.
 """
 
 from __future__ import annotations
 
 from time import time_ns
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic
 
-from headrace.cluster.port import Address
+from headrace.cluster.port import Address, SessionT
 from headrace.engine.reasons import CloseReason
 from headrace.server.departures import note_late
 from headrace.server.speaking import Speaker
@@ -16,19 +16,18 @@ from headrace.server.speaking import Speaker
 if TYPE_CHECKING:
     import ssl
 
-    from headrace.cluster.route import RouteSession
     from headrace.engine.link import Link
-    from headrace.server.peers.routes import Routes
+    from headrace.server.peers.host import PeerHost
     from headrace.server.server import Server
     from headrace.server.transport import Transport
 
 
-class PeerConnection(Speaker):
+class PeerConnection(Speaker, Generic[SessionT]):
     """From accept, or a successful dial, to the end. `session` is set before a byte flows."""
 
     __slots__ = (
+        "_host",
         "_is_slow",
-        "_routes",
         "_server",
         "address",
         "is_closed",
@@ -41,11 +40,11 @@ class PeerConnection(Speaker):
         "transport",
     )
 
-    session: RouteSession
+    session: SessionT
 
-    def __init__(self, server: Server, routes: Routes, address: tuple[str, int]) -> None:
+    def __init__(self, server: Server, host: PeerHost[SessionT], address: tuple[str, int]) -> None:
         self._server = server
-        self._routes = routes
+        self._host = host
         self.number = server.next_number()
         self.address, self.port = address[:2]
         self.start_ns = time_ns()
@@ -85,7 +84,7 @@ class PeerConnection(Speaker):
     @property
     def label(self) -> str:
         """The head of its log lines: `127.0.0.1:6222 - rid:7 -`."""
-        return f"{self.remote} - rid:{self.number} -"
+        return f"{self.remote} - {self._host.tag}:{self.number} -"
 
     @property
     def link(self) -> Link:
@@ -94,16 +93,16 @@ class PeerConnection(Speaker):
     @property
     def write_deadline(self) -> float:
         """Seconds."""
-        return self._routes.write_deadline
+        return self._host.write_deadline
 
     def count_slow(self) -> None:
         """It did not take its messages as fast as they came."""
-        self._routes.slow_consumers += 1
+        self._host.slow_consumers += 1
 
     def endures(self, now_ns: int) -> bool:
         """Other than a client it may take its time, as long as it takes something."""
         idle = now_ns - self.link.last_written
-        if self._routes.options.write_timeout == "close" or idle > self.write_deadline * 1e9:
+        if self._host.closes_late or idle > self.write_deadline * 1e9:
             return False
         if not self._is_slow:
             self._is_slow = True
@@ -116,8 +115,8 @@ class PeerConnection(Speaker):
             return
         self.is_closed = True
         if reason is CloseReason.STALE_CONNECTION:
-            self._routes.stale_connections += 1
+            self._host.stale_connections += 1
         self._server.departures.forget(self)
-        self._routes.connections.discard(self)
+        self._host.connections.discard(self)
         self.session.ended(reason)
         self.link.detach()

@@ -5,25 +5,25 @@ Never lives here: what is said there (`headrace.cluster`), handshakes of TLS (`o
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headrace.server.acceptor import Acceptor
 
 if TYPE_CHECKING:
     import socket
 
-    from headrace.server.peers.routes import Routes
+    from headrace.server.peers.host import PeerHost
     from headrace.server.server import Server
 
 
 class PeerListener(Acceptor):
-    """Hands each connection to the routes."""
+    """Hands each connection to the host of its kind."""
 
-    def __init__(self, server: Server, routes: Routes, sock: socket.socket) -> None:
+    def __init__(self, server: Server, host: PeerHost[Any], sock: socket.socket) -> None:
         super().__init__(server, sock)
-        self._routes = routes
+        self._host = host
 
     def _open(self, sock: socket.socket, address: tuple[str, int]) -> None:
-        work = self._routes.accepted(sock, address)
+        work = self._host.accepted(sock, address)
         if work is not None:
             self._run(work, sock)

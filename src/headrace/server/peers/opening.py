@@ -6,7 +6,7 @@ Source: nats-server 2.15.1: on routes TLS comes before the first INFO.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headrace.server.transport import AsyncioTransport, EpollTransport
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from headrace.server.peers.connection import PeerConnection
     from headrace.server.server import Server
 
-    _Enter = Callable[[], PeerConnection | None]
+    _Enter = Callable[[], PeerConnection[Any] | None]
     """Makes the connection and its session; None: it is not wanted any more."""
 
 

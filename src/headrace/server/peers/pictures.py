@@ -14,6 +14,7 @@ from headrace.server.monitor.source import ClusterSnapshot, RouteSnapshot, Subsc
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from headrace.cluster.route import RouteSession
     from headrace.protocol.peers import PeerPermission
     from headrace.server.peers.connection import PeerConnection
     from headrace.server.peers.routes import Routes
@@ -30,7 +31,7 @@ def cluster_snapshot(routes: Routes, certificate_expires_ns: int | None) -> Clus
     )
 
 
-def _route(connection: PeerConnection) -> RouteSnapshot:
+def _route(connection: PeerConnection[RouteSession]) -> RouteSnapshot:
     session, link = connection.session, connection.session.link
     remote = session.remote
     assert remote is not None, "a registered one has introduced itself"
@@ -65,7 +66,7 @@ def _subjects(given: PeerPermission | None) -> SubjectPermission | None:
     return None if given is None else SubjectPermission(given.allow or None, given.deny)
 
 
-def _subscriptions(connection: PeerConnection) -> Iterator[SubscriptionSnapshot]:
+def _subscriptions(connection: PeerConnection[RouteSession]) -> Iterator[SubscriptionSnapshot]:
     """The sid is what the peer said to make it, as nats-server has it."""
     is_dedicated = bool(connection.session.account)
     for account, subject, queue, _ in connection.session.link.interest_rows():

@@ -1,66 +1,46 @@
 """The routes of a server: the cluster's port, connections to its peers, and what their mesh has to be told.
 
-Here a mesh (`headrace.cluster.mesh`) meets sockets, the clock and the accounts. Never lives here: the rules
-of routes.
+Here a mesh (`headrace.cluster.mesh`) meets the server. Never lives here: the rules of routes, and what other
+kinds of peers need as well (`host`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import platform
-import random
-from functools import partial
-from time import monotonic_ns
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import headrace
 from headrace.cluster.mesh import Mesh
-from headrace.errors import StartError
-from headrace.protocol import nkeys
+from headrace.cluster.route import RouteSession
 from headrace.protocol.info import COMPATIBLE_VERSION
-from headrace.protocol.nuid import new_nuid
 from headrace.protocol.peers import ROUTE_PROTOCOL, PeerInfo
-from headrace.server import passwords
-from headrace.server.listener import listen
-from headrace.server.peers.addresses import is_wildcard, machine_addresses, reachable
-from headrace.server.peers.connection import PeerConnection
-from headrace.server.peers.dialing import DialError, connect
-from headrace.server.peers.listener import PeerListener
-from headrace.server.peers.opening import open_over_asyncio, open_over_epoll
+from headrace.server.peers.addresses import reachable
+from headrace.server.peers.host import PeerHost, Secured
 
 if TYPE_CHECKING:
-    import socket
-    from collections.abc import Callable, Coroutine, Iterator
+    import ssl
+    from collections.abc import Callable
 
     from headrace.cluster.port import Address, Wire
-    from headrace.cluster.route import RouteSession
+    from headrace.conf.options import TLSOptions
     from headrace.conf.peer_options import ClusterOptions
-    from headrace.engine.interest import Interest
-    from headrace.engine.link import Router
     from headrace.server.monitor.source import ClusterSnapshot
     from headrace.server.server import Server
 
-    _Connected = Callable[[Wire], RouteSession | None]
-    _Failed = Callable[[str | None], object]
 
+class Routes(PeerHost[RouteSession]):
+    """Raises: StartError when the port cannot be used, ConfigError for permissions that are no subjects."""
 
-class Routes:
-    """`connections`: all that are open, also those whose handshake goes on.
-
-    Raises: StartError when the port cannot be used, ConfigError for permissions that are no subjects.
-    """
+    kind = "route"
+    tag = "rid"
+    port_title = "cluster"
 
     def __init__(self, server: Server, options: ClusterOptions) -> None:
-        self._server = server
+        super().__init__(server)
         self.options = options
-        self.connections: Final[set[PeerConnection]] = set()
         self._news = asyncio.Event()
-        self.slow_consumers = 0
-        self.stale_connections = 0
-        try:
-            self.listener = PeerListener(server, self, listen(options.host, options.port))
-        except StartError as error:
-            raise StartError(f"Unable to listen for cluster connections: {error}") from error
+        self.listen(options.host, options.port)
         self.mesh = Mesh(self, options, server.accounts.system)
 
     def start(self) -> None:
@@ -68,26 +48,11 @@ class Routes:
         server = self._server
         where = f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
         server.log.info("Listening for route connections on %s", where)
-        self.listener.start()
+        self._bound.start()
         server.accounts.followers.append(self.mesh.accounts_changed)
         self.mesh.start()
 
     # -- facts ------------------------------------------------------------------------------------
-
-    @property
-    def host(self) -> str:
-        """The address the port is bound to."""
-        return self.listener.host
-
-    @property
-    def port(self) -> int:
-        return self.listener.port
-
-    @property
-    def write_deadline(self) -> float:
-        """Seconds."""
-        own = self.options.write_deadline
-        return self._server.options.write_deadline if own is None else own
 
     @property
     def connect_urls(self) -> tuple[str, ...]:
@@ -134,105 +99,37 @@ class Routes:
 
     # -- connections ------------------------------------------------------------------------------
 
-    def accepted(
-        self, sock: socket.socket, address: tuple[str, int]
-    ) -> Coroutine[object, object, None] | None:
-        """A server connected; what is to be done about it, unless that is done already."""
-        enter = partial(self._enter, address, self.mesh.accepted)
-        if self._server.contexts.routes is None and self._server.poller is not None:
-            open_over_epoll(self._server, sock, enter)
-            return None
-        return self._handshake(sock, address, enter)
+    def begin(self, wire: Wire) -> RouteSession | None:
+        return self.mesh.accepted(wire)
 
-    async def _handshake(
-        self, sock: socket.socket, address: tuple[str, int], enter: Callable[[], PeerConnection | None]
+    def dial(
+        self,
+        address: Address,
+        connected: Callable[[Wire], RouteSession | None],
+        failed: Callable[[str | None], object],
     ) -> None:
-        try:
-            await open_over_asyncio(
-                self._server,
-                sock,
-                enter,
-                self._server.contexts.routes,
-                handshake_seconds=self._handshake_seconds,
-            )
-        except OSError as error:
-            from headrace.server.tls import failure
-
-            text = f"TLS route handshake error: {failure(error)}"
-            if self._server.log_limits.admits(text, address[0]):
-                self._server.log.error("%s:%d - %s", *address[:2], text)
+        """As `headrace.cluster.port.Port` says."""
+        context = self._server.contexts.routes_begun
+        secured = Secured(context, self.tls.timeout) if context is not None and self.tls is not None else None
+        self.connect(address, connected, failed, secured)
 
     @property
-    def _handshake_seconds(self) -> float | None:
-        return self.options.tls.timeout if self.options.tls is not None else None
+    def tls(self) -> TLSOptions | None:
+        return self.options.tls
 
-    def _enter(self, address: tuple[str, int], begin: _Connected) -> PeerConnection | None:
-        connection = PeerConnection(self._server, self, address)
-        session = begin(connection)
-        if session is None:
-            return None
-        connection.session = session
-        session.link.traced = self._server.options.trace
-        self.connections.add(connection)
-        return connection
+    @property
+    def accepting_context(self) -> ssl.SSLContext | None:
+        return self._server.contexts.routes
 
-    def dial(self, address: Address, connected: _Connected, failed: _Failed) -> None:
-        """As `headrace.cluster.port.Port` says."""
-        self._server.run(self._dial(address, connected, failed))
+    @property
+    def own_write_deadline(self) -> float | None:
+        return self.options.write_deadline
 
-    async def _dial(self, address: Address, connected: _Connected, failed: _Failed) -> None:
-        server = self._server
-        try:
-            sock, place = await connect(address, self._is_own)
-        except DialError as error:
-            failed(str(error) or None)
-            return
-        enter = partial(self._enter, place, connected)
-        try:
-            if server.contexts.routes_begun is None and server.poller is not None:
-                open_over_epoll(server, sock, enter)
-            else:
-                await open_over_asyncio(
-                    server,
-                    sock,
-                    enter,
-                    server.contexts.routes_begun,
-                    peer_name=address.host,
-                    handshake_seconds=self._handshake_seconds,
-                )
-        except OSError as error:
-            from headrace.server.tls import failure
-
-            sock.close()
-            failed(f"TLS route handshake error: {failure(error)}")
-
-    def _is_own(self, host: str, port: int) -> bool:
-        """Whether that is the port of this server itself."""
-        if port != self.port:
-            return False
-        return host in machine_addresses() if is_wildcard(self.host) else host == self.host
+    @property
+    def closes_late(self) -> bool:
+        return self.options.write_timeout == "close"
 
     # -- what the mesh is given -------------------------------------------------------------------
-
-    @property
-    def router(self) -> Router:
-        return self._server.router
-
-    @property
-    def max_payload(self) -> int:
-        return self._server.options.max_payload
-
-    @property
-    def max_control_line(self) -> int:
-        return self._server.options.max_control_line
-
-    @property
-    def ping_interval(self) -> float:
-        return self._server.options.ping_interval
-
-    @property
-    def ping_max(self) -> int:
-        return self._server.options.ping_max
 
     def identity(self) -> PeerInfo:
         server, options = self._server, self.options
@@ -263,40 +160,9 @@ class Routes:
             ldm=server.is_lame_duck,
         )
 
-    def now_ns(self) -> int:
-        return monotonic_ns()
-
-    def call_later(self, seconds: float, call: Callable[[], object]) -> asyncio.TimerHandle:
-        return self._server.loop.call_later(seconds, call)
-
-    def new_nonce(self) -> str:
-        return nkeys.new_nonce().decode()
-
-    def new_name(self) -> str:
-        return new_nuid()
-
-    def random(self) -> float:
-        return random.random()
-
-    def wake(self) -> None:
-        self._server.after_tick()
-
-    def account_names(self) -> Iterator[str]:
-        return (account.name for account in self._server.accounts)
-
-    def interest(self, account: str) -> Interest | None:
-        accounts = self._server.accounts
-        return accounts[account].interest if account in accounts else None
-
-    def matches(self, stored: str, given: str) -> bool:
-        return passwords.matches(stored, given)
-
     def peers_changed(self) -> None:
         """Clients hear where else they can connect."""
         self._news.set()
         self._news.clear()
         self._server.renew_info()
         self._server.tell_clients()
-
-    def log(self, level: int, text: str) -> None:
-        self._server.log.log(level, "%s", text)

@@ -1,0 +1,267 @@
+"""What routes, leaf nodes and gateways of a server have in common: a port, connections, facts.
+
+A host is where a machine of `headrace.cluster` meets sockets, the clock and the accounts: it is most of the
+`Port` that machine is given. Never lives here: what one kind of peer has and others have not.
+"""
+
+from __future__ import annotations
+
+import random
+from abc import ABC, abstractmethod
+from functools import partial
+from time import monotonic_ns
+from typing import TYPE_CHECKING, ClassVar, Final, Generic, NamedTuple
+
+from headrace.cluster.port import SessionT
+from headrace.errors import StartError
+from headrace.protocol import nkeys
+from headrace.protocol.nuid import new_nuid
+from headrace.server import passwords
+from headrace.server.listener import listen
+from headrace.server.peers.addresses import is_wildcard, machine_addresses
+from headrace.server.peers.connection import PeerConnection
+from headrace.server.peers.dialing import DialError, connect
+from headrace.server.peers.listener import PeerListener
+from headrace.server.peers.opening import open_over_asyncio, open_over_epoll
+
+if TYPE_CHECKING:
+    import asyncio
+    import socket
+    import ssl
+    from collections.abc import Callable, Coroutine, Iterator
+
+    from headrace.cluster.port import Address, Wire
+    from headrace.conf.options import TLSOptions
+    from headrace.engine.interest import Interest
+    from headrace.engine.link import Router
+    from headrace.server.server import Server
+
+
+class Secured(NamedTuple):
+    """How TLS is begun on a connection: with which context, and for how many seconds it may take."""
+
+    context: ssl.SSLContext
+    seconds: float | None
+
+
+class PeerHost(ABC, Generic[SessionT]):
+    """`connections`: all that are open, also those whose handshake goes on.
+
+    A subclass says by `kind`, `tag` and `port_title` how its log lines name it.
+    """
+
+    kind: ClassVar[str]
+    """`route`, as in `TLS route handshake error`."""
+    tag: ClassVar[str]
+    """`rid`, as in the heads of lines of a connection."""
+    port_title: ClassVar[str]
+    """`cluster`, as in `Unable to listen for cluster connections`."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self.connections: Final[set[PeerConnection[SessionT]]] = set()
+        self.slow_consumers = 0
+        self.stale_connections = 0
+        self.listener: PeerListener | None = None
+
+    def listen(self, host: str, port: int) -> None:
+        """Binds the port; connections are taken from `listener.start` on. Raises: StartError."""
+        try:
+            self.listener = PeerListener(self._server, self, listen(host, port))
+        except StartError as error:
+            raise StartError(f"Unable to listen for {self.port_title} connections: {error}") from error
+
+    # -- what a kind of peer says of itself -------------------------------------------------------
+
+    @abstractmethod
+    def begin(self, wire: Wire) -> SessionT | None:
+        """The session of an accepted connection; None: it is not wanted."""
+
+    @property
+    @abstractmethod
+    def tls(self) -> TLSOptions | None:
+        """Of the port, and of connections begun where they have none of their own."""
+
+    @property
+    @abstractmethod
+    def accepting_context(self) -> ssl.SSLContext | None:
+        """As it is now; None: without TLS."""
+
+    @property
+    @abstractmethod
+    def own_write_deadline(self) -> float | None:
+        """Seconds; None: the server's."""
+
+    @property
+    @abstractmethod
+    def closes_late(self) -> bool:
+        """Whether a peer that has not taken a write in time is closed, although it takes something."""
+
+    # -- facts ------------------------------------------------------------------------------------
+
+    @property
+    def host(self) -> str:
+        """The address the port is bound to. Raises: RuntimeError without a port."""
+        return self._bound.host
+
+    @property
+    def port(self) -> int:
+        return self._bound.port
+
+    @property
+    def _bound(self) -> PeerListener:
+        if self.listener is None:
+            raise RuntimeError(f"there is no port for {self.port_title} connections")
+        return self.listener
+
+    @property
+    def write_deadline(self) -> float:
+        """Seconds."""
+        own = self.own_write_deadline
+        return self._server.options.write_deadline if own is None else own
+
+    # -- connections ------------------------------------------------------------------------------
+
+    def accepted(
+        self, sock: socket.socket, address: tuple[str, int]
+    ) -> Coroutine[object, object, None] | None:
+        """A server connected; what is to be done about it, unless that is done already."""
+        enter = partial(self._enter, address, self.begin)
+        if self.accepting_context is None and self._server.poller is not None:
+            open_over_epoll(self._server, sock, enter)
+            return None
+        return self._handshake(sock, address, enter)
+
+    async def _handshake(
+        self,
+        sock: socket.socket,
+        address: tuple[str, int],
+        enter: Callable[[], PeerConnection[SessionT] | None],
+    ) -> None:
+        try:
+            await open_over_asyncio(
+                self._server,
+                sock,
+                enter,
+                self.accepting_context,
+                handshake_seconds=self.tls.timeout if self.tls is not None else None,
+            )
+        except OSError as error:
+            text = self._handshake_error(error)
+            if self._server.log_limits.admits(text, address[0]):
+                self._server.log.error("%s:%d - %s", *address[:2], text)
+
+    def _handshake_error(self, error: OSError) -> str:
+        from headrace.server.tls import failure
+
+        return f"TLS {self.kind} handshake error: {failure(error)}"
+
+    def _enter(
+        self, address: tuple[str, int], begin: Callable[[Wire], SessionT | None]
+    ) -> PeerConnection[SessionT] | None:
+        connection: PeerConnection[SessionT] = PeerConnection(self._server, self, address)
+        session = begin(connection)
+        if session is None:
+            return None
+        connection.session = session
+        session.link.traced = self._server.options.trace
+        self.connections.add(connection)
+        return connection
+
+    def connect(
+        self,
+        address: Address,
+        connected: Callable[[Wire], SessionT | None],
+        failed: Callable[[str | None], object],
+        secured: Secured | None,
+    ) -> None:
+        """Connects, with TLS if `secured`: one of the two is called, later and once.
+
+        `failed` gets the reason as text, None when all addresses of that name are this server's own.
+        """
+        self._server.run(self._connect(address, connected, failed, secured))
+
+    async def _connect(
+        self,
+        address: Address,
+        connected: Callable[[Wire], SessionT | None],
+        failed: Callable[[str | None], object],
+        secured: Secured | None,
+    ) -> None:
+        server = self._server
+        try:
+            sock, place = await connect(address, self._is_own)
+        except DialError as error:
+            failed(str(error) or None)
+            return
+        enter = partial(self._enter, place, connected)
+        try:
+            if secured is None and server.poller is not None:
+                open_over_epoll(server, sock, enter)
+            else:
+                context, seconds = secured or (None, None)
+                await open_over_asyncio(
+                    server, sock, enter, context, peer_name=address.host, handshake_seconds=seconds
+                )
+        except OSError as error:
+            sock.close()
+            failed(self._handshake_error(error))
+
+    def _is_own(self, host: str, port: int) -> bool:
+        """Whether that is the port of this server itself."""
+        if self.listener is None or port != self.port:
+            return False
+        return host in machine_addresses() if is_wildcard(self.host) else host == self.host
+
+    # -- what a machine of the cluster is given (`headrace.cluster.port.Port`) -----------------------
+
+    @property
+    def router(self) -> Router:
+        return self._server.router
+
+    @property
+    def max_payload(self) -> int:
+        return self._server.options.max_payload
+
+    @property
+    def max_control_line(self) -> int:
+        return self._server.options.max_control_line
+
+    @property
+    def ping_interval(self) -> float:
+        return self._server.options.ping_interval
+
+    @property
+    def ping_max(self) -> int:
+        return self._server.options.ping_max
+
+    def now_ns(self) -> int:
+        return monotonic_ns()
+
+    def call_later(self, seconds: float, call: Callable[[], object]) -> asyncio.TimerHandle:
+        return self._server.loop.call_later(seconds, call)
+
+    def new_nonce(self) -> str:
+        return nkeys.new_nonce().decode()
+
+    def new_name(self) -> str:
+        return new_nuid()
+
+    def random(self) -> float:
+        return random.random()
+
+    def wake(self) -> None:
+        self._server.after_tick()
+
+    def account_names(self) -> Iterator[str]:
+        return (account.name for account in self._server.accounts)
+
+    def interest(self, account: str) -> Interest | None:
+        accounts = self._server.accounts
+        return accounts[account].interest if account in accounts else None
+
+    def matches(self, stored: str, given: str) -> bool:
+        return passwords.matches(stored, given)
+
+    def log(self, level: int, text: str) -> None:
+        self._server.log.log(level, "%s", text)
