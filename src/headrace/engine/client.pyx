@@ -396,9 +396,10 @@ cdef inline bint has_payload(link_t *l, char *op, char *body, char *end, long lo
         emit(l, b"-ERR 'Maximum Payload Violation'\r\n", 34)
         doom(l, REASON_MAX_PAYLOAD)
         return False
-    if end - body < size + 2:
-        if end - body > size and body[size] != c'\r':
-            unknown_op(l, body, end)
+    if end - body <= size:
+        need[0] = (body - op) + size + 1  # not 2: what cannot be its end is refused as soon as it is there
+        return False
+    if end - body == size + 1 and body[size] == c'\r':
         need[0] = (body - op) + size + 2
         return False
     if body[size] != c'\r' or body[size + 1] != c'\n':

@@ -172,6 +172,17 @@ def test_nothing_is_parsed_after_what_closed_the_link(broker: Broker) -> None:
     assert peer.link.counters[0] == 0
 
 
+@pytest.mark.parametrize("begun", [0, 50_000, 100_000])
+def test_a_payload_with_a_wrong_end_closes_however_it_was_cut(broker: Broker, begun: int) -> None:
+    peer = broker.peer()
+    payload = b"x" * 100_000
+    peer.send(b"PUB a 100000\r\n" + payload[:begun])
+    assert peer.reason is OPEN
+    peer.send(payload[begun:] + b"\n")  # its CR is missing: no byte that follows makes it right
+    assert peer.received() == UNKNOWN
+    assert peer.reason is VIOLATION
+
+
 def test_many_ops_in_one_chunk_are_all_carried_out(broker: Broker) -> None:
     peer = broker.peer()
     peer.send(b"SUB a 1\r\n" + b"".join(b"PUB a %d\r\n%b\r\n" % (n, b"x" * n) for n in range(150)))
