@@ -73,6 +73,10 @@ class Traffic:
         self.take(*who)
 
 
+def _repeated(found: Counter[str]) -> dict[str, int]:
+    return {text: times for text, times in found.items() if times > 1}
+
+
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "stopped"])
 @pytest.mark.parametrize("victim", [0, -1], ids=["first", "last"])
 def test_a_node_that_ends_under_load_costs_only_its_own(
@@ -115,16 +119,16 @@ def test_a_node_that_ends_under_load_costs_only_its_own(
     ]
     for at in rest:
         found = Counter(traffic.heard[at])
-        assert set(found.values()) == {1}, "delivered twice"
+        assert not _repeated(found), "delivered twice"
         assert not set(from_rest) - set(found), "lost between nodes that stayed"
         assert not set(while_whole) - set(found), "lost although the mesh was whole"
         assert not set(again) - set(found), "lost although the mesh was whole again"
         assert_in_order([text for text in traffic.heard[at] if int(text.split(".")[0]) != lost])
     back = Counter(traffic.heard[lost])
-    assert set(back.values()) == {1}
+    assert not _repeated(back), "delivered twice to the node that came back"
     assert not set(again) - set(back)
     served = Counter(traffic.served)
-    assert set(served.values()) == {1}, "a queue group got it twice"
+    assert not _repeated(served), "a queue group got it twice"
     for kept in (while_whole, alone, again):
         assert not set(kept) - set(served), "lost for the queue group although nothing changed"
 

@@ -2,11 +2,38 @@
 
 from __future__ import annotations
 
+import random
 import socket
+from pathlib import Path
+from typing import Final
+
+_LOWEST: Final = 10_000
+_FIRST_EPHEMERAL: Final = 32_768
+"""Linux's own; others begin higher."""
+_draw: Final = random.SystemRandom()
 
 
 def free_port() -> int:
-    """One on 127.0.0.1 that nobody listens on now."""
-    with socket.create_server(("127.0.0.1", 0)) as sock:
-        port: int = sock.getsockname()[1]
-        return port
+    """One on 127.0.0.1 that nobody listens on now.
+
+    It is none that the system gives to connections by itself: those take a server's port while it is away.
+
+    Raises: OSError when there is none.
+    """
+    first = _first_ephemeral()
+    for _ in range(1000):
+        port = _draw.randrange(_LOWEST, first) if first > _LOWEST else 0
+        try:
+            with socket.create_server(("127.0.0.1", port)) as sock:
+                return int(sock.getsockname()[1])
+        except OSError:
+            continue
+    raise OSError(f"no free port between {_LOWEST} and {first}")
+
+
+def _first_ephemeral() -> int:
+    try:
+        text = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text(encoding="ascii")
+    except FileNotFoundError:
+        return _FIRST_EPHEMERAL
+    return int(text.split()[0])
