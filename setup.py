@@ -24,6 +24,7 @@ COMPILED = [
     "engine.exchange",
     "engine.directory",
     "engine.wire",
+    "engine.withdrawal",
     "engine.route",
     "engine.holdings",
     "engine.messages",

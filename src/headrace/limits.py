@@ -105,6 +105,9 @@ ROUTE_ACCOUNT_TIMEOUT: Final = 2.0
 ROUTE_UPKEEP: Final = 30.0
 """Seconds, and up to a fifth more, between looks for holes in the mesh."""
 
+ROUTE_UNKNOWN_ACCOUNTS: Final = 1024
+"""Names of accounts that are not here and that a peer has told interest in, kept for each connection."""
+
 ROUTE_REMINDERS: Final = 4
 """Peers that all others are told of at each look; as many missing connections to each peer are made then."""
 

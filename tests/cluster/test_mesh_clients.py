@@ -9,6 +9,7 @@ import nats
 import pytest
 
 from harness.nats_py import settle
+from harness.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,11 +82,12 @@ def test_a_client_that_leaves_in_order_loses_nothing(build: Callable[..., Mesh])
     async def run() -> int:
         client, _ = await _connect(mesh.nodes[0].url)
         sender, _ = await _connect(mesh.nodes[-1].url)
-        handled = 0
+        handled, arrived = 0, asyncio.Event()
 
         async def handle(_: Msg) -> None:
             nonlocal handled
             handled += 1
+            arrived.set()
 
         await client.subscribe("drained", "g", cb=handle)
         await settle(client)
@@ -97,10 +99,12 @@ def test_a_client_that_leaves_in_order_loses_nothing(build: Callable[..., Mesh])
             except nats.errors.TimeoutError:
                 break
         begun = handled
+        arrived.clear()
         for _ in range(500):
             await sender.publish("drained", b"x")
         await settle(sender)
-        await client.publish("x")
+        # One has come over the route at least, the others are on their way.
+        await asyncio.wait_for(arrived.wait(), PATIENCE)
         await client.drain()
         await sender.close()
         return handled - begun

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from fuzz import client_target
-from fuzz.client_target import ESCAPE, Play, command
+from fuzz.client_target import Play
+from fuzz.playing import ESCAPE, command
 
 if TYPE_CHECKING:
     import random
@@ -80,7 +80,7 @@ def session(rng: random.Random, ops: int) -> bytes:
     """A fresh input of so many ops, on several links."""
     quiet = b'CONNECT {"verbose":false,"pedantic":false,"headers":true}\r\n'
     hello = b"".join(
-        command(Play.choose, n) + quiet for n in range(client_target.LINKS) if rng.random() < 0.7
+        command(Play.COMMANDS, Play.choose, n) + quiet for n in range(Play.LINKS) if rng.random() < 0.7
     )
     return hello + b"".join(rng.choice(MAKERS)(rng) for _ in range(ops))
 

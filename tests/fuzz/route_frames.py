@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import Final
 
-Interest = tuple[bytes, bytes, bytes | None]
+Told = tuple[bytes, bytes, bytes | None]
 """Account, subject, queue group."""
 
 CRLF: Final = b"\r\n"
 SIZES: Final = {b"RMSG": 1, b"HMSG": 2}
 
 
-def read_route_lines(data: bytes, account: bytes | None) -> dict[Interest, int]:
+def read_route_lines(data: bytes, account: bytes | None) -> dict[Told, int]:
     """What the lines have told in the end: members of each queue group, 1 for each subject.
 
     `account`: the only one on this connection, whose lines do not name it. Raises: ValueError for anything
     but complete lines that a server without leafs writes, and for an end of what was never told.
     """
-    told: dict[Interest, int] = {}
+    told: dict[Told, int] = {}
     at = 0
     while at < len(data):
         end = data.find(CRLF, at)
@@ -37,7 +37,7 @@ def read_route_lines(data: bytes, account: bytes | None) -> dict[Interest, int]:
     return told
 
 
-def _read_interest(op: bytes, words: list[bytes], told: dict[Interest, int]) -> None:
+def _read_interest(op: bytes, words: list[bytes], told: dict[Told, int]) -> None:
     account, subject, *more = words
     queue = more[0] if more else None
     key = (account, subject, queue)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from fuzz.client_mutator import MAKERS, line, mutated
-from fuzz.client_target import ESCAPE
-from fuzz.route_target import LINKS, RoutePlay, route_command
+from fuzz.playing import ESCAPE, command
+from fuzz.route_target import ROUTES, RoutePlay
 
 if TYPE_CHECKING:
     import random
@@ -53,7 +53,11 @@ def _message(rng: random.Random) -> bytes:
 
 
 def _choose(rng: random.Random) -> bytes:
-    return route_command(RoutePlay.choose, rng.randrange(LINKS))
+    return _chosen(rng.randrange(RoutePlay.LINKS))
+
+
+def _chosen(number: int) -> bytes:
+    return command(RoutePlay.COMMANDS, RoutePlay.choose, number)
 
 
 def _command(rng: random.Random) -> bytes:
@@ -71,12 +75,12 @@ def route_session(rng: random.Random, ops: int) -> bytes:
     number = 0
     for _ in range(ops):
         if rng.random() < 0.25:
-            number = rng.randrange(LINKS)
-            made.append(route_command(RoutePlay.choose, number))
+            number = rng.randrange(RoutePlay.LINKS)
+            made.append(_chosen(number))
         if rng.random() < 0.1:
             made.append(_command(rng))
-            made.append(route_command(RoutePlay.choose, number))
-        made.append(rng.choice([_message, _interest] if number < 3 else MAKERS)(rng))
+            made.append(_chosen(number))
+        made.append(rng.choice([_message, _interest] if number < ROUTES else MAKERS)(rng))
     return b"".join(made)
 
 

@@ -1,7 +1,7 @@
 """All routes of one server: who is connected to whom, over how many connections, and what each carries.
 
 Here lives what concerns more than one connection. Never lives here: what is said on one (`route`), how a
-peer is reached (`soliciting`), who is told of whom (`gossip`), new options (`reloading`). Source: cluster
+peer is reached (`soliciting`), who is told of whom (`gossip`), new options (`moving`). Source: cluster
 specification B4 to B10; the rules for duplicates, pools and reconnections from nats-server 2.15.1.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from headrace import limits
@@ -91,6 +92,11 @@ class Mesh:
         self.moving.reload(options)
 
     # -- facts ------------------------------------------------------------------------------------
+
+    @cached_property
+    def server_id(self) -> str:
+        """This server's own, which stays the same."""
+        return self.port.identity().server_id
 
     def routes(self) -> Iterator[RouteSession]:
         """The connections that are registered."""
@@ -262,7 +268,7 @@ class Mesh:
         """
         if session.was_solicited == existing.was_solicited:
             return False
-        is_lower = self.port.identity().server_id < info.server_id
+        is_lower = self.server_id < info.server_id
         if info.git_commit.startswith(_OURS):
             return session.was_solicited == is_lower and not existing.has_answered
         is_pooled = not session.account and not session.is_unpooled
@@ -324,7 +330,7 @@ class Mesh:
     def heard_of(self, info: PeerInfo, session: RouteSession) -> None:
         """A peer told of another server: it is connected to, unless it is known."""
         account = info.route_account
-        if info.server_id == self.port.identity().server_id:
+        if info.server_id == self.server_id:
             return
         if account:
             is_known = info.server_id in self.registry.dedicated.get(account, {})
@@ -407,7 +413,7 @@ class Mesh:
         for account in sorted(self._accounts - before):
             self.serve_account(account)
             for session in list(self.registry):
-                if account.encode() in session.unknown_accounts:
+                if session.may_want(account):
                     session.retries = True
                     session.close(CloseReason.ROUTE_REMOVED)
         self.port.wake()
@@ -439,7 +445,7 @@ class Mesh:
             if session.is_solicited and slots[0] is not None:
                 _remember(slots[0], session)
             return
-        if session.remote_id == self.port.identity().server_id:
+        if session.remote_id == self.server_id:
             self.debug(f"Detected route to self, ignoring {target.address}")
             return
         delay = limits.ROUTE_JITTER * self.port.random()

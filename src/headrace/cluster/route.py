@@ -54,12 +54,10 @@ class RouteSession:
         self.is_unpooled = False
         self.retries = False
         self.may_reconnect = True
-        self.starts_next = (
-            False  # the next connection of the pool is dialed when the peer has answered a PING
-        )
+        self.starts_next = False  # a PONG is awaited, then the next connection of the pool is dialed
         self.has_answered = False  # since it is registered: so the peer has registered it too
         self.is_closed = False
-        self.unknown_accounts: set[bytes] = set()
+        self._unknown_accounts: set[bytes] = set()
         self.start_ns: Final = port.now_ns()
         self.rtt_ns = 0
         self._mesh = mesh
@@ -196,7 +194,7 @@ class RouteSession:
             self._malformed(problem)
             return
         mesh = self._mesh
-        if info.server_id == mesh.port.identity().server_id:
+        if info.server_id == mesh.server_id:
             self.remote_id = info.server_id
             self.close(CloseReason.DUPLICATE_ROUTE)
         elif info.cluster and not mesh.accepts_name(
@@ -269,9 +267,15 @@ class RouteSession:
         account = name.decode("utf-8", "replace")
         interest = self._mesh.port.interest(account)
         if interest is None:
-            self.unknown_accounts.add(name)
+            if len(self._unknown_accounts) < limits.ROUTE_UNKNOWN_ACCOUNTS:
+                self._unknown_accounts.add(name)
             self.unknown_account(account)
         return interest
+
+    def may_want(self, account: str) -> bool:
+        """Whether the peer told interest in this account when it was not here: of too many names, perhaps."""
+        names = self._unknown_accounts
+        return len(names) >= limits.ROUTE_UNKNOWN_ACCOUNTS or account.encode() in names
 
     def unknown_account(self, account: str) -> None:
         """The peer speaks of an account that is not here."""

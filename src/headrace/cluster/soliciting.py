@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     from headrace.cluster.route import RouteSession
     from headrace.conf.peer_options import PeerURL
 
-_FIRST_REPORTS: Final = (
-    3600  # of a peer that was never reached, every so many failures are errors; others: each
-)
+_FIRST_REPORTS: Final = 3600
+"""Of a peer that was never reached every so many failures are errors in the log; of others each."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from headrace.conf.fields import (
     text,
     whole,
 )
-from headrace.conf.listen import listen, split_address
+from headrace.conf.listen import advertise, listen
 from headrace.conf.names import is_valid_subject
 from headrace.conf.peer_options import ClusterOptions, PeerURL, parse_peer_url
 from headrace.conf.permissions import permissions
@@ -240,16 +240,6 @@ def _tls(binder: Binder, entry: Entry) -> TLSOptions | UnsetType:
     return options if options is UNSET else replace(options, verify=True)
 
 
-def _advertise(binder: Binder, entry: Entry) -> str | UnsetType:
-    value = text(binder, entry)
-    if value is not UNSET and ":" in value:
-        try:
-            split_address(value)
-        except ValueError as error:
-            return binder.problem(f"advertise: {error}", entry.node.position)
-    return value
-
-
 def _compression(binder: Binder, entry: Entry) -> str | UnsetType:
     node = entry.node
     if isinstance(node, MapNode):
@@ -311,7 +301,7 @@ _CLUSTER: Final = Table(
         Field(("permissions",), _permissions),
         Field(("routes",), _routes),
         Field(("tls",), _tls),
-        Field(("advertise", "cluster_advertise"), _advertise),
+        Field(("advertise", "cluster_advertise"), advertise),
         Field(("no_advertise",), flag),
         Field(("connect_retries",), whole),
         Field(("connect_backoff",), flag),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from headrace.conf.fields import Binder, string_of
+from headrace.conf.fields import UNSET, Binder, string_of, text
 from headrace.conf.problems import shown
 from headrace.conf.tree import Scalar
 
@@ -48,6 +48,17 @@ def split_address(address: str) -> tuple[str, int]:
     if not _PORT.fullmatch(port):
         raise ValueError(f"could not parse port {shown(port)}")
     return host, int(port)
+
+
+def advertise(binder: Binder, entry: Entry) -> str | UnsetType:
+    """The address that others are told to connect to: "host", or "host:port"."""
+    value = text(binder, entry)
+    if value is not UNSET and ":" in value:
+        try:
+            split_address(value)
+        except ValueError as error:
+            return binder.problem(f"{entry.key}: {error}", entry.node.position)
+    return value
 
 
 def advertised(address: str, port: int) -> tuple[str, int]:

@@ -22,7 +22,7 @@ from headrace.conf.fields import (
     text,
     whole,
 )
-from headrace.conf.listen import http_listen, https_listen, listen, split_address
+from headrace.conf.listen import advertise, http_listen, https_listen, listen
 from headrace.conf.mappings import mappings
 from headrace.conf.problems import shown
 
@@ -134,16 +134,6 @@ def _lame_duck_duration(binder: Binder, entry: Entry) -> float | UnsetType:
     return value
 
 
-def _client_advertise(binder: Binder, entry: Entry) -> str | UnsetType:
-    value = text(binder, entry)
-    if value is not UNSET and ":" in value:
-        try:
-            split_address(value)
-        except ValueError as error:
-            return binder.problem(f"client_advertise: {error}", entry.node.position)
-    return value
-
-
 TOP_LEVEL: Final = Table(
     (
         Field(("listen",), listen, spreads=True),
@@ -151,7 +141,7 @@ TOP_LEVEL: Final = Table(
         Field(("port",), whole),
         Field(("server_name",), text),
         Field(("server_tags",), strings),
-        Field(("client_advertise",), _client_advertise),
+        Field(("client_advertise",), advertise),
         Field(("http",), http_listen, spreads=True),
         Field(("http_port", "monitor_port"), whole),
         Field(("https",), https_listen, spreads=True),

@@ -25,7 +25,7 @@ from headrace.conf.fields import (
     text,
     whole,
 )
-from headrace.conf.listen import listen, split_address
+from headrace.conf.listen import advertise, listen
 from headrace.conf.options import WebSocketOptions
 from headrace.conf.origins import parse_origin
 from headrace.conf.problems import shown
@@ -144,16 +144,6 @@ def _handshake_timeout(binder: Binder, entry: Entry) -> float | UnsetType:
     return duration(binder, entry)
 
 
-def _advertise(binder: Binder, entry: Entry) -> str | UnsetType:
-    value = text(binder, entry)
-    if value is not UNSET and ":" in value:
-        try:
-            split_address(value)
-        except ValueError as error:
-            return binder.problem(f"advertise: {error}", entry.node.position)
-    return value
-
-
 _AUTHORIZATION: Final = Table(
     (
         Field(("user", "username"), text),
@@ -167,7 +157,7 @@ _WEBSOCKET: Final = Table(
         Field(("listen",), listen, spreads=True),
         Field(("host", "net"), text),
         Field(("port",), whole),
-        Field(("advertise",), _advertise),
+        Field(("advertise",), advertise),
         Field(("no_tls",), flag),
         Field(("tls",), _tls),
         Field(("same_origin",), flag),

@@ -18,13 +18,27 @@ cdef struct line_t:
     bint is_crlf
     word_t args[MOST_ARGUMENTS]
 
-cdef bint is_separator(char c) noexcept
+cdef int unknown_op(link_t *l, const char *at, const char *end) except -1
+
+cdef inline bint is_separator(char c) noexcept:
+    return c == c' ' or c == c'\t'
+
+
+cdef inline bint is_op(link_t *l, int op, bint has_arguments, char *p, char *args, char *end) except -1:
+    """Whether an op is at `p`, and enough of it to say so; what is none dooms the link."""
+    if op == OP_PARTIAL or op != OP_UNKNOWN and has_arguments and args == end:
+        return False
+    if op == OP_UNKNOWN or has_arguments and not is_separator(args[0]):
+        unknown_op(l, p, end)
+        return False
+    return True
+
+
 cdef int word(const char *p, const char *end, const char *upper, uint32_t n, int op) noexcept
 cdef bint read_line(link_t *l, char *args, char *end, line_t *line) noexcept
 cdef char *read_open_line(link_t *l, char *p, uint32_t length, char *end, line_t *line) noexcept
 cdef long long size_of(word_t *a) noexcept
 cdef int bad_arguments(link_t *l, str op, line_t *line) except -1
-cdef int unknown_op(link_t *l, const char *at, const char *end) except -1
 cdef bint has_payload(link_t *l, char *op, char *body, char *end, long long size, size_t *need) except -1
 cdef bytes trimmed(line_t *line)
 cdef bint is_valid_subject(const char *s, uint32_t n, bint literal) noexcept

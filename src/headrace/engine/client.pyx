@@ -31,10 +31,10 @@ from headrace.engine.link cimport Link, doom, emit
 from headrace.engine.memory cimport buf_reserve, give, live, take
 from headrace.engine.shadows cimport hang_shadows
 from headrace.engine.structs cimport (
-    FAR_GATEWAY, FAR_LEAF, FAR_ROUTE, HR_GUARD, HR_PAD, LINK_CHECKS_SUBSCRIBE, LINK_CLOSING, LINK_HEADERS, LINK_HELD, LINK_MUST_CONNECT, LINK_NO_ECHO,
-    LINK_NO_RESPONDERS, LINK_PEDANTIC, LINK_PING_INFO, LINK_TRACED, LINK_TRACKS_REPLIES, LINK_VERBOSE,
-    REASON_MAX_CONTROL_LINE, REASON_MAX_PAYLOAD, REASON_PARSE_ERROR, REASON_PROTOCOL_VIOLATION, SUB_FILTERED,
-    SUB_LIMITED, buf_t, hr_hash, link_t, msg_t, plan_t, sub_t, word_t,
+    FAR_GATEWAY, FAR_LEAF, FAR_ROUTE, HR_GUARD, HR_PAD, LINK_CHECKS_SUBSCRIBE, LINK_CLOSING, LINK_HEADERS, LINK_HELD,
+    LINK_MUST_CONNECT, LINK_NO_ECHO, LINK_NO_RESPONDERS, LINK_PEDANTIC, LINK_PING_INFO, LINK_TRACED, LINK_TRACKS_REPLIES,
+    LINK_VERBOSE, REASON_MAX_CONTROL_LINE, REASON_MAX_PAYLOAD, REASON_PARSE_ERROR, REASON_PROTOCOL_VIOLATION,
+    SUB_FILTERED, SUB_LIMITED, buf_t, hr_hash, link_t, msg_t, plan_t, sub_t, word_t,
 )
 from headrace.engine.trie cimport insert
 from headrace.engine.verdicts cimport Verdicts, verdict
@@ -56,10 +56,6 @@ cdef enum:
 
 
 # ---- lines and arguments ------------------------------------------------------------------------
-
-cdef inline bint is_separator(char c) noexcept:
-    return c == c' ' or c == c'\t'
-
 
 cdef inline int word(const char *p, const char *end, const char *upper, uint32_t n, int op) noexcept:
     """`op` when the bytes are this word in any case, partial when they end inside it."""
@@ -273,11 +269,15 @@ cdef bint is_response(link_t *l, msg_t *m) except -1:
     """Whether it went where responses to requests of other accounts are awaited: then somebody was there."""
     cdef bytes subject
     cdef plan_t *plan
+    cdef uint32_t i
     if not begins(m.subject, m.subject_len, b"_R_.", 4):
         return False
     subject = m.subject[:m.subject_len]  # the next plan may be written over the one it stands in
     plan = plan_for(l.interest, subject, m.subject_len)
-    return plan.plain_count + plan.far_count > 0
+    for i in range(plan.plain_count + plan.far_count):  # which stand one behind the other
+        if not plan.plain[i].link.flags & LINK_CLOSING:
+            return True
+    return False
 
 
 cdef int answer_nobody(link_t *l, msg_t *m) except -1:
@@ -627,17 +627,8 @@ cdef char *general(link_t *l, char *p, char *end, size_t *need) except NULL:
     cdef int op = op_at(p, end, &length)
     cdef char *args = p + length
     cdef line_t line
-    if op == OP_PARTIAL:
+    if not is_op(l, op, op <= OP_UNSUB or op == OP_ERR, p, args, end):
         return p
-    if op == OP_UNKNOWN:
-        unknown_op(l, p, end)
-        return p
-    if op == OP_PUB or op == OP_HPUB or op == OP_SUB or op == OP_UNSUB or op == OP_ERR:
-        if args == end:
-            return p
-        if not is_separator(args[0]):
-            unknown_op(l, p, end)
-            return p
     if op == OP_PUB or op == OP_HPUB:
         return publication(l, p, args, end, need, op == OP_HPUB)
     if op == OP_PING or op == OP_PONG or op == OP_OK:

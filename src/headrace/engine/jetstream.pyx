@@ -181,16 +181,6 @@ cdef class Publications(NewMessages):
         some._owners.append(self)
         return some
 
-    def alone(self, Py_ssize_t place) -> Publications:
-        """One of them, by itself. Raises: IndexError."""
-        return self.part(place, 1)
-
-    def reply(self, Py_ssize_t place) -> bytes:
-        """Where the PubAck of one of them goes. Raises: IndexError."""
-        if not 0 <= place < self.count:
-            raise IndexError(f"publication {place} of {self.count}")
-        return text_of(self._replies[place])
-
     def at(self, int64_t time_ns) -> None:
         """Those that have no time yet are to be stored with this one."""
         cdef Py_ssize_t i

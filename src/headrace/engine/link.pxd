@@ -10,6 +10,7 @@ cdef enum:
     FLUSH_MARK = 65536       # rule 2: flush early from here on
     FIRST_OUTBOX = 1024
     IDLE_OUTBOX = 131072     # an empty outbox larger than this gives its memory back
+    WITHDRAWN_AT_ONCE = 2048 # subscriptions of lost servers that one tick removes: some milliseconds
 
 cdef inline uint64_t next_random(router_t *r) noexcept:
     r.random ^= r.random << 13
@@ -20,6 +21,8 @@ cdef inline uint64_t next_random(router_t *r) noexcept:
 cdef class Router:
     cdef router_t c
     cdef list _leaving
+    cdef uint32_t _withdraws
+    cdef _let_leave(self)
 
 cdef class Link:
     cdef link_t c
@@ -30,6 +33,8 @@ cdef class Link:
     cdef object _deliver_verdicts
     cdef object _write
     cdef bint _is_detached
+    cdef _hear_nothing(self)
+    cdef _quit(self)
     cdef _leave(self)
     cdef _release(self)
     cdef _set_flag(self, uint32_t flag, bint on)
@@ -45,5 +50,4 @@ cdef void space(link_t *l, char **data, size_t *n) except *
 cdef int received(link_t *l, size_t n) except -1
 cdef int reparse(link_t *l) except -1
 cdef void flush_dirty(router_t *r) noexcept
-cdef void sweep(router_t *r) noexcept
 cdef int release_stalled_of(link_t *l) noexcept

@@ -5,9 +5,8 @@ A transport asks `space` where to put bytes, reports them with `received`, and t
 outbox. A router holds what connections share: the read buffer, the list of outboxes to flush, the
 list of connections to close, the figures. Sockets, clocks and the meaning of any byte live elsewhere.
 
-The life of an incomplete frame: bytes that the parser could not use are kept in `carry`. They are
-put in front of the next read, except when the frame is known to be large: then `carry` gets the
-frame's size and the rest is received straight into it.
+Bytes that the parser could not use are kept in `carry`. They are put in front of the next read, except when the
+frame is known to be large: then `carry` gets the frame's size and the rest is received straight into it.
 """
 
 import os
@@ -24,21 +23,15 @@ from libc.string cimport memcpy, memmove, memset
 
 from headrace.engine.interest cimport Interest, row_of
 from headrace.engine.memory cimport buf_free, buf_grow, buf_reserve, give, live, take
-from headrace.engine.shadows cimport drop_shadows, free_shadow, shadow_rows
+from headrace.engine.shadows cimport shadow_rows
 from headrace.engine.structs cimport (
     HR_GUARD, HR_PAD, LINK_BLOCKED, LINK_CLOSING, LINK_CONGESTED, LINK_DIRTY, LINK_DOOMED, LINK_HELD,
-    LINK_STALLED, LINK_TRACED, REASON_SLOW_PENDING, SUB_REMOVED, buf_t, link_t, router_t, sub_t,
+    LINK_STALLED, LINK_TRACED, REASON_SLOW_PENDING, buf_t, link_t, router_t,
 )
-from headrace.engine.trie cimport remove
+from headrace.engine.withdrawal cimport sweep, withdraw_all, withdraw_some
 
 cdef enum:
     STALL_NS = 10_000_000    # the longest one read of a publisher waits for a receiver
-
-
-# Stands in for a link that is gone, in subscriptions that a plan in use may still name.
-cdef link_t nobody
-memset(&nobody, 0, sizeof(link_t))
-nobody.flags = LINK_CLOSING
 
 
 # ---- the router's lists -------------------------------------------------------------------------
@@ -107,20 +100,6 @@ cdef void flush_dirty(router_t *r) noexcept:
         l.flags &= ~<uint32_t> LINK_DIRTY
         if l.flush != NULL and l.out.end > l.out.start:
             l.flush(l)
-
-
-cdef void sweep(router_t *r) noexcept:
-    """Frees subscriptions that were removed in this tick: no plan in use names them any more."""
-    cdef sub_t *s = r.removed
-    cdef sub_t *following
-    r.removed = NULL
-    while s != NULL:
-        following = s.next_removed
-        if s.shadow != NULL:
-            free_shadow(s)
-        give(s)
-        live.subs -= 1
-        s = following
 
 
 # ---- outbox -------------------------------------------------------------------------------------
@@ -388,12 +367,14 @@ cdef class Router:
     """What the connections of one event loop share.
 
     `max_pending` is in bytes; `now` is monotonic ns, set by transports once per tick. `seed` (below 2^64) makes
-    the choice among members of queue groups repeat.
+    the choice among members of queue groups repeat. A tick removes `withdraws` subscriptions of lost servers.
     """
 
-    def __cinit__(self, *, max_pending=64 << 20, congestion_mark=2 << 20, drops_when_congested=False, seed=None):
+    def __cinit__(self, *, max_pending=64 << 20, congestion_mark=2 << 20, drops_when_congested=False, seed=None,
+                  uint32_t withdraws=WITHDRAWN_AT_ONCE):
         memset(&self.c, 0, sizeof(router_t))
         self._leaving = []
+        self._withdraws = max(withdraws, 1)
         self.c.read_buffer = <char *> take(READ_SIZE + DIRECT_FRAME + HR_PAD)
         memset(self.c.read_buffer, 0, READ_SIZE + DIRECT_FRAME + HR_PAD)
         self.c.random = (int.from_bytes(os.urandom(8), "little") if seed is None else seed) | 1
@@ -433,8 +414,13 @@ cdef class Router:
 
     @property
     def has_due(self):
-        """Whether a service waits to be served: the next tick must come without a socket being ready."""
-        return self.c.due != NULL
+        """Whether the next tick must come without a socket being ready: a service waits, or `is_withdrawing`."""
+        return self.c.due != NULL or len(self._leaving) > 0
+
+    @property
+    def is_withdrawing(self):
+        """Whether interest of a lost server is still to be removed: so many subscriptions in each tick."""
+        return len(self._leaving) > 0
 
     @property
     def stalled(self):
@@ -450,13 +436,11 @@ cdef class Router:
         """Flushes outboxes, frees what was removed, returns the links that must be closed now."""
         cdef list closing = []
         cdef link_t *l
-        cdef Link link
         if self.c.parsing != NULL:
             raise RuntimeError("a tick cannot end while bytes are being parsed")
         flush_dirty(&self.c)
-        while self._leaving:
-            link = self._leaving.pop()
-            link._leave()
+        if self._leaving:
+            self._let_leave()
         sweep(&self.c)
         while self.c.doomed != NULL:
             l = self.c.doomed
@@ -464,6 +448,21 @@ cdef class Router:
             l.next_doomed = NULL
             closing.append(<object> l.owner)
         return closing
+
+    cdef _let_leave(self):
+        """Detached links go; those to other servers when few of their subscriptions are left."""
+        cdef list leaving = self._leaving, staying = []
+        cdef uint32_t left = self._withdraws
+        cdef Link link
+        self._leaving = staying
+        for link in leaving:
+            link._quit()
+            if link.c.far != NULL:
+                left = withdraw_some(&link.c, left)
+            if link.c.far == NULL or link.c.sids_count == 0:
+                link._leave()
+            else:
+                staying.append(link)
 
     def statistics(self):
         """Totals since start, as /varz counts them (bytes are payload); `far_...`: what of it other servers are."""
@@ -500,22 +499,10 @@ cdef class Link:
 
     cdef _release(self):
         """Leaves every list of the router and gives back subscriptions and buffers."""
-        cdef uint32_t i
         cdef link_t *l = &self.c
         l.flush = NULL
         leave_lists(l)
-        for i in range(l.sids_cap):
-            if l.sids[i] != NULL:
-                if l.sids[i].shadows != NULL:
-                    drop_shadows(l.sids[i], &nobody)
-                remove(l.sids[i])
-                l.sids[i].link = &nobody
-                l.sids[i].flags |= SUB_REMOVED
-                l.sids[i].next_removed = l.router.removed
-                l.router.removed = l.sids[i]
-        give(l.sids)
-        l.sids = NULL
-        l.sids_cap = l.sids_count = 0
+        withdraw_all(l)
         buf_free(&l.out)
         buf_free(&l.carry)
         l.carry_direct = False
@@ -523,21 +510,35 @@ cdef class Link:
     def detach(self):
         """Ends the link: no delivery, no read, nothing kept. Safe to call more than once.
 
-        Called while bytes are being parsed, its memory is only given back at the end of the tick.
+        Called while bytes are being parsed, its memory is only given back at the end of the tick. Of a link to
+        another server many subscriptions go over several ticks: a million would hold up everybody for seconds.
         """
+        if self._is_detached:
+            return
         self.c.flags |= LINK_CLOSING
         self.c.flush = NULL
         self._write = None
         self._is_detached = True
-        if self.c.router.parsing == NULL:
-            self._leave()
-        else:
+        if self.c.router.parsing != NULL or self.c.far != NULL and self.c.sids_count > self.router._withdraws:
             self.router._leaving.append(self)
+        else:
+            self._leave()
 
-    cdef _leave(self):
-        self._release()
+    cdef _hear_nothing(self):
+        """It listens to no account any more; links to other servers do."""
+
+    cdef _quit(self):
+        """Gives back all but its subscriptions."""
+        self._hear_nothing()  # not of their end either
+        leave_lists(&self.c)
+        buf_free(&self.c.out)
+        buf_free(&self.c.carry)
         self.session = None
         self.c.session = NULL
+
+    cdef _leave(self):
+        self._quit()
+        self._release()
 
     def doom(self, uint32_t reason):
         """Asks for the close of this connection at the end of the tick."""

@@ -22,8 +22,8 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from headrace.engine.client cimport (
-    OP_PARTIAL, OP_UNKNOWN, add_sid, bad_arguments, find_sid, has_payload, is_separator, is_valid_subject, line_t,
-    read_line, read_open_line, size_of, trimmed, unknown_op, word,
+    OP_PARTIAL, OP_UNKNOWN, add_sid, bad_arguments, find_sid, has_payload, is_op, is_valid_subject, line_t, read_line,
+    read_open_line, size_of, trimmed, word,
 )
 from headrace.engine.delivery cimport remove_sub, route_far
 from headrace.engine.directory cimport Directory, interest_of
@@ -269,7 +269,8 @@ cdef void changed(link_t *l, sub_t *s, int64_t change) noexcept:
 cdef int tell_all(RouteLink link, interest_t *it, bint wanted) except -1:
     """One line for everything in the trie that the other server is, or (not `wanted`) was, told of."""
     cdef node_t *node = &it.root
-    cdef uint32_t i, j
+    cdef uint32_t i
+    cdef group_t *group
     while node != NULL:
         tell_row(link, node.plain, node.plain_count, wanted)
         for i in range(node.groups_cap):
@@ -368,17 +369,8 @@ cdef char *one_op(RouteLink link, char *p, char *end, size_t *need) except NULL:
     cdef int op = op_at(p, end, &length)
     cdef char *args = p + length
     cdef line_t line
-    if op == OP_PARTIAL:
+    if not is_op(l, op, op <= OP_LS_MINUS or op == OP_ERR, p, args, end):
         return p
-    if op == OP_UNKNOWN:
-        unknown_op(l, p, end)
-        return p
-    if op <= OP_LS_MINUS or op == OP_ERR:
-        if args == end:
-            return p
-        if not is_separator(args[0]):
-            unknown_op(l, p, end)
-            return p
     if l.flags & LINK_MUST_CONNECT and op != OP_CONNECT:
         link.session.unauthenticated()
         doom(l, REASON_AUTHENTICATION_VIOLATION)
@@ -447,7 +439,6 @@ cdef class RouteLink(Link):
         release_wire(&self.wire)
 
     cdef _leave(self):
-        self._hear_nothing()  # not of its own subscriptions' end either
         Link._leave(self)
         self._directory.clear()
         self._dedicated = NULL
@@ -502,7 +493,10 @@ cdef class RouteLink(Link):
 
         It is asked for again when the other server names it.
         """
-        cdef Interest interest = self._directory.served.pop(account, None)
+        cdef Interest interest
+        if self._is_detached:  # its table of subscriptions may be gone in part
+            return
+        interest = self._directory.served.pop(account, None)
         if interest is not None:
             unlisten(&interest.c, &self.c)
             if tell:

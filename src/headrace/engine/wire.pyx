@@ -145,7 +145,7 @@ cdef inline bint is_canonical(line_t *line, word_t *first, word_t *last) noexcep
     return line.is_crlf and last.text + last.len == line.end
 
 
-cdef int compose_tail(wire_t *w, link_t *l, word_t *first, word_t *last, line_t *line, msg_t *m) except -1:
+cdef int compose_tail(link_t *l, word_t *first, word_t *last, line_t *line, msg_t *m) except -1:
     """Writes "[reply ][header size ]size CR LF" in front of the payload, over the line, whose names are kept aside.
 
     It is never longer than what stands there behind the subject.
@@ -188,12 +188,12 @@ cdef int fit_tail(wire_t *w, link_t *l, uint32_t sizes, line_t *line, msg_t *m) 
     m.head = m.plain_tail = NULL
     if m.reply_len:
         if show(w, m) or (first - 1).text != m.reply or not is_canonical(line, first - 1, last):
-            return compose_tail(w, l, first, last, line, m)
+            return compose_tail(l, first, last, line, m)
         m.tail = m.reply
     elif is_canonical(line, first, last):
         m.tail = first.text
     else:
-        return compose_tail(w, l, first, last, line, m)
+        return compose_tail(l, first, last, line, m)
     m.tail_len = (line.next + m.body_len + 2) - m.tail
     return 0
 

@@ -100,9 +100,6 @@ class ConsumerState:
         """A change was lost: what is delivered from here on comes again; acknowledgements still count."""
         self.frozen = True
 
-    def copy(self) -> ConsumerState:
-        return ConsumerState.decode(self.encode())
-
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ConsumerState):
             return NotImplemented

@@ -95,5 +95,5 @@ class Aging:
 
     def _marker(self, subject: bytes) -> Publication:
         lifetime = format_ns(self._stream.config.subject_delete_marker_ttl // _NS * _NS).encode()
-        lines = (REASON, b"MaxAge"), (b"Nats-TTL", lifetime), (b"Nats-Rollup", b"sub")
+        lines = (REASON, b"MaxAge"), (hdr.TTL, lifetime), (hdr.ROLLUP, b"sub")
         return Publication(subject, headers=hdr.added(b"", *lines), sourced=True, is_final=True)

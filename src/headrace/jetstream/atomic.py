@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from headrace.jetstream.publication import Publication
     from headrace.jetstream.stream import Stream
 
-_LAST_MSG_ID: Final = b"Nats-Expected-Last-Msg-Id"
 _WITH_LAST: Final = b"1"
 _WITHOUT_LAST: Final = b"eob"
 
@@ -125,8 +124,8 @@ class AtomicBatches(Feature):
         staged = Staged(stream)
         try:
             for message in batch.messages:
-                if block.value(message.headers, _LAST_MSG_ID):
-                    raise ApiError(10177, header=_LAST_MSG_ID.decode())
+                if block.value(message.headers, block.EXPECTED_LAST_ID):
+                    raise ApiError(10177, header=block.EXPECTED_LAST_ID.decode())
                 staged.judge(message)
         except Duplicate:
             raise ApiError(10201) from None

@@ -18,6 +18,7 @@ from headrace.jetstream.ackstate import AckState, ConsumerState
 from headrace.jetstream.alarm import Alarm
 from headrace.jetstream.api.request import check_level
 from headrace.jetstream.consumer_extensions import extensions_of
+from headrace.jetstream.consumer_rules import filters
 from headrace.jetstream.dead_letters import DeadLetters
 from headrace.jetstream.describing import consumer_info
 from headrace.jetstream.events import Events
@@ -58,9 +59,8 @@ _EVERYTHING: Final = b">"
 
 def filters_of(config: ConsumerConfig) -> tuple[bytes, ...]:
     """The subjects that a consumer gets; empty: all."""
-    named = config.filter_subjects or ([config.filter_subject] if config.filter_subject else [])
-    filters = tuple(subject.encode() for subject in named)
-    return () if _EVERYTHING in filters else filters
+    subjects = tuple(subject.encode() for subject in filters(config))
+    return () if _EVERYTHING in subjects else subjects
 
 
 class Consumer:
@@ -209,10 +209,10 @@ class Consumer:
             self.events.paused(self.paused_until_ns, is_paused=self.is_paused(self.now_ns()))
         if config.metadata != old.metadata:
             self._extend()
-        filters = filters_of(config)
-        if filters != self.filters:
-            self.filters = filters
-            self.outstanding.filter(filters)
+        subjects = filters_of(config)
+        if subjects != self.filters:
+            self.filters = subjects
+            self.outstanding.filter(subjects)
         if config.sourcing:  # whoever reads through it begins anew where it is safe
             self.reset()
         self.wake()

@@ -20,16 +20,14 @@ from headrace.protocol.jetstream.errors import ApiError
 if TYPE_CHECKING:
     from headrace.log.port import StoredMessage
 
-INCREMENT: Final = b"Nats-Incr"
 SOURCES: Final = b"Nats-Counter-Sources"
-STREAM_SOURCE: Final = b"Nats-Stream-Source"
 _INCOMPATIBLE: Final = (
-    b"Nats-Rollup",
-    b"Nats-Expected-Stream",
-    b"Nats-Expected-Last-Msg-Id",
-    b"Nats-Expected-Last-Subject-Sequence-Subject",
-    b"Nats-Expected-Last-Sequence",
-    b"Nats-Expected-Last-Subject-Sequence",
+    block.ROLLUP,
+    block.EXPECTED_STREAM,
+    block.EXPECTED_LAST_ID,
+    block.SUBJECT_OF_SEQUENCE,
+    block.EXPECTED_LAST_SEQUENCE,
+    block.EXPECTED_SUBJECT_SEQUENCE,
 )
 _INTEGER: Final = re.compile(rb"[+-]?[0-9]+")
 _ORIGIN_FIELDS: Final = 5
@@ -63,7 +61,7 @@ _totals: Final = msgspec.json.Decoder(_Totals)
 
 def increment_of(headers: bytes) -> Decimal | None:
     """What a message adds; None when it has no increment. Raises: ApiError 10171."""
-    text = block.value(headers, INCREMENT)
+    text = block.value(headers, block.INCREMENT)
     if not text:
         return None
     if not _INTEGER.fullmatch(text):
@@ -92,7 +90,7 @@ def applied(
     if last is not None:
         total = _integer(_value(last.payload))
         totals = _seen(last.headers)
-    origin = block.value(headers, STREAM_SOURCE)
+    origin = block.value(headers, block.STREAM_SOURCE)
     if origin:
         fields = origin.decode("utf-8", "backslashreplace").split(" ")
         counted = _value(payload)
@@ -104,7 +102,7 @@ def applied(
         of_stream = totals.setdefault(fields[0], {})
         increment = _sum(_integer(counted), _integer(of_stream.get(name, "")).copy_negate())
         of_stream[name] = _text(_integer(counted))
-        headers = block.replaced(headers, INCREMENT, _text(increment).encode())
+        headers = block.replaced(headers, block.INCREMENT, _text(increment).encode())
     value = _text(_sum(total, increment))
     if totals:
         headers = block.replaced(headers, SOURCES, msgspec.json.encode(totals, order="sorted"))

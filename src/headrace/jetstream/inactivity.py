@@ -9,12 +9,11 @@ import secrets
 from typing import TYPE_CHECKING, Final
 
 from headrace.jetstream.alarm import Alarm
+from headrace.jetstream.consumer_rules import DEFAULT_INACTIVE_THRESHOLD
 
 if TYPE_CHECKING:
     from headrace.jetstream.consumer import Consumer
 
-DEFAULT_NS: Final = 5_000_000_000
-"""For consumers that are not durable and say nothing else."""
 _LOOK_NS: Final = 1_000_000_000
 """How often it is looked whether somebody listens."""
 _JITTER_MS: Final = 900
@@ -35,7 +34,7 @@ class Inactivity:
         self._threshold = config.inactive_threshold
         is_usual = not config.durable_name and self._threshold <= 0
         if is_usual:
-            self._threshold = DEFAULT_NS
+            self._threshold = DEFAULT_INACTIVE_THRESHOLD
         if self._threshold <= 0:
             return
         if is_usual or self._consumer.push is None:

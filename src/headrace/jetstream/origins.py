@@ -18,11 +18,10 @@ from headrace.subjects.transform import SubjectTransform
 if TYPE_CHECKING:
     from headrace.protocol.jetstream.configs import StreamSource
 
-HEADER: Final = b"Nats-Stream-Source"
 _ALL: Final = ">"
 _BETWEEN: Final = "\f"
 """Stands between the filters of one source, and between their destinations."""
-_NOT_TAKEN_OVER: Final = (b"Nats-Expected-", b"Nats-Batch-")
+_NOT_TAKEN_OVER: Final = (block.EXPECTED, b"Nats-Batch-")
 
 
 def identity_of(created_ns: int) -> str:
@@ -40,7 +39,7 @@ class Noted(NamedTuple):
 
 def noted(headers: bytes) -> Noted | None:
     """None for a message that is not sourced, or whose header does not say from which source."""
-    fields = block.value(headers, HEADER).decode("utf-8", "replace").split(" ")
+    fields = block.value(headers, block.STREAM_SOURCE).decode("utf-8", "replace").split(" ")
     sequence = whole(fields[1].encode()) if len(fields) > 3 else None
     if sequence is None:
         return None
@@ -84,8 +83,8 @@ class Origin:
         if identity:
             text += b" " + identity.encode()
         if not is_plain(headers):
-            headers = without_conditions(block.without(headers, HEADER))
-        return block.added(headers, (HEADER, text))
+            headers = without_conditions(block.without(headers, block.STREAM_SOURCE))
+        return block.added(headers, (block.STREAM_SOURCE, text))
 
 
 def is_plain(headers: bytes) -> bool:

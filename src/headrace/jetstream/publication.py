@@ -26,16 +26,8 @@ if TYPE_CHECKING:
     from headrace.jetstream.stream import Stream
 
 LARGEST_HEADERS: Final = 65_535
-ROLLUP: Final = b"Nats-Rollup"
-TTL: Final = b"Nats-TTL"
 _REQUEST_INFO: Final = b"Nats-Request-Info"
 _ASKING: Final = (b"\nNats-Expected-", b"\nNats-Rollup:", b"\nNats-Incr:", b"\nNats-Schedul")
-_EXPECTED_STREAM: Final = b"Nats-Expected-Stream"
-_LAST_ID: Final = b"Nats-Expected-Last-Msg-Id"
-LAST_SEQUENCE: Final = b"Nats-Expected-Last-Sequence"
-SUBJECT_SEQUENCE: Final = b"Nats-Expected-Last-Subject-Sequence"
-SUBJECT_OF_SEQUENCE: Final = b"Nats-Expected-Last-Subject-Sequence-Subject"
-_SOURCE: Final = b"Nats-Stream-Source"
 
 
 @dataclass(slots=True, eq=False)
@@ -118,7 +110,7 @@ def _judge_headers(stream: Stream, p: Publication) -> None:
     check_expected_sequences(stream, p)
     for feature in stream.features:
         feature.admit(stream, p)
-    if not p.sourced and hdr.value(p.headers, _SOURCE):
+    if not p.sourced and hdr.value(p.headers, hdr.STREAM_SOURCE):
         raise ApiError(10227)
     check_duplicate(stream, p)
     check_expected_id(stream, p)
@@ -126,22 +118,22 @@ def _judge_headers(stream: Stream, p: Publication) -> None:
 
 
 def check_expected_stream(stream: Stream, p: Publication) -> None:
-    wanted = hdr.value(p.headers, _EXPECTED_STREAM)
+    wanted = hdr.value(p.headers, hdr.EXPECTED_STREAM)
     if wanted and wanted != stream.name.encode():
         raise ApiError(10060)
 
 
 def check_expected_sequences(stream: Stream, p: Publication) -> None:
     """The last sequence of a subject, and of the stream."""
-    subject = hdr.value(p.headers, SUBJECT_OF_SEQUENCE)
-    wanted = hdr.value(p.headers, SUBJECT_SEQUENCE)
+    subject = hdr.value(p.headers, hdr.SUBJECT_OF_SEQUENCE)
+    wanted = hdr.value(p.headers, hdr.EXPECTED_SUBJECT_SEQUENCE)
     if wanted:
         last = stream.log.last_of(subject or p.subject)
         if last != whole(wanted):
             raise ApiError(10071, seq=last)
     elif subject:
         raise ApiError(10193)
-    wanted = hdr.value(p.headers, LAST_SEQUENCE)
+    wanted = hdr.value(p.headers, hdr.EXPECTED_LAST_SEQUENCE)
     if wanted and whole(wanted) != stream.last_sequence:
         raise ApiError(10071, seq=stream.last_sequence)
 
@@ -155,13 +147,13 @@ def check_duplicate(stream: Stream, p: Publication) -> None:
 
 
 def check_expected_id(stream: Stream, p: Publication) -> None:
-    wanted = hdr.value(p.headers, _LAST_ID)
+    wanted = hdr.value(p.headers, hdr.EXPECTED_LAST_ID)
     if wanted and wanted != stream.dedupe.last_id:
         raise ApiError(10070, id=stream.dedupe.last_id.decode("utf-8", "replace"))
 
 
 def set_rollup(stream: Stream, p: Publication) -> None:
-    rollup = hdr.value(p.headers, ROLLUP).lower()
+    rollup = hdr.value(p.headers, hdr.ROLLUP).lower()
     if not rollup:
         return
     if not p.sourced and not may_roll_up(stream):
@@ -187,12 +179,12 @@ def set_ttl(stream: Stream, p: Publication) -> None:
     """Reads `Nats-TTL`; one below that of the stream's markers is made as long."""
     if not p.headers:
         return
-    seconds = parse_ttl(hdr.value(p.headers, TTL))
+    seconds = parse_ttl(hdr.value(p.headers, hdr.TTL))
     config = stream.config
     least = config.subject_delete_marker_ttl // SECOND
     if 0 < seconds < least and config.max_msgs_per_subject != 1:
         seconds = least
-        p.headers = hdr.added(hdr.without(p.headers, TTL), (TTL, b"%d" % seconds))
+        p.headers = hdr.added(hdr.without(p.headers, hdr.TTL), (hdr.TTL, b"%d" % seconds))
     if seconds > 0:
         p.ttl_ns = min(seconds * SECOND, FOREVER)
     elif seconds == NEVER:
@@ -201,6 +193,6 @@ def set_ttl(stream: Stream, p: Publication) -> None:
 
 def _has_ttl(p: Publication) -> bool:
     try:
-        return parse_ttl(hdr.value(p.headers, TTL)) != 0
+        return parse_ttl(hdr.value(p.headers, hdr.TTL)) != 0
     except ApiError:  # is told later, when nothing else is wrong with the message
         return False

@@ -15,7 +15,6 @@ from msgspec.structs import replace as replace_fields
 from headrace.errors import LogError
 from headrace.jetstream import backup
 from headrace.jetstream.consumer_rules import ConsumerContext, check_new_consumer
-from headrace.jetstream.publication import TTL
 from headrace.jetstream.stream import log_limits
 from headrace.jetstream.ttl import parse_ttl
 from headrace.log.port import FOREVER, NO_LIMITS, NewMessage
@@ -172,7 +171,7 @@ class Restoring:
         if not entry.headers or not self.config.allow_msg_ttl:
             return 0
         try:
-            return min(max(parse_ttl(block.value(entry.headers, TTL)), 0) * SECOND, FOREVER)
+            return min(max(parse_ttl(block.value(entry.headers, block.TTL)), 0) * SECOND, FOREVER)
         except ApiError as error:
             raise ValueError(f"failed to parse message TTL: {error}") from None
 

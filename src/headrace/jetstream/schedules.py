@@ -37,9 +37,6 @@ NEXT: Final = b"Nats-Schedule-Next"
 SCHEDULER: Final = b"Nats-Scheduler"
 PURGE: Final = b"purge"
 _OF_SCHEDULES: Final = b"Nats-Schedule"
-_EXPECTED: Final = b"Nats-Expected-"
-_MESSAGE_ROLLUP: Final = b"Nats-Rollup"
-_MESSAGE_TTL: Final = b"Nats-TTL"
 _OF_SUBJECT: Final = b"sub"
 
 _ZONE_NAME: Final = re.compile(rb"[A-Za-z0-9_+\-]+(?:/[A-Za-z0-9_+\-]+)*")
@@ -149,9 +146,9 @@ def _is_publishable(subject: bytes) -> bool:
 
 def _with_rollup(headers: bytes) -> bytes:
     """Of a schedule only the last message stays."""
-    rollup = block.value(headers, _MESSAGE_ROLLUP)
+    rollup = block.value(headers, block.ROLLUP)
     if not rollup:
-        return block.added(headers, (_MESSAGE_ROLLUP, _OF_SUBJECT))
+        return block.added(headers, (block.ROLLUP, _OF_SUBJECT))
     if rollup.lower() != _OF_SUBJECT:
         raise ApiError(10192)
     return headers
@@ -203,12 +200,12 @@ def produced(schedule: StoredMessage, content: StoredMessage | None, following: 
     ttl, rollup = block.value(schedule.headers, TTL), block.value(schedule.headers, ROLLUP)
     origin = content or schedule
     made = origin.headers
-    for prefix in (_OF_SCHEDULES, _EXPECTED, OF_BATCHES):
+    for prefix in (_OF_SCHEDULES, block.EXPECTED, OF_BATCHES):
         made = block.without_prefix(made, prefix)
-    for name in (b"Nats-Msg-Id", _MESSAGE_TTL, _MESSAGE_ROLLUP):
+    for name in (b"Nats-Msg-Id", block.TTL, block.ROLLUP):
         made = block.without(made, name)
     lines = [(SCHEDULER, schedule.subject), (NEXT, following.written() if following.repeats else PURGE)]
-    lines += [(name, text) for name, text in ((_MESSAGE_TTL, ttl), (_MESSAGE_ROLLUP, rollup)) if text]
+    lines += [(name, text) for name, text in ((block.TTL, ttl), (block.ROLLUP, rollup)) if text]
     return Firing(target, block.added(made, *lines), origin.payload)
 
 

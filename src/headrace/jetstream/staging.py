@@ -13,11 +13,6 @@ from headrace.jetstream import counters, schedules
 from headrace.jetstream.dedupe import MSG_ID
 from headrace.jetstream.publication import (
     LARGEST_HEADERS,
-    LAST_SEQUENCE,
-    ROLLUP,
-    SUBJECT_OF_SEQUENCE,
-    SUBJECT_SEQUENCE,
-    TTL,
     Duplicate,
     check_expected_stream,
     check_size,
@@ -80,12 +75,12 @@ class Staged:
         if counters.increment_of(p.headers) is not None:
             counters.check(p.headers, p.payload, allowed=config.allow_msg_counter)
         check_expected_stream(self._stream, p)
-        ttl = block.value(p.headers, TTL)
+        ttl = block.value(p.headers, block.TTL)
         if ttl and ttl.strip(b"0") and not config.allow_msg_ttl:
             raise ApiError(10166)
         parse_ttl(ttl)
         self._check_id(p)
-        if block.value(p.headers, counters.STREAM_SOURCE):
+        if block.value(p.headers, block.STREAM_SOURCE):
             raise ApiError(10227)
 
     def _check_id(self, p: Publication) -> None:
@@ -112,15 +107,15 @@ class Staged:
         self._counters[p.subject] = StoredMessage(0, 0, p.subject, b"", p.headers, p.payload)
 
     def _check_sequences(self, p: Publication) -> None:
-        wanted = block.value(p.headers, LAST_SEQUENCE)
+        wanted = block.value(p.headers, block.EXPECTED_LAST_SEQUENCE)
         if wanted:
             last = self._first + self._count
             if whole(wanted) != last:
                 raise ApiError(10071, seq=last)
             if self._count:  # of a batch the first alone may know what comes before it
                 raise ApiError(10164)
-        subject = block.value(p.headers, SUBJECT_OF_SEQUENCE)
-        wanted = block.value(p.headers, SUBJECT_SEQUENCE)
+        subject = block.value(p.headers, block.SUBJECT_OF_SEQUENCE)
+        wanted = block.value(p.headers, block.EXPECTED_SUBJECT_SEQUENCE)
         if wanted:
             self._check_subject(subject or p.subject, wanted)
         elif subject:
@@ -147,7 +142,7 @@ class Staged:
         return bool(block.value(p.headers, schedules.PATTERN))
 
     def _set_rollup(self, p: Publication) -> None:
-        rollup = block.value(p.headers, ROLLUP).lower()
+        rollup = block.value(p.headers, block.ROLLUP).lower()
         if not rollup:
             return
         if not may_roll_up(self._stream):

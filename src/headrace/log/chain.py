@@ -51,6 +51,7 @@ LARGEST_STEP: Final = 1 << 20
 LARGEST_RESERVING: Final = 16 << 10
 """Bytes of a write for which room is reserved: the rest of a larger one's sync is little beside it."""
 MORE_THAN_BYTES: Final = 1 << 62
+"""Stands for a sync that has more than appended bytes to make durable: names of files, files beside them."""
 READ_HANDLES: Final = 4
 """Sealed segments kept open for reading; the least recently used one is closed for another."""
 CEILING: Final = LARGEST_SEQUENCE + 1

@@ -72,15 +72,6 @@ def has_checksum(raw: bytes) -> bool:
     return _checksum(raw[:-2]) == raw[-2:]
 
 
-def is_public_user_key(text: str) -> bool:
-    """Whether this is the public key of a user (`U…`)."""
-    try:
-        kind, _ = decode_public(text)
-    except NKeyError:
-        return False
-    return kind is KeyKind.USER
-
-
 def new_server_id() -> str:
     """A fresh server id: `N` and 55 characters.
 
@@ -89,11 +80,6 @@ def new_server_id() -> str:
     (tens of milliseconds) into every start.
     """
     return encode_public(KeyKind.SERVER, secrets.token_bytes(_KEY_BYTES))
-
-
-def new_curve_id() -> str:
-    """A fresh id in the form of a curve key: `X` and 55 characters; random for the same reason."""
-    return encode_public(KeyKind.CURVE, secrets.token_bytes(_KEY_BYTES))
 
 
 def new_nonce() -> bytes:

@@ -129,9 +129,12 @@ class Departures:
             server.after_tick()
 
     def close(self) -> None:
-        """The server has ended."""
+        """The server has ended: what would leave little by little leaves now."""
         if self._timer is not None:
             self._timer.cancel()
+        router = self._server.router
+        while router.is_withdrawing:
+            router.end_tick()
 
     def _finish(self, party: Party) -> None:
         if party.transport is not None:

@@ -410,11 +410,6 @@ class StreamingService:
     def channel_names(self) -> list[str]:
         return sorted(shown(channel.name) for channel in self._all_channels())
 
-    def snapshot_channels(self, *, subscriptions: bool = False) -> list[ChannelSnapshot]:
-        """All channels, by name."""
-        channels = sorted(self._all_channels(), key=lambda channel: channel.name)
-        return [channel_snapshot(channel, subscriptions=subscriptions) for channel in channels]
-
     def snapshot_channel(self, name: str, *, subscriptions: bool = False) -> ChannelSnapshot | None:
         """The channel that `channel_names` shows as `name`."""
         channel = self._channels.get(name.encode()) if self._is_open else None

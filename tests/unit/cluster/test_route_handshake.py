@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 from mesh_harness import CONNECT, INFO, PEER, PEER_INFO, POOLED, Made, TestWire
 
+from headrace import limits
 from headrace.conf.options import AccountOptions, SubjectPermission
 from headrace.conf.peer_options import PeerURL
 from headrace.engine.reasons import CloseReason
@@ -326,3 +327,17 @@ def test_an_unknown_account_is_ignored_until_it_is_there(make: Made) -> None:
     port.settle()
     assert wire.reason is CloseReason.ROUTE_REMOVED, "so that the peer tells it again"
     assert port.waits()[0] == pytest.approx(0.05)
+
+
+def test_of_too_many_unknown_accounts_any_was_wanted(make: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "ROUTE_UNKNOWN_ACCOUNTS", 2)
+    port = make()
+    few, many = (port.accepts() for _ in range(2))
+    for wire, peer, names in ((few, b"NFEW", b"A"), (many, b"NMANY", b"BCD")):
+        wire.says((CONNECT + PEER_INFO % b"").replace(b"NPEER", peer))
+        for name in names:
+            wire.says(b"RS+ %c foo\r\n" % name)
+    port.accounts.replace([AccountOptions("D")])
+    port.mesh.accounts_changed()
+    port.settle()
+    assert (few.reason, many.reason) == (None, CloseReason.ROUTE_REMOVED)

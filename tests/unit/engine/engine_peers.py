@@ -209,4 +209,6 @@ class Broker:
             peer.link.detach()
             vars(peer.session).clear()
         self.end_tick()
+        while self.router.is_withdrawing:
+            self.end_tick()
         vars(self).clear()

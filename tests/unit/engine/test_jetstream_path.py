@@ -44,7 +44,6 @@ def test_publications_become_messages_without_their_reply_subject() -> None:
         NewMessage(b"b", b"two", b"", PLAIN),
         NewMessage(b"a", b""),
     ]
-    assert [batch.reply(place) for place in range(3)] == [b"r.1", b"", b"r.3"]
     assert batch.size == 6 + len(PLAIN)
     assert special == []
 
@@ -138,7 +137,7 @@ def test_parts_of_a_batch() -> None:
         batch.add(b"s%d" % n, b"p" * n, reply=b"r%d" % n, time_ns=n)
     batch.at(SECOND)
     some = batch.part(3, 4)
-    one = batch.alone(19)
+    one = batch.part(19, 1)
     assert list(some) == list(batch)[3:7]
     assert (some.size, one.size, len(batch.part(20, 0))) == (3 + 4 + 5 + 6, 19, 0)
     assert batch[0].time_ns == SECOND
@@ -149,9 +148,6 @@ def test_parts_of_a_batch() -> None:
     for start, count in ((0, 5), (-1, 1), (0, -1), (5, 0)):
         with pytest.raises(IndexError):
             some.part(start, count)
-    for place in (4, -1):
-        with pytest.raises(IndexError):
-            some.reply(place)
     for ttl, time in ((-1, 0), (0, -1)):
         with pytest.raises(ValueError, match="cannot be negative"):
             some.add(b"a", b"", ttl_ns=ttl, time_ns=time)

@@ -86,84 +86,74 @@ def test_headers_are_stripped_for_a_server_without(server: Server) -> None:
     assert far.heard() == b"RMSG $G a | q 3\r\nabc\r\nRMSG $G a + r q 3\r\nabc\r\n"
 
 
-@pytest.mark.parametrize(
-    ("line", "delivered"),
-    [
-        (b"RMSG $G foo.x 2\r\nhi\r\n", b"MSG foo.x 1 2\r\nhi\r\n"),
-        (b"RMSG $G foo.x rep 2\r\nhi\r\n", b"MSG foo.x 1 rep 2\r\nhi\r\n"),
-        (b"rmsg\t$G \t foo.x  rep\t2 \nhi\r\n", b"MSG foo.x 1 rep 2\r\nhi\r\n"),
-        (b"RMSG $G foo.x 2\nhi\r\n", b"MSG foo.x 1 2\r\nhi\r\n"),
-        (b"RMSG $G foo.x + rep 2\r\nhi\r\n", b"MSG foo.x 1 rep 2\r\nhi\r\n"),
-        (b"HMSG $G foo.x 12 14\r\nNATS/1.0\r\n\r\nhi\r\n", b"HMSG foo.x 1 12 14\r\nNATS/1.0\r\n\r\nhi\r\n"),
-        (
-            b"HMSG $G foo.x rep 12 14\r\nNATS/1.0\r\n\r\nhi\r\n",
-            b"HMSG foo.x 1 rep 12 14\r\nNATS/1.0\r\n\r\nhi\r\n",
-        ),
-        (b"HMSG $G foo.x rep 0 2\r\nhi\r\n", b"MSG foo.x 1 rep 2\r\nhi\r\n"),
-        (b"HMSG $G foo.x 0 2\r\nhi\r\n", b"MSG foo.x 1 2\r\nhi\r\n"),
-        (b"LMSG leafs $G foo.x 0 2\r\nhi\r\n", b"MSG foo.x 1 2\r\nhi\r\n"),
-        (b"LMSG leafs $G foo.x rep 0 2\r\nhi\r\n", b"MSG foo.x 1 rep 2\r\nhi\r\n"),
-        (
-            b"LMSG leafs $G foo.x 12 14\r\nNATS/1.0\r\n\r\nhi\r\n",
-            b"HMSG foo.x 1 12 14\r\nNATS/1.0\r\n\r\nhi\r\n",
-        ),
-        (b"RMSG $G q.x 2\r\nhi\r\n", b""),
-        (b"RMSG $G q.x | g 2\r\nhi\r\n", b"MSG q.x 2 2\r\nhi\r\n"),
-        (b"RMSG $G q.x | other g more 2\r\nhi\r\n", b"MSG q.x 2 2\r\nhi\r\n"),
-        (b"RMSG $G q.x + rep g 2\r\nhi\r\n", b"MSG q.x 2 rep 2\r\nhi\r\n"),
-        (b"RMSG $G q.x | gg 2\r\nhi\r\n", b""),
-        (b"LMSG leafs $G q.x + rep g 0 2\r\nhi\r\n", b"MSG q.x 2 rep 2\r\nhi\r\n"),
-        (
-            b"HMSG $G q.x + rep o g p 12 14\r\nNATS/1.0\r\n\r\nhi\r\n",
-            b"HMSG q.x 2 rep 12 14\r\nNATS/1.0\r\n\r\nhi\r\n",
-        ),
-        (b"HMSG $G q.x | g 12 14\r\nNATS/1.0\r\n\r\nhi\r\n", b"HMSG q.x 2 12 14\r\nNATS/1.0\r\n\r\nhi\r\n"),
-        (b"RMSG OTHER foo.x 2\r\nhi\r\n", b""),
+HEADERS = b"NATS/1.0\r\n\r\n"
+TAKEN_IN = {
+    b"": [b"RMSG $G q.x 2", b"RMSG $G q.x | gg 2", b"RMSG OTHER foo.x 2"],
+    b"MSG foo.x 1 2": [b"RMSG $G foo.x 2", b"HMSG $G foo.x 0 2", b"LMSG leafs $G foo.x 0 2"],
+    b"MSG foo.x 1 rep 2": [
+        *(b"RMSG $G foo.x rep 2", b"rmsg\t$G \t foo.x  rep\t2 ", b"RMSG $G foo.x + rep 2"),
+        *(b"HMSG $G foo.x rep 0 2", b"LMSG leafs $G foo.x rep 0 2"),
     ],
+    b"HMSG foo.x 1 12 14": [b"HMSG $G foo.x 12 14", b"LMSG leafs $G foo.x 12 14"],
+    b"HMSG foo.x 1 rep 12 14": [b"HMSG $G foo.x rep 12 14"],
+    b"MSG q.x 2 2": [b"RMSG $G q.x | g 2", b"RMSG $G q.x | other g more 2"],
+    b"MSG q.x 2 rep 2": [b"RMSG $G q.x + rep g 2", b"LMSG leafs $G q.x + rep g 0 2"],
+    b"HMSG q.x 2 rep 12 14": [b"HMSG $G q.x + rep o g p 12 14"],
+    b"HMSG q.x 2 12 14": [b"HMSG $G q.x | g 12 14"],
+}
+"""By the line that a client gets, those of a route that it comes from."""
+
+
+@pytest.mark.parametrize("end", [b"\r\n", b"\n"])
+@pytest.mark.parametrize(
+    ("line", "delivered"), [(line, delivered) for delivered, lines in TAKEN_IN.items() for line in lines]
 )
-def test_messages_are_taken_in(server: Server, line: bytes, delivered: bytes) -> None:
+def test_messages_are_taken_in(server: Server, line: bytes, delivered: bytes, end: bytes) -> None:
     far = server.route()
     peer = server.peer(QUIET_WITH_HEADERS).send(b"SUB foo.* 1\r\nSUB q.* g 2\r\n")
     far.heard()
-    far.say(line)
-    assert peer.received() == delivered
+    payload = (HEADERS if b" 12 14" in line else b"") + b"hi\r\n"
+    far.say(line + end + payload)
+    assert peer.received() == (delivered + b"\r\n" + payload if delivered else b"")
     assert (far.heard(), far.reason) == (b"", CloseReason.NONE)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *(b"RS+ $G", b"RS+ $G a q", b"RS+ $G a q 1 2", b"RS- $G a q 1", b"LS+ leafs $G"),
+        *(b"RMSG $G a", b"RMSG $G a x", b"RMSG $G a -1", b"RMSG $G a ? q 1", b"RMSG $G a || q 1"),
+        *(b"HMSG $G a 5 3", b"HMSG $G a x 3", b"HMSG $G a 1", b"LMSG leafs $G a 1"),
+    ],
+)
+def test_words_that_make_no_sense_close_it_in_silence(server: Server, line: bytes) -> None:
+    far = server.route().say(line + b"\r\n")
+    assert (far.reason, far.heard()) == (CloseReason.PROTOCOL_VIOLATION, b"")
+
+
+@pytest.mark.parametrize(
+    "line", [b"BOGUS", b"RX+ $G a", b"RS* $G a", b"SUB a 1", b"RS+", b"RMSG $G a 1\r\nxx"]
+)
+def test_what_is_no_op_closes_it(server: Server, line: bytes) -> None:
+    far = server.route().say(line + b"\r\n")
+    answer = b"-ERR 'Unknown Protocol Operation'\r\n"
+    assert (far.reason, far.heard()) == (CloseReason.PROTOCOL_VIOLATION, answer)
 
 
 @pytest.mark.parametrize(
     ("line", "reason", "answer"),
     [
-        (b"BOGUS\r\n", CloseReason.PROTOCOL_VIOLATION, b"-ERR 'Unknown Protocol Operation'\r\n"),
-        (b"RX+ $G a\r\n", CloseReason.PROTOCOL_VIOLATION, b"-ERR 'Unknown Protocol Operation'\r\n"),
-        (b"RS* $G a\r\n", CloseReason.PROTOCOL_VIOLATION, b"-ERR 'Unknown Protocol Operation'\r\n"),
-        (b"SUB a 1\r\n", CloseReason.PROTOCOL_VIOLATION, b"-ERR 'Unknown Protocol Operation'\r\n"),
-        (b"RS+\r\n", CloseReason.PROTOCOL_VIOLATION, b"-ERR 'Unknown Protocol Operation'\r\n"),
-        (b"RS+ $G\r\n", CloseReason.PROTOCOL_VIOLATION, b""),
-        (b"RS+ $G a q\r\n", CloseReason.PROTOCOL_VIOLATION, b""),
-        (b"RS+ $G a q 1 2\r\n", CloseReason.PROTOCOL_VIOLATION, b""),
-        (b"RS- $G a q 1\r\n", CloseReason.PROTOCOL_VIOLATION, b""),
-        (b"LS+ leafs $G\r\n", CloseReason.PROTOCOL_VIOLATION, b""),
-        (b"RMSG $G a\r\n", CloseReason.PROTOCOL_VIOLATION, b""),
-        (b"RMSG $G a x\r\n", CloseReason.PROTOCOL_VIOLATION, b""),
-        (b"RMSG $G a -1\r\n", CloseReason.PROTOCOL_VIOLATION, b""),
-        (b"RMSG $G a ? q 1\r\n", CloseReason.PROTOCOL_VIOLATION, b""),
-        (b"RMSG $G a || q 1\r\n", CloseReason.PROTOCOL_VIOLATION, b""),
-        (b"HMSG $G a 5 3\r\n", CloseReason.PROTOCOL_VIOLATION, b""),
-        (b"HMSG $G a x 3\r\n", CloseReason.PROTOCOL_VIOLATION, b""),
-        (b"HMSG $G a 1\r\n", CloseReason.PROTOCOL_VIOLATION, b""),
-        (b"LMSG leafs $G a 1\r\n", CloseReason.PROTOCOL_VIOLATION, b""),
-        (b"RMSG $G a 1\r\nxx\r\n", CloseReason.PROTOCOL_VIOLATION, b"-ERR 'Unknown Protocol Operation'\r\n"),
-        (b"RMSG $G a 1048577\r\n", CloseReason.MAX_PAYLOAD_EXCEEDED, b"-ERR 'Maximum Payload Violation'\r\n"),
+        (b"RMSG $G a 1048577", CloseReason.MAX_PAYLOAD_EXCEEDED, b"-ERR 'Maximum Payload Violation'\r\n"),
         (
-            b"RS+ $G " + 70_000 * b"a" + b"\r\n",
+            b"RS+ $G " + 70_000 * b"a",
             CloseReason.MAX_CONTROL_LINE_EXCEEDED,
             b"-ERR 'maximum control line exceeded'\r\n",
         ),
-        (b"-ERR 'whatever'\r\n", CloseReason.PARSE_ERROR, b""),
+        (b"-ERR 'whatever'", CloseReason.PARSE_ERROR, b""),
     ],
 )
-def test_what_is_no_line_closes_it(server: Server, line: bytes, reason: CloseReason, answer: bytes) -> None:
-    far = server.route().say(line)
+def test_what_else_closes_it(server: Server, line: bytes, reason: CloseReason, answer: bytes) -> None:
+    far = server.route().say(line + b"\r\n")
     assert (far.reason, far.heard()) == (reason, answer)
 
 

@@ -129,7 +129,7 @@ def test_origins_are_merged_by_what_is_new_of_them() -> None:
         ("3", "OLD 9", b"3", "14"),  # a header of two fields does not say what the subject was called
     ]:
         total = sourced(value, origin, total)
-        assert block.value(total.headers, counters.INCREMENT) == increment
+        assert block.value(total.headers, block.INCREMENT) == increment
         assert json.loads(total.payload) == {"val": expected}
     assert total is not None
     seen = json.loads(block.value(total.headers, counters.SOURCES))

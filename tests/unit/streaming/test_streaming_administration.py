@@ -122,7 +122,7 @@ def test_names_that_are_no_text_come_back_as_they_went(world: World) -> None:
 
     assert name.encode("utf-8", "surrogateescape") == b"bad\xff"
     assert ask(world, b"delete", channel=name)["deleted"]
-    assert world.service.snapshot_channels()[-1].name == "orders.us"
+    assert world.service.channel_names() == ["idle", "orders.eu", "orders.us"]
 
 
 # ---- purge ----------------------------------------------------------------------------------------------

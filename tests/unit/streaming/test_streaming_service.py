@@ -128,7 +128,10 @@ def test_snapshots_of_channels() -> None:
     world.publish(b"foo", b"x", b"y")
     world.close_sub(world.subscribe(b"bar", queue=b"q", durable=b"d"))
     assert world.service.channel_names() == ["bar", "foo"]
-    bar, foo = world.service.snapshot_channels(subscriptions=True)
+    bar = world.service.snapshot_channel("bar", subscriptions=True)
+    foo = world.service.snapshot_channel("foo", subscriptions=True)
+    assert foo is not None
+    assert bar is not None
     assert (foo.name, foo.msgs, foo.first_seq, foo.last_seq, foo.subs_count) == ("foo", 2, 1, 2, 0)
     assert (bar.name, bar.msgs, bar.first_seq, bar.last_seq, bar.subs_count) == ("bar", 0, 0, 0, 1)
     (shadow,) = bar.subscriptions

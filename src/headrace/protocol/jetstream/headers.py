@@ -8,6 +8,18 @@ from __future__ import annotations
 
 from typing import Final
 
+EXPECTED: Final = b"Nats-Expected-"
+"""What the names of all conditions begin with."""
+EXPECTED_STREAM: Final = EXPECTED + b"Stream"
+EXPECTED_LAST_ID: Final = EXPECTED + b"Last-Msg-Id"
+EXPECTED_LAST_SEQUENCE: Final = EXPECTED + b"Last-Sequence"
+EXPECTED_SUBJECT_SEQUENCE: Final = EXPECTED + b"Last-Subject-Sequence"
+SUBJECT_OF_SEQUENCE: Final = EXPECTED_SUBJECT_SEQUENCE + b"-Subject"
+INCREMENT: Final = b"Nats-Incr"
+ROLLUP: Final = b"Nats-Rollup"
+STREAM_SOURCE: Final = b"Nats-Stream-Source"
+TTL: Final = b"Nats-TTL"
+
 FIRST_LINE: Final = b"NATS/1.0\r\n"
 _EMPTY: Final = b"NATS/1.0\r\n\r\n"
 _END: Final = b"\r\n"

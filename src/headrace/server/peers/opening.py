@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from headrace.engine.reasons import CloseReason
 from headrace.server.transport import AsyncioTransport, EpollTransport
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def open_over_epoll(server: Server, sock: socket.socket, enter: _Enter) -> None:
-    """Without TLS, where the server has a poller. Raises: OSError when the socket cannot be watched."""
+    """Without TLS, where the server has a poller. A socket that cannot be watched ends its connection."""
     assert server.poller is not None
     connection = enter()
     if connection is None:
@@ -32,9 +33,11 @@ def open_over_epoll(server: Server, sock: socket.socket, enter: _Enter) -> None:
         return
     try:
         transport = EpollTransport(server.poller, connection.link, sock.fileno())
-    except OSError:
+    except OSError as error:
         sock.close()
-        raise
+        connection.error(f"cannot be watched: {error}")
+        connection.over(CloseReason.READ_ERROR)
+        return
     sock.detach()
     connection.opened(transport)
     transport.flush()

@@ -160,9 +160,13 @@ class Routes(PeerHost[RouteSession]):
             ldm=server.is_lame_duck,
         )
 
-    def peers_changed(self) -> None:
-        """Clients hear where else they can connect."""
+    def wake(self) -> None:
+        """As `Port` says; whoever waits for peers looks again, too."""
+        super().wake()
         self._news.set()
         self._news.clear()
+
+    def peers_changed(self) -> None:
+        """Clients hear where else they can connect."""
         self._server.renew_info()
         self._server.tell_clients()

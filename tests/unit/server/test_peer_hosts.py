@@ -1,0 +1,72 @@
+"""Connections to other servers as the server has them: what happens beside what their machines see."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+from typing import TYPE_CHECKING, Any
+
+from headrace.conf.peer_options import ClusterOptions, PeerURL
+from headrace.server.peers import opening
+from headrace.testing import Server
+
+if TYPE_CHECKING:
+    import pytest
+
+    from headrace.server.peers.routes import Routes
+
+
+def routes_of(server: Server) -> Routes:
+    routes = server.server.routes
+    assert routes is not None
+    return routes
+
+
+def cluster(**given: Any) -> ClusterOptions:
+    return ClusterOptions(**{"name": "C", "host": "127.0.0.1", "port": -1, "pool_size": -1, **given})
+
+
+def test_a_socket_that_cannot_be_watched_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "no room")
+
+    with Server(cluster=cluster(), transport="epoll") as server:
+        routes = routes_of(server)
+        monkeypatch.setattr(opening, "EpollTransport", refuse)
+        with socket.create_connection((routes.host, routes.port), timeout=10) as sock:
+            assert sock.recv(1) == b""
+
+        async def left() -> tuple[int, int]:
+            return len(routes.connections), len(routes.mesh.sessions)
+
+        assert server.call(left) == (0, 0)
+
+
+def test_who_is_dialed_and_cannot_be_watched_is_dialed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    real, failures = opening.EpollTransport, iter([OSError(errno.ENOSPC, "no room")])
+
+    def fail_once(*arguments: Any) -> Any:
+        for error in failures:
+            raise error
+        return real(*arguments)
+
+    async def run() -> None:
+        async with Server(cluster=cluster(), transport="epoll") as one:
+            to = PeerURL(routes_of(one).host, routes_of(one).port)
+            async with Server(cluster=cluster(routes=(to,)), transport="epoll") as two:
+                await routes_of(two).joined(1, seconds=30)
+
+    monkeypatch.setattr(opening, "EpollTransport", fail_once)
+    asyncio.run(run())
+    assert next(failures, None) is None
+
+
+def test_joined_returns_where_nothing_is_advertised() -> None:
+    async def run() -> None:
+        async with Server(cluster=cluster(no_advertise=True)) as one:
+            to = PeerURL(routes_of(one).host, routes_of(one).port)
+            async with Server(cluster=cluster(routes=(to,), no_advertise=True)) as two:
+                await asyncio.gather(*(routes_of(each).joined(1, seconds=10) for each in (one, two)))
+
+    asyncio.run(run())
