@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from bench.sides import Side
 
 Metric = Literal["rate", "cpu_ns", "p50_us", "p99_us", "memory_kb", "idle_cores"]
-Suite = Literal["core", "durable", "jetstream", "cluster"]
+Suite = Literal["core", "durable", "jetstream", "cluster", "cores"]
 """Cases that are run together and share a result file."""
 
 CHURN_PER_SECOND = 100_000
@@ -101,6 +101,7 @@ class Case:
             "mesh": "cluster",
             "mesh-to-peer": "cluster",
             "mesh-from-peer": "cluster",
+            "spread": "cores",
         }
         return suites.get(self.ours, "core")
 
@@ -284,6 +285,15 @@ def _mixed_hop(name: str, title: str, side: Side) -> Case:
     bounds = (Bound("rate", 0.95, "mesh-peer"),)
     entries = (Entry(side), Entry("mesh-peer"))
     return Case(name, f"one hop: {title}", args, "delivered", "delivery", bounds, _HOP_MIXED, entries=entries)
+
+
+def _spread(name: str, title: str, args: str) -> Case:
+    """One server of two processes beside one of one, and nats-server with all cores."""
+    counts, noun = ("delivered", "delivery") if "--fan" in args else ("published", "message")
+    return Case(
+        name, f"2 processes: {title}", ("traffic", "--payload", "128", *args.split()), counts, noun,
+        entries=(Entry("spread", ("--spread",)), Entry("server"), Entry("peer")),
+    )  # fmt: skip
 
 
 def _hop_requests(name: str, title: str, args: str) -> Case:
@@ -515,6 +525,11 @@ CASES: tuple[Case, ...] = (
         entries=_HOP_ENTRIES,
         patience_s=120.0,
     ),
+    _spread("cores-publish-10", "10 publishers, no subscriber, 128 B", "--flows 10"),
+    _spread("cores-one-to-one", "1 → 1, 128 B", "--fan 1"),
+    _spread("cores-pairs-10", "10 pairs, 128 B", "--fan 1 --flows 10"),
+    _spread("cores-fan-out-10", "fan-out 1 → 10, 128 B", "--fan 10"),
+    _spread("cores-fan-out-100", "fan-out 1 → 100, 128 B", "--fan 100"),
 )
 
 

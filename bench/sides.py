@@ -28,6 +28,7 @@ Side = Literal[
     "mesh-peer",
     "mesh-to-peer",
     "mesh-from-peer",
+    "spread",
 ]
 
 _PERMITTED = """
@@ -119,6 +120,7 @@ SIDES: dict[Side, SideSpec] = {
     "mesh-peer": SideSpec("nats-server → nats-server", "mesh of peers", ours=False, nodes=(False, False)),
     "mesh-to-peer": SideSpec("Headrace → nats-server", "mixed mesh", ours=True, nodes=(True, False)),
     "mesh-from-peer": SideSpec("nats-server → Headrace", "mixed mesh", ours=True, nodes=(False, True)),
+    "spread": SideSpec("Headrace, 2 processes", "server of 2 processes", ours=True, flags="--processes 2"),
 }
 
 

@@ -83,7 +83,25 @@ static int64_t machine_cpu_ns(void)
 }
 
 /* The CPU clock of a process is utime + stime of /proc/<pid>/stat in
- * nanoseconds, where the file has ticks of 10 ms. */
+ * nanoseconds, where the file has ticks of 10 ms. Of a server of several
+ * processes those count that are its children now. */
+static int64_t process_cpu_ns(int pid);
+
+static int64_t children_cpu_ns(int pid)
+{
+    char path[64];
+    int child;
+    int64_t sum = 0;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", pid, pid);
+    FILE *file = fopen(path, "r");
+    if (!file)
+        return 0; /* a kernel without them: then there are none */
+    while (fscanf(file, "%d", &child) == 1)
+        sum += process_cpu_ns(child);
+    fclose(file);
+    return sum;
+}
+
 static int64_t process_cpu_ns(int pid)
 {
     clockid_t clock;
@@ -92,7 +110,7 @@ static int64_t process_cpu_ns(int pid)
     int error = clock_getcpuclockid(pid, &clock);
     if (error)
         fail("no CPU clock for process %d: %s", pid, strerror(error));
-    return clock_ns(clock);
+    return clock_ns(clock) + children_cpu_ns(pid);
 }
 
 struct usage usage_now(int pid)

@@ -96,6 +96,7 @@ struct options {
     int flows, fan, wildcards, connections, inflight, batch;
     uint64_t subjects; /* 0: one without a number */
     bool headers, unique, durable;
+    bool spread; /* the server is several processes */
     enum dialect dialect;
     long churn; /* pairs per second; -1 none, 0 as fast as possible */
     int spin_us; /* requests: poll this long before sleeping */

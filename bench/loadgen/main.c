@@ -21,6 +21,7 @@ static const char HELP[] =
     "  --pid N            process whose CPU time and memory are measured\n"
     "  --far-port N       another node of a mesh: subscribers of traffic, the responder of requests, and\n"
     "                     who is told of interest are there\n"
+    "  --spread           the server is several processes: wait until all subscribers of traffic are known to all\n"
     "  --far-pid N        the process of that node: its CPU time is added\n"
     "  --seconds S        length of the measured phase (default 2)\n"
     "  --warmup S         length of the phase before it (default 0.3)\n"
@@ -47,7 +48,7 @@ static const char HELP[] =
 
 enum { PORT = 1, PID, SECONDS, WARMUP, DEADLINE, COUNT, PAYLOAD, HEADERS_ON, FLOWS, FAN, WILDCARDS, UNIQUE,
        CONNECTIONS, INFLIGHT, CHURN, WINDOW, SETTLE, SPIN, CONGESTION, SPEAK, DURABLE, SUBJECTS, BATCH,
-       FAR_PORT, FAR_PID };
+       FAR_PORT, FAR_PID, SPREAD };
 
 static const struct option LONG[] = {
     {"port", 1, 0, PORT}, {"pid", 1, 0, PID}, {"seconds", 1, 0, SECONDS}, {"warmup", 1, 0, WARMUP},
@@ -58,7 +59,7 @@ static const struct option LONG[] = {
     {"settle", 1, 0, SETTLE}, {"spin", 1, 0, SPIN}, {"congestion", 1, 0, CONGESTION},
     {"speak", 1, 0, SPEAK}, {"durable", 0, 0, DURABLE},
     {"subjects", 1, 0, SUBJECTS}, {"batch", 1, 0, BATCH},
-    {"far-port", 1, 0, FAR_PORT}, {"far-pid", 1, 0, FAR_PID}, {0, 0, 0, 0}};
+    {"far-port", 1, 0, FAR_PORT}, {"far-pid", 1, 0, FAR_PID}, {"spread", 0, 0, SPREAD}, {0, 0, 0, 0}};
 
 __attribute__((noreturn)) static void usage_error(const char *what)
 {
@@ -91,6 +92,7 @@ static void set(struct options *o, int option, const char *text)
     case PORT: o->port = (int)number(text, 1, 65535); break;
     case PID: o->pid = (int)number(text, 1, 1 << 30); break;
     case FAR_PORT: o->far_port = (int)number(text, 1, 65535); break;
+    case SPREAD: o->spread = true; break;
     case FAR_PID: far_pid = (int)number(text, 1, 1 << 30); break;
     case SECONDS: o->seconds = number(text, 0.01, 86400); break;
     case WARMUP: o->warmup = number(text, 0, 3600); break;

@@ -13,7 +13,8 @@
  * sent to it, and nothing more may arrive before the PONG of its own PING.
  * The warm-up is a phase of its own and is not counted.
  *
- * With --far-port the subscribers are at another node of a mesh.
+ * With --far-port the subscribers are at another node of a mesh. With --spread the server is several processes,
+ * and nobody knows which connection is whose: a flow begins when its publisher reaches all its subscribers.
  *
  * A publisher pauses while one of its subscribers is `window` bytes behind, so
  * that no run measures how a server cuts off slow consumers.
@@ -393,6 +394,42 @@ static void run_phase(struct traffic *t, double seconds, uint64_t count, struct 
     settle(t);
 }
 
+/* ---- a server of several processes ------------------------------------------ */
+
+static bool all_reached(const struct flow *f)
+{
+    for (int i = 0; i < f->subscriber_count; i++)
+        if (!f->subscribers[i]->received)
+            return false;
+    return true;
+}
+
+/* What a subscriber wants is known where its publisher is when a message has come.
+ * At the end nothing is on its way: for a tenth of a second nothing has come. */
+static void await_spread(struct traffic *t)
+{
+    for (int i = 0; i < t->flow_count; i++) {
+        struct flow *f = &t->flows[i];
+        while (!all_reached(f)) {
+            f->publisher->bulk = f->block;
+            f->publisher->bulk_len = f->frame_len;
+            while (f->publisher->bulk_len) {
+                conn_write_bulk(f->publisher);
+                conns_poll(t->epfd, 5, 0);
+            }
+            read_ready(t);
+            deadline_check(now_ns());
+        }
+    }
+    for (int64_t quiet = now_ns(); now_ns() < quiet + 100000000;) {
+        conns_poll(t->epfd, 10, 0);
+        for (int i = 0; i < t->conn_count; i++)
+            if (t->conns[i]->readable)
+                quiet = now_ns();
+        read_ready(t);
+    }
+}
+
 /* ---- the mode ----------------------------------------------------------- */
 
 void run_traffic(const struct options *o)
@@ -417,6 +454,8 @@ void run_traffic(const struct options *o)
         await_interest(o->far_port, o->port);
     for (int i = 0; i < t.conn_count; i++)
         conn_async(t.conns[i], t.epfd);
+    if (o->spread)
+        await_spread(&t);
     if (o->warmup > 0)
         run_phase(&t, o->warmup, o->count, &from, &to);
     run_phase(&t, o->seconds, o->count, &from, &to);

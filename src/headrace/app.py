@@ -36,10 +36,11 @@ if TYPE_CHECKING:
     from headrace.log.sealing import Cipher
     from headrace.log.store import LogStore
     from headrace.server.account_services import AccountServices
+    from headrace.server.worker import Worker
     from headrace.streaming import options as streaming_options
     from headrace.streaming.service import StreamingService
 
-_OF_THE_LOG: Final = frozenset(
+OF_THE_LOG: Final = frozenset(
     ["log_file", "log_size_limit", "log_max_num", "syslog", "remote_syslog", "logtime", "logtime_utc"]
 )
 
@@ -52,10 +53,10 @@ def run(options: Options) -> int:
     Raises: StartError when the log file cannot be opened. Later failures to start are logged.
     """
     handler = logs.install(options)
-    _raise_descriptor_limit()
+    raise_descriptor_limit()
     keep_freed()
     try:
-        return run_in_poller(_serve(options, handler))
+        return run_in_poller(serve(Process(options, handler)))
     except StartError as error:
         logging.getLogger(logs.LOGGER_NAME).critical("%s", error)
         return EXIT_FAILURE
@@ -63,8 +64,9 @@ def run(options: Options) -> int:
         logs.uninstall()
 
 
-async def _serve(options: Options, handler: logging.Handler) -> int:
-    process = Process(options, handler)
+async def serve(process: Process) -> int:
+    """The life of a process, with the services over stores that its options ask for. Raises: StartError."""
+    options = process.options
     if options.streaming is not None and options.streaming.nats_server is not None:
         with streaming_service(options.streaming, process.fail) as service:
             return await process.serve(service)
@@ -283,7 +285,7 @@ def check(options: Options) -> None:
         server.accounts.close()
 
 
-def _raise_descriptor_limit() -> None:
+def raise_descriptor_limit() -> None:
     """As many connections as the system grants: the soft limit is often a thousand, the hard one many."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
@@ -307,10 +309,14 @@ def _server(
 
 
 class Process:
-    """One server as an operating-system process: files, signals, exit code."""
+    """One server as an operating-system process: files, signals, exit code.
+
+    `worker`: set where the server is one of several processes.
+    """
 
     def __init__(self, options: Options, handler: logging.Handler) -> None:
-        self._options = options
+        self.options = options
+        self.worker: Worker | None = None
         self._handler = handler
         self._ports_file: Path | None = None
         self.started = asyncio.Event()
@@ -325,15 +331,17 @@ class Process:
         listening: socket.socket | None = None,
     ) -> int:
         """Raises: StartError."""
-        server = self._server = _server(self._options, services, account_services, listening)
+        server = self._server = _server(self.options, services, account_services, listening)
         server.surroundings = self
+        if self.worker is not None:
+            server.use_worker(self.worker)
         if server.options.pid_file:
             files.write_pid_file(server.options.pid_file)
         self._install_signals()  # before the ready line: whoever reads it may signal at once
         try:
             await server.start()
             self.started.set()
-            self._write_ports_file()
+            self._begun()
             await server.settled()
             # What start-up allocated lives as long as the process: keep the collector from walking it.
             gc.collect()
@@ -350,6 +358,10 @@ class Process:
         self._server.log.critical("STREAM: Failed to start: %s", reason)
         self._exit_code = EXIT_FAILURE
         self._run(self._server.stop)
+
+    def _begun(self) -> None:
+        """Clients can connect."""
+        self._write_ports_file()
 
     def _write_ports_file(self) -> None:
         directory = self._server.options.ports_file_dir
@@ -413,7 +425,7 @@ class Process:
 
         Raises: StartError when the log file cannot be opened; nothing has changed then.
         """
-        handler = logs.make_handler(new) if _OF_THE_LOG.intersection(changed) else None
+        handler = logs.make_handler(new) if OF_THE_LOG.intersection(changed) else None
 
         def apply() -> None:
             if handler is not None:

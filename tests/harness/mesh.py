@@ -220,7 +220,7 @@ class Mesh:
         for told, _ in observers:
             for asking, _ in observers:
                 if asking is not told:
-                    _reach(asking, told, deadline)
+                    reach(asking, told, deadline)
 
     def fence(self, *publishers: Party, **options: Any) -> None:
         """Returns when every node has passed on to its clients what these clients had published until now."""
@@ -279,7 +279,7 @@ class Mesh:
         self.close()
 
 
-def _reach(asking: Party, told: Party, deadline: float) -> None:
+def reach(asking: Party, told: Party, deadline: float) -> None:
     """Asks until a subscription made now is known where `asking` is.
 
     While routes come and go a question can get lost; it is asked again then.

@@ -29,6 +29,7 @@ _STREAMING: Final = "streaming."
 _JETSTREAM: Final = "jetstream."
 _CLUSTER: Final = "cluster."
 _DEBUG_AND_TRACE: Final = "debug+trace"
+_PROCESSES: Final = "processes"
 
 GROUPS: Final[tuple[tuple[str, tuple[Flag, ...]], ...]] = (
     (
@@ -42,6 +43,13 @@ GROUPS: Final[tuple[tuple[str, tuple[Flag, ...]], ...]] = (
             Flag(("P", "pid"), "pid_file", _TEXT, "Write the process id to this file", "file"),
             Flag(("m", "http_port"), "http_port", _INTEGER, "Port for monitoring over HTTP", "port"),
             Flag(("ms", "https_port"), "https_port", _INTEGER, "Port for monitoring over HTTPS", "port"),
+            Flag(
+                ("processes",),
+                "processes",
+                _TEXT,
+                "Spread clients over this many processes, or auto: one a core (default: 1)",
+                "count",
+            ),
             Flag(("c", "config"), "config_file", _TEXT, "Read this configuration file", "file"),
             Flag(("t",), "test_config", _SWITCH, "Only check the configuration file"),
             Flag(
@@ -264,8 +272,19 @@ def _take(invocation: Invocation, given: Given) -> None:
         invocation.tls[target] = value
     elif target == _DEBUG_AND_TRACE:
         invocation.overrides.update(debug=value, trace=value)
+    elif target == _PROCESSES:
+        invocation.overrides[target] = _processes(str(value))
     else:
         invocation.overrides[target] = value
+
+
+def _processes(value: str) -> int:
+    from headrace.conf.processes import parse_processes
+
+    try:
+        return parse_processes(value)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
 
 
 def _take_streaming(invocation: Invocation, given: Given) -> None:

@@ -76,6 +76,10 @@ def run(
 
 def _serve(invocation: Invocation) -> int:
     options = options_of_invocation(invocation)
+    if options.processes != 1:
+        from headrace.processes import run  # most servers are one process
+
+        return run(options)
     from headrace import app
 
     return app.run(options)

@@ -187,6 +187,7 @@ class Draft:
             self._values["streaming"] = streaming_options(self._streaming, self._problems, self._environ)
         self._check_jetstream()
         self._check_adopted()
+        self._check_processes()
         self._problems.raise_any()
 
     def options(self) -> Options:
@@ -329,6 +330,15 @@ class Draft:
                 f"adopt: streaming has sync {streaming.sync}, and JetStream {jetstream.sync}: name the same"
             )
             self._report(text, "streaming")
+
+    def _check_processes(self) -> None:
+        """A server of one process, as most are, loads nothing for it."""
+        if self._get("processes") == 1 or "processes" in self._failed:
+            return
+        from headrace.conf.processes import conflicts
+
+        for message, option in conflicts(self._values):
+            self._report(message, option, "processes")
 
     def _check_jetstream(self) -> None:
         """What file and flags say of JetStream; without any of it nothing of it is loaded."""

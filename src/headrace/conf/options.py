@@ -412,13 +412,17 @@ class JetStreamOptions:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Everything `headrace serve` can be told. `port` -1 means: let the system choose."""
+    """Everything `headrace serve` can be told. `port` -1 means: let the system choose.
+
+    `processes`: over how many the server is spread, 0: as many as there are cores.
+    """
 
     host: str = limits.DEFAULT_HOST
     port: int = limits.DEFAULT_PORT
     server_name: str | None = None
     server_tags: tuple[str, ...] = ()
     client_advertise: str | None = None
+    processes: int = 1
     http_host: str | None = None
     http_port: int | None = None
     https_port: int | None = None

@@ -98,6 +98,12 @@ def _of_operator(option: str) -> Reader:
     return read
 
 
+def _processes(binder: Binder, entry: Entry) -> object:
+    from headrace.conf.processes import processes
+
+    return processes(binder, entry)
+
+
 def _http_authorization(binder: Binder, entry: Entry) -> object:
     from headrace.conf.monitoring import http_authorization
 
@@ -142,6 +148,7 @@ TOP_LEVEL: Final = Table(
         Field(("server_name",), text),
         Field(("server_tags",), strings),
         Field(("client_advertise",), advertise),
+        Field(("processes",), _processes),
         Field(("http",), http_listen, spreads=True),
         Field(("http_port", "monitor_port"), whole),
         Field(("https",), https_listen, spreads=True),

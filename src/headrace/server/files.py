@@ -27,12 +27,22 @@ def write_ports_file(directory: str, server: Server) -> Path:
 
     Raises: StartError when it cannot be written.
     """
-    path = Path(directory) / f"{Path(sys.argv[0]).name}_{os.getpid()}.ports"
+    return write_ports(directory, ports_of(server))
+
+
+def ports_of(server: Server) -> dict[str, list[str]]:
+    """The URLs that are bound, under `nats`, `monitoring` and `websocket`."""
     ports = {"nats": [server.url] if server.listens else []}
     if server.monitor_url:
         ports["monitoring"] = [server.monitor_url]
     if server.websocket_url:
         ports["websocket"] = [server.websocket_url]
+    return ports
+
+
+def write_ports(directory: str, ports: dict[str, list[str]]) -> Path:
+    """The file of this process. Raises: StartError when it cannot be written."""
+    path = Path(directory) / f"{Path(sys.argv[0]).name}_{os.getpid()}.ports"
     _write(path, json.dumps(ports))
     return path
 

@@ -56,11 +56,23 @@ def busy_poll() -> int:
     return int(text) * 1000
 
 
+_inherited: Final[dict[tuple[str, int], socket.socket]] = {}
+
+
+def inherit(host: str, port: int, sock: socket.socket) -> None:
+    """This process was given a bound socket: whoever is to listen there gets it."""
+    sock.setblocking(False)
+    _inherited[host, port] = sock
+
+
 def listen(host: str, port: int) -> socket.socket:
     """A non-blocking listening socket; port -1 lets the system choose.
 
     Raises: StartError naming the address when it cannot be bound.
     """
+    inherited = _inherited.pop((host, port), None)
+    if inherited is not None:
+        return inherited
     shown = f"[{host}]:{max(port, 0)}" if ":" in host else f"{host}:{max(port, 0)}"
     try:
         family = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][0]

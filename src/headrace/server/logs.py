@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 LOGGER_NAME: Final = "headrace.server"
 TRACE: Final = 5
+_RELAYED: Final = "relayed_line"
 _KEPT_FILES: Final = (
     10  # rotated log files kept when log_size_limit is set, unless log_max_num says otherwise
 )
@@ -55,6 +56,9 @@ class LineFormatter(logging.Formatter):
         return "\n    ".join([text, *map(printable, self.formatException(record.exc_info).split("\n"))])
 
     def format(self, record: logging.LogRecord) -> str:
+        relayed: str | None = record.__dict__.get(_RELAYED)
+        if relayed is not None:
+            return relayed
         time = ""
         if self._with_time:
             moment = datetime.datetime.fromtimestamp(record.created, self._zone)
@@ -66,7 +70,26 @@ class SyslogFormatter(LineFormatter):
     """What is said, as one line: time, process and level are syslog's."""
 
     def format(self, record: logging.LogRecord) -> str:
+        relayed: str | None = record.__dict__.get(_RELAYED)
+        if relayed is not None:
+            return relayed
         return self.text(record).replace("\n", " ") + "\n"
+
+
+def make_formatter(options: Options) -> LineFormatter:
+    """For the handler that `make_handler` makes."""
+    goes_to_syslog = not options.log_file and (options.syslog or options.remote_syslog)
+    kind = SyslogFormatter if goes_to_syslog else LineFormatter
+    return kind(with_time=options.logtime, utc=options.logtime_utc)
+
+
+def relay(level: int, line: str) -> None:
+    """Writes a line that a process of this server has formatted already."""
+    record = logging.makeLogRecord(
+        {"levelno": level, "levelname": logging.getLevelName(level), "msg": line, _RELAYED: line}
+    )
+    for handler in logging.getLogger(LOGGER_NAME).handlers:
+        handler.handle(record)
 
 
 def install(options: Options) -> logging.Handler:
@@ -106,12 +129,7 @@ def make_handler(options: Options) -> logging.Handler:
     else:
         sys.stderr.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
         handler = logging.StreamHandler(sys.stderr)
-    kind = (
-        LineFormatter
-        if options.log_file or not (options.syslog or options.remote_syslog)
-        else SyslogFormatter
-    )
-    handler.setFormatter(kind(with_time=options.logtime, utc=options.logtime_utc))
+    handler.setFormatter(make_formatter(options))
     return handler
 
 

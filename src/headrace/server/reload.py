@@ -48,6 +48,8 @@ def reload(server: Server) -> None:
     """
     from headrace.conf.binding import load_options
 
+    if server.worker is not None:
+        raise StartError("this process is one of several: have the whole server reload, with SIGHUP")
     path = server.options.config_file
     if path is None:
         raise StartError("can only reload config when a file is provided using -c or --config")

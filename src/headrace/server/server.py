@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from headrace.server.reload import Surroundings
     from headrace.server.transport import AsyncioTransport
     from headrace.server.websocket.listener import WebSocketListener
+    from headrace.server.worker import Worker
 
 
 class Server:
@@ -106,6 +107,7 @@ class Server:
         self.contexts = Contexts()
         self.total_connections = 0
         self._numbers = count(1)
+        self.worker: Worker | None = None
         self.stale_connections = 0
         self.slow_consumers = 0
         self.is_lame_duck = False
@@ -130,12 +132,9 @@ class Server:
         Raises: StartError when a port or a certificate cannot be used, or a service cannot start.
         """
         options = self.options
-        if options.streaming is not None and not self.services:
-            raise StartError("streaming is configured, but no service was given that would do it")
-        if options.jetstream is not None and self.account_services is None:
-            raise StartError("JetStream is configured, but nothing was given that would do it")
-        if options.streaming is not None and options.streaming.nats_server is not None:
-            raise StartError("streaming is configured to use a NATS server elsewhere, not this one")
+        self._check_services()
+        if options.processes != 1 and self.worker is None:
+            _check_alone(options)
         self.loop = asyncio.get_running_loop()
         self.start_ns = self.config_load_ns = time_ns()
         self._announce()
@@ -160,22 +159,47 @@ class Server:
         except BaseException:
             await self.stop()
             raise
+        self.departures.watch()
+        if self.worker is None:
+            self._accept_clients()
+        try:
+            self._start_services()
+            if self.worker is not None:
+                await self.worker.joined(self)
+                self._accept_clients()
+        except BaseException:
+            await self.stop()
+            raise
+        if self.worker is None:
+            self.log.info("Server is ready")
+
+    def use_worker(self, worker: Worker) -> None:
+        """Before the start: this server is one of several processes."""
+        self.worker = worker
+        self._numbers = count(worker.index + 1, worker.count)  # no two processes have the same
+
+    def _accept_clients(self) -> None:
+        options = self.options
+        assert self._listener is not None, "it is bound"
         self._listener.start()
         if self._websocket is not None:
             self._websocket.start()
-        self.departures.watch()
         self.log.info("Listening for client connections on %s", _address(self._listener.host, self.port))
         if options.proxy_protocol:
             self.log.info("PROXY protocol enabled for client connections")
         if options.tls:
             what = "available" if options.allow_non_tls and options.tls.handshake_first != 0 else "required"
             self.log.info("TLS %s for client connections", what)
-        try:
-            self._start_services()
-        except BaseException:
-            await self.stop()
-            raise
-        self.log.info("Server is ready")
+
+    def _check_services(self) -> None:
+        """Raises: StartError when the options ask for what was not given."""
+        options = self.options
+        if options.streaming is not None and not self.services:
+            raise StartError("streaming is configured, but no service was given that would do it")
+        if options.jetstream is not None and self.account_services is None:
+            raise StartError("JetStream is configured, but nothing was given that would do it")
+        if options.streaming is not None and options.streaming.nats_server is not None:
+            raise StartError("streaming is configured to use a NATS server elsewhere, not this one")
 
     def _announce(self) -> None:
         options = self.options
@@ -238,7 +262,7 @@ class Server:
 
         host = options.http_host or options.host
         self._monitor = await start_monitor(
-            ServerMonitor(self),
+            self._monitor_source(),
             host,
             port,
             options.http_base_path,
@@ -248,6 +272,13 @@ class Server:
             refused=self._monitor_refused,
         )
         self.log.info("Starting %s monitor on %s", self._monitor.scheme, _address(host, self._monitor.port))
+
+    def _monitor_source(self) -> ServerMonitor:
+        if self.worker is None:
+            return ServerMonitor(self)
+        from headrace.server.monitor.pictures import SpreadMonitor  # most servers are one process
+
+        return SpreadMonitor(self, self.worker)
 
     def _monitor_refused(self, address: str) -> None:
         text = "Monitoring authentication error"
@@ -370,6 +401,8 @@ class Server:
         from headrace.server.lame_duck import leave  # most servers do not leave so
 
         await leave(self)
+        if self.worker is not None:
+            await self.worker.left(self)
         if not self.stopped.is_set():
             self.log.info("Initiating Shutdown...")
             await self.stop()
@@ -437,7 +470,8 @@ class Server:
 
     @property
     def is_full(self) -> bool:
-        return 0 < self.options.max_connections < len(self.sessions)
+        elsewhere = self.worker.connections_elsewhere if self.worker is not None else 0
+        return 0 < self.options.max_connections < len(self.sessions) + elsewhere
 
     def admits(self, session: ClientSession) -> bool:
         """Whether a new connection may take its time to authenticate."""
@@ -467,13 +501,23 @@ class Server:
             "tls_verify": options.tls is not None and options.tls.verify,
             "tls_available": options.tls is not None and options.allow_non_tls,
             "max_payload": options.max_payload,
-            "jetstream": options.jetstream is not None,
+            "jetstream": self._offers_jetstream,
             "domain": options.jetstream.domain if options.jetstream is not None else "",
             "api_lvl": JETSTREAM_API_LEVEL,
             "xkey": self.gate.curve_key if self.gate is not None else None,
-            **(self.routes.client_info() if self.routes is not None else {}),
+            **self._cluster_info(),
             **({"ldm": True} if self.is_lame_duck else {}),
         }
+
+    @property
+    def _offers_jetstream(self) -> bool:
+        return self.options.jetstream is not None or (self.worker is not None and self.worker.runs_jetstream)
+
+    def _cluster_info(self) -> dict[str, object]:
+        """What clients are told of a cluster."""
+        if self.routes is None or (self.worker is not None and self.worker.has_private_mesh):
+            return {}
+        return self.routes.client_info()
 
     @property
     def advertised_address(self) -> tuple[str, int]:
@@ -502,6 +546,7 @@ class Server:
         self.total_connections += 1
         session = ClientSession(self, access, self.next_number(), address, port)
         self.sessions[session.cid] = session
+        self._count_connections()
         return session
 
     def refuse_connection(self, session: ClientSession, sock: socket.socket) -> None:
@@ -525,6 +570,11 @@ class Server:
         self.system.events.disconnected(session, account)
         self.departures.forget(session)
         del self.sessions[session.cid]
+        self._count_connections()
+
+    def _count_connections(self) -> None:
+        if self.worker is not None:
+            self.worker.count_connections(len(self.sessions))
 
     def parties(self) -> list[Party]:
         """All connections that are open."""
@@ -617,6 +667,14 @@ def check_accounts(options: Options) -> None:
     problems = [ConfigProblem(message) for message, _ in account_problems(options)]
     if problems:
         raise ConfigError(problems)
+
+
+def _check_alone(options: Options) -> None:
+    """Raises: StartError when the options are of a server of several processes."""
+    from headrace.conf.processes import count as count_of
+
+    if count_of(options.processes) > 1:
+        raise StartError("processes is for headrace serve: a server inside a program is one process")
 
 
 def _gate(server: Server) -> Gate | None:

@@ -45,8 +45,10 @@ def close_excess(server: Server) -> int:
     """Closes the youngest connections where there are more than `max_connections`; returns how many."""
     most = server.options.max_connections
     sessions = _open(server)
-    if not 0 < most < len(sessions):
+    elsewhere = server.worker.connections_elsewhere if server.worker is not None else 0
+    if not 0 < most < len(sessions) + elsewhere:
         return 0
+    most = most * len(sessions) // (len(sessions) + elsewhere)  # each process its share
     for session in sessions[most:]:
         session.error(_TOO_MANY)
         session.refuse(_TOO_MANY, CloseReason.MAX_CONNECTIONS_EXCEEDED)

@@ -24,6 +24,7 @@ from headrace.server.monitor.healthz import failure, healthz
 from headrace.server.monitor.index import index
 from headrace.server.monitor.jsz import jsz
 from headrace.server.monitor.metrics import CONTENT_TYPE, metrics
+from headrace.server.monitor.pictures import MonitorUnavailable, SpreadMonitor, wanted_for
 from headrace.server.monitor.query import QueryError
 from headrace.server.monitor.subsz import subsz
 from headrace.server.monitor.text import encode
@@ -107,12 +108,24 @@ class _Monitor:
 
     async def _varz(self, request: web.Request) -> web.Response:
         self._requests["/varz"] += 1
-        return _json_response(encode(varz(self._source.server(), self._requests, self._source.jetstream())))
+        source = await self._look("/varz", request)
+        return _json_response(encode(varz(source.server(), self._requests, source.jetstream())))
+
+    async def _look(self, name: str, request: web.Request) -> MonitorSource:
+        """What the answer to a request is made of: this process, or all that are this server.
+
+        Raises: MonitorUnavailable.
+        """
+        if isinstance(self._source, SpreadMonitor):
+            return await self._source.whole(wanted_for(name, request.query))
+        return self._source
 
     def _listing(self, name: str, endpoint: _Endpoint) -> _Handler:
         async def handle(request: web.Request) -> web.Response:
             self._requests[name] += 1
-            source = await gathered(self._source) if endpoint is connz else self._source
+            source = await self._look(name, request)
+            if endpoint is connz:
+                source = await gathered(source)
             document = endpoint(source, request.query)
             if is_long(document):
                 # The server was read on the event loop; writing a long listing out need not hold it up.
@@ -145,14 +158,18 @@ class _Monitor:
 
     async def _healthz(self, request: web.Request) -> web.Response:
         self._requests["/healthz"] += 1
-        status, document = healthz(self._source, request.query)
+        try:
+            status, document = healthz(await self._look("/healthz", request), request.query)
+        except MonitorUnavailable as error:
+            status, document = HTTPStatus.INTERNAL_SERVER_ERROR, {"status": "error", "error": str(error)}
         if status != HTTPStatus.OK:
             _log.warning("Healthcheck failed: %s", failure(document))
         return _json_response(encode(document, indent=False), status)
 
     async def _metrics(self, request: web.Request) -> web.Response:
         self._requests["/metrics"] += 1
-        text = metrics(await gathered(self._source), self._requests, request.query)
+        source = await gathered(await self._look("/metrics", request))
+        text = metrics(source, self._requests, request.query)
         return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE})
 
     async def _absent(self, request: web.Request) -> web.Response:
@@ -172,6 +189,8 @@ async def _answer_errors(request: web.Request, handler: _Handler) -> web.StreamR
     except LogError as error:  # a store that failed or is closed already: the rest of monitoring goes on
         text = f"Error getting information about channels state: {error}\n"
         return web.Response(status=HTTPStatus.INTERNAL_SERVER_ERROR, text=text, headers=_TEXT_HEADERS)
+    except MonitorUnavailable as error:
+        return web.Response(status=HTTPStatus.SERVICE_UNAVAILABLE, text=f"{error}\n", headers=_TEXT_HEADERS)
     except web.HTTPNotFound:
         text = "404 page not found\n"
         return web.Response(status=HTTPStatus.NOT_FOUND, text=text, headers=_TEXT_HEADERS)

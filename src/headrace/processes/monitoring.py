@@ -1,0 +1,115 @@
+"""Pictures from one process to another: the first asks, the others answer, in parts, over their parent.
+
+Never lives here: what a picture shows (`headrace.server.monitor.pictures`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+import secrets
+from dataclasses import replace
+from itertools import chain, count
+from typing import TYPE_CHECKING, Any, Final
+
+from headrace.server.monitor.pictures import (
+    MonitorUnavailable,
+    Picture,
+    ProcessMonitor,
+    Wanted,
+    connection_parts,
+    picture,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from headrace.processes.channel import Channel
+    from headrace.server.server import Server
+    from headrace.server.worker import Worker
+
+ANSWER_SECONDS: Final = 5.0
+"""A process that has not answered by then does not."""
+
+ABSENT: Final = "absent"
+"""The answer of the parent for a process that is not there."""
+
+
+class _Question:
+    """One process was asked. What it says is put together as it comes."""
+
+    def __init__(self) -> None:
+        self.done: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self.parts: list[Any] = []
+
+    @property
+    def picture(self) -> Picture:
+        first, *connections = self.parts
+        assert isinstance(first, Picture), "it comes first"
+        return replace(first, connections=tuple(chain.from_iterable(connections)))
+
+
+class Desk:
+    """Questions of and to one process."""
+
+    def __init__(self, worker: Worker, channel: Channel) -> None:
+        self._worker = worker
+        self._channel = channel
+        self._numbers = count(secrets.randbits(48))  # a process before this one may have asked too
+        self._open: dict[tuple[int, int], _Question] = {}
+        self._monitor: ProcessMonitor | None = None
+
+    # -- the first process ------------------------------------------------------------------------------
+
+    async def ask_all(self, wanted: Wanted) -> Sequence[Picture]:
+        """Those of the other processes that are there. Raises: MonitorUnavailable."""
+        number = next(self._numbers)
+        packed = pickle.dumps(wanted)
+        asked = {index: _Question() for index in range(self._worker.count) if index != self._worker.index}
+        for index, question in asked.items():
+            self._open[index, number] = question
+            self._channel.say("ask", index, number, packed)
+        try:
+            await asyncio.wait([each.done for each in asked.values()], timeout=ANSWER_SECONDS)
+        finally:
+            for index in asked:
+                del self._open[index, number]
+        for index, question in asked.items():
+            if not question.done.done():
+                raise MonitorUnavailable(f"process {index + 1} does not answer")
+            if question.done.result() not in ("", ABSENT):
+                raise MonitorUnavailable(f"process {index + 1}: {question.done.result()}")
+        return [each.picture for each in asked.values() if not each.done.result()]
+
+    def heard(self, word: str, index: int, number: int, what: object) -> None:
+        """Some of an answer, or its end. One that nobody waits for any more is passed over."""
+        question = self._open.get((index, number))
+        if question is None or question.done.done():
+            return
+        if word == "part":
+            assert isinstance(what, bytes)
+            question.parts.append(pickle.loads(what))
+        else:
+            question.done.set_result(str(what))
+
+    # -- the others -------------------------------------------------------------------------------------
+
+    def asked(self, server: Server, number: int, question: bytes) -> None:
+        """Answered in a task: others work in between."""
+        server.run(self._answer(server, number, pickle.loads(question)))
+
+    async def _answer(self, server: Server, number: int, wanted: Wanted) -> None:
+        if self._monitor is None:
+            self._monitor = ProcessMonitor(server, self._worker)
+        try:
+            self._part(number, picture(self._monitor, wanted))
+            for part in connection_parts(self._monitor, wanted):
+                await asyncio.sleep(0)
+                self._part(number, part)
+        except Exception as error:
+            self._channel.say("answered", number, f"internal error: {error!r}")
+            raise
+        self._channel.say("answered", number, "")
+
+    def _part(self, number: int, part: object) -> None:
+        self._channel.say("part", number, pickle.dumps(part, pickle.HIGHEST_PROTOCOL))

@@ -1,0 +1,194 @@
+"""Which options each process of a server gets, and which sockets.
+
+Here lives what is the first one's alone, and how the processes are a cluster. Never lives here: processes.
+"""
+
+from __future__ import annotations
+
+import secrets
+import socket
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from headrace.conf.listen import advertised
+from headrace.conf.peer_options import ClusterOptions, PeerURL
+from headrace.errors import StartError
+from headrace.server.listener import BACKLOG, listen
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from headrace.conf.options import Options
+
+MESH_NAME: Final = "processes"
+"""The cluster that processes are where there is no other; only the system account sees it."""
+
+_LOOPBACK: Final = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where something listens, the port as it is bound. `address` is the system's, for this family."""
+
+    host: str
+    port: int
+    family: int = socket.AF_INET
+    address: tuple[Any, ...] = ()
+
+
+def _bound(place: Place) -> socket.socket:
+    """A socket at an address that others of this server have too. Raises: StartError."""
+    sock = socket.socket(place.family, socket.SOCK_STREAM)
+    try:
+        if place.family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        sock.bind(place.address)
+    except OSError as error:
+        sock.close()
+        raise StartError(f"Error listening on port: {place.host}:{place.port}: {error.strerror}") from error
+    return sock
+
+
+class Plan:
+    """The processes of one server: their ports, and what the options mean for each.
+
+    Binds the ports that processes reach each other at, and holds those of clients against other programs; the
+    sockets that serve them are made for each process as it starts. Raises: StartError.
+    """
+
+    def __init__(self, options: Options, count: int) -> None:
+        if not hasattr(socket, "SO_REUSEPORT"):
+            raise StartError("processes: this system cannot share a port among processes")
+        self.count: Final = count
+        self.has_private_mesh: Final = options.cluster is None or not options.cluster.port
+        self._secret: Final = secrets.token_urlsafe(24)
+        self._held: list[socket.socket] = []
+        self.client: Final = self._hold(options.host, options.port)
+        self.websocket: Final = self._hold_websocket(options)
+        self.routes: Final = [self._bind_routes(options, index) for index in range(count)]
+
+    def _hold(self, host: str, port: int) -> Place:
+        """An address that clients connect to: nobody else has it, and nobody else gets it."""
+        with listen(host, port) as alone:  # with others it could be shared unnoticed
+            place = Place(host, alone.getsockname()[1], alone.family, alone.getsockname())
+        self._held.append(_bound(place))
+        return place
+
+    def _hold_websocket(self, options: Options) -> Place | None:
+        if options.websocket is None:
+            return None
+        try:
+            return self._hold(options.websocket.host, options.websocket.port)
+        except StartError as error:
+            raise StartError(f"Unable to listen for websocket connections: {error}") from error
+
+    def _bind_routes(self, options: Options, index: int) -> socket.socket:
+        """Bound for as long as the server runs: a process that starts again is where it was."""
+        cluster = options.cluster
+        if cluster is None or self.has_private_mesh:
+            return listen(_LOOPBACK, 0)
+        try:
+            return listen(cluster.host, cluster.port + index if cluster.port > 0 else -1)
+        except StartError as error:
+            raise StartError(f"Unable to listen for cluster connections: {error}") from error
+
+    def let_go(self, index: int) -> None:
+        """In a process that was forked: of all sockets here only those of its own routes are its."""
+        for sock in (*self._held, *(each for at, each in enumerate(self.routes) if at != index)):
+            sock.close()
+
+    def close(self) -> None:
+        for sock in (*self._held, *self.routes):
+            sock.close()
+        self._held.clear()
+
+    def sockets(self, *, is_first_start: bool) -> list[tuple[Place, socket.socket]]:
+        """Of one process that starts now: where clients come.
+
+        At the start of the whole clients that come early wait. Later nobody is sent to a process before it
+        can serve: its sockets do not listen yet. Raises: StartError.
+        """
+        places = [place for place in (self.client, self.websocket) if place is not None]
+        made: list[tuple[Place, socket.socket]] = []
+        try:
+            for place in places:
+                made.append((place, _bound(place)))
+                if is_first_start:
+                    made[-1][1].listen(BACKLOG)
+        except (StartError, OSError):
+            for _, sock in made:
+                sock.close()
+            raise
+        return made
+
+    def route_place(self, index: int, options: Options) -> Place:
+        """Where the routes of a process are, as its options say."""
+        port = self.routes[index].getsockname()[1]
+        cluster = options.cluster
+        return Place(_LOOPBACK if self.has_private_mesh or cluster is None else cluster.host, port)
+
+    def options_of(
+        self, index: int, options: Options, dials: Iterable[int], monitor_port: int | None
+    ) -> Options:
+        """What the configuration means for one process; `dials`: those it connects to.
+
+        `monitor_port`: where the first one before it had monitoring.
+        """
+        is_first = index == 0
+        name = options.server_name
+        websocket = options.websocket
+        if websocket is not None and self.websocket is not None:
+            websocket = replace(websocket, port=self.websocket.port)
+        http_port, https_port = options.http_port, options.https_port
+        if monitor_port is not None and https_port is not None:
+            https_port = monitor_port
+        elif monitor_port is not None and http_port is not None:
+            http_port = monitor_port
+        return replace(
+            options,
+            port=self.client.port,
+            websocket=websocket,
+            server_name=name if is_first or not name else f"{name}-{index + 1}",
+            http_port=http_port if is_first else None,
+            https_port=https_port if is_first else None,
+            jetstream=options.jetstream if is_first else None,
+            streaming=options.streaming if is_first else None,
+            cluster=self._cluster(index, options, dials),
+            pid_file=None,
+            ports_file_dir=None,
+        )
+
+    def _cluster(self, index: int, options: Options, dials: Iterable[int]) -> ClusterOptions:
+        others = [each for each in dials if each != index]
+        place = self.route_place(index, options)
+        given = options.cluster
+        if given is None or self.has_private_mesh:
+            return ClusterOptions(
+                name=MESH_NAME,
+                host=place.host,
+                port=place.port,
+                user=MESH_NAME,
+                password=self._secret,
+                no_advertise=True,
+                pool_size=-1,  # between two processes of one machine a second connection has nothing to add
+                routes=tuple(self._url(each, options, MESH_NAME, self._secret) for each in others),
+            )
+        urls = tuple(self._url(each, options, given.user, given.password) for each in others)
+        advertise = given.advertise
+        if advertise is not None:
+            host, port = advertised(advertise, 0)
+            port = port + index if port else place.port
+            advertise = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        routes = tuple(dict.fromkeys((*given.routes, *urls)))
+        return replace(given, port=place.port, advertise=advertise, routes=routes)
+
+    def _url(self, index: int, options: Options, user: str | None, password: str | None) -> PeerURL:
+        place = self.route_place(index, options)
+        cluster = options.cluster
+        host = place.host
+        if cluster is not None and not self.has_private_mesh and cluster.advertise and cluster.tls:
+            # the name in the certificate
+            host = advertised(cluster.advertise, 0)[0]
+        return PeerURL({"0.0.0.0": _LOOPBACK, "::": "::1"}.get(host, host), place.port, user, password)

@@ -1,0 +1,58 @@
+"""What a server is given that is one of several processes on one port.
+
+A contract only; `headrace.processes` keeps it. The others are reached over routes, like servers of a cluster;
+what is said here is what a cluster has no words for. Never lives here: supervision, channels.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from headrace.server.monitor.pictures import Picture, Wanted
+    from headrace.server.server import Server
+
+
+class Worker(Protocol):
+    """`index` counts the processes from 0: the first one has what only one process can have (stores,
+    monitoring). `count`: how many there are. `start_ns`: when the whole server started, since the Unix epoch.
+    `has_private_mesh`: the processes are a cluster among themselves, of which nobody else is to know.
+    """
+
+    index: int
+    count: int
+    start_ns: int
+    has_private_mesh: bool
+
+    @property
+    def runs_jetstream(self) -> bool:
+        """Whether the first process does, for the clients of all."""
+
+    @property
+    def peers(self) -> frozenset[str]:
+        """The server ids of the other processes that are there."""
+
+    async def joined(self, server: Server) -> None:
+        """Until clients may be accepted: this process knows all others, and what their clients want."""
+
+    async def left(self, server: Server) -> None:
+        """A lame duck has no clients any more: until the others have none either, and it was stopped."""
+
+    @property
+    def connections_elsewhere(self) -> int:
+        """Clients of the other processes."""
+
+    def count_connections(self, connections: int) -> None:
+        """So many clients are here now."""
+
+    async def pictures(self, wanted: Wanted) -> Sequence[Picture]:
+        """What monitoring shows of each of the other processes that are there.
+
+        Raises: MonitorUnavailable when one does not answer.
+        """
+
+    @property
+    def missing(self) -> int | None:
+        """The number, from 1, of a process that is not there; None: all are."""
