@@ -351,7 +351,7 @@ class Process:
             await server.stop()
             self._remove_ports_file()
         server.log.info("Server Exiting..")
-        return self._exit_code
+        return self._exit_code if server.failure is None else EXIT_FAILURE
 
     def fail(self, reason: str) -> None:
         """A service cannot go on: the process ends, and says why."""

@@ -111,6 +111,15 @@ ROUTE_UNKNOWN_ACCOUNTS: Final = 1024
 ROUTE_REMINDERS: Final = 4
 """Peers that all others are told of at each look; as many missing connections to each peer are made then."""
 
+SERVING_LOOK: Final = 3.0
+"""Seconds that a server of a cluster looks for another one with its JetStream or streaming, at most."""
+
+SERVING_TIE: Final = 1.0
+"""Seconds by which one of two must have served longer to stay; else their IDs decide."""
+
+SERVING_NEW: Final = 10.0
+"""Seconds in which one ends where a server of another kind has JetStream; later it stays."""
+
 LAME_DUCK_DURATION: Final = 120.0
 LAME_DUCK_GRACE_PERIOD: Final = 10.0
 

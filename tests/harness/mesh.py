@@ -114,13 +114,14 @@ class Node:
 
     def kill(self) -> None:
         self.server.kill()
-        self._forget()
+        self.forget()
 
     def stop(self) -> None:
         self.server.stop()
-        self._forget()
+        self.forget()
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
+        """Its process has ended."""
         self.former.append(self.server)
         self.running = None
 

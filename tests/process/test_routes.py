@@ -203,6 +203,35 @@ def test_monitoring_shows_routes_as_the_peer_does(peer: Program, start: Callable
     assert {"urls", *other} == {"urls", *block}
 
 
+@pytest.mark.parametrize("program", PEERS, ids=str)
+def test_routes_are_asked_for_over_nats(program: Program, start: Callable[..., ServerProcess]) -> None:
+    """Each server answers with as many subscriptions as the request wants."""
+    system = "accounts { SYS { users: [{user: s, password: s}] } }\nsystem_account: SYS\nno_auth_user: s"
+    server = start(program, "one", more=system)
+    with start(HEADRACES[0], "two", "", server, more=system).connect(CONNECT) as client:
+        client.send(b"SUB wanted.there 1\r\n")
+        client.sync()
+        wait_for_peers(server, "two")
+
+        def answer(payload: bytes) -> list[dict[str, Any]]:
+            """What the server says of its routes, those that carry something."""
+            subject = f"$SYS.REQ.SERVER.{page(server, '/varz')['server_id']}.ROUTEZ"
+            with server.connect(b'{"verbose":false,"user":"s","pass":"s"}') as asking:
+                asking.send(b"SUB r 1\r\n")
+                asking.send(b"PUB %s r %d\r\n%s\r\n" % (subject.encode(), len(payload), payload))
+                _, body = asking.take_message()
+            return [each for each in json.loads(body)["data"]["routes"] if each["subscriptions"]]
+
+        def listed(payload: bytes) -> str:
+            return json.dumps(answer(payload))
+
+        wait_until(lambda: "wanted.there" in listed(b'{"subscriptions":true}'), "interest")
+        assert "subscriptions_list_detail" not in listed(b'{"subscriptions":true}')
+        assert "subscriptions_list_detail" in listed(b'{"subscriptions_detail":true}')
+        assert "subscriptions_list" not in listed(b"")
+        assert "subscriptions_list" not in listed(b'{"subscriptions":false}')
+
+
 @pytest.mark.parametrize("peer", PEERS, ids=str)
 def test_reload_takes_routes_over(peer: Program, start: Callable[..., ServerProcess]) -> None:
     first = start(peer, "one")

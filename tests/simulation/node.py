@@ -176,8 +176,14 @@ class Node:
     def interest(self, account: str) -> Interest | None:
         return self.accounts[account].interest if account in self.accounts else None
 
-    def matches(self, stored: str, given: str) -> bool:
-        return stored == given
+    def compare(self, stored: str, given: str, judged: Callable[[bool], object]) -> None:
+        judged(stored == given)
+
+    def hear_anew(self, change: Callable[[], object]) -> None:
+        raise AssertionError("no node here has JetStream")
+
+    def must_end(self, reason: str) -> None:
+        raise AssertionError(reason)  # no node here serves what only one can
 
     def peers_changed(self) -> None:
         """Nobody is told."""

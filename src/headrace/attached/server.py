@@ -46,6 +46,8 @@ class AttachedServer(Server):
         self._remote: list[RemoteHost] = []
 
     async def start(self) -> None:
+        if self.options.jetstream is not None:
+            raise StartError("JetStream cannot be here: streaming uses a NATS server elsewhere")
         self.loop = asyncio.get_running_loop()
         self.start_ns = self.config_load_ns = time_ns()
         self._announce()

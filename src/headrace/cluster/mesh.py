@@ -18,13 +18,14 @@ from headrace.cluster.moving import Moving
 from headrace.cluster.names import ClusterName
 from headrace.cluster.pooling import DEDICATED, pool_index
 from headrace.cluster.registry import Registry
+from headrace.cluster.rivals import Rivals
 from headrace.cluster.route import RouteSession
 from headrace.cluster.rules import Rules
 from headrace.cluster.soliciting import Solicitor, Target
 from headrace.cluster.upkeep import Upkeep
 from headrace.conf.peer_options import PeerURL
 from headrace.engine.reasons import CloseReason
-from headrace.protocol.peers import GOSSIP
+from headrace.protocol.peers import GOSSIP, OURS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -33,16 +34,13 @@ if TYPE_CHECKING:
     from headrace.conf.peer_options import ClusterOptions
     from headrace.protocol.peers import PeerInfo
 
-_OURS: Final = "headrace-"
-"""How `git_commit` begins in the INFO of a server like this one."""
-
 
 class Mesh:
     """The routes of one server. `system_account` has connections of its own where there are pools.
 
     `sessions`: every connection, also those whose handshake goes on. `solicitors`: peers that are being
-    reached. `connect_urls`, `ws_connect_urls`: where clients reach the peers, sorted. Raises: ConfigError
-    for permissions that are no subjects.
+    reached. `connect_urls`, `ws_connect_urls`: where clients reach the peers, sorted. `rivals`: peers that
+    serve what only one can. Raises: ConfigError for permissions that are no subjects.
     """
 
     def __init__(self, port: Port, options: ClusterOptions, system_account: str | None) -> None:
@@ -55,6 +53,7 @@ class Mesh:
         self.sessions: dict[RouteSession, None] = {}
         self.solicitors: dict[Solicitor, None] = {}
         self.moving: Final = Moving(self)
+        self.rivals: Final = Rivals(self)
         self._upkeep = Upkeep(self)
         self.connect_urls: tuple[str, ...] = ()
         self.ws_connect_urls: tuple[str, ...] = ()
@@ -269,7 +268,7 @@ class Mesh:
         if session.was_solicited == existing.was_solicited:
             return False
         is_lower = self.server_id < info.server_id
-        if info.git_commit.startswith(_OURS):
+        if info.git_commit.startswith(OURS):
             return session.was_solicited == is_lower and not existing.has_answered
         is_pooled = not session.account and not session.is_unpooled
         return is_pooled and existing.was_solicited
@@ -312,8 +311,10 @@ class Mesh:
                 self._count_urls()
             if session.was_solicited and not session.is_unpooled and count < len(slots):
                 session.starts_next = True
+        if self.rivals.met(session, info):
+            return  # this server ends: what it serves is not to be known any more
         self.serve(session)
-        if session.starts_next:
+        if session.starts_next or self.rivals.is_looking:
             session.ping()
         self.port.wake()
 
@@ -426,9 +427,11 @@ class Mesh:
         was_last = self.registry.remove(session)
         if was_last:
             self._peers.pop(session.remote_id, None)
+            self.rivals.left(session.remote_id)
             self._count_urls()
         if self.is_stopped:
             return
+        self.rivals.check()
         self.moving.ended(session)
         self._reconnect(session)
         if was_last and session.is_unpooled and session.target is not None:

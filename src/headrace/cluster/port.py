@@ -67,6 +67,9 @@ class Wire(Protocol):
     def remote(self) -> Address:
         """The other end: an address, not a name."""
 
+    def resume(self) -> None:
+        """What came while the link was held is parsed now."""
+
     def log(self, level: int, text: str) -> None:
         """A line about this connection, with a level of `logging`."""
 
@@ -101,9 +104,9 @@ class Port(Protocol):
         """What INFO on routes says of this server beside what the mesh knows itself.
 
         That is: server_id, server_name, version, go, host, port and ip of the cluster port as advertised,
-        max_payload, headers, jetstream, domain, tls_required, tls_verify, auth_required, and, unless they
-        are not to be advertised, its own connect_urls and ws_connect_urls. Asked for whenever an INFO is
-        sent.
+        max_payload, headers, jetstream, domain, streaming, serving_ns, tls_required, tls_verify,
+        auth_required, and, unless they are not to be advertised, its own connect_urls and ws_connect_urls.
+        Asked for whenever an INFO is sent.
         """
 
     def now_ns(self) -> int:
@@ -141,8 +144,17 @@ class Port(Protocol):
     def interest(self, account: str) -> Interest | None:
         """That of an account, None when there is none (where accounts come by token: when it cannot come)."""
 
-    def matches(self, stored: str, given: str) -> bool:
-        """Whether a configured secret, a text or a bcrypt hash, is the given one; in constant time."""
+    def compare(self, stored: str, given: str, judged: Callable[[bool], object]) -> None:
+        """Calls `judged`: whether a configured secret, a text or a bcrypt hash, is the given one.
+
+        In constant time; now, or later where that takes long.
+        """
+
+    def must_end(self, reason: str) -> None:
+        """Another server of the cluster serves what only one can, and stays: this one has to end."""
+
+    def hear_anew(self, change: Callable[[], object]) -> None:
+        """Calls `change` while JetStream listens to no requests: who is told that it does changes with it."""
 
     def peers_changed(self) -> None:
         """`Mesh.connect_urls` or `Mesh.ws_connect_urls` are others than before: tell clients."""

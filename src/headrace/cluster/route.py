@@ -55,6 +55,7 @@ class RouteSession:
         self.retries = False
         self.may_reconnect = True
         self.starts_next = False  # a PONG is awaited, then the next connection of the pool is dialed
+        self.told_serving_ns = 0  # as the INFO said that began the connection
         self.has_answered = False  # since it is registered: so the peer has registered it too
         self.is_closed = False
         self._unknown_accounts: set[bytes] = set()
@@ -63,6 +64,7 @@ class RouteSession:
         self._mesh = mesh
         self._pings_out = 0
         self._ping_sent_ns = 0
+        self._is_judged = False
         self._auth_timer: Timer | None = None
         self._ping_timer: Timer | None = None
         self.link: Final = RouteLink(
@@ -94,7 +96,7 @@ class RouteSession:
         """Bytes flow: says who this is, and starts the clocks."""
         options = self._mesh.options
         if self.target is not None:
-            self._restrict()
+            self.restrict()
             self.link.send(self._introduction(self.target).line())
         elif options.user is not None:
             self._auth_timer = self._mesh.port.call_later(options.auth_timeout, self._authentication_due)
@@ -134,6 +136,7 @@ class RouteSession:
             gossip_mode=self.gossip_mode,
             compression="off",
         )
+        self.told_serving_ns = info.serving_ns
         self.link.send(info.line())
 
     def _authentication_due(self) -> None:
@@ -154,9 +157,34 @@ class RouteSession:
         except ProtocolError as problem:
             self._malformed(problem)
             return
-        if not self._is_authorized(given):
+        options = self._mesh.options
+        if options.user is None:
+            self._introduced(given)
+            return
+        is_user = hmac.compare_digest(options.user.encode(), given.user.encode("utf-8", "surrogatepass"))
+        self._is_judged = False
+        self._mesh.port.compare(
+            options.password or "",
+            given.password,
+            lambda is_secret: self._judged(given, is_authorized=is_user and is_secret),
+        )
+        if not self._is_judged:
+            self.link.hold()
+
+    def _judged(self, given: PeerConnect, *, is_authorized: bool) -> None:
+        """Whether it may be here is known now, at once or after a while."""
+        self._is_judged = True
+        if self.is_closed or self.link.is_closing:
+            return
+        if is_authorized:
+            self._introduced(given)
+        else:
             self.reject(given.user)
-        elif given.lang:
+        if self.link.is_held:
+            self.wire.resume()
+
+    def _introduced(self, given: PeerConnect) -> None:
+        if given.lang:
             self.refuse_loudly("attempted to connect to route port", CloseReason.WRONG_PORT)
         elif given.gateway:
             text_ = f'Rejecting connection from gateway "{given.gateway}" on the Route port'
@@ -167,15 +195,7 @@ class RouteSession:
             self.refuse_loudly(text_, CloseReason.CLUSTER_NAME_CONFLICT)
         else:
             self.remote_id = given.name
-            self._restrict()
-
-    def _is_authorized(self, given: PeerConnect) -> bool:
-        options = self._mesh.options
-        if options.user is None:
-            return True
-        is_user = hmac.compare_digest(options.user.encode(), given.user.encode("utf-8", "surrogatepass"))
-        is_secret = self._mesh.port.matches(options.password or "", given.password)
-        return is_user and is_secret
+            self.restrict()
 
     def unauthenticated(self) -> None:
         """Something else than CONNECT came first."""
@@ -261,6 +281,7 @@ class RouteSession:
         if self.starts_next:
             self.starts_next = False
             self._mesh.next_of_pool(self)
+        self._mesh.rivals.check()
 
     def account_interest(self, name: bytes) -> Interest | None:
         """Whose interest a line is about; None: nobody's, the line has no effect."""
@@ -297,10 +318,10 @@ class RouteSession:
 
     # -- permissions ------------------------------------------------------------------------------
 
-    def _restrict(self) -> None:
-        """What interest is told (imports), and taken (exports), as the configuration says now."""
-        rules = self._mesh.rules
-        self.link.restrict(rules.tells, rules.takes)
+    def restrict(self) -> None:
+        """What interest is told (imports), and taken (exports), as configuration and peers say now."""
+        rules, rivals = self._mesh.rules, self._mesh.rivals
+        self.link.restrict(rivals.tells(rules.tells), rivals.takes(rules.takes))
 
     # -- liveness ---------------------------------------------------------------------------------
 

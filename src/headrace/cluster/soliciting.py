@@ -73,6 +73,11 @@ class Solicitor:
             self._timer.cancel()
             self._timer = None
 
+    @property
+    def is_untried(self) -> bool:
+        """Whether this may still find a peer that was never met."""
+        return self._is_first and not self.attempts
+
     def _try(self) -> None:
         self._timer = None
         if not self._mesh.wants(self.target):
@@ -80,6 +85,7 @@ class Solicitor:
                 f"Not attempting to connect to route {self.target.address}, no longer configured"
             )
             self.stop()
+            self._mesh.rivals.check()
             return
         self._mesh.debug(f"Trying to connect to route on {self.target.address}")
         self._mesh.port.dial(self.target.address, self._connected, self._failed)
@@ -96,6 +102,7 @@ class Solicitor:
             return
         if reason is None:
             self.stop()
+            self._mesh.rivals.check()
             return
         self.attempts += 1
         every = _FIRST_REPORTS if self._is_first else 1
@@ -107,7 +114,8 @@ class Solicitor:
         retries = self._mesh.options.connect_retries
         if not self.target.is_explicit and self.attempts > max(retries, 0):
             self.stop()
-            return
-        self._timer = self._mesh.port.call_later(self._delay, self._try)
+        else:
+            self._timer = self._mesh.port.call_later(self._delay, self._try)
+        self._mesh.rivals.check()
         if self._mesh.options.connect_backoff:
             self._delay = min(2 * self._delay, limits.ROUTE_RETRY_MOST)

@@ -369,11 +369,11 @@ cdef char *one_op(RouteLink link, char *p, char *end, size_t *need) except NULL:
     cdef int op = op_at(p, end, &length)
     cdef char *args = p + length
     cdef line_t line
-    if not is_op(l, op, op <= OP_LS_MINUS or op == OP_ERR, p, args, end):
-        return p
-    if l.flags & LINK_MUST_CONNECT and op != OP_CONNECT:
+    if l.flags & LINK_MUST_CONNECT and p[0] != c'C' and p[0] != c'c':
         link.session.unauthenticated()
         doom(l, REASON_AUTHENTICATION_VIOLATION)
+        return p
+    if not is_op(l, op, op <= OP_LS_MINUS or op == OP_ERR, p, args, end):
         return p
     if op <= OP_LS_MINUS and not link._is_open:
         too_early(link, op)

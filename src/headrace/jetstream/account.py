@@ -109,8 +109,18 @@ class AccountJetStream:
                 consumer.start()
         self.turns.settle()
 
+    def hear(self, *, on: bool) -> None:
+        """Begins or ends the subscription to requests that name no domain."""
+        if on:
+            self._heard = self.subscribe(b"$JS.API.>", self._api.receive)
+        else:
+            self.unsubscribe(self._heard)
+
     def _listen(self) -> None:
-        self.subscribe(b"$JS.API.>", self._api.receive)
+        self.hear(on=True)
+        if self.domain:
+            # Clients of this server have mappings for it; those of others get here by interest.
+            self.subscribe(f"$JS.{self.domain}.API.>".encode(), self._api.receive_by_domain)
         self.subscribe(b"$JS.ACK.>", self._acknowledge, gathered=True)
         self.subscribe(b"$JS.FC.>", self._flow_response)
         for stream in self.streams.values():

@@ -36,10 +36,17 @@ class _Refusing:
 
     def start(self, host: Host) -> None:
         self._host = host
-        self._sid = host.subscribe(_PREFIX + b">")
+        self.hear(on=True)
+
+    def hear(self, *, on: bool) -> None:
+        """Begins or ends the subscription to requests."""
+        if on:
+            self._sid = self._host.subscribe(_PREFIX + b">")
+        else:
+            self._host.unsubscribe(self._sid)
 
     def stop(self) -> None:
-        self._host.unsubscribe(self._sid)
+        self.hear(on=False)
 
     def deliver(self, batch: Sequence[Delivery | Gathered[Delivery]]) -> None:
         for received in batch:

@@ -23,6 +23,9 @@ ROUTE_PROTOCOL: Final = 3
 
 ASYNC_INFO: Final = 1
 
+OURS: Final = "headrace-"
+"""How `git_commit` begins in the INFO of a server like this one."""
+
 GOSSIP, GOSSIP_NO_FURTHER, GOSSIP_ALWAYS = 0, 1, 2
 """`gossip_mode`: whether a server that is reached because of this INFO is told of to others."""
 
@@ -76,6 +79,10 @@ class PeerInfo:
     gateway: str = ""
     gateway_url: str = ""
     leafnode_urls: tuple[str, ...] = ()
+    streaming: str = ""
+    """Of Headrace only: the subject of discovery, where it is a streaming server and no other may be one."""
+    serving_ns: int = 0
+    """Of Headrace only: for how long it serves what only one can; 0: it still looks for others."""
 
     @classmethod
     def read(cls, text: bytes) -> PeerInfo:
@@ -121,7 +128,13 @@ class PeerConnect:
 
 # ---- JSON ---------------------------------------------------------------------------------------
 
-_WIRE_NAMES: Final = {"imports": "import", "exports": "export", "password": "pass"}
+_WIRE_NAMES: Final = {
+    "imports": "import",
+    "exports": "export",
+    "password": "pass",
+    "streaming": "headrace_streaming",
+    "serving_ns": "headrace_serving_ns",
+}
 _ALWAYS_IN_INFO: Final = frozenset(
     ["server_id", "server_name", "version", "proto", "go", "host", "port", "headers", "max_payload"]
 )

@@ -6,12 +6,12 @@ accounts there are (`core.accounts`).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 from headrace.errors import StartError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from headrace.conf.options import AccountOptions
     from headrace.core.account import Account
@@ -46,6 +46,14 @@ class AccountServices(Protocol):
 
     def close(self) -> None:
         """The last service was stopped, or `open` failed, or was never called. Safe to call twice."""
+
+
+@runtime_checkable
+class Hearing(Protocol):
+    """A service that can do without requests for a moment."""
+
+    def hear(self, *, on: bool) -> None:
+        """Begins or ends its subscription to requests."""
 
 
 class HostedAccounts:
@@ -87,6 +95,15 @@ class HostedAccounts:
                     self._server.log.error(
                         "Error configuring jetstream for account [%s]: %s", account.name, error
                     )
+
+    def hear_anew(self, change: Callable[[], object]) -> None:
+        """Calls `change` while no service listens to requests."""
+        hearing = [host.service for host in self._hosts.values() if isinstance(host.service, Hearing)]
+        for service in hearing:
+            service.hear(on=False)
+        change()
+        for service in hearing:
+            service.hear(on=True)
 
     def stop(self) -> None:
         """Accounts that go from here on go with the server, which stops their services."""

@@ -11,7 +11,7 @@ import logging
 import platform
 from collections import deque
 from itertools import count
-from time import monotonic, time_ns
+from time import monotonic, monotonic_ns, time_ns
 from typing import TYPE_CHECKING, Any
 
 import headrace
@@ -68,7 +68,9 @@ class Server:
             print(server.url)
 
     Everything runs on the event loop that called `start`, the services inside too. `listening`: the client
-    port, when it was bound ahead (`listener.listen`); the server closes it.
+    port, when it was bound ahead (`listener.listen`); the server closes it. `stopped` is set when it has
+    stopped, `failure` then says why it could not go on, if that was so. `serving_since`: when JetStream or
+    streaming began, in the nanoseconds of `monotonic_ns`; 0: not yet.
     """
 
     def __init__(
@@ -112,6 +114,10 @@ class Server:
         self.slow_consumers = 0
         self.is_lame_duck = False
         self.stopped = asyncio.Event()
+        self.failure: str | None = None
+        self.serving_since = 0
+        self._has_started = False
+        self._ending: asyncio.Task[None] | None = None
         self._transport_kind = transport or default_transport()
         self._bound = listening
         self._listener: Listener | None = None
@@ -146,16 +152,7 @@ class Server:
             if not (isinstance(self.loop, PollerLoop) and self.loop.sleep_in(self.poller, self._poll)):
                 self.loop.add_reader(self.poller.fileno(), self._poll)
         try:
-            bound, self._bound = self._bound or listen(options.host, options.port), None
-            self._listener = Listener(self, self.contexts.client, bound)
-            if self.gate is not None:
-                await self.gate.start()
-            self._websocket = open_websocket(self)
-            self.routes = open_routes(self)
-            self.renew_info()
-            await self._start_monitor()
-            if self.account_services is not None:
-                await self.account_services.start()
+            await self._open()
         except BaseException:
             await self.stop()
             raise
@@ -170,6 +167,7 @@ class Server:
         except BaseException:
             await self.stop()
             raise
+        self._has_started = True
         if self.worker is None:
             self.log.info("Server is ready")
 
@@ -200,6 +198,47 @@ class Server:
             raise StartError("JetStream is configured, but nothing was given that would do it")
         if options.streaming is not None and options.streaming.nats_server is not None:
             raise StartError("streaming is configured to use a NATS server elsewhere, not this one")
+
+    async def _open(self) -> None:
+        """Ports, and what must be there before the first client."""
+        options = self.options
+        bound, self._bound = self._bound or listen(options.host, options.port), None
+        self._listener = Listener(self, self.contexts.client, bound)
+        if self.gate is not None:
+            await self.gate.start()
+        self._websocket = open_websocket(self)
+        self.routes = open_routes(self)
+        self.renew_info()
+        await self._start_monitor()
+        if self.routes is not None and self.serves_alone:
+            self.routes.start()
+            await self.routes.look()
+        self.serving_since = monotonic_ns()
+        if self.account_services is not None:
+            await self.account_services.start()
+        if self.failure is not None:
+            raise StartError(self.failure)
+
+    @property
+    def streaming_subject(self) -> str:
+        """Where clients of streaming find this server, if no other may answer there."""
+        streaming = self.options.streaming
+        if streaming is None or streaming.ft_group or streaming.partitioning:
+            return ""
+        return f"{streaming.discover_prefix}.{streaming.cluster_id}"
+
+    @property
+    def serves_alone(self) -> bool:
+        """Whether it serves something that no other server of its cluster may serve as well."""
+        return self.options.jetstream is not None or bool(self.streaming_subject)
+
+    def give_up(self, reason: str) -> None:
+        """It cannot go on, and ends; one that still starts raises StartError from `start`."""
+        if self.failure is None:
+            self.failure = reason
+            if self._has_started:
+                self.log.critical("%s", reason)
+                self._begin_to_stop()
 
     def _announce(self) -> None:
         options = self.options
@@ -286,12 +325,12 @@ class Server:
             self.log.error("%s from %s", text, address)
 
     def _start_services(self) -> None:
-        """And the routes, over which they can be reached then."""
+        """And the routes, over which they can be reached then, unless those had to be there before."""
         if self.accounts.system is not None:
             self.start_service(self.system, self.accounts[self.accounts.system])
         for service in self.services:
             self.start_service(service, self.accounts.default)
-        if self.routes is not None:
+        if self.routes is not None and not self.serves_alone:
             self.routes.start()
 
     def start_service(self, service: Service, account: Account) -> ServiceHost:
@@ -338,7 +377,19 @@ class Server:
         self.hosts.clear()
 
     async def stop(self) -> None:
-        """Close everything: listener, services, clients (flushed), monitoring. Safe to call twice."""
+        """Close everything: listener, services, clients (flushed), monitoring.
+
+        Safe to call again, also while it goes on: whoever calls waits for the same end.
+        """
+        await asyncio.shield(self._begin_to_stop())
+
+    def _begin_to_stop(self) -> asyncio.Task[None]:
+        if self._ending is None:
+            self._ending = asyncio.get_running_loop().create_task(self._stop())
+            self._ending.add_done_callback(lambda _: self.stopped.set())
+        return self._ending
+
+    async def _stop(self) -> None:
         if self._bound is not None:
             self._bound.close()
         for listener in self._listeners:
@@ -372,7 +423,6 @@ class Server:
         self.accounts.close()
         self.log_limits.flush()
         await asyncio.sleep(0)  # asyncio transports finish closing in the loop's next round
-        self.stopped.set()
 
     async def __aenter__(self) -> Server:
         await self.start()

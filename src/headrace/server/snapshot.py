@@ -238,7 +238,11 @@ class ServerMonitor:
                 yield from _rows(host.link.shadows(exporting), host.account, SERVICE_CID)
 
     def health(self) -> HealthSnapshot:
-        return HealthSnapshot("server is in lame duck mode" if self._server.is_lame_duck else None)
+        server = self._server
+        if server.is_lame_duck:
+            return HealthSnapshot("server is in lame duck mode")
+        conflicts = server.routes.mesh.rivals.conflicts if server.routes is not None else {}
+        return HealthSnapshot(next(iter(conflicts.values()), None))
 
     def jetstream(self) -> JetStreamFigures | None:
         hosted = self._server.account_services

@@ -18,12 +18,16 @@ if TYPE_CHECKING:
 
     from headrace.server.server import Server as _Server
 
+_OF_THE_FIRST: Final = frozenset(["jetstream", "streaming"])
+
 _JOINED_TIMEOUT: Final = 30.0
 """Seconds in which all servers must have found each other."""
 
 
 class ServerCluster:
     """`size` servers; keyword arguments are those of `headrace.testing.Server`, for each of them.
+
+    `jetstream` and `streaming` are the first one's: only one server of a cluster can have them.
 
         with ServerCluster(3) as cluster:
             connect_to(cluster.urls)
@@ -61,7 +65,10 @@ class ServerCluster:
         cluster = ClusterOptions(
             name=self._name, host="127.0.0.1", port=-1, pool_size=-1, routes=tuple(routes)
         )
-        return Server(cluster=cluster, **self._changes)
+        changes = self._changes
+        if self.servers:
+            changes = {name: value for name, value in changes.items() if name not in _OF_THE_FIRST}
+        return Server(cluster=cluster, **changes)
 
     # -- with -------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ import pytest
 from headrace import Options, Server, app
 from headrace.client import stan
 from headrace.conf import options as conf
+from headrace.conf.remote import NATSServerOptions
 from headrace.errors import StartError
 from headrace.log.port import SyncPolicy
 from headrace.log.store import FileStore
@@ -154,3 +155,13 @@ def test_plain_start_loads_no_streaming() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True
     )
     assert shown.stdout == "[]\n"
+
+
+def test_jetstream_cannot_be_beside_streaming_for_a_server_elsewhere(handler: logging.Handler) -> None:
+    """A file that says so is refused when it is read; options made in Python when the server starts."""
+    elsewhere = conf.StreamingOptions(nats_server=NATSServerOptions("nats://127.0.0.1:1"))
+    both = Options(streaming=elsewhere, jetstream=conf.JetStreamOptions(store_dir="unused"))
+    with pytest.raises(
+        StartError, match=r"^JetStream cannot be here: streaming uses a NATS server elsewhere$"
+    ):
+        asyncio.run(app._serve(both, handler))

@@ -69,6 +69,10 @@ class TestWire:
     def trace_delivery(self, subject: bytes, key: bytes, reply: bytes, headers: int, size: int) -> None:
         self.lines.append(f"->> {subject!r}")
 
+    def resume(self) -> None:
+        self.session.link.release()
+        self.session.link.feed(b"")
+
     def says(self, data: bytes) -> bytes:
         """What goes out after that has come in."""
         self.session.link.feed(data)
@@ -107,6 +111,8 @@ class TestPort:
         self.timers: list[TestTimer] = []
         self.dials: list[tuple[Address, Callable[..., Any], Callable[..., Any]]] = []
         self.lines: list[str] = []
+        self.ends: list[str] = []
+        self.heard_anew = 0
         self.told_clients = 0
         self.names = 0
         self.wires: list[TestWire] = []
@@ -164,8 +170,15 @@ class TestPort:
     def interest(self, account: str) -> Interest | None:
         return self.accounts[account].interest if account in self.accounts else None
 
-    def matches(self, stored: str, given: str) -> bool:
-        return stored == given
+    def compare(self, stored: str, given: str, judged: Callable[[bool], object]) -> None:
+        judged(stored == given)
+
+    def hear_anew(self, change: Callable[[], object]) -> None:
+        self.heard_anew += 1
+        change()
+
+    def must_end(self, reason: str) -> None:
+        self.ends.append(reason)
 
     def peers_changed(self) -> None:
         self.told_clients += 1

@@ -5,6 +5,8 @@ Every message of the handshake, byte for byte, and every way to be refused.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from mesh_harness import CONNECT, INFO, PEER, PEER_INFO, POOLED, Made, TestWire
 
@@ -12,6 +14,9 @@ from headrace import limits
 from headrace.conf.options import AccountOptions, SubjectPermission
 from headrace.conf.peer_options import PeerURL
 from headrace.engine.reasons import CloseReason
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 # ---- the acceptor -------------------------------------------------------------------------------
 
@@ -88,6 +93,10 @@ REFUSALS = [
     (b"RS+ $G a\r\n", b"-ERR 'Authorization Violation'\r\n", CloseReason.AUTHENTICATION_VIOLATION),
     (b"PING\r\n", b"-ERR 'Authorization Violation'\r\n", CloseReason.AUTHENTICATION_VIOLATION),
     (PEER_INFO % b"", b"-ERR 'Authorization Violation'\r\n", CloseReason.AUTHENTICATION_VIOLATION),
+    (b"GET / HTTP/1.1\r\n", b"-ERR 'Authorization Violation'\r\n", CloseReason.AUTHENTICATION_VIOLATION),
+    (b"P", b"-ERR 'Authorization Violation'\r\n", CloseReason.AUTHENTICATION_VIOLATION),
+    (b"\x00", b"-ERR 'Authorization Violation'\r\n", CloseReason.AUTHENTICATION_VIOLATION),
+    (b"CONNEXT {}\r\n", b"-ERR 'Unknown Protocol Operation'\r\n", CloseReason.PROTOCOL_VIOLATION),
     (b"CONNECT {\r\n", b"", CloseReason.PROTOCOL_VIOLATION),
     (b"CONNECT []\r\n", b"", CloseReason.PROTOCOL_VIOLATION),
     (b'CONNECT {"name":1}\r\n', b"", CloseReason.PROTOCOL_VIOLATION),
@@ -160,6 +169,35 @@ def test_credentials(make: Made, given: bytes, is_right: bool) -> None:
     assert said == (b"PONG\r\n" if is_right else b"-ERR 'Authorization Violation'\r\n")
     assert wire.reason is (None if is_right else CloseReason.AUTHENTICATION_VIOLATION)
     assert "p" not in "".join(wire.lines).replace("ep", "").split('"')
+
+
+@pytest.mark.parametrize("is_right", [True, False])
+def test_a_secret_that_takes_long_to_compare_holds_the_connection(
+    make: Made, monkeypatch: pytest.MonkeyPatch, is_right: bool
+) -> None:
+    port = make(user="u", password="p")
+    waiting: list[Callable[[bool], object]] = []
+    monkeypatch.setattr(port, "compare", lambda _stored, _given, judged: waiting.append(judged))
+    wire = port.accepts()
+    wire.said()
+    assert wire.says(CONNECT.replace(b"}", b',"user":"u"}') + PEER_INFO % b"" + b"PING\r\n") == b""
+    assert not list(port.mesh.routes())
+    waiting.pop()(is_right)
+    assert wire.said() == (b"PONG\r\n" if is_right else b"-ERR 'Authorization Violation'\r\n")
+    assert len(list(port.mesh.routes())) == is_right
+
+
+def test_a_secret_may_be_judged_when_the_connection_is_over(
+    make: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = make(user="u", password="p")
+    waiting: list[Callable[[bool], object]] = []
+    monkeypatch.setattr(port, "compare", lambda _stored, _given, judged: waiting.append(judged))
+    wire = port.accepts()
+    wire.says(CONNECT.replace(b"}", b',"user":"u"}'))
+    wire.lost()
+    waiting.pop()(True)
+    assert wire.reason is CloseReason.CLIENT_CLOSED
 
 
 def test_who_says_nothing_is_closed_when_credentials_are_needed(make: Made) -> None:

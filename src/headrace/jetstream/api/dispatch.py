@@ -32,6 +32,7 @@ _NEXT: Final = b"CONSUMER.MSG.NEXT."
 _DIRECT: Final = b"DIRECT.GET."
 PUBLISHED_ALONE: Final = (_NEXT, _DIRECT)
 """What consumers and streams listen to themselves on the Go server: nobody does where there is none."""
+_STORES: Final = (b"$KV.", b"$OBJ.")
 _PULL_TOKENS: Final = 2
 
 
@@ -50,6 +51,15 @@ class Api:
             self._get_directly(rest[len(_DIRECT) :], delivery)
         else:
             self._request(rest, delivery)
+
+    def receive_by_domain(self, delivery: Delivery) -> None:
+        """From clients of other servers, which have no mappings for this domain."""
+        subject = delivery.subject
+        rest = subject[subject.index(_START) + len(_START) :]
+        if rest.startswith(_STORES):
+            self._account.publish(rest, delivery.payload, reply=delivery.reply, headers=delivery.headers)
+        else:
+            self.receive(delivery)
 
     def _pull(self, names: bytes, delivery: Delivery) -> None:
         tokens = names.split(b".")

@@ -64,6 +64,12 @@ class PeerConnection(Speaker, Generic[SessionT]):
         """A line of the session's; the same one again and again from one host is counted instead."""
         self._say(level, text)
 
+    def resume(self) -> None:
+        self.link.release()
+        if self.transport is not None and not self.link.is_held:
+            self.transport.resume()
+        self._server.after_tick()
+
     # -- opening ----------------------------------------------------------------------------------
 
     def secured(self, connection: ssl.SSLObject) -> None:

@@ -260,8 +260,16 @@ class PeerHost(ABC, Generic[SessionT]):
         accounts = self._server.accounts
         return accounts[account].interest if account in accounts else None
 
-    def matches(self, stored: str, given: str) -> bool:
-        return passwords.matches(stored, given)
+    def compare(self, stored: str, given: str, judged: Callable[[bool], object]) -> None:
+        if not passwords.is_bcrypt(stored):
+            judged(passwords.matches(stored, given))
+            return
+
+        async def compare() -> None:
+            loop = self._server.loop
+            judged(await loop.run_in_executor(None, passwords.matches, stored, given))
+
+        self._server.run(compare())
 
     def log(self, level: int, text: str) -> None:
         self._server.log.log(level, "%s", text)

@@ -7,12 +7,16 @@ kinds of peers need as well (`host`).
 from __future__ import annotations
 
 import asyncio
+import logging
 import platform
+from time import monotonic_ns
 from typing import TYPE_CHECKING
 
 import headrace
+from headrace import limits
 from headrace.cluster.mesh import Mesh
 from headrace.cluster.route import RouteSession
+from headrace.errors import StartError
 from headrace.protocol.info import COMPATIBLE_VERSION
 from headrace.protocol.peers import ROUTE_PROTOCOL, PeerInfo
 from headrace.server.peers.addresses import reachable
@@ -40,6 +44,7 @@ class Routes(PeerHost[RouteSession]):
         super().__init__(server)
         self.options = options
         self._news = asyncio.Event()
+        self._looking: asyncio.Future[None] | None = None
         self.listen(options.host, options.port)
         self.mesh = Mesh(self, options, server.accounts.system)
 
@@ -51,6 +56,22 @@ class Routes(PeerHost[RouteSession]):
         self._bound.start()
         server.accounts.followers.append(self.mesh.accounts_changed)
         self.mesh.start()
+
+    async def look(self) -> None:
+        """Until it is known that no other server of the cluster serves what only one can.
+
+        After `start`. Raises: StartError when one does, and stays.
+        """
+        self._looking = looking = self._server.loop.create_future()
+        self.mesh.rivals.look(lambda: None if looking.done() else looking.set_result(None))
+        try:
+            async with asyncio.timeout(limits.SERVING_LOOK):
+                await looking
+        except TimeoutError:
+            self.log(logging.WARNING, "Not all servers of the cluster could be asked what they serve")
+        finally:
+            self.mesh.rivals.stop_looking()
+            self._looking = None
 
     # -- facts ------------------------------------------------------------------------------------
 
@@ -156,6 +177,8 @@ class Routes(PeerHost[RouteSession]):
             max_payload=server.options.max_payload,
             jetstream=jetstream is not None,
             domain=jetstream.domain if jetstream is not None else "",
+            streaming=server.streaming_subject,
+            serving_ns=monotonic_ns() - server.serving_since if server.serving_since else 0,
             connect_urls=() if server.is_lame_duck else self._own_urls(),
             ldm=server.is_lame_duck,
         )
@@ -165,6 +188,19 @@ class Routes(PeerHost[RouteSession]):
         super().wake()
         self._news.set()
         self._news.clear()
+
+    def must_end(self, reason: str) -> None:
+        if self._looking is None:
+            self._server.give_up(reason)
+        elif not self._looking.done():
+            self._looking.set_exception(StartError(reason))
+
+    def hear_anew(self, change: Callable[[], object]) -> None:
+        hosted = self._server.account_services
+        if hosted is None:
+            change()
+        else:
+            hosted.hear_anew(change)
 
     def peers_changed(self) -> None:
         """Clients hear where else they can connect."""

@@ -329,6 +329,11 @@ def _nothing(requests: Requests, values: Values, _: str) -> Document:
     return {}
 
 
+def _routez(requests: Requests, values: Values, _: str) -> Document:
+    wants = "detail" if values.get("subscriptions_detail") else "1" if values.get("subscriptions") else "0"
+    return links.routez(requests.source, {"subs": wants})
+
+
 def _page(page: Callable[[Any, Mapping[str, str]], Document]) -> Callable[[Requests, Values, str], Document]:
     return lambda requests, values, _: page(requests.source, {})
 
@@ -339,7 +344,7 @@ _SERVER: Final[Mapping[str, Question]] = {
     "VARZ": Question(options.VARZ, _varz),
     "SUBSZ": Question(options.SUBSZ, _subsz, is_long=True),
     "CONNZ": Question(options.CONNZ, _connz_of_all, is_long=True),
-    "ROUTEZ": Question(options.ROUTEZ, _page(links.routez)),
+    "ROUTEZ": Question(options.ROUTEZ, _routez),
     "GATEWAYZ": Question(options.GATEWAYZ, _page(links.gatewayz)),
     "LEAFZ": _LEAFZ,
     "ACCOUNTZ": Question(

@@ -1,0 +1,146 @@
+"""Peers that serve what only one server of a mesh can: JetStream of a domain, NATS Streaming of a cluster ID.
+
+Streams and channels are not replicated: two servers that answer the same requests would each have a part
+of the messages, and nobody could tell which. So one of the two ends, and both come to the same result:
+
+- One that still looks for others before it serves gives way to one that serves.
+- Of two that serve, after a partition, the one that does so for less time gives way.
+- At the same time (`limits.SERVING_TIE`): the one with the higher server_id.
+
+What is compared is what both said in the INFO that began the connection, so that no clocks need to agree. A
+server of another kind does not give way: this one does while it has just begun to serve; later both go on,
+and this one says so as an error, in the log and to whoever asks for its health.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from headrace import limits
+from headrace.protocol.peers import OURS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from headrace.cluster.mesh import Mesh
+    from headrace.cluster.route import RouteSession
+    from headrace.protocol.peers import PeerInfo
+
+    _Verdict = Callable[[bytes], bool]
+
+_API: Final = b"$JS.API."
+
+
+class Rivals:
+    """`conflicts`: what peers that are connected now serve as well, a line for each by server_id.
+
+    `shares_api`: a peer has JetStream in another domain, or had. From then on requests that name no domain
+    reach that of the server where they are made: this server takes no others, unless its own domain has no
+    name, and gives none away. Else each request would be carried out in both domains.
+    """
+
+    def __init__(self, mesh: Mesh) -> None:
+        self.conflicts: dict[str, str] = {}
+        self.shares_api = False
+        self._has_name = False
+        self._mesh = mesh
+        self._done: Callable[[], object] | None = None
+
+    # -- before this server serves ----------------------------------------------------------------
+
+    @property
+    def is_looking(self) -> bool:
+        return self._done is not None
+
+    def look(self, done: Callable[[], object]) -> None:
+        """Calls `done` once all peers that are configured, or told of, have been met or cannot be reached."""
+        self._done = done
+        self.check()
+
+    def stop_looking(self) -> None:
+        """It is not called any more."""
+        self._done = None
+
+    def check(self) -> None:
+        """Something has changed that `done` may have waited for."""
+        done = self._done
+        if done is None or any(each.is_untried for each in self._mesh.solicitors):
+            return
+        # Who has answered a PING has told of its peers, and no INFO of ours is under way.
+        if all(session.link.is_closing or session.has_answered for session in self._mesh.sessions):
+            self._done = None
+            done()
+
+    # -- peers ------------------------------------------------------------------------------------
+
+    def met(self, session: RouteSession, info: PeerInfo) -> bool:
+        """Both sides of a connection have introduced themselves. True: this server has to end."""
+        own = self._mesh.port.identity()
+        if own.jetstream and info.jetstream and own.domain != info.domain and not self.shares_api:
+            self._mesh.port.hear_anew(self._share_api)
+        shared = next(_shared(own, info), None)
+        if shared is None:
+            return False
+        peer = info.server_name or info.server_id
+        if self._gives_way(session.told_serving_ns, own, info):
+            self._mesh.port.must_end(shared.format(peer=peer))
+            return True
+        text = shared.format(peer=peer)
+        if info.server_id not in self.conflicts:
+            ends = ", and gives way" if info.git_commit.startswith(OURS) else ""
+            session.log(logging.ERROR, text + ends)
+        self.conflicts[info.server_id] = text
+        return False
+
+    def _share_api(self) -> None:
+        self.shares_api = True
+        self._has_name = bool(self._mesh.port.identity().domain)
+        for session in self._mesh.sessions:
+            session.restrict()
+
+    def tells(self, permitted: _Verdict | None) -> _Verdict | None:
+        """Which interest peers are told, of that which the configuration permits (None: all)."""
+        return _without_api(permitted) if self.shares_api and self._has_name else permitted
+
+    def takes(self, permitted: _Verdict | None) -> _Verdict | None:
+        """Which interest is taken from peers, likewise."""
+        return _without_api(permitted) if self.shares_api else permitted
+
+    def left(self, server_id: str) -> None:
+        """A peer is gone."""
+        self.conflicts.pop(server_id, None)
+
+    @staticmethod
+    def _gives_way(told_ns: int, own: PeerInfo, info: PeerInfo) -> bool:
+        if not info.git_commit.startswith(OURS):
+            return told_ns < limits.SERVING_NEW * 1e9
+        if bool(told_ns) != bool(info.serving_ns):
+            return not told_ns
+        if abs(told_ns - info.serving_ns) >= limits.SERVING_TIE * 1e9:
+            return told_ns < info.serving_ns
+        return own.server_id > info.server_id
+
+
+def _without_api(permitted: _Verdict | None) -> _Verdict:
+    return lambda subject: not subject.startswith(_API) and (permitted is None or permitted(subject))
+
+
+def _shared(own: PeerInfo, info: PeerInfo) -> Iterator[str]:
+    """What both serve, as a line with a place for the peer."""
+    if own.jetstream and info.jetstream and own.domain == info.domain:
+        where = f" in domain {_literally(own.domain)}" if own.domain else ""
+        yield (
+            f'JetStream: server "{{peer}}" of this cluster has JetStream{where} as well;'
+            " streams are not replicated, so one server of a cluster can have it, or each a domain of its own"
+        )
+    if own.streaming and own.streaming == info.streaming:
+        cluster_id = _literally(own.streaming.rpartition(".")[2])
+        yield (
+            f'STREAM: Failed to start: server "{{peer}}" of this cluster is a streaming server'
+            f" with cluster ID {cluster_id} as well"
+        )
+
+
+def _literally(text: str) -> str:
+    return '"' + text.replace("{", "{{").replace("}", "}}") + '"'
