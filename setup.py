@@ -26,6 +26,7 @@ COMPILED = [
     "engine.wire",
     "engine.withdrawal",
     "engine.route",
+    "engine.legacy_route",
     "engine.holdings",
     "engine.messages",
     "engine.batches",

@@ -1,7 +1,9 @@
 # Invariant: any bytes either parse or doom their link with a reason. Nothing is raised and nothing crashes;
 # every outbox reads as server-to-client frames; the same bytes cut otherwise come to the same; subscriptions
 # counted by links and by the interest agree; and when the links are gone, so is everything they took.
-"""The parser of clients (with --route: of routes), the router and the interest under libFuzzer.
+"""The parser of clients, the router and the interest under libFuzzer.
+
+With --route: the parser of routes, with --legacy: that of routes of servers before 2.0.
 
     python tests/fuzz/fuzz_client.py -max_total_time=600           # needs: pip install atheris
     python tests/fuzz/fuzz_client.py --route -max_total_time=600
@@ -25,17 +27,26 @@ sys.path.insert(0, str(HERE.parent))
 import atheris  # noqa: E402 - after the path, as everything below
 
 with atheris.instrument_imports(include=["fuzz", "engine_peers", "headrace.protocol"]):
-    from fuzz import client_mutator, client_target, route_mutator, route_target
+    from fuzz import (
+        client_mutator,
+        client_target,
+        legacy_mutator,
+        legacy_target,
+        route_mutator,
+        route_target,
+    )
     from fuzz.instrumented import register_counters
 
-ROUTE = "--route" in sys.argv
-CORPUS = HERE / "corpus" / ("route" if ROUTE else "client")
-WORDS = HERE / ("route.dict" if ROUTE else "client.dict")
-mutate, check = (
-    (route_mutator.route_mutate, route_target.check)
-    if ROUTE
-    else (client_mutator.mutate, client_target.check)
-)
+TARGETS = {
+    "client": (client_mutator.mutate, client_target.check),
+    "route": (route_mutator.route_mutate, route_target.check),
+    "legacy": (legacy_mutator.legacy_mutate, legacy_target.check_legacy),
+}
+FLAGS = {"--route": "route", "--legacy": "legacy"}
+TARGET = next((name for flag, name in FLAGS.items() if flag in sys.argv), "client")
+CORPUS = HERE / "corpus" / TARGET
+WORDS = HERE / f"{TARGET}.dict"
+mutate, check = TARGETS[TARGET]
 
 
 def mutator(data: bytes, most: int, seed: int) -> bytes:
@@ -49,9 +60,10 @@ def main() -> None:
     # As seeds, not as a directory: libFuzzer would write what it finds into that.
     seeds = ",".join(str(path) for path in sorted(CORPUS.iterdir()))
     # What libFuzzer starts again for -merge and -fork.
-    itself = f"{sys.executable} {sys.argv[0]}{' --route' if ROUTE else ''}"
+    flag = "" if TARGET == "client" else f" --{TARGET}"
+    itself = f"{sys.executable} {sys.argv[0]}{flag}"
     arguments = [itself, f"-seed_inputs={seeds}", f"-dict={WORDS}", "-max_len=100000"]
-    arguments += [argument for argument in sys.argv[1:] if argument != "--route"]
+    arguments += [argument for argument in sys.argv[1:] if argument not in FLAGS]
     register_counters()
     atheris.Setup(arguments, check, custom_mutator=mutator)
     atheris.Fuzz()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 Told = tuple[bytes, bytes, bytes | None]
@@ -30,8 +31,7 @@ def read_route_lines(data: bytes, account: bytes | None) -> dict[Told, int]:
         elif op in SIZES:
             at = _read_message(op, words if account is None else [account, *words], data, at)
         elif op == b"-ERR":
-            if not (words and words[0].startswith(b"'") and words[-1].endswith(b"'")):
-                raise ValueError(f"an error that is not quoted: {words!r}")
+            _check_error(words)
         elif (op, words) != (b"PONG", []):
             raise ValueError(f"not a line of a server: {op!r} {words!r}")
     return told
@@ -56,6 +56,56 @@ def _read_interest(op: bytes, words: list[bytes], told: dict[Told, int]) -> None
     if weight < 1:
         raise ValueError(f"a group of {weight} members: {words!r}")
     told[key] = weight
+
+
+def read_legacy_lines(data: bytes) -> dict[bytes, tuple[bytes, bytes | None]]:
+    """What the lines of a server of before 2.0 have told in the end: by RSID, subject and queue group.
+
+    Raises: ValueError as `read_route_lines`.
+    """
+    told: dict[bytes, tuple[bytes, bytes | None]] = {}
+    at = 0
+    while at < len(data):
+        end = data.find(CRLF, at)
+        if end < 0:
+            raise ValueError(f"a line without an end: {data[at : at + 80]!r}")
+        op, *words = data[at:end].split(b" ")
+        at = end + 2
+        if op in (b"SUB", b"UNSUB"):
+            _read_legacy_interest(op, words, told)
+        elif op == b"MSG":
+            if len(words) not in (3, 4) or b"" in words:
+                raise ValueError(f"MSG with {words!r}")
+            at += int(words[-1]) + 2
+            if data[at - 2 : at] != CRLF:
+                raise ValueError(f"no CRLF behind the payload of {words!r}")
+        elif op == b"-ERR":
+            _check_error(words)
+        elif (op, words) != (b"PONG", []):
+            raise ValueError(f"not a line of a server: {op!r} {words!r}")
+    return told
+
+
+def _read_legacy_interest(
+    op: bytes, words: list[bytes], told: dict[bytes, tuple[bytes, bytes | None]]
+) -> None:
+    if op == b"UNSUB":
+        rsid, *limit = words
+        if rsid not in told or len(limit) > 1 or any(int(word) < 1 for word in limit):
+            raise ValueError(f"UNSUB with {words!r}")
+        if not limit:
+            del told[rsid]
+        return
+    subject, queue, rsid = words
+    if not re.fullmatch(rb"QRSID:\d+:\S+" if queue else rb"RSID:\d+:\S+", rsid) or not subject:
+        raise ValueError(f"SUB with {words!r}")
+    if told.setdefault(rsid, (subject, queue or None)) != (subject, queue or None):
+        raise ValueError(f"{rsid!r} is told twice")
+
+
+def _check_error(words: list[bytes]) -> None:
+    if not (words and words[0].startswith(b"'") and words[-1].endswith(b"'")):
+        raise ValueError(f"an error that is not quoted: {words!r}")
 
 
 def _read_message(op: bytes, words: list[bytes], data: bytes, at: int) -> int:

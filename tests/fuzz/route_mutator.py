@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import random
+from collections.abc import Callable
+from typing import Final
 
 from fuzz.client_mutator import MAKERS, line, mutated
 from fuzz.playing import ESCAPE, command
 from fuzz.route_target import ROUTES, RoutePlay
 
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Callable
+Maker = Callable[[random.Random], bytes]
 
-_SUBJECTS: Final = [
+SUBJECTS: Final = [
     b"a", b"a.b", b"b", b"n.x", b"a.*", b"a.>", b"*", b">", b"*.b", b"a..b", b"_R_.x", b"x" * 70,
     b"$JS.ACK.S.c.1.1.1.1.0@shown", b"$JS.ACK.S.c.1.1.1.1.0",
 ]  # fmt: skip
 _ACCOUNTS: Final = [b"$G"] * 8 + [b"A", b"unknown"]
-_QUEUES: Final = [b"q", b"w", b"queue-of-some-length"]
-_SIZES: Final = [0, 1, 2, 5, 40, 48, 49] * 6 + [200, 3000, 33_000, 70_001]
+QUEUES: Final = [b"q", b"w", b"queue-of-some-length"]
+SIZES: Final = [0, 1, 2, 5, 40, 48, 49] * 6 + [200, 3000, 33_000, 70_001]
 
 
 def _account(rng: random.Random) -> list[bytes]:
@@ -28,28 +28,31 @@ def _account(rng: random.Random) -> list[bytes]:
 def _interest(rng: random.Random) -> bytes:
     op = rng.choice([b"RS+"] * 5 + [b"RS-"] * 3 + [b"LS+"] * 2 + [b"LS-"])
     words = [rng.choice([b"leafs", b"$G"])] if op[:1] == b"L" else []
-    words += [*_account(rng), rng.choice(_SUBJECTS)]
+    words += [*_account(rng), rng.choice(SUBJECTS)]
     if rng.random() < 0.3:
-        words.append(rng.choice(_QUEUES))
+        words.append(rng.choice(QUEUES))
         if op.endswith(b"+"):
             words.append(b"%d" % rng.choice((0, 1, 1, 2, 7, 999_999_999)))
     return line(rng, op, *words)
 
 
 def _message(rng: random.Random) -> bytes:
-    size = rng.choice(_SIZES)
+    size = rng.choice(SIZES)
     op = rng.choice((b"RMSG", b"RMSG", b"HMSG", b"LMSG"))
-    words = ([b"leafs"] if op == b"LMSG" else []) + [*_account(rng), rng.choice(_SUBJECTS)]
+    words = ([b"leafs"] if op == b"LMSG" else []) + [*_account(rng), rng.choice(SUBJECTS)]
     form = rng.randrange(6)
     if form in (0, 1):
-        words.append(rng.choice(_SUBJECTS))
+        words.append(rng.choice(SUBJECTS))
     elif form > 3:
-        words += [b"+", rng.choice(_SUBJECTS)] if form == 4 else [b"|"]
-        words += rng.choices(_QUEUES, k=rng.randrange(4))
+        words += [b"+", rng.choice(SUBJECTS)] if form == 4 else [b"|"]
+        words += rng.choices(QUEUES, k=rng.randrange(4))
     if op != b"RMSG":
         words.append(b"%d" % rng.randrange(size + 1))
     words.append(b"%0*d" % (rng.choice((1, 1, 1, 3)), size))
     return line(rng, op, *words) + b"p" * size + rng.choice([b"\r\n"] * 20 + [b"\n", b"", b"xx"])
+
+
+ROUTE_MAKERS: Final[list[Maker]] = [_message, _interest]
 
 
 def _choose(rng: random.Random) -> bytes:
@@ -64,13 +67,12 @@ def _command(rng: random.Random) -> bytes:
     return bytes([ESCAPE, rng.randrange(256)])
 
 
-_MAKERS: Final[list[Callable[[random.Random], bytes]]] = (
-    [_message] * 6 + [_interest] * 6 + [_choose, _command] * 3 + MAKERS
-)
+COMMANDS: Final[list[Maker]] = [_choose, _command]
+_MAKERS: Final[list[Maker]] = [_message] * 6 + [_interest] * 6 + COMMANDS * 3 + MAKERS
 
 
-def route_session(rng: random.Random, ops: int) -> bytes:
-    """A fresh input of so many ops. What would end a connection at once is mostly left out."""
+def interleaved(rng: random.Random, ops: int, makers: Callable[[int], list[Maker]]) -> bytes:
+    """So many ops, each for a link that was chosen before, of the makers for its number."""
     made = []
     number = 0
     for _ in range(ops):
@@ -80,8 +82,13 @@ def route_session(rng: random.Random, ops: int) -> bytes:
         if rng.random() < 0.1:
             made.append(_command(rng))
             made.append(_chosen(number))
-        made.append(rng.choice([_message, _interest] if number < ROUTES else MAKERS)(rng))
+        made.append(rng.choice(makers(number))(rng))
     return b"".join(made)
+
+
+def route_session(rng: random.Random, ops: int) -> bytes:
+    """A fresh input of so many ops. What would end a connection at once is mostly left out."""
+    return interleaved(rng, ops, lambda number: ROUTE_MAKERS if number < ROUTES else MAKERS)
 
 
 def route_mutate(data: bytes, rng: random.Random, most: int) -> bytes:

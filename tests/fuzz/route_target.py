@@ -32,7 +32,7 @@ ROUTES: Final = 3
 """The first so many links: two for all accounts but A, one for A alone. Then come clients, in $G and in A."""
 DEDICATED: Final = 2
 
-_QUEUE: Final = re.compile(
+QUEUE: Final = re.compile(
     rb"(?is)(?:s.{0,4}u.{0,4}b|r.{0,4}s.{0,4}\+)[^\n]*[ \t\r][^\n]*[ \t\r][^\n]*[ \t\r]"
     rb"|l.{0,4}s.{0,4}\+(?:[^\n]*[ \t\r]){4}"
 )
@@ -125,9 +125,13 @@ class RoutePlay(Playing):
         if isinstance(side, Far) and self.chosen < 2:
             side.link.withdraw(GLOBAL, tell=True)
             if argument & 1:
-                side.link.serve(GLOBAL, self.server.interest)
+                self.serve(side)
             else:
                 self.is_restricted[self.chosen] = True
+
+    def serve(self, side: Far) -> None:
+        """A route serves the account of most again."""
+        side.link.serve(GLOBAL, self.server.interest)
 
     def map_subjects(self, argument: int) -> None:
         self.server.interest.mapper = mapped if argument & 1 else None
@@ -159,4 +163,4 @@ def _read(number: int, written: bytes) -> list[Any]:
 
 def check(data: bytes) -> None:
     """Plays one input both ways; raises as `play_twice`."""
-    play_twice(data, RoutePlay, _read, _QUEUE)
+    play_twice(data, RoutePlay, _read, QUEUE)

@@ -26,7 +26,13 @@ if TYPE_CHECKING:
     from harness.network import Host
     from harness.processes import Program
 
-PROGRAMS: Final = {"g": NATS_SERVER, "h": HEADRACES[0], "a": ASYNCIO}
+PROGRAMS: Final = {"g": NATS_SERVER, "h": HEADRACES[0], "a": ASYNCIO, "l": HEADRACES[0], "x": HEADRACES[0]}
+PROTOCOLS: Final = {"l": "1.x", "x": "auto"}
+"""What nodes of a letter are told to speak on routes, where that is not what all of their program speak."""
+LEGACY: Final = frozenset("lxo")
+"""Letters of nodes that speak the routes of servers before 2.0; o is such a server itself."""
+MODERN: Final = frozenset("ghax")
+"""Letters of nodes that speak those of later ones."""
 KINDS: Final = ("ggg", "hg", "ga", "hag", "ghg", "hah")
 """Meshes, a letter a node: the Go server, Headrace with its first transport, Headrace with asyncio.
 
@@ -77,6 +83,7 @@ class Node:
     """One member: where it is, and its process while it runs. It comes back at the same ports."""
 
     name: str
+    letter: str
     program: Program
     folder: Path
     config: str
@@ -90,6 +97,10 @@ class Node:
     def server(self) -> ServerProcess:
         assert self.running is not None, f"{self.name} does not run"
         return self.running
+
+    def is_reached_by(self, other: Node) -> bool:
+        """Whether the two have a protocol of routes in common."""
+        return any({self.letter, other.letter} <= letters for letters in (LEGACY, MODERN))
 
     @property
     def url(self) -> str:
@@ -168,12 +179,22 @@ class Mesh:
                 *([f"name: {name}"] if name else []),
                 f"listen: {addresses[number]}",
                 f"routes: [{routes}]",
+                *([f'protocol: "{PROTOCOLS[letter]}"'] if letter in PROTOCOLS else []),
                 cluster,
                 "}",
             )
             text, place = "\n".join(lines), hosts[number] if hosts else None
             self.nodes.append(
-                Node(f"n{number}", programs[letter], folder / f"n{number}", text, port, ports[number], place)
+                Node(
+                    f"n{number}",
+                    letter,
+                    programs[letter],
+                    folder / f"n{number}",
+                    text,
+                    port,
+                    ports[number],
+                    place,
+                )
             )
 
     def start(self) -> None:
@@ -217,19 +238,22 @@ class Mesh:
         for party in self._parties:
             if party.is_open and any(party.server is node.running for node in self.nodes):
                 party.sync()
-        observers = [self._observer(number, options) for number in self.up()]
-        for told, _ in observers:
-            for asking, _ in observers:
-                if asking is not told:
+        observers = {number: self._observer(number, options)[0] for number in self.up()}
+        for one, told in observers.items():
+            for other, asking in observers.items():
+                if asking is not told and self.nodes[one].is_reached_by(self.nodes[other]):
                     reach(asking, told, deadline)
 
     def fence(self, *publishers: Party, **options: Any) -> None:
         """Returns when every node has passed on to its clients what these clients had published until now."""
-        observers = [self._observer(number, options) for number in self.up()]
+        observers = {number: self._observer(number, options) for number in self.up()}
         for publisher in publishers:
             subject = f"fence.{next(_numbers)}"
             publisher.publish(subject)
-            for observer, sid in observers:
+            origin = next(node for node in self.nodes if node.running is publisher.server)
+            for number, (observer, sid) in observers.items():
+                if not self.nodes[number].is_reached_by(origin):
+                    continue
                 while observer.next(sid).subject != subject:
                     pass
 

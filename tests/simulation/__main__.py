@@ -1,6 +1,6 @@
 """Plays seeds and tells what happened.
 
-`PYTHONPATH=tests python -m simulation [--nodes N] [--quiet] SEED [COUNT]`.
+`PYTHONPATH=tests python -m simulation [--nodes N] [--legacy] [--quiet] SEED [COUNT]`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from simulation.scenario import Plan, Scenario, Violation
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m simulation")
     parser.add_argument("--nodes", type=int, default=None)
+    parser.add_argument("--legacy", action="store_true")
     parser.add_argument("--quiet", action="store_true")
     parser.add_argument("seed", type=int)
     parser.add_argument("count", type=int, nargs="?", default=1)
@@ -23,7 +24,7 @@ def main() -> int:
     for seed in range(given.seed, given.seed + given.count):
         told: list[str] | None = None if given.quiet else []
         began = time.process_time()
-        scenario = Scenario(Plan.draw(seed, given.nodes), told)
+        scenario = Scenario(Plan.draw(seed, given.nodes, legacy=given.legacy), told)
         try:
             scenario.run()
             outcome = f"converged after {scenario.converged_after:.2f} s"

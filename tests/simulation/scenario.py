@@ -31,6 +31,14 @@ FAULTS = (
     *("restart", "crash", "vanish", "part", "part", "heal", "cut", "half", "half", "reset"),
     *("pin", "unpin", "pool", "account"),
 )
+MIXTURES = (
+    ("1.x",),
+    ("1.x", "auto"),
+    ("auto", "2.x"),
+    ("auto", "1.x", "2.x"),
+    ("auto", "2.x", "1.x", "auto"),
+)
+"""Which protocols nodes speak, in turn, where not all speak 2.x."""
 CONVERGES_WITHIN = 240.0
 """Seconds after the last fault: half-open links are found by unanswered PINGs, lost gossip by reminders."""
 
@@ -43,7 +51,10 @@ class Violation(AssertionError):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The shape of a run. `nodes` and all else not given are drawn from the seed."""
+    """The shape of a run. `nodes` and all else not given are drawn from the seed.
+
+    `protocols`: of the routes of each node, in turn.
+    """
 
     seed: int
     nodes: int
@@ -52,9 +63,23 @@ class Plan:
     topology: str
     mean_delay: float
     is_dynamic: bool
+    protocols: tuple[str, ...] = ("2.x",)
 
     @classmethod
-    def draw(cls, seed: int, nodes: int | None = None) -> Plan:
+    def draw(cls, seed: int, nodes: int | None = None, *, legacy: bool = False) -> Plan:
+        """`legacy`: not all nodes speak 2.x."""
+        plan = cls._draw(seed, nodes)
+        if not legacy:
+            return plan
+        chance = random.Random(seed + 3)
+        protocols = chance.choice(MIXTURES)
+        # Who has no protocol in common with the only server that it knows stays alone.
+        is_split = {"1.x", "2.x"} <= set(protocols)
+        topology = chance.choice(("all", "first")) if is_split else plan.topology
+        return replace(plan, protocols=protocols, topology=topology)
+
+    @classmethod
+    def _draw(cls, seed: int, nodes: int | None) -> Plan:
         chance = random.Random(seed)
         count = nodes or chance.choice((3, 3, 3, 4, 4, 5))
         pool_size = chance.choice((-1, 1, 2, 3, 3, 3))
@@ -159,7 +184,25 @@ class Scenario:
         else:
             to = [self.addresses[at - 1 if at else last]]
         urls = tuple(PeerURL(each.host, each.port, options.user, options.password) for each in to)
-        return replace(options, host=address.host, port=address.port, routes=urls)
+        protocol = self._protocol(address)
+        return replace(options, host=address.host, port=address.port, routes=urls, protocol=protocol)
+
+    def _protocol(self, address: Address) -> str:
+        return self.plan.protocols[self.addresses.index(address) % len(self.plan.protocols)]
+
+    def _is_legacy(self, node: Node, other: Node) -> bool | None:
+        """Whether two nodes speak 1.x to each other; None: they have nothing to say."""
+        spoken = {self._protocol(node.address), self._protocol(other.address)}
+        if spoken == {"1.x", "2.x"}:
+            return None
+        return "1.x" in spoken
+
+    def _hears(self, node: Node, publishing: Node, account: str) -> bool:
+        """Whether a node's clients get what is published at another one."""
+        if node is publishing:
+            return True
+        is_legacy = self._is_legacy(node, publishing)
+        return is_legacy is False or (is_legacy is True and account == "$G")
 
     # -- what clients do --------------------------------------------------------------------------
 
@@ -274,13 +317,20 @@ class Scenario:
         nodes = list(self.nodes.values())
         for node in nodes:
             for other in nodes:
-                if node is not other:
-                    yield from self._problems_between(node, other)
+                if node is other:
+                    continue
+                if self._is_legacy(node, other) is None:
+                    if other.server_id in node.mesh.registry.pools:
+                        yield f"{node.server_id} is connected to {other.server_id}"
+                    continue
+                yield from self._problems_between(node, other)
+                is_named = not self._is_legacy(node, other)
+                if is_named and node.mesh.name.text != other.mesh.name.text:
+                    name = other.mesh.name.text
+                    yield f"{node.server_id} is in {node.mesh.name.text}, {other.server_id} in {name}"
             strangers = {route.remote_id for route in node.mesh.routes()} - {each.server_id for each in nodes}
             if strangers:
                 yield f"{node.server_id} is connected to {sorted(strangers)}"
-            if node.mesh.name.text != nodes[0].mesh.name.text:
-                yield f"{node.server_id} is in {node.mesh.name.text}, others in {nodes[0].mesh.name.text}"
 
     def _problems_between(self, node: Node, other: Node) -> Iterator[str]:
         where = f"{node.server_id} to {other.server_id}"
@@ -293,6 +343,11 @@ class Scenario:
             mine = other.mesh.registry.pools.get(node.server_id, [])
             if index >= len(mine) or not _are_ends(session, mine[index]):
                 yield f"{where}: connection {index} is not the one that the other side has"
+            if session.is_legacy is not self._is_legacy(node, other):
+                yield f"{where}: connection {index} speaks another protocol than it should"
+        if self._is_legacy(node, other):
+            yield from self._account_differences(where, slots[0], other, "$G")
+            return
         for account, connections in node.mesh.registry.dedicated.items():
             session = connections.get(other.server_id)
             if session is None:
@@ -312,14 +367,19 @@ class Scenario:
             if session is None:
                 yield f"{where}: nothing carries {account}"
                 continue
-            known = {
-                (subject.decode(), (queue or b"").decode()): weight if queue else 0
-                for name, subject, queue, weight in session.link.interest_rows()
-                if name.decode() == account
-            }
-            actual = _interest(other, account)
-            if known != actual:
-                yield f"{where}: {account}: knows {known}, but it is {actual}"
+            yield from self._account_differences(where, session, other, account)
+
+    def _account_differences(
+        self, where: str, session: RouteSession | None, other: Node, account: str
+    ) -> Iterator[str]:
+        assert session is not None
+        known: Counter[tuple[str, str]] = Counter()
+        for name, subject, queue, weight in session.link.interest_rows():
+            if name.decode() == account:
+                known[subject.decode(), (queue or b"").decode()] += weight if queue else 0
+        actual = _interest(other, account)
+        if known != actual:
+            yield f"{where}: {account}: knows {known}, but it is {actual}"
 
     def _check_deliveries(self) -> None:
         """From every node to every subject.
@@ -327,7 +387,7 @@ class Scenario:
         Each subscription once, of each group one in the whole cluster.
         """
         nodes = list(self.nodes.values())
-        published: list[tuple[str, str, str]] = []
+        published: list[tuple[Node, str, str, str]] = []
         for node in nodes:
             for client in node.clients:
                 client.got.clear()
@@ -336,7 +396,7 @@ class Scenario:
                 for subject in SUBJECTS:
                     self._messages += 1
                     payload = f"m{self._messages}"
-                    published.append((account, subject, payload))
+                    published.append((node, account, subject, payload))
                     publisher.publish(subject, payload)
                 publisher.close()
         before = self.clock.calls
@@ -345,16 +405,18 @@ class Scenario:
             raise Violation(
                 f"{self.clock.calls - before} events after {len(published)} messages: something loops"
             )
-        for account, subject, payload in published:
-            self._check_delivery(account, subject, payload)
+        for node, account, subject, payload in published:
+            self._check_delivery(node, account, subject, payload)
 
-    def _check_delivery(self, account: str, subject: str, payload: str) -> None:
+    def _check_delivery(self, publishing: Node, account: str, subject: str, payload: str) -> None:
         groups: Counter[str] = Counter()  # members with different subjects are of one group
         expected_groups = set()
         for node in self.nodes.values():
+            is_heard = self._hears(node, publishing, account)
             for client in node.clients:
                 for sid, (wanted, queue) in client.subscriptions.items():
                     matches = client.account == account and grammar.matches(wanted.encode(), subject.encode())
+                    matches = matches and is_heard
                     count = client.got[sid, payload.encode()]
                     who = f"{node.server_id} {account} {wanted} {queue}"
                     if not queue and count != matches:

@@ -66,6 +66,17 @@ def test_small_clusters(first: int) -> None:
     assert not failures, "\n".join(failures)
 
 
+@pytest.mark.parametrize("first", range(FIRST, FIRST + MESHES // 2, BLOCK))
+def test_small_clusters_in_which_not_all_speak_the_same_protocol(first: int) -> None:
+    failures = []
+    for seed in range(first, min(first + BLOCK, FIRST + MESHES // 2)):
+        try:
+            play(Plan.draw(seed, legacy=True))
+        except Violation as violation:
+            failures.append(f"{violation}\n  PYTHONPATH=tests python -m simulation --legacy {seed}")
+    assert not failures, "\n".join(failures)
+
+
 @pytest.mark.parametrize("number", range(MESHES // BLOCK))
 def test_larger_clusters(number: int) -> None:
     seed, nodes = FIRST + number, SIZES[number % len(SIZES)]

@@ -5,10 +5,10 @@ Source: cluster specification B6; which mode is said to whom: nats-server 2.15.1
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from headrace.cluster import legacy
 from headrace.conf.peer_options import PeerURL
 from headrace.protocol.peers import GOSSIP, GOSSIP_ALWAYS, GOSSIP_NO_FURTHER
 
@@ -23,7 +23,11 @@ def is_to_be_told(session: RouteSession, info: PeerInfo) -> bool:
     """Whether others are told of a peer that has just been registered on this connection.
 
     Not of one that was itself heard of, for those who told of it tell the others, nor if it asks not to.
+    Servers before 2.0, which know no such rule, are told of always, and told always: who told of a server
+    may have no connection to them.
     """
+    if session.is_legacy:
+        return True
     was_heard_of = session.was_solicited and not session.is_explicit
     if was_heard_of and session.gossip_mode != GOSSIP_ALWAYS:
         return False
@@ -31,7 +35,7 @@ def is_to_be_told(session: RouteSession, info: PeerInfo) -> bool:
 
 
 def tell(session: RouteSession, others: Iterable[RouteSession]) -> None:
-    """The INFO of the peer on this connection goes to other peers, on one connection each.
+    """The INFO of the peer on this connection goes to other peers that can reach it, on one connection each.
 
     A mode goes with it. Servers that are configured to know each other, on either side, may see different
     parts of the cluster: who is reached there is told of always. One that connected by itself tells of
@@ -39,13 +43,15 @@ def tell(session: RouteSession, others: Iterable[RouteSession]) -> None:
     """
     assert session.remote is not None
     for other in others:
+        if not legacy.can_connect(session, other):
+            continue
         if (session if session.was_solicited else other).is_explicit:
             mode = GOSSIP_ALWAYS
         elif not session.was_solicited:
             mode = GOSSIP_NO_FURTHER
         else:
             mode = GOSSIP
-        other.link.send(replace(session.remote, nonce="", gossip_mode=mode).line())
+        other.link.send(legacy.told(session.remote, other, mode))
 
 
 def url_of(info: PeerInfo) -> PeerURL | None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from headrace import limits
 from headrace.cluster import gossip
+from headrace.cluster.legacy import ACCOUNT as LEGACY_ACCOUNT
 from headrace.cluster.moving import Moving
 from headrace.cluster.names import ClusterName
 from headrace.cluster.pooling import DEDICATED, pool_index
@@ -103,7 +104,7 @@ class Mesh:
 
     def pinned_accounts(self, options: ClusterOptions) -> tuple[str, ...]:
         """The accounts that are to have connections of their own."""
-        if options.pool_size < 1:
+        if options.pool_size < 1 or options.protocol == "1.x":
             return ()
         system = () if self._system_account is None else (self._system_account,)
         return tuple(dict.fromkeys((*options.accounts, *system)))
@@ -126,6 +127,7 @@ class Mesh:
             lnoc=True,
             lnocu=True,
             route_pool_size=max(options.pool_size, 0),
+            legacy_routes=options.protocol == "auto",
         )
         return replace(info, connect_urls=(), ws_connect_urls=()) if options.no_advertise else info
 
@@ -320,12 +322,12 @@ class Mesh:
 
     def _tell_others(self, session: RouteSession, info: PeerInfo) -> None:
         """The others hear of a new peer; of connections for one account, only those who can have them."""
-        if not gossip.is_to_be_told(session, info):
-            return
         if session.account:
             others = [each for each in self.registry.carrying(session.account) if not each.is_unpooled]
         else:
             others = list(self.registry.firsts())
+        if not gossip.is_to_be_told(session, info):
+            others = [each for each in others if each.is_legacy]
         gossip.tell(session, (each for each in others if each.remote_id != info.server_id))
 
     def heard_of(self, info: PeerInfo, session: RouteSession) -> None:
@@ -373,6 +375,8 @@ class Mesh:
 
     def carries(self, session: RouteSession, account: str) -> bool:
         """Whether interest and messages of an account go over this connection."""
+        if session.is_legacy:
+            return account == LEGACY_ACCOUNT
         if session.is_unpooled:
             return True
         if session.account:
@@ -388,7 +392,8 @@ class Mesh:
     def _serve(self, session: RouteSession, account: str) -> None:
         interest = self.port.interest(account)
         if interest is not None:
-            session.link.serve(account.encode(), interest, dedicated=bool(session.account))
+            is_alone = session.is_legacy or bool(session.account)
+            session.link.serve(account.encode(), interest, dedicated=is_alone)
 
     def serve_account(self, account: str) -> None:
         """Its interest is told on the connections that carry it (now)."""
@@ -481,7 +486,8 @@ class Mesh:
         """Peers no longer send clients here."""
         line = replace(self.info(), ldm=True).line()
         for session in self.registry.firsts():
-            session.link.send(line)
+            if not session.is_legacy:  # which know nothing of that
+                session.link.send(line)
         self.port.wake()
 
     def peer_leaves(self, session: RouteSession) -> None:

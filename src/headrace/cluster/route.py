@@ -1,8 +1,9 @@
-"""One connection to a server that speaks the 2.x route protocol: handshake, liveness, errors.
+"""One connection to another server of the cluster: handshake, liveness, errors.
 
 The engine's link parses and writes messages and interest; it calls this session for every other line. A
 session owns no socket and closes nothing itself: it dooms its link. What concerns more than this connection
-is the mesh's. Source: cluster specification B1, B4 and B7 to B9; fine points from nats-server 2.15.1.
+is the mesh's. Here is the handshake of 2.x; `dialect` has what that of 1.x has differently. Source: cluster
+specification A1, B1, B4 and B7 to B9; fine points from nats-server 2.15.1.
 """
 
 from __future__ import annotations
@@ -13,12 +14,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from headrace import limits
+from headrace.cluster.dialect import MODERN
+from headrace.cluster.legacy import LEGACY, is_legacy_connect, is_legacy_info
+from headrace.engine.legacy_route import LegacyRouteLink
 from headrace.engine.reasons import CloseReason
 from headrace.engine.route import RouteLink
 from headrace.errors import ProtocolError
 from headrace.protocol.peers import PeerConnect, PeerInfo
 
 if TYPE_CHECKING:
+    from headrace.cluster.dialect import Dialect
     from headrace.cluster.mesh import Mesh
     from headrace.cluster.port import Timer, Wire
     from headrace.cluster.soliciting import Target
@@ -34,7 +39,8 @@ class RouteSession:
     account alone; "" for the pool, where `pool_index` is its place of `pool_size`, from 0, once it is
     registered. `is_unpooled`: it is the only connection, and carries all accounts. `is_solicited`: this
     server is to reach the other again when the connection ends; also one that was accepted may become so.
-    `retries`: it is reached again even though nobody configured it. Times of the port's clock are
+    `retries`: it is reached again even though nobody configured it. `dialect`: which protocol is spoken;
+    where both are, that of 2.x until the peer has shown that it is older. Times of the port's clock are
     nanoseconds.
     """
 
@@ -62,18 +68,24 @@ class RouteSession:
         self.start_ns: Final = port.now_ns()
         self.rtt_ns = 0
         self._mesh = mesh
+        self._protocol = mesh.options.protocol
+        self._is_introduced = False
+        self.dialect: Dialect = MODERN
         self._pings_out = 0
         self._ping_sent_ns = 0
         self._is_judged = False
         self._auth_timer: Timer | None = None
         self._ping_timer: Timer | None = None
-        self.link: Final = RouteLink(
+        kind = RouteLink if self._protocol == "2.x" else LegacyRouteLink
+        self.link: Final = kind(
             port.router,
             self,
             max_payload=port.max_payload,
             max_control_line=port.max_control_line * limits.ROUTE_CONTROL_LINES,
             must_connect=target is None,
         )
+        if self._protocol == "1.x":
+            self._speak_legacy()
 
     @property
     def party(self) -> Wire:
@@ -86,8 +98,15 @@ class RouteSession:
         return self.target is not None and self.target.is_explicit
 
     @property
+    def is_legacy(self) -> bool:
+        """Whether the protocol of 1.x is spoken."""
+        return self.dialect.is_legacy
+
+    @property
     def _delays_info(self) -> bool:
         """The INFO of a connection of a pool says its index, which is known when the peer's INFO came."""
+        if self.is_legacy:
+            return False
         return self.was_solicited and not self.account and self._mesh.options.pool_size >= 1
 
     # -- opening ----------------------------------------------------------------------------------
@@ -97,15 +116,23 @@ class RouteSession:
         options = self._mesh.options
         if self.target is not None:
             self.restrict()
-            self.link.send(self._introduction(self.target).line())
-        elif options.user is not None:
-            self._auth_timer = self._mesh.port.call_later(options.auth_timeout, self._authentication_due)
-        if not self._delays_info:
+            if self._protocol == "2.x":
+                self._introduce(self.target)
+        else:
+            if options.user is not None:
+                timeout = options.auth_timeout
+                self._auth_timer = self._mesh.port.call_later(timeout, self._authentication_due)
             self._send_info()
-        interval = min(limits.ROUTE_FIRST_PING_DELAY, self._ping_interval)
-        self._arm_ping(interval * (1 + self._mesh.port.random() / 5))
+        self._arm_ping(self.dialect.first_ping(self._ping_interval) * (1 + self._mesh.port.random() / 5))
         self._mesh.port.wake()
         self.log(logging.INFO, "Route connection created")
+
+    def _introduce(self, target: Target) -> None:
+        """Says who this is to a peer that was reached; of one that may be older, its INFO was awaited."""
+        self._is_introduced = True
+        self.link.send(self.dialect.connect_line(self._introduction(target)))
+        if not self._delays_info:
+            self._send_info()
 
     def _introduction(self, target: Target) -> PeerConnect:
         own = self._mesh.port.identity()
@@ -137,12 +164,49 @@ class RouteSession:
             compression="off",
         )
         self.told_serving_ns = info.serving_ns
-        self.link.send(info.line())
+        self.link.send(self.dialect.info_line(info))
 
     def _authentication_due(self) -> None:
         self._auth_timer = None
-        self.log(logging.DEBUG, "Authentication Timeout")
-        self.refuse("Authentication Timeout", CloseReason.AUTHENTICATION_TIMEOUT)
+        self.log(logging.DEBUG, self.dialect.timeout)
+        self.refuse(self.dialect.timeout, CloseReason.AUTHENTICATION_TIMEOUT)
+
+    # -- which protocol ---------------------------------------------------------------------------
+
+    def _speak_legacy(self) -> None:
+        assert isinstance(self.link, LegacyRouteLink)
+        self.dialect = LEGACY
+        self.link.speak_legacy()
+
+    def _understands(self, who: str, *, is_legacy: bool) -> bool:
+        """The peer has shown which protocol it speaks. False: not the one of this connection, which ends."""
+        if self._protocol == "2.x":
+            return True
+        if self._protocol == "auto" and is_legacy and not self.is_legacy and self.remote is None:
+            self._speak_legacy()
+        if is_legacy == self.is_legacy:
+            return True
+        is_spoken, is_known = ("2.x", "1.x") if self.is_legacy else ("1.x", "2.x")
+        self.violates(
+            f'Rejecting connection, "{who}" speaks routes of {is_spoken}, this is one of {is_known}'
+        )
+        return False
+
+    def _is_understood(self, info: PeerInfo) -> bool:
+        """Whether the handshake goes on after the peer's first INFO, which may be what was waited for."""
+        if self._protocol == "2.x" or not (self.was_solicited or self.is_legacy):
+            return True
+        is_legacy = is_legacy_info(info, speaks_modern=self._protocol == "auto")
+        if not self._understands(info.server_id, is_legacy=is_legacy):
+            return False
+        if self.target is not None and not self._is_introduced:
+            if self.is_legacy and self.account:
+                self._mesh.debug(f'"{info.server_id}" has no connections for single accounts')
+                self.may_reconnect = False
+                self.close(CloseReason.DUPLICATE_ROUTE)
+                return False
+            self._introduce(self.target)
+        return True
 
     # -- called by the engine ---------------------------------------------------------------------
 
@@ -185,16 +249,21 @@ class RouteSession:
 
     def _introduced(self, given: PeerConnect) -> None:
         if given.lang:
-            self.refuse_loudly("attempted to connect to route port", CloseReason.WRONG_PORT)
+            self.refuse_loudly(self.dialect.wrong_port, CloseReason.WRONG_PORT)
         elif given.gateway:
             text_ = f'Rejecting connection from gateway "{given.gateway}" on the Route port'
             self.refuse_loudly(text_, CloseReason.WRONG_GATEWAY)
-        elif not self._mesh.accepts_name(given.cluster, given.name, is_dynamic=given.cluster_dynamic):
+        elif not self._understands(given.name, is_legacy=is_legacy_connect(given)):
+            return
+        elif not self.is_legacy and not self._mesh.accepts_name(
+            given.cluster, given.name, is_dynamic=given.cluster_dynamic
+        ):
             own = self._mesh.name.text
             text_ = f'Rejecting connection, cluster name "{given.cluster}" does not match "{own}"'
             self.refuse_loudly(text_, CloseReason.CLUSTER_NAME_CONFLICT)
         else:
-            self.remote_id = given.name
+            if self.remote is None:  # else it has its place under the name that it has
+                self.remote_id = given.name
             self.restrict()
 
     def unauthenticated(self) -> None:
@@ -214,10 +283,14 @@ class RouteSession:
             self._malformed(problem)
             return
         mesh = self._mesh
-        if info.server_id == mesh.server_id:
+        if info.server_id == mesh.server_id and (self.remote is None or not self.is_legacy):
             self.remote_id = info.server_id
             self.close(CloseReason.DUPLICATE_ROUTE)
-        elif info.cluster and not mesh.accepts_name(
+            return
+        if self.remote is None and not self._is_understood(info):
+            return
+        info = self.dialect.understood(info)
+        if info.cluster and not mesh.accepts_name(
             info.cluster, info.server_id, is_dynamic=info.cluster_dynamic
         ):
             self.close(CloseReason.CLUSTER_NAME_CONFLICT)
@@ -328,8 +401,7 @@ class RouteSession:
     @property
     def _ping_interval(self) -> float:
         given = self._mesh.options.ping_interval
-        interval = self._mesh.port.ping_interval if given is None else given
-        return min(interval, limits.ROUTE_PING_INTERVAL)
+        return self.dialect.ping_interval(self._mesh.port.ping_interval if given is None else given)
 
     def _arm_ping(self, seconds: float) -> None:
         self._ping_timer = self._mesh.port.call_later(seconds, self._ping_due)
@@ -348,13 +420,16 @@ class RouteSession:
         """Asks for a PONG."""
         self._pings_out += 1
         self._ping_sent_ns = self._mesh.port.now_ns()
-        self.link.send(b"PING\r\n")
+        if self._is_introduced or not self.was_solicited:
+            self.link.send(b"PING\r\n")
         self._mesh.port.wake()
 
     # -- closing ----------------------------------------------------------------------------------
 
     def _malformed(self, problem: ProtocolError) -> None:
         self.log(logging.ERROR, f"parse error: {problem}")
+        if self.dialect.malformed:
+            self.refuse(self.dialect.malformed, CloseReason.PROTOCOL_VIOLATION)
         self.close(CloseReason.PROTOCOL_VIOLATION)
 
     def refuse_loudly(self, text: str, reason: CloseReason) -> None:

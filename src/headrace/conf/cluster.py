@@ -279,11 +279,8 @@ def _write_timeout(binder: Binder, entry: Entry) -> str | UnsetType:
 
 def _protocol(binder: Binder, entry: Entry) -> str | UnsetType:
     value = text(binder, entry)
-    if value is UNSET or value == "2.x":
+    if value is UNSET or value in _PROTOCOLS:
         return value
-    if value in _PROTOCOLS:
-        message = f"protocol {shown(value)} of routes is not supported by this version of Headrace yet"
-        return binder.problem(message, entry.node.position)
     choices = ", ".join(_PROTOCOLS)
     return binder.problem(f"protocol must be one of {choices}, not {shown(value)}", entry.node.position)
 

@@ -36,7 +36,7 @@ from headrace.engine.structs cimport (
     LINK_VERBOSE, REASON_MAX_CONTROL_LINE, REASON_MAX_PAYLOAD, REASON_PARSE_ERROR, REASON_PROTOCOL_VIOLATION,
     SUB_FILTERED, SUB_LIMITED, buf_t, hr_hash, link_t, msg_t, plan_t, sub_t, word_t,
 )
-from headrace.engine.trie cimport insert
+from headrace.engine.trie cimport insert, tell_limit
 from headrace.engine.verdicts cimport Verdicts, verdict
 
 cdef enum op_t:
@@ -567,6 +567,8 @@ cdef int unsubscribe(link_t *l, line_t *line) except -1:
         if limit > 0 and <uint64_t> limit > s.delivered:
             s.limit = limit
             s.flags |= SUB_LIMITED
+            if s.interest.listeners_count:
+                tell_limit(s.interest, s)
         else:
             remove_sub(s)
     if l.flags & LINK_VERBOSE:

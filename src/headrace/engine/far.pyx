@@ -16,6 +16,7 @@ any message that is published afterwards. What is there already it reads from th
 - Routes are told what is wanted in this cluster by this server: near subscriptions and those of leaf links
   (`is_of_cluster`), counted for each subject, group and leaf cluster (`is_wanted_beside`, `weight_in_cluster`).
 - Leaf links and gateways count by themselves what others than themselves want.
+- `far.limited(link, sub)`, where a link has one, is called when a near subscription gets an auto-unsubscribe.
 - What passes a service on to another account (SUB_LOCAL) is of no interest to routes, since a request is passed
   on where it was published; leaf links hear of it too.
 

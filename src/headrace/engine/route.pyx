@@ -43,22 +43,6 @@ from headrace.engine.wire cimport (
     add_word, fit_tail, new_far_sub, read_message, release_wire, split, wire_t, write_interest, write_message,
 )
 
-cdef enum route_op_t:
-    # Behind what the client protocol has.
-    OP_RMSG = 32
-    OP_HMSG
-    OP_LMSG
-    OP_RS_PLUS
-    OP_RS_MINUS
-    OP_LS_PLUS
-    OP_LS_MINUS
-    OP_PING
-    OP_PONG
-    OP_CONNECT
-    OP_INFO
-    OP_OK
-    OP_ERR
-
 cdef word_t r_word, l_word, no_word
 r_word.text = b"R"
 l_word.text = b"L"
@@ -69,30 +53,39 @@ no_word.len = 0
 
 # ---- lines --------------------------------------------------------------------------------------
 
-cdef int op_at(const char *p, const char *end, uint32_t *length) noexcept:
-    """Which op begins here, and how long its word is."""
+cdef int common_op_at(const char *p, const char *end, uint32_t *length) noexcept:
+    """Which op begins here, of those that both route protocols have, and how long its word is."""
     cdef char c = p[0] & 0xDF if c'a' <= p[0] <= c'z' else p[0]
-    cdef char d
     length[0] = 4
     if c == c'+':
         length[0] = 3
         return word(p, end, b"+OK", 3, OP_OK)
     if c == c'-':
         return word(p, end, b"-ERR", 4, OP_ERR)
-    if c == c'H':
-        return word(p, end, b"HMSG", 4, OP_HMSG)
     if c == c'I':
         return word(p, end, b"INFO", 4, OP_INFO)
     if c == c'C':
         length[0] = 7
         return word(p, end, b"CONNECT", 7, OP_CONNECT)
-    if end - p < 2:
-        return OP_PARTIAL if c == c'R' or c == c'L' or c == c'P' else OP_UNKNOWN
-    d = p[1] & 0xDF
-    if c == c'P':
-        return word(p, end, b"PING", 4, OP_PING) if d == c'I' else word(p, end, b"PONG", 4, OP_PONG)
-    if c != c'R' and c != c'L':
+    if c != c'P':
         return OP_UNKNOWN
+    if end - p < 2:
+        return OP_PARTIAL
+    return word(p, end, b"PING", 4, OP_PING) if p[1] & 0xDF == c'I' else word(p, end, b"PONG", 4, OP_PONG)
+
+
+cdef int op_at(const char *p, const char *end, uint32_t *length) noexcept:
+    """Which op begins here, and how long its word is."""
+    cdef char c = p[0] & 0xDF if c'a' <= p[0] <= c'z' else p[0]
+    cdef char d
+    length[0] = 4
+    if c == c'H':
+        return word(p, end, b"HMSG", 4, OP_HMSG)
+    if c != c'R' and c != c'L':
+        return common_op_at(p, end, length)
+    if end - p < 2:
+        return OP_PARTIAL
+    d = p[1] & 0xDF
     if d == c'M':
         return word(p, end, b"RMSG", 4, OP_RMSG) if c == c'R' else word(p, end, b"LMSG", 4, OP_LMSG)
     length[0] = 3
@@ -108,9 +101,10 @@ cdef int op_at(const char *p, const char *end, uint32_t *length) noexcept:
 
 
 cdef str name_of(int op):
-    return {OP_RMSG: "RMSG", OP_HMSG: "HMSG", OP_LMSG: "LMSG", OP_RS_PLUS: "RS+", OP_RS_MINUS: "RS-",
-            OP_LS_PLUS: "LS+", OP_LS_MINUS: "LS-", OP_PING: "PING", OP_PONG: "PONG", OP_CONNECT: "CONNECT",
-            OP_INFO: "INFO", OP_OK: "+OK", OP_ERR: "-ERR"}[op]
+    return {OP_RMSG: "RMSG", OP_HMSG: "HMSG", OP_LMSG: "LMSG", OP_MSG: "MSG", OP_PUB: "PUB", OP_RS_PLUS: "RS+",
+            OP_RS_MINUS: "RS-", OP_LS_PLUS: "LS+", OP_LS_MINUS: "LS-", OP_SUB: "SUB", OP_UNSUB: "UNSUB",
+            OP_PING: "PING", OP_PONG: "PONG", OP_CONNECT: "CONNECT", OP_INFO: "INFO", OP_OK: "+OK",
+            OP_ERR: "-ERR"}[op]
 
 
 # ---- interest of the other server ---------------------------------------------------------------
@@ -210,11 +204,11 @@ cdef char *message(RouteLink link, int op, char *at, char *args, char *end, size
     return line.next + m.body_len + 2
 
 
-cdef int arrived(RouteLink link, msg_t *m, word_t *account) except -1:
-    """A complete message: counted, and delivered to whom it is for here."""
-    cdef link_t *l = &link.c
+cdef void count_arrival(link_t *l, msg_t *m) noexcept:
+    """A complete message is here."""
     cdef router_t *r = l.router
-    cdef interest_t *it = link._dedicated
+    m.source = l
+    m.via = NULL
     l.last_activity = r.now
     l.in_msgs += 1
     l.in_bytes += m.body_len
@@ -222,12 +216,16 @@ cdef int arrived(RouteLink link, msg_t *m, word_t *account) except -1:
     r.in_bytes += m.body_len
     r.far_in_msgs += 1
     r.far_in_bytes += m.body_len
+
+
+cdef int arrived(RouteLink link, msg_t *m, word_t *account) except -1:
+    """A complete message: counted, and delivered to whom it is for here."""
+    cdef interest_t *it = link._dedicated
+    count_arrival(&link.c, m)
     if not link._is_dedicated:
         it = interest_of(link._directory, link.session, account.text, account.len)
     if it == NULL:
         return 0
-    m.source = l
-    m.via = NULL
     route_far(unmapped_plan(it, m.subject, m.subject_len), m)
     return 0
 
@@ -329,18 +327,17 @@ cdef int send(target_t *target, msg_t *m) except -1:
 
 # ---- ops ----------------------------------------------------------------------------------------
 
-cdef int control(RouteLink link, int op, line_t *line) except -1:
-    """A complete line without payload."""
-    cdef link_t *l = &link.c
-    if op != OP_PONG:
-        l.last_activity = l.router.now
+cdef int interest(RouteLink link, int op, line_t *line) except -1:
+    """A line that says what the other server wants; it is split."""
     if op == OP_RS_PLUS or op == OP_LS_PLUS:
-        split(&link.wire, line)
-        subscribe(link, line, op == OP_LS_PLUS)
-    elif op == OP_RS_MINUS or op == OP_LS_MINUS:
-        split(&link.wire, line)
-        unsubscribe(link, line, op == OP_LS_MINUS)
-    elif op == OP_PING:
+        return subscribe(link, line, op == OP_LS_PLUS)
+    return unsubscribe(link, line, op == OP_LS_MINUS)
+
+
+cdef int control(RouteLink link, int op, line_t *line) except -1:
+    """A complete line that is about the connection."""
+    cdef link_t *l = &link.c
+    if op == OP_PING:
         emit(l, b"PONG\r\n", 6)
     elif op == OP_PONG:
         link.session.pong()
@@ -362,24 +359,24 @@ cdef int too_early(RouteLink link, int op) except -1:
     return 0
 
 
-cdef char *one_op(RouteLink link, char *p, char *end, size_t *need) except NULL:
-    """One op; returns what follows it, or `p` when it is incomplete or the link is doomed."""
+cdef char *carry_out(RouteLink link, int op, uint32_t length, char *p, char *end, size_t *need,
+                     message_t take_message, interest_hook_t take_interest) except NULL:
+    """The op at `p`, whose word has that length; returns what follows it, or `p` when it is incomplete or the link
+    is doomed. What messages and interest mean is the protocol's."""
     cdef link_t *l = &link.c
-    cdef uint32_t length = 0
-    cdef int op = op_at(p, end, &length)
     cdef char *args = p + length
     cdef line_t line
     if l.flags & LINK_MUST_CONNECT and p[0] != c'C' and p[0] != c'c':
         link.session.unauthenticated()
         doom(l, REASON_AUTHENTICATION_VIOLATION)
         return p
-    if not is_op(l, op, op <= OP_LS_MINUS or op == OP_ERR, p, args, end):
+    if not is_op(l, op, op <= LAST_INTEREST or op == OP_ERR, p, args, end):
         return p
-    if op <= OP_LS_MINUS and not link._is_open:
+    if op <= LAST_INTEREST and not link._is_open:
         too_early(link, op)
         return p
-    if op <= OP_LMSG:
-        return message(link, op, p, args, end, need)
+    if op <= LAST_MESSAGE:
+        return take_message(link, op, p, args, end, need)
     if op == OP_PING or op == OP_PONG or op == OP_OK:
         p = read_open_line(l, p, length, end, &line)
         if p != line.next:
@@ -388,35 +385,36 @@ cdef char *one_op(RouteLink link, char *p, char *end, size_t *need) except NULL:
         return p
     if l.flags & LINK_TRACED and op != OP_CONNECT:  # a CONNECT holds secrets: the session traces it itself
         link.session.trace(name_of(op), trimmed(&line), None)
-    control(link, op, &line)
+    if op != OP_PONG:
+        l.last_activity = l.router.now
+    if op <= LAST_INTEREST:
+        split(&link.wire, &line)
+        take_interest(link, op, &line)
+    else:
+        control(link, op, &line)
     return line.next
 
 
 cdef char *parse_route(link_t *l, char *p, char *end, size_t *need) except NULL:
     """Carries out every complete op; returns the first byte that was not used."""
     cdef char *following
+    cdef uint32_t length
+    cdef int op
     while p < end and not l.flags & (LINK_CLOSING | LINK_HELD):
-        following = one_op(<RouteLink> l.owner, p, end, need)
+        length = 0
+        op = op_at(p, end, &length)
+        following = carry_out(<RouteLink> l.owner, op, length, p, end, need, message, interest)
         if following == p:
             return p
         p = following
+        if l.parse != parse_route:  # the handshake has shown that the other server speaks another protocol
+            return l.parse(l, p, end, need)
     return p
 
 
 @cython.no_gc_clear  # it must leave the interest it listens to before that goes
 cdef class RouteLink(Link):
     """A connection to another server of the cluster, whichever of the two has opened it."""
-
-    cdef far_t far
-    cdef wire_t wire
-    cdef Directory _directory
-    cdef interest_t *_dedicated  # of the only account here, while _is_dedicated
-    cdef bint _is_open           # the handshake is over
-    cdef bint _is_dedicated
-    cdef bint _has_origin
-    cdef bint _origin_unsub
-    cdef Verdicts _imports
-    cdef Verdicts _exports
 
     def __cinit__(self, *_args, uint32_t max_payload=1 << 20, uint32_t max_control_line=65536,
                   bint must_connect=False):
@@ -443,6 +441,10 @@ cdef class RouteLink(Link):
         self._directory.clear()
         self._dedicated = NULL
         release_wire(&self.wire)
+
+    cdef _tell_all(self, Interest interest, bint wanted):
+        """Says what is wanted in an account, or that nothing is."""
+        tell_all(self, &interest.c, wanted)
 
     cdef _hear_nothing(self):
         for interest in self._directory.served.values():
@@ -472,9 +474,10 @@ cdef class RouteLink(Link):
         if interest.account != account:
             raise ValueError(f"the interest of {interest.account!r} is not that of {account!r}")
         if self._directory.served.get(account) is interest and self._is_dedicated == dedicated:
-            tell_all(self, &interest.c, True)
+            self._tell_all(interest, True)
             return
-        if account in self._directory.served or self._is_dedicated or (dedicated and self._directory.served):
+        served = self._directory.served
+        if account in served or served and (dedicated or self._is_dedicated) or self._is_dedicated and not dedicated:
             raise ValueError(f"a route cannot serve {account!r} beside what it serves")
         known = self._directory.forget(account)
         if known is not interest:
@@ -485,7 +488,7 @@ cdef class RouteLink(Link):
             self._dedicated = &interest.c
         listen(&interest.c, &self.c)
         self._directory.served[account] = interest
-        tell_all(self, &interest.c, True)
+        self._tell_all(interest, True)
         self.far.snapshot_end = self.c.written + self.c.out.end - self.c.out.start
 
     def withdraw(self, bytes account not None, *, bint tell=False):
@@ -500,7 +503,7 @@ cdef class RouteLink(Link):
         if interest is not None:
             unlisten(&interest.c, &self.c)
             if tell:
-                tell_all(self, &interest.c, False)
+                self._tell_all(interest, False)
             if self._dedicated == &interest.c:
                 self._dedicated = NULL
         self._drop(self._directory.forget(account))

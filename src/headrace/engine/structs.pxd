@@ -389,6 +389,7 @@ ctypedef int (*accept_t)(sub_t *sub, msg_t *message) except -1
 ctypedef int (*send_t)(target_t *target, msg_t *message) except -1
 ctypedef int (*offer_t)(link_t *link, interest_t *interest, msg_t *message, uint32_t served_from) except -1
 ctypedef void (*changed_t)(link_t *link, sub_t *sub, int64_t change) noexcept
+ctypedef void (*limited_t)(link_t *link, sub_t *sub) noexcept
 
 cdef enum far_kind:
     FAR_ROUTE
@@ -402,6 +403,7 @@ cdef struct far_t:
     send_t send                  # one message over this link; 1 when it is in the outbox
     offer_t offer                # of an interest's `offered_to`; 1 when it is in the outbox
     changed_t changed            # of an interest's listeners; NULL: this link listens to nothing
+    limited_t limited            # of those that tell an auto-unsubscribe when it is set; NULL: when it is reached
     word_t origin                # of a leaf link: the cluster behind it, borrowed from the Link; len 0: none
     uint32_t place               # in the targets of the message in hand, when that is this link's
     uint64_t snapshot_end        # bytes written when the interest it was told at first is out: no limit until then

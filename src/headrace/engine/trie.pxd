@@ -9,3 +9,4 @@ cdef void remove(sub_t *sub) noexcept
 cdef int match(interest_t *it, const char *subject, uint32_t n) except -1
 cdef node_t *next_node(node_t *node) noexcept
 cdef void tell_change(interest_t *it, sub_t *sub, int64_t change) noexcept
+cdef void tell_limit(interest_t *it, sub_t *sub) noexcept

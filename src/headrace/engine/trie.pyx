@@ -274,6 +274,14 @@ cdef void tell_change(interest_t *it, sub_t *sub, int64_t change) noexcept:
         it.listeners[i].far.changed(it.listeners[i], sub, change)
 
 
+cdef void tell_limit(interest_t *it, sub_t *sub) noexcept:
+    """Every listener that wants to know hears that a near subscription has got an auto-unsubscribe."""
+    cdef uint32_t i
+    for i in range(it.listeners_count):
+        if it.listeners[i].far.limited != NULL:
+            it.listeners[i].far.limited(it.listeners[i], sub)
+
+
 cdef int64_t weight_of(sub_t *sub) noexcept:
     """How many members of a queue group it is; a plain one is one."""
     return <int64_t> sub.limit if sub.flags & SUB_FAR and sub.queue_len else 1

@@ -17,6 +17,7 @@ cdef int split(wire_t *w, line_t *line) except -1
 cdef void release_wire(wire_t *w) noexcept
 cdef int read_message(wire_t *w, far_t *far, uint32_t skipped, uint32_t sizes, msg_t *m) noexcept
 cdef int fit_tail(wire_t *w, link_t *l, uint32_t sizes, line_t *line, msg_t *m) except -1
+cdef int keep_tail(link_t *l, word_t *first, word_t *last, line_t *line, msg_t *m) except -1
 cdef int add_word(wire_t *w, word_t *text) except -1
 cdef sub_t *new_far_sub(wire_t *w, link_t *l, word_t *origin, uint32_t subject_len, uint32_t queue_len,
                         uint32_t hash) except NULL

@@ -186,8 +186,15 @@ cdef int fit_tail(wire_t *w, link_t *l, uint32_t sizes, line_t *line, msg_t *m) 
     cdef word_t *first = last - (1 if sizes == 2 and m.header_len else 0)
     m.body = line.next
     m.head = m.plain_tail = NULL
+    if m.reply_len and (show(w, m) or (first - 1).text != m.reply):
+        return compose_tail(l, first, last, line, m)
+    return keep_tail(l, first, last, line, m)
+
+
+cdef int keep_tail(link_t *l, word_t *first, word_t *last, line_t *line, msg_t *m) except -1:
+    """The tail of a line in which nothing stands between the reply, if there is one, and the sizes from `first` on."""
     if m.reply_len:
-        if show(w, m) or (first - 1).text != m.reply or not is_canonical(line, first - 1, last):
+        if not is_canonical(line, first - 1, last):
             return compose_tail(l, first, last, line, m)
         m.tail = m.reply
     elif is_canonical(line, first, last):

@@ -22,6 +22,8 @@ ROUTE_PROTOCOL: Final = 3
 """INFO `proto` of the version we are compatible with; from ASYNC_INFO on INFO may come at any time."""
 
 ASYNC_INFO: Final = 1
+RS_PROTOCOL: Final = 2
+"""INFO `proto` from which on routes are those of servers since 2.0."""
 
 OURS: Final = "headrace-"
 """How `git_commit` begins in the INFO of a server like this one."""
@@ -83,6 +85,8 @@ class PeerInfo:
     """Of Headrace only: the subject of discovery, where it is a streaming server and no other may be one."""
     serving_ns: int = 0
     """Of Headrace only: for how long it serves what only one can; 0: it still looks for others."""
+    legacy_routes: bool = False
+    """Ours: routes of servers before 2.0 are accepted too."""
 
     @classmethod
     def read(cls, text: bytes) -> PeerInfo:
@@ -95,6 +99,15 @@ class PeerInfo:
     def line(self) -> bytes:
         """`INFO {json} CRLF`, without fields that say nothing."""
         return b"INFO " + _json(self, _ALWAYS_IN_INFO) + b"\r\n"
+
+    def legacy(self) -> PeerInfo:
+        """What a server before 2.0 understands of it."""
+        known = {name: getattr(self, name) for name in _LEGACY_INFO}
+        return PeerInfo(**known | {"proto": min(self.proto, ASYNC_INFO)})
+
+    def legacy_line(self) -> bytes:
+        """`INFO {json} CRLF` as a server before 2.0 says it."""
+        return b"INFO " + _json(self.legacy(), _ALWAYS_IN_LEGACY_INFO, _LEGACY_INFO) + b"\r\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +138,10 @@ class PeerConnect:
         """`CONNECT {json} CRLF`, without fields that say nothing."""
         return b"CONNECT " + _json(self, _ALWAYS_IN_CONNECT) + b"\r\n"
 
+    def legacy_line(self) -> bytes:
+        """`CONNECT {json} CRLF` as a server before 2.0 says it."""
+        return b"CONNECT " + _json(self, _ALWAYS_IN_LEGACY_CONNECT, _LEGACY_CONNECT) + b"\r\n"
+
 
 # ---- JSON ---------------------------------------------------------------------------------------
 
@@ -141,6 +158,15 @@ _ALWAYS_IN_INFO: Final = frozenset(
 _ALWAYS_IN_CONNECT: Final = frozenset(
     ["echo", "verbose", "pedantic", "tls_required", "headers", "name", "cluster"]
 )
+# Source: cluster specification A1, and gnatsd 1.4.1.
+_ALWAYS_IN_LEGACY_INFO: Final = frozenset(
+    ["server_id", "version", "proto", "go", "host", "port", "max_payload"]
+)
+_LEGACY_INFO: Final = _ALWAYS_IN_LEGACY_INFO | frozenset(
+    ["git_commit", "auth_required", "tls_required", "tls_verify", "ip", "connect_urls", "imports", "exports"]
+)
+_ALWAYS_IN_LEGACY_CONNECT: Final = frozenset(["echo", "verbose", "pedantic", "tls_required", "name"])
+_LEGACY_CONNECT: Final = _ALWAYS_IN_LEGACY_CONNECT | frozenset(["user", "password"])
 
 
 def _words(value: object) -> tuple[str, ...]:
@@ -200,9 +226,12 @@ def _read(
     return shape(**found)
 
 
-def _json(shape: PeerInfo | PeerConnect, always: frozenset[str]) -> bytes:
+def _json(shape: PeerInfo | PeerConnect, always: frozenset[str], only: frozenset[str] | None = None) -> bytes:
+    """`only`: no other fields are said; None: all are."""
     said: dict[str, Any] = {}
     for each in fields(shape):
+        if only is not None and each.name not in only:
+            continue
         value = getattr(shape, each.name)
         if isinstance(value, PeerPermission):
             lists = (("allow", value.allow), ("deny", value.deny))

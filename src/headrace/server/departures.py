@@ -140,6 +140,7 @@ class Departures:
         if party.transport is not None:
             party.transport.close()
         party.over(CloseReason(party.link.reason))
+        self._server.after_tick()  # other servers are told what is wanted no more
 
     def _cut_off(self, party: Party) -> None:
         if party in self._draining:

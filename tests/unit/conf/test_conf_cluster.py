@@ -125,9 +125,14 @@ def test_flags_that_say_nothing_useful(flags: dict[str, Any], complaint: str) ->
         flagged(**flags)
 
 
-@pytest.mark.parametrize("protocol", ["1.x", "auto", "3"])
+@pytest.mark.parametrize("protocol", ["1.x", "auto", "2.x"])
+def test_protocols_of_routes(protocol: str) -> None:
+    assert load(f'cluster {{ port: -1, protocol: "{protocol}" }}').protocol == protocol
+
+
+@pytest.mark.parametrize("protocol", ["1", "1.X", "3", "both"])
 def test_protocols_that_are_not_there(protocol: str) -> None:
-    with pytest.raises(ConfigError, match=r"protocol .*(not supported by this version|must be one of)"):
+    with pytest.raises(ConfigError, match=r"protocol must be one of 2\.x, 1\.x, auto, not "):
         load(f'cluster {{ port: -1, protocol: "{protocol}" }}')
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from engine_peers import Broker
 
 from headrace.engine.interest import Interest
+from headrace.engine.legacy_route import LegacyRouteLink
 from headrace.engine.reasons import CloseReason
 from headrace.engine.route import RouteLink
 
@@ -76,6 +77,15 @@ class Server(Broker):
             far.link.serve(name, self.accounts[name], dedicated=dedicated)
         return far
 
+    def legacy_route(self, **limits: Any) -> Far:
+        """A route of before 2.0 that has had its handshake and serves $G."""
+        far = Far(self, LegacyRouteLink, **limits)
+        assert isinstance(far.link, LegacyRouteLink)
+        far.link.speak_legacy()
+        far.link.configure(headers=False, has_origin=False, origin_unsub=False)
+        far.link.serve(GLOBAL, self.accounts[GLOBAL], dedicated=True)
+        return far
+
     def end_routes(self) -> None:
         for far in self.routes:
             far.link.detach()
@@ -90,10 +100,10 @@ class Server(Broker):
 class Far:
     """One route: `say` is what the other server writes, `heard` what it is written."""
 
-    def __init__(self, server: Server, **limits: Any) -> None:
+    def __init__(self, server: Server, kind: type[RouteLink] = RouteLink, **limits: Any) -> None:
         self._server = server
         self.session = RouteSession(server.accounts)
-        self.link = RouteLink(server.router, self.session, **limits)
+        self.link = kind(server.router, self.session, **limits)
         self.session.link = self.link
         server.routes.append(self)
 

@@ -1,0 +1,6 @@
+from headrace.engine.route import RouteLink
+
+class LegacyRouteLink(RouteLink):
+    @property
+    def is_legacy(self) -> bool: ...
+    def speak_legacy(self) -> None: ...
