@@ -120,6 +120,15 @@ SERVING_TIE: Final = 1.0
 SERVING_NEW: Final = 10.0
 """Seconds in which one ends where a server of another kind has JetStream; later it stays."""
 
+GATEWAY_SOLICIT_DELAY: Final = 1.0
+"""Seconds after the start before other clusters are reached: they may come by themselves."""
+
+GATEWAY_PING_INTERVAL: Final = 15.0
+"""PINGs over gateways are never further apart."""
+
+GATEWAY_UNKNOWN: Final = 1024
+"""At most so many clusters are reached that nobody configured, and so many addresses kept of one."""
+
 LAME_DUCK_DURATION: Final = 120.0
 LAME_DUCK_GRACE_PERIOD: Final = 10.0
 

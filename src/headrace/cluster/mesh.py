@@ -31,6 +31,7 @@ from headrace.protocol.peers import GOSSIP, OURS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from headrace.cluster.gateways import Gateways
     from headrace.cluster.port import Port, Wire
     from headrace.conf.peer_options import ClusterOptions
     from headrace.protocol.peers import PeerInfo
@@ -40,8 +41,9 @@ class Mesh:
     """The routes of one server. `system_account` has connections of its own where there are pools.
 
     `sessions`: every connection, also those whose handshake goes on. `solicitors`: peers that are being
-    reached. `connect_urls`, `ws_connect_urls`: where clients reach the peers, sorted. `rivals`: peers that
-    serve what only one can. Raises: ConfigError for permissions that are no subjects.
+    reached. `gateways`: those of this server, which hear of peers. `connect_urls`, `ws_connect_urls`: where
+    clients reach the peers, sorted. `rivals`: peers that serve what only one can. Raises: ConfigError for
+    permissions that are no subjects.
     """
 
     def __init__(self, port: Port, options: ClusterOptions, system_account: str | None) -> None:
@@ -56,6 +58,7 @@ class Mesh:
         self.moving: Final = Moving(self)
         self.rivals: Final = Rivals(self)
         self._upkeep = Upkeep(self)
+        self.gateways: Gateways | None = None
         self.connect_urls: tuple[str, ...] = ()
         self.ws_connect_urls: tuple[str, ...] = ()
         self.is_stopped = False
@@ -311,6 +314,8 @@ class Mesh:
                 self._tell_others(session, info)
                 self._peers[peer] = info
                 self._count_urls()
+                if self.gateways is not None:
+                    self.gateways.route_added(session, info)
             if session.was_solicited and not session.is_unpooled and count < len(slots):
                 session.starts_next = True
         if self.rivals.met(session, info):
@@ -434,6 +439,8 @@ class Mesh:
             self._peers.pop(session.remote_id, None)
             self.rivals.left(session.remote_id)
             self._count_urls()
+            if self.gateways is not None and session.remote is not None:
+                self.gateways.route_removed(session.remote)
         if self.is_stopped:
             return
         self.rivals.check()

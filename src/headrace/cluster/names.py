@@ -1,10 +1,25 @@
-"""The name of a cluster: servers with different names do not connect.
+"""The name of a cluster: servers with different names do not connect. And what names are in subjects.
 
 A name that was made up gives way to a configured one, and to a made-up one that is greater.
 Source: cluster specification, B7.
 """
 
 from __future__ import annotations
+
+from hashlib import sha256
+from typing import Final
+
+_DIGITS: Final = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_HASH_LEN: Final = 6
+
+
+def gateway_hash(name: str) -> bytes:
+    """What stands for a cluster's name, or a server's id, in `_GR_.` subjects: six letters and digits.
+
+    Source: gateway specification, section 4.
+    """
+    digest = sha256(name.encode("utf-8", "replace")).digest()
+    return bytes(_DIGITS[byte % len(_DIGITS)] for byte in digest[:_HASH_LEN])
 
 
 class ClusterName:

@@ -8,7 +8,6 @@ specification A1, B1, B4 and B7 to B9; fine points from nats-server 2.15.1.
 
 from __future__ import annotations
 
-import hmac
 import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -16,6 +15,8 @@ from typing import TYPE_CHECKING, Final
 from headrace import limits
 from headrace.cluster.dialect import MODERN
 from headrace.cluster.legacy import LEGACY, is_legacy_connect, is_legacy_info
+from headrace.cluster.names import gateway_hash
+from headrace.cluster.session import Session
 from headrace.engine.legacy_route import LegacyRouteLink
 from headrace.engine.reasons import CloseReason
 from headrace.engine.route import RouteLink
@@ -25,14 +26,14 @@ from headrace.protocol.peers import PeerConnect, PeerInfo
 if TYPE_CHECKING:
     from headrace.cluster.dialect import Dialect
     from headrace.cluster.mesh import Mesh
-    from headrace.cluster.port import Timer, Wire
+    from headrace.cluster.port import Wire
     from headrace.cluster.soliciting import Target
     from headrace.engine.interest import Interest
 
 _NOT_REGISTERED: Final = -1
 
 
-class RouteSession:
+class RouteSession(Session):
     """From accept, or a successful dial, to the end.
 
     `remote`: the INFO of the server at the other end, once it came. `account`: the connection is for this
@@ -44,9 +45,12 @@ class RouteSession:
     nanoseconds.
     """
 
+    kind = "route"
+    link: RouteLink
+
     def __init__(self, mesh: Mesh, wire: Wire, target: Target | None) -> None:
         port = mesh.port
-        self.wire: Final = wire
+        super().__init__(port, wire)
         self.target: Target | None = target
         self.was_solicited: Final = target is not None
         self.is_solicited = target is not None
@@ -63,21 +67,13 @@ class RouteSession:
         self.starts_next = False  # a PONG is awaited, then the next connection of the pool is dialed
         self.told_serving_ns = 0  # as the INFO said that began the connection
         self.has_answered = False  # since it is registered: so the peer has registered it too
-        self.is_closed = False
         self._unknown_accounts: set[bytes] = set()
-        self.start_ns: Final = port.now_ns()
-        self.rtt_ns = 0
         self._mesh = mesh
         self._protocol = mesh.options.protocol
         self._is_introduced = False
         self.dialect: Dialect = MODERN
-        self._pings_out = 0
-        self._ping_sent_ns = 0
-        self._is_judged = False
-        self._auth_timer: Timer | None = None
-        self._ping_timer: Timer | None = None
         kind = RouteLink if self._protocol == "2.x" else LegacyRouteLink
-        self.link: Final = kind(
+        self.link: RouteLink = kind(
             port.router,
             self,
             max_payload=port.max_payload,
@@ -86,11 +82,6 @@ class RouteSession:
         )
         if self._protocol == "1.x":
             self._speak_legacy()
-
-    @property
-    def party(self) -> Wire:
-        """Who ends the connection when the link is doomed."""
-        return self.wire
 
     @property
     def is_explicit(self) -> bool:
@@ -120,8 +111,7 @@ class RouteSession:
                 self._introduce(self.target)
         else:
             if options.user is not None:
-                timeout = options.auth_timeout
-                self._auth_timer = self._mesh.port.call_later(timeout, self._authentication_due)
+                self._demand_connect(options.auth_timeout)
             self._send_info()
         self._arm_ping(self.dialect.first_ping(self._ping_interval) * (1 + self._mesh.port.random() / 5))
         self._mesh.port.wake()
@@ -166,10 +156,9 @@ class RouteSession:
         self.told_serving_ns = info.serving_ns
         self.link.send(self.dialect.info_line(info))
 
-    def _authentication_due(self) -> None:
-        self._auth_timer = None
-        self.log(logging.DEBUG, self.dialect.timeout)
-        self.refuse(self.dialect.timeout, CloseReason.AUTHENTICATION_TIMEOUT)
+    @property
+    def _timeout_text(self) -> str:
+        return self.dialect.timeout
 
     # -- which protocol ---------------------------------------------------------------------------
 
@@ -222,30 +211,7 @@ class RouteSession:
             self._malformed(problem)
             return
         options = self._mesh.options
-        if options.user is None:
-            self._introduced(given)
-            return
-        is_user = hmac.compare_digest(options.user.encode(), given.user.encode("utf-8", "surrogatepass"))
-        self._is_judged = False
-        self._mesh.port.compare(
-            options.password or "",
-            given.password,
-            lambda is_secret: self._judged(given, is_authorized=is_user and is_secret),
-        )
-        if not self._is_judged:
-            self.link.hold()
-
-    def _judged(self, given: PeerConnect, *, is_authorized: bool) -> None:
-        """Whether it may be here is known now, at once or after a while."""
-        self._is_judged = True
-        if self.is_closed or self.link.is_closing:
-            return
-        if is_authorized:
-            self._introduced(given)
-        else:
-            self.reject(given.user)
-        if self.link.is_held:
-            self.wire.resume()
+        self._authenticate(given, options.user, options.password, self._introduced)
 
     def _introduced(self, given: PeerConnect) -> None:
         if given.lang:
@@ -265,15 +231,6 @@ class RouteSession:
             if self.remote is None:  # else it has its place under the name that it has
                 self.remote_id = given.name
             self.restrict()
-
-    def unauthenticated(self) -> None:
-        """Something else than CONNECT came first."""
-        self.reject("")
-
-    def reject(self, user: str) -> None:
-        """Whoever it is, it may not be here."""
-        self.log(logging.ERROR, "authentication error" + (f' - User "{user}"' if user else ""))
-        self.refuse("Authorization Violation", CloseReason.AUTHENTICATION_VIOLATION)
 
     def peer_info(self, text: bytes) -> None:
         """INFO: the first introduces the peer, later ones are about it or about other servers."""
@@ -317,6 +274,7 @@ class RouteSession:
             headers=self._mesh.port.identity().headers and info.headers,
             has_origin=info.lnoc,
             origin_unsub=info.lnocu,
+            server_hash=gateway_hash(info.server_id),
         )
         self._mesh.introduced(self, info)
 
@@ -325,6 +283,8 @@ class RouteSession:
         assert self.remote is not None
         if info.route_acc_add_reqid:
             self._mesh.moving.asked(self, info)
+        elif info.gateway and self._mesh.gateways is not None:
+            self._mesh.gateways.heard_over_route(info, self)
         elif info.gateway:
             self.log(
                 logging.ERROR,
@@ -346,10 +306,7 @@ class RouteSession:
         self.close(CloseReason.PARSE_ERROR)
 
     def pong(self) -> None:
-        """The peer is alive, and has taken everything that was sent before the PING."""
-        self._pings_out = 0
-        if self._ping_sent_ns:
-            self.rtt_ns = max(self._mesh.port.now_ns() - self._ping_sent_ns, 1)
+        super().pong()
         self.has_answered = self.is_registered
         if self.starts_next:
             self.starts_next = False
@@ -375,20 +332,6 @@ class RouteSession:
         """The peer speaks of an account that is not here."""
         self.log(logging.ERROR, f'Unknown account "{account}"')
 
-    def parse_failed(self, text: str) -> None:
-        self.log(logging.ERROR, text)
-
-    def failed(self, error: Exception) -> None:
-        """A mistake of ours: this connection ends."""
-        self._mesh.port.log(logging.ERROR, f"internal error on a route: {error!r}")
-        self.close(CloseReason.INTERNAL_ERROR)
-
-    def trace(self, op: str, arguments: bytes, payload: bytes | None) -> None:
-        self.wire.trace(op, arguments, payload)
-
-    def trace_delivery(self, subject: bytes, key: bytes, reply: bytes, headers: int, size: int) -> None:
-        self.wire.trace_delivery(subject, key, reply, headers, size)
-
     # -- permissions ------------------------------------------------------------------------------
 
     def restrict(self) -> None:
@@ -403,69 +346,29 @@ class RouteSession:
         given = self._mesh.options.ping_interval
         return self.dialect.ping_interval(self._mesh.port.ping_interval if given is None else given)
 
-    def _arm_ping(self, seconds: float) -> None:
-        self._ping_timer = self._mesh.port.call_later(seconds, self._ping_due)
-
-    def _ping_due(self) -> None:
-        self._ping_timer = None
+    @property
+    def _ping_max(self) -> int:
         given = self._mesh.options.ping_max
-        if self._pings_out + 1 > (self._mesh.port.ping_max if given is None else given):
-            self.log(logging.DEBUG, "Stale Client Connection - Closing")
-            self.refuse("Stale Connection", CloseReason.STALE_CONNECTION)
-            return
-        self.ping()
-        self._arm_ping(self._ping_interval)
+        return self._mesh.port.ping_max if given is None else given
 
     def ping(self) -> None:
-        """Asks for a PONG."""
-        self._pings_out += 1
-        self._ping_sent_ns = self._mesh.port.now_ns()
         if self._is_introduced or not self.was_solicited:
-            self.link.send(b"PING\r\n")
-        self._mesh.port.wake()
+            super().ping()
+        else:
+            self._pings_out += 1  # to whom it does not speak yet
 
     # -- closing ----------------------------------------------------------------------------------
 
     def _malformed(self, problem: ProtocolError) -> None:
-        self.log(logging.ERROR, f"parse error: {problem}")
         if self.dialect.malformed:
+            self.log(logging.ERROR, f"parse error: {problem}")
             self.refuse(self.dialect.malformed, CloseReason.PROTOCOL_VIOLATION)
-        self.close(CloseReason.PROTOCOL_VIOLATION)
-
-    def refuse_loudly(self, text: str, reason: CloseReason) -> None:
-        """-ERR and an error line, then close."""
-        self.log(logging.ERROR, text)
-        self.refuse(text, reason)
-
-    def violates(self, text: str) -> None:
-        """The handshake cannot go on: said to the peer and in the log."""
-        self.refuse_loudly(text, CloseReason.PROTOCOL_VIOLATION)
-
-    def refuse(self, text: str, reason: CloseReason) -> None:
-        """-ERR, then close."""
-        self.link.send(f"-ERR '{text}'\r\n".encode("utf-8", "replace"))
-        self.close(reason)
-
-    def close(self, reason: CloseReason) -> None:
-        """Without a word to the peer."""
-        self.link.doom(reason)
-        self._mesh.port.wake()
+        else:
+            super()._malformed(problem)
 
     def ended(self, reason: CloseReason) -> None:
         """Called once by whoever has the connection when it is over, before the link is detached."""
-        self.is_closed = True
-        self._disarm_auth()
-        if self._ping_timer is not None:
-            self._ping_timer.cancel()
-            self._ping_timer = None
+        self._end()
         remote = f" - Remote: {self.remote.server_name}" if self.remote else ""
         self.log(logging.INFO, f"Router connection closed: {reason.text}{remote}")
         self._mesh.ended(self)
-
-    def _disarm_auth(self) -> None:
-        if self._auth_timer is not None:
-            self._auth_timer.cancel()
-            self._auth_timer = None
-
-    def log(self, level: int, text: str) -> None:
-        self.wire.log(level, text)

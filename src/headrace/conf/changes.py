@@ -20,7 +20,7 @@ from headrace.conf.options import (
     SubjectMapping,
     UserOptions,
 )
-from headrace.conf.peer_options import PeerURL
+from headrace.conf.peer_options import PeerURL, RemoteGatewayOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -60,6 +60,7 @@ _KEYS: Final[dict[type, Callable[[Any], str]]] = {
     ExportOptions: lambda export: f"{_kind(export)} {export.subject}",
     ImportOptions: lambda item: f"{_kind(item)} {item.subject} of {item.account} as {item.local}",
     PeerURL: str,
+    RemoteGatewayOptions: lambda remote: remote.name,
     SubjectMapping: lambda mapping: f"{mapping.source} to {mapping.destination}",
 }
 

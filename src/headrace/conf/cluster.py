@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import unquote, urlsplit
 
 from headrace import limits
-from headrace.conf.authorization import any_authorization
 from headrace.conf.durations import format_duration
 from headrace.conf.fields import (
     UNSET,
@@ -21,17 +20,17 @@ from headrace.conf.fields import (
     Table,
     duration_or_seconds,
     flag,
-    string_of,
     strings,
     text,
     whole,
 )
 from headrace.conf.listen import advertise, listen
 from headrace.conf.names import is_valid_subject
+from headrace.conf.peer_fields import peer_authorization, peer_tls, peer_urls, write_timeout
 from headrace.conf.peer_options import ClusterOptions, PeerURL, parse_peer_url
 from headrace.conf.permissions import permissions
 from headrace.conf.problems import shown
-from headrace.conf.tree import ListNode, MapNode, Scalar
+from headrace.conf.tree import MapNode, Scalar
 
 if TYPE_CHECKING:
     from headrace.conf.credentials import AuthorizationBlock
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
     from headrace.conf.tree import Entry
 
 _PROTOCOLS: Final = ("2.x", "1.x", "auto")
-_WRITE_TIMEOUTS: Final = ("default", "close", "retry")
 _COMPRESSION: Final = {
     **dict.fromkeys(("not supported", "not_supported"), "not supported"),
     **dict.fromkeys(("disabled", "off", "false"), "off"),
@@ -175,20 +173,11 @@ def _name(binder: Binder, entry: Entry) -> str | UnsetType:
 
 
 def _authorization(binder: Binder, entry: Entry) -> AuthorizationBlock | UnsetType:
-    block = any_authorization(binder, entry)
-    if block is UNSET:
-        return UNSET
-    position = entry.position
-    if block.users is not None:
-        return binder.problem("Cluster authorization does not allow multiple users", position)
-    if block.token:
-        return binder.problem("Cluster authorization does not support tokens", position)
-    if block.callout is not None:
-        return binder.problem("Cluster authorization does not support callouts", position)
-    if block.default_permissions is not None:
+    block = peer_authorization(binder, entry, "Cluster")
+    if block is not UNSET and block.default_permissions is not None:
         _check_exports(binder, entry, block.default_permissions)
         message = 'setting "permissions" within cluster authorization block is deprecated'
-        binder.problems.warn(message, position)
+        binder.problems.warn(message, entry.position)
     return block
 
 
@@ -214,30 +203,7 @@ def _check_exports(binder: Binder, entry: Entry, given: Permissions) -> None:
 
 
 def _routes(binder: Binder, entry: Entry) -> tuple[PeerURL, ...] | UnsetType:
-    node = entry.node
-    if not isinstance(node, ListNode):
-        return binder.wrong_type(entry, "a list of urls")
-    found: dict[str, PeerURL] = {}
-    for item in node.items:
-        value = string_of(item)
-        if value is None:
-            binder.wrong_node("each route", item, "a string")
-        elif value in found:
-            binder.problems.warn("Duplicate route entry detected", item.position)
-        else:
-            try:
-                found[value] = parse_peer_url(value)
-            except ValueError as error:
-                binder.problem(f"error parsing route url: {error}", item.position)
-    return tuple(found.values())
-
-
-def _tls(binder: Binder, entry: Entry) -> TLSOptions | UnsetType:
-    """As with the Go server both sides of a route show a certificate, and both are checked."""
-    from headrace.conf.tls import tls
-
-    options = tls(binder, entry)
-    return options if options is UNSET else replace(options, verify=True)
+    return peer_urls(binder, entry, "route")
 
 
 def _compression(binder: Binder, entry: Entry) -> str | UnsetType:
@@ -270,13 +236,6 @@ def _mode_of_map(binder: Binder, entry: Entry) -> str | UnsetType:
     return value if value is UNSET else _known_mode(binder, entry, value)
 
 
-def _write_timeout(binder: Binder, entry: Entry) -> str | UnsetType:
-    value = text(binder, entry)
-    if value is not UNSET and value not in _WRITE_TIMEOUTS:
-        return binder.problem("write_timeout must be 'default', 'close' or 'retry'", entry.node.position)
-    return value
-
-
 def _protocol(binder: Binder, entry: Entry) -> str | UnsetType:
     value = text(binder, entry)
     if value is UNSET or value in _PROTOCOLS:
@@ -297,7 +256,7 @@ _CLUSTER: Final = Table(
         Field(("authorization",), _authorization),
         Field(("permissions",), _permissions),
         Field(("routes",), _routes),
-        Field(("tls",), _tls),
+        Field(("tls",), peer_tls),
         Field(("advertise", "cluster_advertise"), advertise),
         Field(("no_advertise",), flag),
         Field(("connect_retries",), whole),
@@ -308,7 +267,7 @@ _CLUSTER: Final = Table(
         Field(("ping_interval",), duration_or_seconds),
         Field(("ping_max",), whole),
         Field(("write_deadline",), duration_or_seconds),
-        Field(("write_timeout",), _write_timeout),
+        Field(("write_timeout",), write_timeout),
         Field(("protocol",), _protocol),
     )
 )

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from headrace.conf.fields import Bound
     from headrace.conf.jetstream import JetStreamBlock, JetStreamFlags
     from headrace.conf.options import JetStreamOptions, StreamingOptions, TLSOptions, WebSocketOptions
-    from headrace.conf.peer_options import ClusterOptions
+    from headrace.conf.peer_options import ClusterOptions, GatewayOptions
     from headrace.conf.problems import Problems
     from headrace.conf.streaming_rules import Setting, StreamingFlags
     from headrace.conf.tls import TLSFlags
@@ -181,6 +181,7 @@ class Draft:
         self._check_websocket()
         self._check_accounts()
         self._check_callout()
+        self._check_gateway()
         if self._streaming is not None and "streaming" not in self._failed:
             from headrace.conf.streaming_rules import streaming_options
 
@@ -241,6 +242,19 @@ class Draft:
 
         before = cast("ClusterOptions | None", self._values.get("cluster"))
         self._values["cluster"] = with_flags(before, flags, self._problems)
+
+    def _check_gateway(self) -> None:
+        """A cluster is called what its gateways are called."""
+        gateway = cast("GatewayOptions | None", self._values.get("gateway"))
+        cluster = cast("ClusterOptions | None", self._values.get("cluster"))
+        if gateway is None or not gateway.name or cluster is None:
+            return
+        if not cluster.name:
+            self._values["cluster"] = replace(cluster, name=gateway.name)
+        elif cluster.name != gateway.name:
+            self._report(
+                "cluster name conflicts between cluster and gateway definitions", "cluster", "gateway"
+            )
 
     def _override_streaming(self, flags: StreamingFlags) -> None:
         if flags.enabled is False:

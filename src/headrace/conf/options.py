@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from headrace.conf.operator_options import OperatorOptions
-    from headrace.conf.peer_options import ClusterOptions
+    from headrace.conf.peer_options import ClusterOptions, GatewayOptions
     from headrace.conf.remote import NATSServerOptions
 
 GLOBAL_ACCOUNT: Final = "$G"
@@ -456,6 +456,7 @@ class Options:
     streaming: StreamingOptions | None = None
     jetstream: JetStreamOptions | None = None
     cluster: ClusterOptions | None = None
+    gateway: GatewayOptions | None = None
     lame_duck_duration: float = limits.LAME_DUCK_DURATION
     lame_duck_grace_period: float = limits.LAME_DUCK_GRACE_PERIOD
     ports_file_dir: str | None = None

@@ -1,4 +1,4 @@
-"""What the configuration says of other servers: routes of a cluster.
+"""What the configuration says of other servers: routes of a cluster, gateways to others.
 
 Frozen data only, defaults are the Go server's. Durations are seconds.
 """
@@ -75,3 +75,36 @@ class ClusterOptions:
     write_timeout: str = "default"
     compression: str = "accept"
     protocol: str = "2.x"
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteGatewayOptions:
+    """Another cluster, or this one, of which nothing is needed. `tls` None: as the block says."""
+
+    name: str = ""
+    urls: tuple[PeerURL, ...] = ()
+    tls: TLSOptions | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayOptions:
+    """The `gateway` block. `name` is the cluster's; `port` -1: the system chooses.
+
+    `reject_unknown`: only clusters of `gateways` may connect. `write_deadline` None: the server's;
+    `write_timeout` as with routes.
+    """
+
+    name: str = ""
+    host: str = limits.DEFAULT_HOST
+    port: int = 0
+    advertise: str | None = None
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+    auth_timeout: float = limits.ROUTE_AUTH_TIMEOUT
+    tls: TLSOptions | None = None
+    connect_retries: int = 0
+    connect_backoff: bool = False
+    gateways: tuple[RemoteGatewayOptions, ...] = ()
+    reject_unknown: bool = False
+    write_deadline: float | None = None
+    write_timeout: str = "default"

@@ -64,6 +64,12 @@ def _cluster(binder: Binder, entry: Entry) -> object:
     return cluster(binder, entry)
 
 
+def _gateway(binder: Binder, entry: Entry) -> object:
+    from headrace.conf.gateway import gateway
+
+    return gateway(binder, entry)
+
+
 def _streaming(binder: Binder, entry: Entry) -> object:
     from headrace.conf.streaming import streaming
 
@@ -182,6 +188,7 @@ TOP_LEVEL: Final = Table(
         Field(("websocket", "ws"), _websocket),
         Field(("proxy_protocol",), flag),
         Field(("cluster",), _cluster),
+        Field(("gateway",), _gateway),
         Field(("streaming",), _streaming),
         Field(("jetstream",), _jetstream),
         Field(("store_dir", "storedir"), text),

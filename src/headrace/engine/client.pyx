@@ -25,6 +25,7 @@ from libc.stdint cimport uint32_t, uint64_t
 from libc.stdio cimport snprintf
 from libc.string cimport memchr, memcmp, memcpy, memmove, memset, strlen
 
+from headrace.engine.answers cimport find_answer
 from headrace.engine.delivery cimport remove_sub, route
 from headrace.engine.interest cimport find_plain, plan_at, plan_for
 from headrace.engine.link cimport Link, doom, emit
@@ -330,6 +331,8 @@ cdef int publish(link_t *l, msg_t *m) except -1:
         return 0
     if l.flags & LINK_VERBOSE:
         emit(l, b"+OK\r\n", 5)
+    if l.router.answers.count and find_answer(l.router, l, m):
+        plan = plan_for(l.interest, m.subject, m.subject_len)
     if plan == NULL:
         plan = plan_at(l.interest, hash, m.subject, m.subject_len)
     if route(plan, m) == 0 and m.reply_len and l.flags & LINK_NO_RESPONDERS:

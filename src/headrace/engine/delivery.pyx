@@ -13,6 +13,7 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdio cimport snprintf
 from libc.string cimport memcpy
 
+from headrace.engine.answers cimport note_answer
 from headrace.engine.far cimport add_target, fallback_of, is_asked_for, may_go, note_served, send_all
 from headrace.engine.link cimport emit, make_room, mark_dirty, next_random, stall
 from headrace.engine.memory cimport buf_reserve
@@ -262,6 +263,7 @@ cdef int serve_group(plan_t *plan, uint32_t group, uint32_t base, msg_t *m) exce
         at = <uint32_t> (next_random(r) % near_count) if near_count else 0
         for i in range(near_count):
             if deliver(members[at], head_of(plan, m), head_len_of(plan, m), m):
+                note_reply(members[at], m)
                 return note_delivered(plan, members[at], r)
             at = at + 1 if at + 1 < near_count else 0
         for i in range(near_count, count):
@@ -274,6 +276,7 @@ cdef int serve_group(plan_t *plan, uint32_t group, uint32_t base, msg_t *m) exce
                 if is_final:
                     break
             elif deliver(members[at], head_of(plan, m), head_len_of(plan, m), m):
+                note_reply(members[at], m)
                 return note_delivered(plan, members[at], r)
             at = at + 1 if at + 1 < count else 0
     if fallback != NULL:
@@ -288,6 +291,13 @@ cdef inline const char *head_of(plan_t *plan, msg_t *m) noexcept:
 
 cdef inline size_t head_len_of(plan_t *plan, msg_t *m) noexcept:
     return plan.head_len if m.head == NULL else m.head_len
+
+
+cdef inline int note_reply(sub_t *s, msg_t *m) except -1:
+    """Somebody near has got a message: where an answer goes is remembered, if it came from another cluster."""
+    if m.source.far != NULL and m.source.far.prefix.len and m.via == NULL and m.reply_len:
+        note_answer(s, m)
+    return 0
 
 
 cdef inline int note_delivered(plan_t *plan, sub_t *s, router_t *r) except -1:
@@ -325,14 +335,16 @@ cdef int route_far(plan_t *plan, msg_t *m) except -1:
         # A near plain subscription may route another message for this one's sake; what follows cannot, so the
         # targets from `base` on are this one's alone.
         for i in range(plan.plain_count):
-            delivered += deliver(plan.plain[i], head_of(plan, m), head_len_of(plan, m), m)
+            if deliver(plan.plain[i], head_of(plan, m), head_len_of(plan, m), m):
+                delivered += 1
+                note_reply(plan.plain[i], m)
         for i in range(plan.plain_count, plan.plain_count + plan.far_count):
             if may_go(plan.plain[i], m):
                 add_target(r, base, plan.plain[i])
         for i in range(plan.group_count):
             if is_asked_for(plan.members[plan.group_ends[i - 1] if i else 0], m):
                 delivered += serve_group(plan, i, base, m)
-        delivered += send_all(r, base, served, plan.interest, m)
+        delivered += send_all(r, base, served, plan, m)
     finally:
         r.choice.targets_count = base
         r.choice.picks_count = picks

@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int64_t, uint32_t
 
-from headrace.engine.structs cimport interest_t, link_t, msg_t, router_t, sub_t, target_t, word_t
+from headrace.engine.structs cimport interest_t, link_t, msg_t, plan_t, router_t, sub_t, target_t, word_t
 
 # ---- interest
 cdef int listen(interest_t *it, link_t *l) except -1
@@ -17,15 +17,18 @@ cdef int64_t weight_in_cluster(sub_t *s) noexcept
 # ---- targets
 cdef bint may_go(sub_t *s, msg_t *m) noexcept
 cdef bint is_asked_for(sub_t *s, msg_t *m) noexcept
+cdef bint is_response(msg_t *m) noexcept
+cdef int open_target(router_t *r, link_t *l, interest_t *it) except -1
 cdef int add_target(router_t *r, uint32_t base, sub_t *s) except -1
 cdef int note_served(router_t *r, sub_t *s) except -1
 cdef sub_t *fallback_of(sub_t *s, sub_t *fallback, msg_t *m, bint *is_final) noexcept
-cdef int send_all(router_t *r, uint32_t base, uint32_t served_from, interest_t *it, msg_t *m) except -1
+cdef int send_all(router_t *r, uint32_t base, uint32_t served_from, plan_t *plan, msg_t *m) except -1
 
 # ---- frames
 cdef bint admits(link_t *l, msg_t *m) noexcept
 cdef char *room_to_tell(link_t *l, size_t n) noexcept
 cdef char *room_to_send(link_t *l, size_t n) noexcept
 cdef void sent(target_t *target, size_t n, uint32_t size) noexcept
+cdef word_t prefix_of(target_t *target, msg_t *m) noexcept
 cdef size_t names_len(router_t *r, target_t *target) noexcept
 cdef char *write_names(router_t *r, target_t *target, char *at) noexcept

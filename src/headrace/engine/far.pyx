@@ -51,7 +51,7 @@ from headrace.engine.memory cimport buf_reserve, resize
 from headrace.engine.structs cimport (
     FAR_GATEWAY, FAR_LEAF, FAR_ROUTE, HR_GUARD, LINK_CLOSING, LINK_CONGESTED, LINK_SERVICE, REASON_SLOW_PENDING,
     SUB_FAR, SUB_LOCAL, SUB_ORIGIN, SUB_REMOVED, choice_t, far_kind, far_t, group_t, interest_t, link_t, msg_t, node_t, pick_t,
-    router_t, sub_t, target_t, word_t,
+    plan_t, router_t, sub_t, target_t, word_t,
 )
 from headrace.engine.trie cimport tell_change
 
@@ -175,7 +175,7 @@ cdef inline bint is_of_leaf_cluster(sub_t *s, msg_t *m) noexcept:
     return same_word(&published, &wanted)
 
 
-cdef inline bint is_response(msg_t *m) noexcept:
+cdef bint is_response(msg_t *m) noexcept:
     return m.subject_len > 3 and memcmp(m.subject, b"_R_.", 4) == 0
 
 
@@ -188,7 +188,7 @@ cdef bint may_go(sub_t *s, msg_t *m) noexcept:
         if source == NULL:
             return True
         if source.kind == FAR_ROUTE:
-            return m.via != NULL and m.via.is_response
+            return m.via != NULL and m.via.is_response or source.is_answer
         return not source.is_spoke
     if s.link.far.kind == FAR_LEAF:
         if source != NULL and source.kind == FAR_ROUTE and s.link.far.is_spoke and not is_response(m):
@@ -201,7 +201,7 @@ cdef bint is_asked_for(sub_t *s, msg_t *m) noexcept:
     """Whether a message is for the queue group of this member."""
     cdef far_t *source = m.source.far
     cdef uint32_t i
-    if source == NULL or m.via != NULL:
+    if source == NULL or m.via != NULL or source.is_answer:
         return True
     for i in range(source.queues_count):
         if source.queues[i].len == s.queue_len and memcmp(source.queues[i].text, s.queue, s.queue_len) == 0:
@@ -235,21 +235,34 @@ cdef sub_t *fallback_of(sub_t *s, sub_t *fallback, msg_t *m, bint *is_final) noe
     return s
 
 
+cdef int open_target(router_t *r, link_t *l, interest_t *it) except -1:
+    """The message goes over this link, though for no subscription yet."""
+    cdef choice_t *c = &r.choice
+    cdef target_t *target
+    if c.targets_count == c.targets_cap:
+        c.targets_cap = max(16, 2 * c.targets_cap)
+        c.targets = <target_t *> resize(c.targets, c.targets_cap * sizeof(target_t))
+    l.far.place = c.targets_count
+    target = &c.targets[c.targets_count]
+    target.link = l
+    target.interest = it
+    target.sub = NULL
+    target.prefix.len = 0
+    target.first = target.last = 0
+    c.targets_count += 1
+    return 0
+
+
 cdef int add_target(router_t *r, uint32_t base, sub_t *s) except -1:
     """The message goes over this subscription's link, for it too; targets before `base` are of another message."""
     cdef choice_t *c = &r.choice
     cdef far_t *far = s.link.far
     cdef target_t *target
     if not (base <= far.place < c.targets_count and c.targets[far.place].link == s.link):
-        if c.targets_count == c.targets_cap:
-            c.targets_cap = max(16, 2 * c.targets_cap)
-            c.targets = <target_t *> resize(c.targets, c.targets_cap * sizeof(target_t))
-        far.place = c.targets_count
-        target = &c.targets[far.place]
-        target.link = s.link
+        open_target(r, s.link, s.interest)
+    target = &c.targets[far.place]
+    if target.sub == NULL:
         target.sub = s
-        target.first = target.last = 0
-        c.targets_count += 1
     if not s.queue_len:
         return 0
     if c.picks_count == c.picks_cap:
@@ -278,8 +291,9 @@ cdef int note_served(router_t *r, sub_t *s) except -1:
     return 0
 
 
-cdef int send_all(router_t *r, uint32_t base, uint32_t served_from, interest_t *it, msg_t *m) except -1:
+cdef int send_all(router_t *r, uint32_t base, uint32_t served_from, plan_t *plan, msg_t *m) except -1:
     """Sends to the targets from `base` on, then offers to whom everything is offered; returns how many got it."""
+    cdef interest_t *it = plan.interest
     cdef uint32_t i
     cdef link_t *l
     cdef int delivered = 0
@@ -290,7 +304,7 @@ cdef int send_all(router_t *r, uint32_t base, uint32_t served_from, interest_t *
         for i in range(it.listeners_count):
             l = it.listeners[i]
             if l.far.offer != NULL:
-                delivered += l.far.offer(l, it, m, served_from)
+                delivered += l.far.offer(l, plan, m, served_from)
     return delivered
 
 
@@ -344,7 +358,20 @@ cdef void sent(target_t *target, size_t n, uint32_t size) noexcept:
     l.router.out_bytes += size
     l.router.far_out_msgs += 1
     l.router.far_out_bytes += size
-    target.sub.delivered += 1
+    if target.sub != NULL:
+        target.sub.delivered += 1
+
+
+cdef word_t prefix_of(target_t *target, msg_t *m) noexcept:
+    """What stands in front of a message's reply subject for a target, and not for the clients here."""
+    cdef word_t nothing
+    if target.prefix.len:
+        return target.prefix
+    if m.source.far != NULL and m.via == NULL:
+        return m.source.far.prefix
+    nothing.text = NULL
+    nothing.len = 0
+    return nothing
 
 
 cdef size_t names_len(router_t *r, target_t *target) noexcept:

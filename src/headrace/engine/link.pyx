@@ -21,6 +21,7 @@ from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memmove, memset
 
+from headrace.engine.answers cimport forget_answers
 from headrace.engine.interest cimport Interest, row_of
 from headrace.engine.memory cimport buf_free, buf_grow, buf_reserve, give, live, take
 from headrace.engine.shadows cimport shadow_rows
@@ -388,6 +389,7 @@ cdef class Router:
         give(self.c.choice.targets)
         give(self.c.choice.picks)
         give(self.c.choice.served)
+        forget_answers(&self.c)
 
     def limit(self, *, max_pending=64 << 20, congestion_mark=2 << 20, drops_when_congested=False):
         """How much may wait for one receiver, from the next message on; what waits already may stay."""

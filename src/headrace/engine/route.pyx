@@ -18,9 +18,11 @@ Source: cluster protocol, B2 and B3.
 """
 
 cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING
 from libc.stdint cimport int64_t, uint32_t, uint64_t
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
+from headrace.engine.answers cimport HASH_LEN, is_mapped, take_in_answer
 from headrace.engine.client cimport (
     OP_PARTIAL, OP_UNKNOWN, add_sid, bad_arguments, find_sid, has_payload, is_op, is_valid_subject, line_t, read_line,
     read_open_line, size_of, trimmed, word,
@@ -226,6 +228,8 @@ cdef int arrived(RouteLink link, msg_t *m, word_t *account) except -1:
         it = interest_of(link._directory, link.session, account.text, account.len)
     if it == NULL:
         return 0
+    if r.is_gateway and is_mapped(m.subject, m.subject_len) and not take_in_answer(r, m):
+        return 0
     route_far(unmapped_plan(it, m.subject, m.subject_len), m)
     return 0
 
@@ -315,12 +319,12 @@ cdef int send(target_t *target, msg_t *m) except -1:
     cdef RouteLink link = <RouteLink> target.link.owner
     cdef word_t *origin = NULL
     cdef word_t account
-    if link._exports is not None and not may_export(link, m):
+    if link._exports is not None and not is_mapped(m.subject, m.subject_len) and not may_export(link, m):
         return 0
     if link._has_origin and m.source.far != NULL and m.source.far.kind == FAR_LEAF and m.source.far.origin.len:
         origin = &m.source.far.origin
-    account.text = target.sub.interest.account
-    account.len = target.sub.interest.account_len
+    account.text = target.interest.account
+    account.len = target.interest.account_len
     return write_message(target, m, c'R' if origin == NULL else c'L', origin,
                          NULL if link._is_dedicated else &account)
 
@@ -451,12 +455,16 @@ cdef class RouteLink(Link):
             unlisten(&(<Interest> interest).c, &self.c)
         self._directory.served.clear()
 
-    def configure(self, *, bint headers, bint has_origin, bint origin_unsub):
+    def configure(self, *, bint headers, bint has_origin, bint origin_unsub, bytes server_hash=None):
         """The handshake is over: interest and messages may come.
 
         `headers`: the peer takes them; `has_origin`: it knows LS+ and LMSG (`lnoc`); `origin_unsub`: LS- says
-        the leaf cluster, both ways (both have `lnocu`).
+        the leaf cluster, both ways (both have `lnocu`); `server_hash`: the peer's, in subjects of gateways.
         """
+        if server_hash is not None:
+            if len(server_hash) != HASH_LEN:
+                raise ValueError("a hash has six characters")
+            memcpy(self.far.hash, PyBytes_AS_STRING(server_hash), HASH_LEN)
         self._set_flag(LINK_HEADERS, headers)
         self._is_open = True
         self._has_origin = has_origin

@@ -23,6 +23,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
+from headrace.engine.answers cimport find_answer
 from headrace.engine.batches cimport Block, Gathered, Outgoing, delivery, is_word, record_t
 from headrace.engine.client cimport add_sid, find_sid, is_valid_subject, new_sub
 from headrace.engine.delivery cimport remove_sub, route
@@ -132,6 +133,8 @@ cdef int route_one(link_t *l, record_t *record, const char *at) except -1:
     if l.interest.mapper != NULL:
         m.subject = plan.head + 5
         m.subject_len = plan.head_len - 6
+    if l.router.answers.count and find_answer(l.router, l.interest, &m):
+        plan = plan_for(l.interest, m.subject, m.subject_len)
     route(plan, &m)
     return 0
 

@@ -284,6 +284,7 @@ cdef struct interest_t:
     uint32_t listeners_count
     uint32_t listeners_cap
     uint32_t offered_to          # how many of those are offered every message, whoever wants it
+    int64_t subscribed           # monotonic ns: when somebody of this server did, or a leaf; only kept for those
     bint is_followed             # a plan is being followed: none may be made
     uint32_t pins                # plans that must outlive others made meanwhile: see `pin`
     # scratch of one match
@@ -335,7 +336,9 @@ cdef struct pick_t:
 cdef struct target_t:
     # One far link that the message in hand goes to.
     link_t *link
-    sub_t *sub                   # the first subscription it goes there for
+    interest_t *interest         # of the account it goes there in
+    sub_t *sub                   # the first subscription it goes there for; NULL: for none that is known here
+    word_t prefix                # what its reply subject gets in front there; len 0: what `prefix_of` says
     uint32_t first               # 1 + place of its first pick of a queue group; 0: there is none
     uint32_t last
 
@@ -350,6 +353,25 @@ cdef struct choice_t:
     sub_t **served               # members that got it, one for each queue group; only kept for links it is offered to
     uint32_t served_count
     uint32_t served_cap
+
+cdef struct answer_t:
+    # A request from another cluster that somebody here has got: where an answer to its reply subject goes.
+    answer_t *next               # in its chain
+    answer_t *newer
+    uint64_t hash
+    void *holder                 # who got it: a link, or the interest of an account for all its services
+    int64_t expires              # monotonic ns
+    uint32_t len
+    char text[1]                 # the reply subject as it came, prefix and all
+
+cdef struct answers_t:
+    # All of them, by who got it and the reply subject without its prefix; see answers.pyx.
+    answer_t **table             # power of two, NULL until the first one
+    uint32_t cap
+    uint32_t count
+    size_t bytes                 # of texts
+    answer_t *oldest
+    answer_t *newest
 
 cdef struct router_t:
     link_t *dirty
@@ -378,6 +400,10 @@ cdef struct router_t:
     bint is_serving              # services are being served
     bint is_urgent               # a batch is past its mark: its service is served before anything more is read
     choice_t choice
+    answers_t answers
+    bint is_gateway              # this cluster is one of several: answers to other clusters' requests may come here
+    char cluster_hash[6]         # of this cluster's name, while it is
+    char server_hash[6]          # of this server's ID
     uint64_t far_in_msgs         # what of the totals came from, or went to, other servers
     uint64_t far_out_msgs
     uint64_t far_in_bytes
@@ -387,7 +413,7 @@ ctypedef void (*flush_t)(link_t *link) noexcept
 ctypedef char *(*parse_t)(link_t *link, char *data, char *end, size_t *need) except NULL
 ctypedef int (*accept_t)(sub_t *sub, msg_t *message) except -1
 ctypedef int (*send_t)(target_t *target, msg_t *message) except -1
-ctypedef int (*offer_t)(link_t *link, interest_t *interest, msg_t *message, uint32_t served_from) except -1
+ctypedef int (*offer_t)(link_t *link, plan_t *plan, msg_t *message, uint32_t served_from) except -1
 ctypedef void (*changed_t)(link_t *link, sub_t *sub, int64_t change) noexcept
 ctypedef void (*limited_t)(link_t *link, sub_t *sub) noexcept
 
@@ -407,10 +433,13 @@ cdef struct far_t:
     word_t origin                # of a leaf link: the cluster behind it, borrowed from the Link; len 0: none
     uint32_t place               # in the targets of the message in hand, when that is this link's
     uint64_t snapshot_end        # bytes written when the interest it was told at first is out: no limit until then
+    char hash[6]                 # in "_GR_." subjects: of a route, of the other server; of a gateway, of its cluster
     # Of the message that is being taken in over this link:
     word_t *queues               # the groups it is for
     uint32_t queues_count
     word_t came_from             # the leaf cluster that it was published in; len 0: none
+    word_t prefix                # what was taken off its reply subject; len 0: nothing
+    bint is_answer               # it came to a "_GR_." subject, and is for whoever listens to what follows that
 
 cdef struct link_t:
     PyObject *owner              # the Link that embeds this

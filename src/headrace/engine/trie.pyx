@@ -12,7 +12,7 @@ from libc.string cimport memchr, memcmp, memcpy, memset
 
 from headrace.engine.memory cimport give, live, resize, take
 from headrace.engine.structs cimport (
-    HR_GUARD, SUB_FAR, group_t, hr_equal, hr_hash, interest_t, node_t, slot_t, sub_t, token_t, visit_t,
+    FAR_GATEWAY, HR_GUARD, SUB_FAR, group_t, hr_equal, hr_hash, interest_t, node_t, slot_t, sub_t, token_t, visit_t,
 )
 
 cdef enum:
@@ -287,6 +287,11 @@ cdef int64_t weight_of(sub_t *sub) noexcept:
     return <int64_t> sub.limit if sub.flags & SUB_FAR and sub.queue_len else 1
 
 
+cdef inline bint counts_here(sub_t *sub) noexcept:
+    """Whether figures have it: what other clusters want is no subscription of this one."""
+    return not sub.flags & SUB_FAR or sub.link.far == NULL or sub.link.far.kind != FAR_GATEWAY
+
+
 cdef int insert(interest_t *it, sub_t *sub) except -1:
     """Hangs a subscription (valid subject) into the trie."""
     cdef node_t *node = node_at(it, sub.subject, sub.subject_len)
@@ -306,7 +311,7 @@ cdef int insert(interest_t *it, sub_t *sub) except -1:
         sub.group = NULL
     sub.node = node
     sub.interest = it
-    it.subscriptions += 1
+    it.subscriptions += counts_here(sub)
     it.inserts += 1
     invalidate(it, sub.subject, sub.subject_len)
     if it.listeners_count:
@@ -345,7 +350,7 @@ cdef void remove(sub_t *sub) noexcept:
         drop_group(node, group)
     sub.node = NULL
     sub.group = NULL
-    it.subscriptions -= 1
+    it.subscriptions -= counts_here(sub)
     it.removes += 1
     invalidate(it, sub.subject, sub.subject_len)
     prune(node)

@@ -2,6 +2,7 @@
 
 from libc.stdint cimport int64_t, uint32_t
 
+from headrace.engine.answers cimport PREFIX_LEN
 from headrace.engine.client cimport line_t
 from headrace.engine.structs cimport buf_t, far_t, interest_t, link_t, msg_t, sub_t, target_t, word_t
 
@@ -12,6 +13,7 @@ cdef struct wire_t:
     uint32_t cap
     buf_t text                   # a key
     buf_t head                   # of a message that is shown with another subject
+    char prefix[PREFIX_LEN]      # what was taken off its reply subject
 
 cdef int split(wire_t *w, line_t *line) except -1
 cdef void release_wire(wire_t *w) noexcept

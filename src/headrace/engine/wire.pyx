@@ -15,9 +15,10 @@ from libc.stdint cimport int64_t, uint32_t
 from libc.stdio cimport snprintf
 from libc.string cimport memcmp, memcpy, memset
 
+from headrace.engine.answers cimport PREFIX_LEN, is_mapped
 from headrace.engine.client cimport line_t, size_of
 from headrace.engine.delivery cimport strip_headers
-from headrace.engine.far cimport admits, names_len, room_to_send, room_to_tell, sent, write_names
+from headrace.engine.far cimport admits, names_len, prefix_of, room_to_send, room_to_tell, sent, write_names
 from headrace.engine.memory cimport buf_append, buf_free, give, live, resize, take
 from headrace.engine.structs cimport (
     HR_GUARD, LINK_HEADERS, LINK_TRACED, SUB_FAR, SUB_ORIGIN, buf_t, far_t, hr_copy, link_t, msg_t, sub_t, target_t,
@@ -81,16 +82,16 @@ cdef int read_message(wire_t *w, far_t *far, uint32_t skipped, uint32_t sizes, m
     m.reply = NULL
     m.reply_len = 0
     far.queues_count = 0
+    far.prefix.len = 0
+    far.is_answer = False
     if end - words == 1:
-        m.reply = words.text
-        m.reply_len = words.len
+        take_reply(w, far, words, m)
     elif end > words:
         if words.len != 1 or words.text[0] != c'+' and words.text[0] != c'|':
             return -1
         if words.text[0] == c'+':
             words += 1
-            m.reply = words.text
-            m.reply_len = words.len
+            take_reply(w, far, words, m)
         words += 1
         far.queues = words
         far.queues_count = <uint32_t> (end - words)
@@ -103,6 +104,18 @@ cdef int read_message(wire_t *w, far_t *far, uint32_t skipped, uint32_t sizes, m
     m.header_len = <uint32_t> header
     m.body_len = <uint32_t> size
     return 0
+
+
+cdef inline void take_reply(wire_t *w, far_t *far, word_t *word, msg_t *m) noexcept:
+    """The reply subject without the way back to another cluster, which is kept for whoever passes it on."""
+    if is_mapped(word.text, word.len):
+        memcpy(w.prefix, word.text, PREFIX_LEN)
+        far.prefix.text = w.prefix
+        far.prefix.len = PREFIX_LEN
+        word.text += PREFIX_LEN
+        word.len -= PREFIX_LEN
+    m.reply = word.text
+    m.reply_len = word.len
 
 
 cdef Py_ssize_t end_of_ack(const char *reply, uint32_t n) noexcept:
@@ -260,10 +273,13 @@ cdef int write_message(target_t *target, msg_t *m, char kind, word_t *origin, wo
     cdef size_t tail_len = m.tail_len, shown = 0, names
     cdef uint32_t size = m.body_len
     cdef bint has_headers = m.header_len > 0
+    cdef word_t prefix = prefix_of(target, m)
     cdef char *at
     cdef char *begin
     if not admits(l, m):
         return 0
+    if not m.reply_len:
+        prefix.len = 0
     if has_headers and not l.flags & LINK_HEADERS:
         if m.plain_tail == NULL:
             strip_headers(m, l.router)
@@ -278,11 +294,12 @@ cdef int write_message(target_t *target, msg_t *m, char kind, word_t *origin, wo
             shown = m.head_len - 5  # with an "@" for its blank
     names = names_len(l.router, target)
     begin = at = room_to_send(l, 16 + (origin.len if origin != NULL else 0) + (account.len if account != NULL else 0)
-                              + m.subject_len + m.reply_len + shown + names + tail_len)
+                              + m.subject_len + prefix.len + m.reply_len + shown + names + tail_len)
     if at == NULL:
         return 0
     if l.flags & LINK_TRACED:
-        (<object> l.session).trace_delivery(m.subject[:m.subject_len], target.sub.text[:target.sub.sid_len],
+        (<object> l.session).trace_delivery(m.subject[:m.subject_len],
+                                            target.sub.text[:target.sub.sid_len] if target.sub != NULL else b"",
                                             m.reply[:m.reply_len], m.header_len if has_headers else 0, size)
     at[0] = kind if origin != NULL or not has_headers else c'H'
     at = put(at + 1, b"MSG", 3)
@@ -294,6 +311,9 @@ cdef int write_message(target_t *target, msg_t *m, char kind, word_t *origin, wo
     if names:
         at = put(at, b"+" if m.reply_len else b"|", 1)
     if m.reply_len:
+        if prefix.len:
+            memcpy(at, prefix.text, prefix.len)
+            at += prefix.len
         at = put(at, m.reply, m.reply_len)
         if shown:
             (at - 1)[0] = c'@'

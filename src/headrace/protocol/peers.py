@@ -7,6 +7,7 @@ here. Source: cluster specification, B1, and nats-server 2.15.1.
 from __future__ import annotations
 
 import json
+from base64 import b64decode, b64encode
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -30,6 +31,10 @@ OURS: Final = "headrace-"
 
 GOSSIP, GOSSIP_NO_FURTHER, GOSSIP_ALWAYS = 0, 1, 2
 """`gossip_mode`: whether a server that is reached because of this INFO is told of to others."""
+
+
+TELL_OF_GATEWAY, ALL_INTEREST, ALL_INTEREST_TOLD = 1, 2, 3
+"""`gateway_cmd`: INFO is about another cluster; all interest in an account follows; and has been told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +85,11 @@ class PeerInfo:
     gossip_mode: int = 0
     gateway: str = ""
     gateway_url: str = ""
+    gateway_urls: tuple[str, ...] = ()
+    gateway_cmd: int = 0
+    gateway_cmd_payload: bytes = b""
+    gateway_nrp: bool = False
+    gateway_iom: bool = False
     leafnode_urls: tuple[str, ...] = ()
     streaming: str = ""
     """Of Headrace only: the subject of discovery, where it is a streaming server and no other may be one."""
@@ -191,10 +201,20 @@ def _exactly(kind: type) -> Callable[[object], object]:
     return read
 
 
+def _base64(value: object) -> bytes:
+    if not isinstance(value, str):
+        raise TypeError("of base64")
+    try:
+        return b64decode(value, validate=True)
+    except ValueError:
+        raise TypeError("of base64") from None
+
+
 _READERS: Final[dict[str, Callable[[object], object]]] = {
     "str": _exactly(str),
     "int": _exactly(int),
     "bool": _exactly(bool),
+    "bytes": _base64,
     "tuple[str, ...]": _words,
     "PeerPermission | None": _permission,
 }
@@ -235,8 +255,11 @@ def _json(shape: PeerInfo | PeerConnect, always: frozenset[str], only: frozenset
         value = getattr(shape, each.name)
         if isinstance(value, PeerPermission):
             lists = (("allow", value.allow), ("deny", value.deny))
-            value = {name: subjects for name, subjects in lists if subjects}
-        elif not value and each.name not in always:
+            said[_WIRE_NAMES[each.name]] = {name: subjects for name, subjects in lists if subjects}
+            continue
+        if isinstance(value, bytes):
+            value = b64encode(value).decode()
+        if not value and each.name not in always:
             continue
         said[_WIRE_NAMES.get(each.name, each.name)] = value
     return json.dumps(said, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace")

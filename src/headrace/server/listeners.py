@@ -5,7 +5,7 @@ Here lives what concerns several listeners. Never lives here: accepting (`listen
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from headrace.engine.reasons import CloseReason
@@ -13,8 +13,10 @@ from headrace.errors import StartError
 
 if TYPE_CHECKING:
     import ssl
+    from collections.abc import Mapping
 
     from headrace.conf.options import Options, TLSOptions
+    from headrace.server.peers.gateways import GatewayHost
     from headrace.server.peers.routes import Routes
     from headrace.server.server import Server
     from headrace.server.websocket.listener import WebSocketListener
@@ -23,17 +25,20 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class Contexts:
     """For new connections; None: no TLS. `expires_ns`: when the certificate of the client port does, since
-    the Unix epoch; `websocket_expires_ns` that of the WebSocket port, `routes_expires_ns` that of routes.
-    Routes are accepted with one context and begun with another."""
+    the Unix epoch; `websocket_expires_ns` that of the WebSocket port, and so on. Routes and gateways are
+    accepted with one context and begun with another: `gateways_begun` by cluster, "" for all others."""
 
     client: ssl.SSLContext | None = None
     websocket: ssl.SSLContext | None = None
     monitor: ssl.SSLContext | None = None
     routes: ssl.SSLContext | None = None
     routes_begun: ssl.SSLContext | None = None
+    gateways: ssl.SSLContext | None = None
+    gateways_begun: Mapping[str, ssl.SSLContext] = field(default_factory=dict)
     expires_ns: int | None = None
     websocket_expires_ns: int | None = None
     routes_expires_ns: int | None = None
+    gateways_expires_ns: int | None = None
     concerns: tuple[str, ...] = ()
 
 
@@ -41,20 +46,29 @@ def make_contexts(options: Options) -> Contexts:
     """Reads all certificates and keys. Raises: StartError, and nothing has changed."""
     websocket = options.websocket.tls if options.websocket else None
     routes = options.cluster.tls if options.cluster else None
-    if options.tls is None and websocket is None and routes is None and options.https_port is None:
+    gateways = options.gateway.tls if options.gateway else None
+    remotes = (
+        {each.name: each.tls for each in options.gateway.gateways if each.tls} if options.gateway else {}
+    )
+    configured = [each for each in (options.tls, websocket, routes, gateways) if each is not None]
+    configured += remotes.values()
+    if not configured and options.https_port is None:
         return Contexts()
     from headrace.server import tls  # ssl is only set up where it is asked for
 
-    configured = [each for each in (options.tls, websocket, routes) if each is not None]
+    begun = {**({"": gateways} if gateways else {}), **remotes}
     return Contexts(
         client=tls.server_context(options.tls) if options.tls else None,
         websocket=tls.server_context(websocket) if websocket else None,
         monitor=None if options.https_port is None else _monitor_context(options.tls),
         routes=tls.server_context(routes) if routes else None,
         routes_begun=tls.client_context(routes) if routes else None,
+        gateways=tls.server_context(gateways) if gateways else None,
+        gateways_begun={name: tls.client_context(each) for name, each in begun.items()},
         expires_ns=tls.certificate_expires_ns(options.tls) if options.tls else None,
         websocket_expires_ns=tls.certificate_expires_ns(websocket) if websocket else None,
         routes_expires_ns=tls.certificate_expires_ns(routes) if routes else None,
+        gateways_expires_ns=tls.certificate_expires_ns(gateways) if gateways else None,
         concerns=tuple(dict.fromkeys(line for each in configured for line in tls.concerns(each))),
     )
 
@@ -106,6 +120,16 @@ def open_routes(server: Server) -> Routes | None:
     from headrace.server.peers.routes import Routes  # most servers have no peers
 
     return Routes(server, options)
+
+
+def open_gateways(server: Server) -> GatewayHost | None:
+    """The gateway port, bound; None when there is none. Raises: StartError."""
+    options = server.options.gateway
+    if options is None:
+        return None
+    from headrace.server.peers.gateways import GatewayHost  # most servers are of a cluster that is alone
+
+    return GatewayHost(server, options)
 
 
 def drop_unpinned(server: Server) -> None:

@@ -29,7 +29,14 @@ from headrace.server.admission import Admission
 from headrace.server.auth import Authenticator
 from headrace.server.departures import STALLED_CHECK, Departures
 from headrace.server.listener import Listener, busy_poll, default_transport, listen
-from headrace.server.listeners import Contexts, drop_unpinned, make_contexts, open_routes, open_websocket
+from headrace.server.listeners import (
+    Contexts,
+    drop_unpinned,
+    make_contexts,
+    open_gateways,
+    open_routes,
+    open_websocket,
+)
 from headrace.server.log_limits import LogLimits
 from headrace.server.loop import PollerLoop
 from headrace.server.services import ServiceHost
@@ -54,6 +61,7 @@ if TYPE_CHECKING:
     from headrace.server.gate import Gate
     from headrace.server.latency import LatencyMeter
     from headrace.server.monitor.source import ConnectionSnapshot
+    from headrace.server.peers.gateways import GatewayHost
     from headrace.server.peers.routes import Routes
     from headrace.server.reload import Surroundings
     from headrace.server.transport import AsyncioTransport
@@ -123,6 +131,7 @@ class Server:
         self._listener: Listener | None = None
         self._websocket: WebSocketListener | None = None
         self.routes: Routes | None = None
+        self.gateways: GatewayHost | None = None
         self._monitor: Any = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._stalled: list[AsyncioTransport] = []
@@ -207,9 +216,12 @@ class Server:
         if self.gate is not None:
             await self.gate.start()
         self._websocket = open_websocket(self)
+        self.gateways = open_gateways(self)
         self.routes = open_routes(self)
         self.renew_info()
         await self._start_monitor()
+        if self.routes is not None:
+            self.routes.mesh.gateways = self.gateways.machine if self.gateways is not None else None
         if self.routes is not None and self.serves_alone:
             self.routes.start()
             await self.routes.look()
@@ -330,6 +342,8 @@ class Server:
             self.start_service(self.system, self.accounts[self.accounts.system])
         for service in self.services:
             self.start_service(service, self.accounts.default)
+        if self.gateways is not None:
+            self.gateways.start()
         if self.routes is not None and not self.serves_alone:
             self.routes.start()
 
@@ -398,8 +412,7 @@ class Server:
         self._stop_services()
         if self.gate is not None:
             await self.gate.close()
-        if self.routes is not None:
-            self.routes.mesh.stop()
+        self._leave_peers()
         for party in self.parties():
             party.link.doom(CloseReason.SERVER_SHUTDOWN)
         self.departures.begin(self.router.end_tick())
@@ -423,6 +436,12 @@ class Server:
         self.accounts.close()
         self.log_limits.flush()
         await asyncio.sleep(0)  # asyncio transports finish closing in the loop's next round
+
+    def _leave_peers(self) -> None:
+        if self.gateways is not None:
+            self.gateways.machine.stop()
+        if self.routes is not None:
+            self.routes.mesh.stop()
 
     async def __aenter__(self) -> Server:
         await self.start()
@@ -461,8 +480,8 @@ class Server:
 
     @property
     def _listeners(self) -> list[Acceptor]:
-        routes = self.routes.listener if self.routes is not None else None
-        return [each for each in (self._listener, self._websocket, routes) if each is not None]
+        peers = (each.listener for each in (self.routes, self.gateways) if each is not None)
+        return [each for each in (self._listener, self._websocket, *peers) if each is not None]
 
     @property
     def websocket_port(self) -> int | None:
@@ -565,9 +584,17 @@ class Server:
 
     def _cluster_info(self) -> dict[str, object]:
         """What clients are told of a cluster."""
-        if self.routes is None or (self.worker is not None and self.worker.has_private_mesh):
+        if self.worker is not None and self.worker.has_private_mesh:
             return {}
-        return self.routes.client_info()
+        named = {} if self.cluster_name is None else {"cluster": self.cluster_name}
+        return named | (self.routes.client_info() if self.routes is not None else {})
+
+    @property
+    def cluster_name(self) -> str | None:
+        """The cluster this server belongs to; None when it is alone."""
+        if self.routes is not None:
+            return self.routes.mesh.name.text
+        return self.gateways.options.name if self.gateways is not None else None
 
     @property
     def advertised_address(self) -> tuple[str, int]:
@@ -628,8 +655,9 @@ class Server:
 
     def parties(self) -> list[Party]:
         """All connections that are open."""
-        peers = self.routes.connections if self.routes is not None else ()
-        return [*self.sessions.values(), *peers]
+        routes = self.routes.connections if self.routes is not None else ()
+        gateways = self.gateways.connections if self.gateways is not None else ()
+        return [*self.sessions.values(), *routes, *gateways]
 
     # -- ticks ------------------------------------------------------------------------------------
 

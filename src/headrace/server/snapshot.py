@@ -140,7 +140,7 @@ class ServerMonitor:
         totals = server.router.statistics()
         for name, own in server.system.traffic.items():  # what the server says itself is nobody's message
             totals[name] -= own
-        options, routes = server.options, server.routes
+        options, routes, gateways = server.options, server.routes, server.gateways
         is_https = options.https_port is not None
         return ServerSnapshot(
             server_id=server.server_id,
@@ -168,6 +168,7 @@ class ServerMonitor:
             cores=os.cpu_count() or 1,
             cpu_percent=self._cpu_percent(),
             cluster=routes.snapshot() if routes is not None else None,
+            gateways=gateways.snapshot() if gateways is not None else None,
             connect_urls=routes.connect_urls if routes is not None else (),
             connections=len(server.sessions),
             total_connections=server.total_connections,
@@ -179,8 +180,16 @@ class ServerMonitor:
             in_client_bytes=totals["in_bytes"] - totals["far_in_bytes"],
             out_client_msgs=totals["out_msgs"] - totals["far_out_msgs"],
             out_client_bytes=totals["out_bytes"] - totals["far_out_bytes"],
-            slow_consumers=KindCounts(server.slow_consumers, routes.slow_consumers if routes else 0),
-            stale_connections=KindCounts(server.stale_connections, routes.stale_connections if routes else 0),
+            slow_consumers=KindCounts(
+                server.slow_consumers,
+                routes.slow_consumers if routes else 0,
+                gateways.slow_consumers if gateways else 0,
+            ),
+            stale_connections=KindCounts(
+                server.stale_connections,
+                routes.stale_connections if routes else 0,
+                gateways.stale_connections if gateways else 0,
+            ),
             stalled_clients=totals["stalls"],
             subscriptions=sum(account.interest.statistics()["subscriptions"] for account in server.accounts),
             system_account=server.accounts.system,

@@ -264,7 +264,6 @@ OPTIONS = [
     ),
     *cases(
         Verdict.UNSUPPORTED,
-        gateway="gateway { name: g }",
         leafnodes='leafnodes { listen: "localhost:7422" }',
         mqtt="mqtt { port: 1883 }\nserver_name: x\njetstream: true",
         prof_port="prof_port: 6060",

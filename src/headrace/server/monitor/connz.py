@@ -170,6 +170,18 @@ def _has_interest(connection: ConnectionSnapshot, subject: bytes) -> bool:
 
 
 def _connection(connection: ConnectionSnapshot, now_ns: int, request: _Request) -> dict[str, object]:
+    """One entry; fields that say nothing are left out."""
+    certificates = _peer_certificates(connection) if request.with_user else None
+    return connection_document(connection, now_ns, certificates, _on_request(connection, request))
+
+
+def connection_document(
+    connection: ConnectionSnapshot,
+    now_ns: int,
+    certificates: list[dict[str, str]] | None,
+    on_request: Mapping[str, object],
+) -> dict[str, object]:
+    """What is shown of any connection, with what a request asks for besides."""
     until_ns = now_ns if connection.stop_ns is None else connection.stop_ns
     document: dict[str, object] = {
         "cid": connection.cid,
@@ -196,9 +208,9 @@ def _connection(connection: ConnectionSnapshot, now_ns: int, request: _Request) 
         "version": connection.version,
         "tls_version": connection.tls_version,
         "tls_cipher_suite": connection.tls_cipher,
-        "tls_peer_certs": _peer_certificates(connection) if request.with_user else None,
+        "tls_peer_certs": certificates,
         "tls_first": connection.tls_first or None,
-        **_on_request(connection, request),
+        **on_request,
         "proxy": {"key": connection.proxy_key} if connection.proxy_key else None,
     }
     return {name: value for name, value in document.items() if value is not None and value != ""}

@@ -1,4 +1,4 @@
-"""`/routez`, `/leafz` and `/gatewayz`: links to other servers. Of leafnodes and gateways there are none.
+"""`/routez`, `/leafz` and `/gatewayz`: links to other servers. Of leafnodes there are none.
 
 Field names and order are the Go server's, also where nothing is configured, so that tools which poll them
 find what they expect.
@@ -6,18 +6,21 @@ find what they expect.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from headrace.protocol.rfc3339 import short_time
 from headrace.server.monitor import query as options
-from headrace.server.monitor.connz import subscription_document
+from headrace.server.monitor.connz import connection_document, subscription_document
 from headrace.server.monitor.text import round_trip, uptime
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from headrace.conf.options import SubjectPermission
-    from headrace.server.monitor.source import MonitorSource, RouteSnapshot
+    from headrace.server.monitor.source import GatewaySnapshot, MonitorSource, RouteSnapshot
+
+_INTEREST_ONLY_THRESHOLD: Final = 1000
+"""After so many subjects that nobody wanted the Go server tells what is wanted; here that is told at once."""
 
 
 def routez(source: MonitorSource, query: Mapping[str, str]) -> dict[str, object]:
@@ -98,12 +101,69 @@ def leafz(source: MonitorSource, query: Mapping[str, str]) -> dict[str, object]:
 
 
 def gatewayz(source: MonitorSource, query: Mapping[str, str]) -> dict[str, object]:
-    """No gateways. Raises: QueryError for an option that cannot be understood."""
-    options.boolean(query, "accs")
+    """Every gateway, or that named by `gw_name`; accounts on request.
+
+    Raises: QueryError for an option that cannot be understood.
+    """
+    with_details = query.get("subs", "").lower() == "detail"
+    with_subjects = not with_details and options.boolean(query, "subs")
+    with_accounts = options.boolean(query, "accs")
+    name, account = query.get("gw_name", ""), query.get("acc_name", "")
     server = source.server()
+    gateways = server.gateways
+    outbound: dict[str, object] = {}
+    inbound: dict[str, list[object]] = {}
+    for each in gateways.outbound if gateways is not None else ():
+        if name in ("", each.gateway):
+            found = _accounts(each, account, with_subjects=with_subjects, with_details=with_details)
+            outbound[each.gateway] = _gateway(each, server.now_ns, found if with_accounts or account else [])
+    for each in gateways.inbound if gateways is not None else ():
+        if name in ("", each.gateway):
+            found = _accounts(each, account, with_subjects=False, with_details=False)
+            entry = _gateway(each, server.now_ns, found if with_accounts or account else [])
+            inbound.setdefault(each.gateway, []).append(entry)
     return {
         "server_id": server.server_id,
         "now": short_time(server.now_ns),
-        "outbound_gateways": {},
-        "inbound_gateways": {},
+        **(
+            {"name": gateways.name, "host": gateways.host, "port": gateways.port}
+            if gateways is not None
+            else {}
+        ),
+        "outbound_gateways": None if gateways is not None and name and not outbound else outbound,
+        "inbound_gateways": inbound,
     }
+
+
+def _gateway(gateway: GatewaySnapshot, now_ns: int, accounts: Iterable[object]) -> dict[str, object]:
+    listed = list(accounts)
+    return {
+        "configured": gateway.is_configured,
+        "connection": connection_document(gateway.connection, now_ns, None, {}),
+        **({"accounts": listed} if listed else {}),
+    }
+
+
+def _accounts(
+    gateway: GatewaySnapshot, account: str, *, with_subjects: bool, with_details: bool
+) -> Iterator[object]:
+    for each in gateway.accounts():
+        if account not in ("", each.name):
+            continue
+        figures = {
+            "no_interest_count": each.refused,
+            "interest_only_threshold": _INTEREST_ONLY_THRESHOLD,
+            "num_subs": each.num_subscriptions,
+            "num_queue_subs": each.num_queue_subscriptions,
+            "subscriptions_list": [s.subject for s in each.subscriptions] if with_subjects else None,
+            "subscriptions_list_detail": [
+                subscription_document(s, with_account=False) for s in each.subscriptions
+            ]
+            if with_details
+            else None,
+        }
+        yield {
+            "name": each.name,
+            "interest_mode": each.mode,
+            **{name: value for name, value in figures.items() if value},
+        }

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 from headrace.conf.options import GLOBAL_ACCOUNT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from headrace.conf.options import AccountOptions, Options, SubjectPermission
     from headrace.server.monitor.jetstream import JetStreamFigures
@@ -138,6 +138,7 @@ class ServerSnapshot:
     connections: int
     total_connections: int
     cluster: ClusterSnapshot | None = None
+    gateways: GatewaysSnapshot | None = None
     leafnodes: int = 0
     in_msgs: int
     in_bytes: int
@@ -210,6 +211,50 @@ class ConnectionSnapshot:
     tags: tuple[str, ...] = ()
     proxy_key: str = ""
     subscriptions: Callable[[], Sequence[SubscriptionSnapshot]] = _no_subscriptions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayAccountSnapshot:
+    """What is known of one account over a gateway. `refused`: subjects that nobody there wants."""
+
+    name: str
+    mode: str
+    refused: int = 0
+    num_subscriptions: int = 0
+    num_queue_subscriptions: int = 0
+    subscriptions: tuple[SubscriptionSnapshot, ...] = ()
+
+
+def _no_accounts() -> Sequence[GatewayAccountSnapshot]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewaySnapshot:
+    """One connection to another cluster. `accounts` is called only when a request asks for them."""
+
+    gateway: str
+    is_configured: bool
+    connection: ConnectionSnapshot
+    accounts: Callable[[], Sequence[GatewayAccountSnapshot]] = _no_accounts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewaysSnapshot:
+    """The gateways of this server; host and port are those that other clusters are told, `bound_...` its own.
+
+    `urls`: by name of a cluster, where its servers are as far as is known.
+    """
+
+    name: str
+    host: str
+    port: int
+    bound_host: str
+    bound_port: int
+    certificate_expires_ns: int | None = None
+    urls: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    outbound: tuple[GatewaySnapshot, ...] = ()
+    inbound: tuple[GatewaySnapshot, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

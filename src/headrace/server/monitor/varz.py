@@ -34,7 +34,8 @@ def varz(
         **_identity(server),
         **_limits(server),
         "cluster": _cluster(server),
-        **{section: {} for section in ("gateway", "leaf", "mqtt")},
+        "gateway": _gateway(server),
+        **{section: {} for section in ("leaf", "mqtt")},
         "websocket": _websocket(server),
         "jetstream": _jetstream(server, figures),
         "tls_timeout": number(server.options.tls.timeout if server.options.tls else limits.TLS_TIMEOUT),
@@ -95,7 +96,7 @@ def _jetstream(server: ServerSnapshot, figures: JetStreamFigures | None) -> dict
 def _cluster(server: ServerSnapshot) -> dict[str, object]:
     options, cluster = server.options.cluster, server.cluster
     if options is None or cluster is None:
-        return {}
+        return {"name": server.gateways.name} if server.gateways is not None else {}
     tls = options.tls
     fields: dict[str, object] = {
         "name": cluster.name,
@@ -110,6 +111,38 @@ def _cluster(server: ServerSnapshot) -> dict[str, object]:
         "write_deadline": round((options.write_deadline or 0) * _NS),
         "write_timeout": "" if options.write_timeout == "default" else options.write_timeout,
         "tls_cert_not_after": _time_or_none(cluster.certificate_expires_ns),
+    }
+    return {name: value for name, value in fields.items() if value}
+
+
+def _gateway(server: ServerSnapshot) -> dict[str, object]:
+    options, gateways = server.options.gateway, server.gateways
+    if options is None or gateways is None:
+        return {}
+    tls = options.tls
+    default_timeout = limits.TLS_TIMEOUT
+    fields: dict[str, object] = {
+        "name": gateways.name,
+        "host": gateways.bound_host,
+        "port": gateways.bound_port,
+        "auth_timeout": number(options.auth_timeout),
+        "tls_timeout": number(tls.timeout if tls else default_timeout),
+        "tls_required": tls is not None,
+        "tls_verify": tls is not None,
+        "advertise": options.advertise,
+        "connect_retries": options.connect_retries,
+        "gateways": [
+            {
+                "name": each.name,
+                **_given("tls_timeout", number(each.tls.timeout) if each.tls else None),
+                **_given("urls", list(gateways.urls.get(each.name, ()))),
+            }
+            for each in options.gateways
+        ],
+        "reject_unknown": options.reject_unknown,
+        "write_deadline": round((options.write_deadline or 0) * _NS),
+        "write_timeout": "" if options.write_timeout == "default" else options.write_timeout,
+        "tls_cert_not_after": _time_or_none(gateways.certificate_expires_ns),
     }
     return {name: value for name, value in fields.items() if value}
 

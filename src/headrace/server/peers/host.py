@@ -38,10 +38,14 @@ if TYPE_CHECKING:
 
 
 class Secured(NamedTuple):
-    """How TLS is begun on a connection: with which context, and for how many seconds it may take."""
+    """How TLS is begun on a connection: with which context, and for how many seconds it may take.
+
+    `name`: what the certificate must have; None: the host that is connected to.
+    """
 
     context: ssl.SSLContext
     seconds: float | None
+    name: str | None = None
 
 
 class PeerHost(ABC, Generic[SessionT]):
@@ -199,9 +203,9 @@ class PeerHost(ABC, Generic[SessionT]):
             if secured is None and server.poller is not None:
                 open_over_epoll(server, sock, enter)
             else:
-                context, seconds = secured or (None, None)
+                context, seconds, name = secured or (None, None, None)
                 await open_over_asyncio(
-                    server, sock, enter, context, peer_name=address.host, handshake_seconds=seconds
+                    server, sock, enter, context, peer_name=name or address.host, handshake_seconds=seconds
                 )
         except OSError as error:
             sock.close()

@@ -160,6 +160,7 @@ class Routes(PeerHost[RouteSession]):
 
             host, port = advertised(options.advertise, port)
         jetstream = server.options.jetstream
+        gateways = server.gateways
         return PeerInfo(
             server_id=server.server_id,
             server_name=server.name,
@@ -181,6 +182,7 @@ class Routes(PeerHost[RouteSession]):
             serving_ns=monotonic_ns() - server.serving_since if server.serving_since else 0,
             connect_urls=() if server.is_lame_duck else self._own_urls(),
             ldm=server.is_lame_duck,
+            gateway_url=gateways.machine.url if gateways is not None else "",
         )
 
     def wake(self) -> None:

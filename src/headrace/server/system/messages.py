@@ -122,7 +122,7 @@ class Messages:
         runs = server.options.jetstream
         return {
             **self._identity(),
-            **({"cluster": server.routes.mesh.name.text} if server.routes is not None else {}),
+            **({"cluster": server.cluster_name} if server.cluster_name is not None else {}),
             **({"domain": runs.domain} if runs is not None and runs.domain else {}),
             "ver": COMPATIBLE_VERSION,
             **({"tags": tags} if tags else {}),

@@ -1,0 +1,306 @@
+"""All gateways of one server: which other clusters there are, who is connected to whom, who is told of whom.
+
+Each server has one outbound connection to each other cluster, over which it sends, and accepts any number of
+inbound ones. A cluster that nobody configured here is heard of from servers that connect, over gateways and
+over routes, and is reached too. Never lives here: what is said on one connection (`gateway`), how a cluster
+is reached (`remotes`). Source: gateway specification, section 5; nats-server 2.15.1.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from headrace import limits
+from headrace.cluster.gateway import GatewaySession
+from headrace.cluster.names import gateway_hash
+from headrace.cluster.remotes import Reaching, Remote
+from headrace.engine.gateway import join_gateways
+from headrace.engine.reasons import CloseReason
+from headrace.protocol.peers import TELL_OF_GATEWAY, PeerInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from headrace.cluster.gateway_port import GatewayPort
+    from headrace.cluster.port import Timer, Wire
+    from headrace.cluster.route import RouteSession
+    from headrace.conf.peer_options import GatewayOptions, PeerURL
+
+
+class Gateways:
+    """The gateways of one server.
+
+    `sessions`: every connection, also those whose handshake goes on. `outbound`: the registered one to each
+    cluster, nearest first. `inbound`: those registered. `remotes`: the other clusters. `reaching`: those that
+    are being reached.
+    """
+
+    def __init__(self, port: GatewayPort, options: GatewayOptions) -> None:
+        self.port: Final = port
+        self.options: Final = options
+        self.name: Final = options.name
+        # All in the order they came, so that what happens can be repeated.
+        self.sessions: dict[GatewaySession, None] = {}
+        self.outbound: dict[str, GatewaySession] = {}
+        self.inbound: dict[GatewaySession, None] = {}
+        self.reaching: dict[str, Reaching] = {}
+        self.remotes: dict[str, Remote] = {
+            each.name: Remote(each.name, each) for each in options.gateways if each.name != options.name
+        }
+        self.is_stopped = False
+        self._urls: Counter[str] = Counter()  # of this cluster's servers
+        self._accounts: set[str] = set()
+        self._timer: Timer | None = None
+
+    def start(self) -> None:
+        """Connections may be accepted; other clusters are reached after a second."""
+        identity = self.port.identity()
+        join_gateways(self.port.router, gateway_hash(self.name), gateway_hash(identity.server_id))
+        self._accounts = set(self.port.account_names())
+        self._urls[self.url] += 1
+        self._timer = self.port.call_later(limits.GATEWAY_SOLICIT_DELAY, self._solicit)
+
+    def stop(self) -> None:
+        """Closes everything, reaches nobody any more."""
+        self.is_stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for reaching in list(self.reaching.values()):
+            reaching.stop()
+        for session in list(self.sessions):
+            session.close(CloseReason.SERVER_SHUTDOWN)
+
+    def _solicit(self) -> None:
+        self._timer = None
+        for other in list(self.remotes.values()):
+            if other.is_explicit:
+                self._reach(other, is_first=True)
+
+    def _reach(self, other: Remote, *, is_first: bool, delay: float = 0.0) -> None:
+        if not self.is_stopped and other.name not in self.reaching:
+            Reaching(self, other, is_first=is_first).start(delay)
+
+    # -- facts ------------------------------------------------------------------------------------
+
+    @property
+    def url(self) -> str:
+        """Where servers of other clusters reach this one, `host:port`."""
+        identity = self.port.identity()
+        host = f"[{identity.host}]" if ":" in identity.host else identity.host
+        return f"{host}:{identity.port}"
+
+    def info(self) -> PeerInfo:
+        """This server's INFO as of now."""
+        return replace(
+            self.port.identity(),
+            gateway=self.name,
+            gateway_url=self.url,
+            gateway_urls=tuple(self._urls),
+            gateway_nrp=True,
+            gateway_iom=True,
+        )
+
+    def may_connect(self, gateway: str) -> bool:
+        """Whether a cluster of that name may be one of the clusters."""
+        return not self.options.reject_unknown or gateway in self.remotes
+
+    def has_inbound(self, gateway: str) -> bool:
+        return any(session.gateway == gateway for session in self.inbound)
+
+    def uses_tls(self, gateway: str) -> bool:
+        """Whether it is reached over TLS."""
+        other = self.remotes.get(gateway)
+        own = other.configured.tls if other is not None and other.configured is not None else None
+        return own is not None or self.options.tls is not None
+
+    def registered(self) -> Iterator[GatewaySession]:
+        yield from self.outbound.values()
+        yield from self.inbound
+
+    # -- connections ------------------------------------------------------------------------------
+
+    def accepted(self, wire: Wire) -> GatewaySession | None:
+        """Somebody connected to the gateway port. None: the server is stopping, close it."""
+        return None if self.is_stopped else self._enter(GatewaySession(self, wire, None, None))
+
+    def reached(self, wire: Wire, other: Remote, url: PeerURL) -> GatewaySession | None:
+        """A server of another cluster was reached."""
+        other.attempts += 1
+        return None if self.is_stopped else self._enter(GatewaySession(self, wire, other, url))
+
+    def _enter(self, session: GatewaySession) -> GatewaySession:
+        self.sessions[session] = None
+        return session
+
+    def register_outbound(self, session: GatewaySession) -> bool:
+        """False: there is one to that cluster already."""
+        if session.gateway in self.outbound:
+            return False
+        self.outbound[session.gateway] = session
+        session.is_registered = True
+        self._serve_all(session)
+        self.order()
+        return True
+
+    def register_inbound(self, session: GatewaySession, info: PeerInfo) -> None:
+        """A server of another cluster has connected: it is told of the others, and what is wanted here."""
+        self.inbound[session] = None
+        session.is_registered = True
+        self.heard_of(info)
+        for other in self.remotes.values():
+            if other.name != session.gateway:
+                session.link.send(self._told_of(other, self.port.identity().server_id))
+        self._serve_all(session)
+
+    def ended(self, session: GatewaySession) -> None:
+        """A connection is over. The cluster may have to be reached again."""
+        self.sessions.pop(session, None)
+        self.inbound.pop(session, None)
+        if self.outbound.get(session.gateway) is session:
+            del self.outbound[session.gateway]
+        other = session.other
+        if self.is_stopped or other is None or not session.may_reconnect:
+            return
+        if self.remotes.get(other.name) is other:
+            self.port.log(logging.DEBUG, f'Attempting reconnect for gateway "{other.name}"')
+            delay = limits.ROUTE_JITTER * self.port.random()
+            self._reach(
+                other, is_first=False, delay=delay + (limits.ROUTE_RETRY if other.is_explicit else 0.0)
+            )
+
+    def order(self) -> None:
+        """The nearest cluster is offered messages first: who answers a PING sooner."""
+        nearest = sorted(self.outbound.values(), key=lambda session: session.rtt_ns)
+        if nearest == list(self.outbound.values()):
+            return
+        self.outbound = {session.gateway: session for session in nearest}
+        names = [account.encode() for account in self._accounts]
+        for session in nearest:
+            session.link.stand_behind(names)
+
+    # -- who is told of whom ----------------------------------------------------------------------
+
+    def heard_of(self, info: PeerInfo) -> None:
+        """Somebody told of a cluster: it is reached, unless it is known.
+
+        Those that are connected already hear of it too. The Go server tells only who connects; two clusters
+        that come at the same time to different servers of a third would not hear of each other.
+        """
+        if info.gateway == self.name or self.is_stopped:
+            return
+        known = self.remotes.get(info.gateway)
+        if known is not None:
+            known.add(info.gateway_urls)
+            return
+        other = Remote(info.gateway, None)
+        other.add(info.gateway_urls)
+        heard_of = sum(not each.is_explicit for each in self.remotes.values())
+        if not other.urls or heard_of >= limits.GATEWAY_UNKNOWN:
+            return
+        self.remotes[other.name] = other
+        line = self._told_of(other, self.port.identity().server_id)
+        for session in self.inbound:
+            if session.gateway != other.name:
+                session.link.send(line)
+        self.port.wake()
+        self._reach(other, is_first=True)
+
+    def forget(self, other: Remote) -> None:
+        """A cluster that was only heard of does not answer."""
+        if self.remotes.get(other.name) is other:
+            del self.remotes[other.name]
+
+    def _told_of(self, other: Remote, server_id: str) -> bytes:
+        """The INFO that tells of a cluster; b"" when it is not known where it is."""
+        if not other.urls:
+            return b""
+        info = PeerInfo(
+            server_id=server_id,
+            gateway=other.name,
+            gateway_urls=tuple(other.urls),
+            gateway_cmd=TELL_OF_GATEWAY,
+        )
+        return info.line()
+
+    @property
+    def _id_on_routes(self) -> str:
+        """By which servers of this cluster know that an INFO is not about who sends it."""
+        return f"GW{self.port.identity().server_id}"
+
+    def tell_cluster(self, info: PeerInfo) -> None:
+        """The other servers of this cluster hear where another cluster is."""
+        told = PeerInfo(
+            server_id=self._id_on_routes,
+            server_name=self.port.identity().server_name,
+            gateway=info.gateway,
+            gateway_urls=info.gateway_urls,
+            gateway_cmd=TELL_OF_GATEWAY,
+        )
+        self.port.tell_routes(told.line())
+
+    # -- the other servers of this cluster --------------------------------------------------------
+
+    def route_added(self, session: RouteSession, info: PeerInfo) -> None:
+        """There is a new one. Other clusters hear where it is, and it hears of them."""
+        if info.gateway_url:
+            self._urls[info.gateway_url] += 1
+            if self._urls[info.gateway_url] == 1:
+                self._tell_inbound()
+        for each in self.outbound.values():
+            if each.other is not None:
+                session.link.send(self._told_of(each.other, self._id_on_routes))
+
+    def route_removed(self, info: PeerInfo) -> None:
+        """One has gone."""
+        if not info.gateway_url or self.is_stopped or not self._urls[info.gateway_url]:
+            return
+        self._urls[info.gateway_url] -= 1
+        if not self._urls[info.gateway_url]:
+            del self._urls[info.gateway_url]
+            self._tell_inbound()
+
+    def _tell_inbound(self) -> None:
+        line = self.info().line()
+        for session in self.inbound:
+            session.link.send(line)
+        self.port.wake()
+
+    def heard_over_route(self, info: PeerInfo, session: RouteSession) -> None:
+        """A server of this cluster speaks of gateways."""
+        if info.gateway_cmd == TELL_OF_GATEWAY:
+            self.heard_of(info)
+        else:
+            session.log(logging.ERROR, f"Unknown command {info.gateway_cmd} from server {session.remote_id}")
+
+    # -- accounts ---------------------------------------------------------------------------------
+
+    def _serve_all(self, session: GatewaySession) -> None:
+        for account in sorted(self._accounts):
+            self._serve(session, account)
+
+    def _serve(self, session: GatewaySession, account: str) -> None:
+        interest = self.port.interest(account)
+        if interest is not None:
+            session.serve(account, interest)
+
+    def accounts_changed(self) -> None:
+        """Accounts were added or have ended: call it after the change.
+
+        A cluster that has told interest in an account that was not there is connected to anew: it tells it
+        again.
+        """
+        before, self._accounts = self._accounts, set(self.port.account_names())
+        for account in sorted(before - self._accounts):
+            for session in list(self.registered()):
+                session.link.withdraw(account.encode())
+        for account in sorted(self._accounts - before):
+            for session in list(self.registered()):
+                if account.encode() in session.unknown_accounts:
+                    session.close(CloseReason.ROUTE_REMOVED)
+                else:
+                    self._serve(session, account)
+        self.port.wake()

@@ -1,0 +1,218 @@
+"""What every session with a peer has, whichever wire it speaks: liveness, errors, closing, log lines.
+
+A session owns no socket and closes nothing itself: it dooms its link. Never lives here: handshakes, and what
+concerns more than one connection.
+"""
+
+from __future__ import annotations
+
+import hmac
+import logging
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from headrace.engine.reasons import CloseReason
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Protocol
+
+    from headrace.cluster.port import Timer, Wire
+    from headrace.engine.link import Link
+    from headrace.errors import ProtocolError
+    from headrace.protocol.peers import PeerConnect
+
+    class Host(Protocol):
+        """What of a port every session needs."""
+
+        def now_ns(self) -> int: ...
+
+        def call_later(self, seconds: float, call: Callable[[], object]) -> Timer: ...
+
+        def wake(self) -> None: ...
+
+        def log(self, level: int, text: str) -> None: ...
+
+        def compare(self, stored: str, given: str, judged: Callable[[bool], object]) -> None: ...
+
+
+class Session(ABC):
+    """From accept, or a successful dial, to the end. Times of the port's clock are nanoseconds.
+
+    `rtt_ns`: how long the last PONG took, 0 before there was one.
+    """
+
+    kind: ClassVar[str]
+    """`route`, as in what is logged of mistakes of ours."""
+
+    link: Link
+
+    def __init__(self, port: Host, wire: Wire) -> None:
+        self.wire: Final = wire
+        self.is_closed = False
+        self.start_ns: Final = port.now_ns()
+        self.rtt_ns = 0
+        self._port: Final = port
+        self._pings_out = 0
+        self._ping_sent_ns = 0
+        self._is_judged = False
+        self._auth_timer: Timer | None = None
+        self._ping_timer: Timer | None = None
+
+    @property
+    def party(self) -> Wire:
+        """Who ends the connection when the link is doomed."""
+        return self.wire
+
+    # -- called by the engine ---------------------------------------------------------------------
+
+    def pong(self) -> None:
+        """The peer is alive, and has taken everything that was sent before the PING."""
+        self._pings_out = 0
+        if self._ping_sent_ns:
+            self.rtt_ns = max(self._port.now_ns() - self._ping_sent_ns, 1)
+
+    def parse_failed(self, text: str) -> None:
+        self.log(logging.ERROR, text)
+
+    def failed(self, error: Exception) -> None:
+        """A mistake of ours: this connection ends."""
+        self._port.log(logging.ERROR, f"internal error on a {self.kind}: {error!r}")
+        self.close(CloseReason.INTERNAL_ERROR)
+
+    def trace(self, op: str, arguments: bytes, payload: bytes | None) -> None:
+        self.wire.trace(op, arguments, payload)
+
+    def trace_delivery(self, subject: bytes, key: bytes, reply: bytes, headers: int, size: int) -> None:
+        self.wire.trace_delivery(subject, key, reply, headers, size)
+
+    # -- authentication ---------------------------------------------------------------------------
+
+    def _demand_connect(self, seconds: float) -> None:
+        """The peer has so long to say who it is."""
+        self._auth_timer = self._port.call_later(seconds, self._authentication_due)
+
+    def _authentication_due(self) -> None:
+        self._auth_timer = None
+        self.log(logging.DEBUG, self._timeout_text)
+        self.refuse(self._timeout_text, CloseReason.AUTHENTICATION_TIMEOUT)
+
+    @property
+    def _timeout_text(self) -> str:
+        return "Authentication Timeout"
+
+    def _disarm_auth(self) -> None:
+        if self._auth_timer is not None:
+            self._auth_timer.cancel()
+            self._auth_timer = None
+
+    def _authenticate(
+        self,
+        given: PeerConnect,
+        user: str | None,
+        password: str | None,
+        introduced: Callable[[PeerConnect], object],
+    ) -> None:
+        """Calls `introduced` when the peer has given these, now or after a while; refuses it otherwise.
+
+        A comparison of hashes takes long: nothing that follows is read until it is over.
+        """
+        if user is None:
+            introduced(given)
+            return
+        is_user = hmac.compare_digest(user.encode(), given.user.encode("utf-8", "surrogatepass"))
+        self._is_judged = False
+
+        def judged(is_secret: bool) -> None:
+            self._is_judged = True
+            if self.is_closed or self.link.is_closing:
+                return
+            if is_user and is_secret:
+                introduced(given)
+            else:
+                self.reject(given.user)
+            if self.link.is_held:
+                self.wire.resume()
+
+        self._port.compare(password or "", given.password, judged)
+        if not self._is_judged:
+            self.link.hold()
+
+    def unauthenticated(self) -> None:
+        """Something else than CONNECT came first."""
+        self.reject("")
+
+    def reject(self, user: str) -> None:
+        """Whoever it is, it may not be here."""
+        self.log(logging.ERROR, "authentication error" + (f' - User "{user}"' if user else ""))
+        self.refuse("Authorization Violation", CloseReason.AUTHENTICATION_VIOLATION)
+
+    # -- liveness ---------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def _ping_interval(self) -> float:
+        """Seconds between PINGs."""
+
+    @property
+    @abstractmethod
+    def _ping_max(self) -> int:
+        """So many PINGs may be without an answer."""
+
+    def _arm_ping(self, seconds: float) -> None:
+        self._ping_timer = self._port.call_later(seconds, self._ping_due)
+
+    def _ping_due(self) -> None:
+        self._ping_timer = None
+        if self._pings_out + 1 > self._ping_max:
+            self.log(logging.DEBUG, "Stale Client Connection - Closing")
+            self.refuse("Stale Connection", CloseReason.STALE_CONNECTION)
+            return
+        self.ping()
+        self._arm_ping(self._ping_interval)
+
+    def _disarm_ping(self) -> None:
+        if self._ping_timer is not None:
+            self._ping_timer.cancel()
+            self._ping_timer = None
+
+    def ping(self) -> None:
+        """Asks for a PONG."""
+        self._pings_out += 1
+        self._ping_sent_ns = self._port.now_ns()
+        self.link.send(b"PING\r\n")
+        self._port.wake()
+
+    # -- closing ----------------------------------------------------------------------------------
+
+    def _malformed(self, problem: ProtocolError) -> None:
+        self.log(logging.ERROR, f"parse error: {problem}")
+        self.close(CloseReason.PROTOCOL_VIOLATION)
+
+    def refuse_loudly(self, text: str, reason: CloseReason) -> None:
+        """-ERR and an error line, then close."""
+        self.log(logging.ERROR, text)
+        self.refuse(text, reason)
+
+    def violates(self, text: str) -> None:
+        """The handshake cannot go on: said to the peer and in the log."""
+        self.refuse_loudly(text, CloseReason.PROTOCOL_VIOLATION)
+
+    def refuse(self, text: str, reason: CloseReason) -> None:
+        """-ERR, then close."""
+        self.link.send(f"-ERR '{text}'\r\n".encode("utf-8", "replace"))
+        self.close(reason)
+
+    def close(self, reason: CloseReason) -> None:
+        """Without a word to the peer."""
+        self.link.doom(reason)
+        self._port.wake()
+
+    def _end(self) -> None:
+        """The connection is over: no timer calls any more."""
+        self.is_closed = True
+        self._disarm_auth()
+        self._disarm_ping()
+
+    def log(self, level: int, text: str) -> None:
+        self.wire.log(level, text)

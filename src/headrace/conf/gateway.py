@@ -1,0 +1,136 @@
+"""The `gateway` block: of how many clusters this one is one, where their servers are, and who may connect.
+
+Here lives its reading and the rules inside it. Never lives here: connections (`headrace.server.peers`), what
+servers say to each other (`headrace.cluster`). Source: the Go server 2.15.1.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from headrace import limits
+from headrace.conf.fields import UNSET, Field, Table, duration_or_seconds, flag, text, whole
+from headrace.conf.listen import advertise, listen
+from headrace.conf.peer_fields import (
+    peer_authorization,
+    peer_tls,
+    peer_url,
+    peer_urls,
+    write_timeout,
+)
+from headrace.conf.peer_options import GatewayOptions, PeerURL, RemoteGatewayOptions
+from headrace.conf.problems import shown
+from headrace.conf.tree import ListNode, MapNode
+
+if TYPE_CHECKING:
+    from headrace.conf.credentials import AuthorizationBlock
+    from headrace.conf.fields import Binder, UnsetType
+    from headrace.conf.options import TLSOptions
+    from headrace.conf.tree import Entry
+    from headrace.errors import Position
+
+
+def gateway(binder: Binder, entry: Entry) -> GatewayOptions | UnsetType:
+    """The whole block; UNSET for one that says neither a name nor a port."""
+    bound = binder.bind_map(entry, _GATEWAY)
+    if bound is UNSET:
+        return UNSET
+    values = {name: value for name, value in bound.values.items() if value not in ("", None)}
+    block = cast("AuthorizationBlock | None", values.pop("authorization", None))
+    tls = cast("TLSOptions | None", values.get("tls"))
+    if block is not None:
+        values |= {"user": block.user, "password": block.password}
+    timeout = block.timeout if block is not None else None
+    values["auth_timeout"] = timeout or (tls.timeout + 1 if tls else limits.ROUTE_AUTH_TIMEOUT)
+    if not values.get("write_deadline", 1):
+        del values["write_deadline"]
+    options = GatewayOptions(**cast("dict[str, Any]", values))
+    if not options.name and not options.port and not {"name", "port"} & set(bound.positions):
+        return UNSET
+    _check(binder, options, entry.position, bound.positions)
+    return options
+
+
+def _check(
+    binder: Binder, options: GatewayOptions, position: Position, positions: dict[str, Position]
+) -> None:
+    if not options.name:
+        binder.problem("gateway has no name", position)
+    elif not options.port:
+        message = f"gateway {shown(options.name)} has no port specified (select -1 for random port)"
+        binder.problem(message, position)
+    if not -1 <= options.port <= 65535:
+        binder.problem("gateway port must lie between -1 and 65535", positions.get("port"))
+    for place, remote in enumerate(options.gateways):
+        if not remote.name:
+            binder.problem(f"gateway in the list {place} has no name", positions.get("gateways"))
+        elif not remote.urls:
+            binder.problem(f"gateway {shown(remote.name)} has no URL", positions.get("gateways"))
+
+
+def _name(binder: Binder, entry: Entry) -> str | UnsetType:
+    value = text(binder, entry)
+    if value is not UNSET and " " in value:
+        return binder.problem("gateway name cannot contain spaces", entry.node.position)
+    return value
+
+
+def _authorization(binder: Binder, entry: Entry) -> AuthorizationBlock | UnsetType:
+    return peer_authorization(binder, entry, "Gateway")
+
+
+def _gateways(binder: Binder, entry: Entry) -> tuple[RemoteGatewayOptions, ...] | UnsetType:
+    node = entry.node
+    if not isinstance(node, ListNode):
+        return binder.wrong_type(entry, "a list of maps")
+    found = []
+    for item in node.items:
+        if not isinstance(item, MapNode):
+            binder.wrong_node("each gateway", item, "a map")
+            continue
+        values = binder.bind(item, _REMOTE).values
+        urls = cast("tuple[PeerURL, ...]", values.get("urls", values.get("url", ())))
+        found.append(
+            RemoteGatewayOptions(
+                name=cast("str", values.get("name", "")),
+                urls=urls,
+                tls=cast("TLSOptions | None", values.get("tls")),
+            )
+        )
+    return tuple(found)
+
+
+def _url(binder: Binder, entry: Entry) -> tuple[PeerURL, ...] | UnsetType:
+    url = peer_url(binder, entry.node, "gateway")
+    return UNSET if url is None else (url,)
+
+
+def _urls(binder: Binder, entry: Entry) -> tuple[PeerURL, ...] | UnsetType:
+    return peer_urls(binder, entry, "gateway")
+
+
+_REMOTE: Final = Table(
+    (
+        Field(("name",), text),
+        Field(("tls",), peer_tls),
+        Field(("url",), _url),
+        Field(("urls",), _urls),
+    )
+)
+_GATEWAY: Final = Table(
+    (
+        Field(("name",), _name),
+        Field(("listen",), listen, spreads=True),
+        Field(("port",), whole),
+        Field(("host", "net"), text),
+        Field(("authorization",), _authorization),
+        Field(("tls",), peer_tls),
+        Field(("advertise",), advertise),
+        Field(("connect_retries",), whole),
+        Field(("connect_backoff",), flag),
+        Field(("gateways",), _gateways),
+        Field(("reject_unknown_cluster", "reject_unknown"), flag, option="reject_unknown"),
+        Field(("write_deadline",), duration_or_seconds),
+        Field(("write_timeout",), write_timeout),
+    )
+)

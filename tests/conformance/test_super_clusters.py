@@ -1,0 +1,146 @@
+"""Clusters of Headrace and the Go server joined by gateways, in every order; `g-g` is the authority."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from harness.mesh import counts
+from harness.super_clusters import SuperCluster
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+KINDS: Final = ("g-g", "h-g", "g-h", "a-h", "h-g-a", "g-h-g", "hg-gh", "hh-gg")
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SuperCluster]:
+    with SuperCluster(tmp_path_factory.mktemp(request.param), request.param, more=ACCOUNTS) as running:
+        yield running
+
+
+@pytest.fixture
+def joined(whole: SuperCluster) -> Iterator[SuperCluster]:
+    yield whole
+    whole.leave()
+
+
+ACCOUNTS: Final = """
+accounts {
+  ONE { users: [ { user: one, password: p } ] }
+  TWO { users: [ { user: two, password: p } ] }
+}
+no_auth_user: one
+"""
+
+
+def test_each_message_reaches_every_plain_subscription_once(joined: SuperCluster) -> None:
+    parties = joined.join_all()
+    exact = [party.subscribe("news.day") for party in parties]
+    wild = [party.subscribe("news.>") for party in parties]
+    joined.converge()
+    for number, party in enumerate(parties):
+        party.publish("news.day", f"of {number}")
+    joined.fence(*parties)
+    assert counts(parties, exact) == [len(parties)] * len(parties)
+    assert counts(parties, wild) == [len(parties)] * len(parties)
+
+
+def test_headers_and_large_payloads_cross(joined: SuperCluster) -> None:
+    parties = joined.join_all()
+    sids = [party.subscribe("big") for party in parties]
+    joined.converge()
+    large = b"L" * 900_000
+    parties[0].publish("big", large, {"A": "b"})
+    joined.fence(parties[0])
+    for party, sid in zip(parties, sids, strict=True):
+        (message,) = party.got(sid)
+        assert (message.payload, message.header("A")) == (large, "b")
+
+
+def _question(joined: SuperCluster, asks: int, answers: int) -> None:
+    """One node asks, another one answers, each a client that has just come."""
+    asking, answering = joined.join(asks), joined.join(answers)
+    sid = answering.subscribe(f"svc.{asks}.{answers}")
+    joined.converge()
+    late = joined.join(asks)  # its inbox is known to nobody yet
+    for each in (asking, late):
+        reply = each.ask(f"svc.{asks}.{answers}", b"question", {"H": "v"})
+        message = answering.next(sid)
+        assert (message.payload, message.reply, message.header("H")) == (b"question", reply, "v")
+        answering.publish(message.reply, b"answer", {"R": "w"})
+        answer = each.answer(reply)
+        assert (answer.payload, answer.subject, answer.header("R")) == (b"answer", reply, "w")
+
+
+def test_requests_are_answered_across_clusters(joined: SuperCluster) -> None:
+    for asks in joined.up():
+        for answers in joined.up():
+            if asks != answers:
+                _question(joined, asks, answers)
+
+
+def test_nobody_there_is_said_at_once(joined: SuperCluster) -> None:
+    parties = joined.join_all()
+    joined.converge()
+    for party in parties:
+        assert party.request("nobody.listens").status.startswith("503")
+
+
+def test_a_queue_group_is_served_once_and_in_the_own_cluster_first(joined: SuperCluster) -> None:
+    members = joined.join_all()
+    sids = [member.subscribe("work", "group") for member in members]
+    asking = joined.join_all()
+    joined.converge()
+    for at, party in enumerate(asking):
+        for number in range(10):
+            party.publish("work", f"{at}.{number}")
+        joined.fence(party)
+        got = counts(members, sids)
+        own = joined.of(joined.cluster_of[at])
+        assert sum(got) == 10
+        assert sum(got[member] for member in own) == 10
+
+
+def test_a_queue_group_elsewhere_is_served_by_one_cluster(joined: SuperCluster) -> None:
+    elsewhere = [number for number in joined.up() if joined.cluster_of[number] != "A"]
+    members = [joined.join(number) for number in elsewhere]
+    groups = [[member.subscribe("task", name) for member in members] for name in ("one", "two")]
+    plain = [member.subscribe("task") for member in members]
+    asking = joined.join(0)
+    joined.converge()
+    for number in range(20):
+        asking.publish("task", f"{number}", reply="nowhere")
+    joined.fence(asking)
+    for sids in groups:
+        assert sum(counts(members, sids)) == 20
+    assert counts(members, plain) == [20] * len(members)
+
+
+def test_accounts_stay_apart(joined: SuperCluster) -> None:
+    ones = joined.join_all(user="one", **{"pass": "p"})
+    twos = joined.join_all(user="two", **{"pass": "p"})
+    heard = [(party, party.subscribe("same.>")) for party in (*ones, *twos)]
+    joined.converge()
+    joined.converge(user="two", **{"pass": "p"})
+    ones[0].publish("same.subject", b"1")
+    twos[-1].publish("same.subject", b"2")
+    joined.fence(ones[0])
+    joined.fence(twos[-1], user="two", **{"pass": "p"})
+    for number, (party, sid) in enumerate(heard):
+        assert [m.payload for m in party.got(sid)] == [b"1" if number < len(ones) else b"2"]
+
+
+def test_interest_that_ends_is_taken_back(joined: SuperCluster) -> None:
+    asking, listening = joined.join(0), joined.join(joined.up()[-1])
+    sids = [listening.subscribe("brief"), listening.subscribe("brief.>"), listening.subscribe("brief", "q")]
+    joined.converge()
+    assert asking.has_responders("brief")
+    listening.take(sids[0])
+    for sid in sids:
+        listening.unsubscribe(sid)
+    listening.sync()
+    joined.converge()
+    assert not asking.has_responders("brief")
