@@ -32,6 +32,7 @@ COMPILED = [
     "engine.outlooks",
     "engine.gateway_ops",
     "engine.gateway",
+    "engine.leaf",
     "engine.holdings",
     "engine.messages",
     "engine.batches",

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import headrace.conf
 from headrace.conf import fields as readers
+from headrace.conf import leaf_options, peer_options
 from headrace.conf import options as options_module
-from headrace.conf import peer_options
 from headrace.conf.changes import RELOADABLE
 from headrace.conf.durations import format_duration
 from headrace.conf.fields import Field, Table
@@ -117,7 +117,8 @@ def _defaults(name: str | None) -> dict[str, object]:
     """The defaults of a dataclass of options."""
     if name is None:
         return {}
-    kind = getattr(options_module, name, None) or getattr(peer_options, name)
+    modules = (options_module, peer_options, leaf_options)
+    kind = next(getattr(module, name) for module in modules if hasattr(module, name))
     assert is_dataclass(kind)
     return {entry.name: entry.default for entry in fields(kind) if entry.default is not MISSING}
 

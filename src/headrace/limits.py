@@ -129,6 +129,30 @@ GATEWAY_PING_INTERVAL: Final = 15.0
 GATEWAY_UNKNOWN: Final = 1024
 """At most so many clusters are reached that nobody configured, and so many addresses kept of one."""
 
+LEAF_PORT: Final = 7422
+"""Where leaf nodes connect to, unless their configuration says where."""
+
+LEAF_RETRY: Final = 1.0
+"""Seconds, and up to as many more, between attempts to reach a hub."""
+
+LEAF_INFO_TIMEOUT: Final = 1.0
+"""A hub that has not sent INFO by then is given up."""
+
+LEAF_CONNECT_TIMEOUT: Final = 2.0
+"""And one that has not accepted the leaf node's CONNECT by then."""
+
+LEAF_AUTH_TIMEOUT: Final = 2.0
+"""A leaf node that has not sent CONNECT by then gets 'Authentication Timeout'."""
+
+LEAF_RETRY_AFTER_LOOP: Final = 30.0
+"""Seconds before a hub is reached again that was in a circle, has the same name, or permits too little."""
+
+LEAF_RETRY_AFTER_VERSION: Final = 5.0
+"""And one that wants a newer version."""
+
+LEAF_INFO_SIZE: Final = 65536
+"""Bytes that an INFO may have which comes before TLS."""
+
 LAME_DUCK_DURATION: Final = 120.0
 LAME_DUCK_GRACE_PERIOD: Final = 10.0
 

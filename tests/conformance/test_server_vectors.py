@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 KINDS: Final = {
     "route": r"Listening for route connections on 127\.0\.0\.1:(\d+)$",
     "gateway": r"Listening for gateways connections on 127\.0\.0\.1:(\d+)$",
+    "leaf": r"Listening for leafnode connections on 127\.0\.0\.1:(\d+)$",
 }
 """First words of names of vectors, and the log line with the port that the server listens on for them."""
 

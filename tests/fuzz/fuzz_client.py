@@ -7,6 +7,7 @@ With --route: the parser of routes, with --legacy: that of routes of servers bef
 
     python tests/fuzz/fuzz_client.py -max_total_time=600           # needs: pip install atheris
     python tests/fuzz/fuzz_client.py --route -max_total_time=600
+    python tests/fuzz/fuzz_client.py --leaf -max_total_time=600
     python tests/fuzz/instrumented.py -max_total_time=600          # the same, and sees into the engine
 
 Coverage guidance, with pip's atheris alone: the Python side only, which is the session's calls, the reader

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from headrace import limits
 from headrace.cluster.names import gateway_hash
-from headrace.cluster.session import Session
+from headrace.cluster.session import UserSession
 from headrace.engine.gateway import GatewayLink
 from headrace.engine.reasons import CloseReason
 from headrace.errors import ProtocolError
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from headrace.engine.interest import Interest
 
 
-class GatewaySession(Session):
+class GatewaySession(UserSession):
     """From accept, or a successful dial, to the end.
 
     `gateway`: the name of the other cluster, "" until it is known. `other`: the cluster that was reached, or

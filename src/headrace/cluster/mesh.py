@@ -42,8 +42,8 @@ class Mesh:
 
     `sessions`: every connection, also those whose handshake goes on. `solicitors`: peers that are being
     reached. `gateways`: those of this server, which hear of peers. `connect_urls`, `ws_connect_urls`: where
-    clients reach the peers, sorted. `rivals`: peers that serve what only one can. Raises: ConfigError for
-    permissions that are no subjects.
+    clients reach the peers, sorted, and `leafnode_urls` where leaf nodes do. `rivals`: peers that serve what
+    only one can. Raises: ConfigError for permissions that are no subjects.
     """
 
     def __init__(self, port: Port, options: ClusterOptions, system_account: str | None) -> None:
@@ -61,6 +61,7 @@ class Mesh:
         self.gateways: Gateways | None = None
         self.connect_urls: tuple[str, ...] = ()
         self.ws_connect_urls: tuple[str, ...] = ()
+        self.leafnode_urls: tuple[str, ...] = ()
         self.is_stopped = False
         self._system_account = system_account
         self._peers: dict[str, PeerInfo] = {}  # those whose connect_urls count
@@ -509,8 +510,9 @@ class Mesh:
             peers = list(self._peers.values())
         urls = tuple(sorted({url for peer in peers for url in peer.connect_urls}))
         ws_urls = tuple(sorted({url for peer in peers for url in peer.ws_connect_urls}))
-        if (urls, ws_urls) != (self.connect_urls, self.ws_connect_urls):
-            self.connect_urls, self.ws_connect_urls = urls, ws_urls
+        leaf_urls = tuple(sorted({url for peer in self._peers.values() for url in peer.leafnode_urls}))
+        if (urls, ws_urls, leaf_urls) != (self.connect_urls, self.ws_connect_urls, self.leafnode_urls):
+            self.connect_urls, self.ws_connect_urls, self.leafnode_urls = urls, ws_urls, leaf_urls
             self.port.peers_changed()
 
 

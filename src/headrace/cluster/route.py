@@ -16,7 +16,7 @@ from headrace import limits
 from headrace.cluster.dialect import MODERN
 from headrace.cluster.legacy import LEGACY, is_legacy_connect, is_legacy_info
 from headrace.cluster.names import gateway_hash
-from headrace.cluster.session import Session
+from headrace.cluster.session import UserSession
 from headrace.engine.legacy_route import LegacyRouteLink
 from headrace.engine.reasons import CloseReason
 from headrace.engine.route import RouteLink
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _NOT_REGISTERED: Final = -1
 
 
-class RouteSession(Session):
+class RouteSession(UserSession):
     """From accept, or a successful dial, to the end.
 
     `remote`: the INFO of the server at the other end, once it came. `account`: the connection is for this

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
         def log(self, level: int, text: str) -> None: ...
 
+    class JudgingHost(Host, Protocol):
         def compare(self, stored: str, given: str, judged: Callable[[bool], object]) -> None: ...
 
 
@@ -55,7 +56,6 @@ class Session(ABC):
         self._port: Final = port
         self._pings_out = 0
         self._ping_sent_ns = 0
-        self._is_judged = False
         self._auth_timer: Timer | None = None
         self._ping_timer: Timer | None = None
 
@@ -105,38 +105,6 @@ class Session(ABC):
         if self._auth_timer is not None:
             self._auth_timer.cancel()
             self._auth_timer = None
-
-    def _authenticate(
-        self,
-        given: PeerConnect,
-        user: str | None,
-        password: str | None,
-        introduced: Callable[[PeerConnect], object],
-    ) -> None:
-        """Calls `introduced` when the peer has given these, now or after a while; refuses it otherwise.
-
-        A comparison of hashes takes long: nothing that follows is read until it is over.
-        """
-        if user is None:
-            introduced(given)
-            return
-        is_user = hmac.compare_digest(user.encode(), given.user.encode("utf-8", "surrogatepass"))
-        self._is_judged = False
-
-        def judged(is_secret: bool) -> None:
-            self._is_judged = True
-            if self.is_closed or self.link.is_closing:
-                return
-            if is_user and is_secret:
-                introduced(given)
-            else:
-                self.reject(given.user)
-            if self.link.is_held:
-                self.wire.resume()
-
-        self._port.compare(password or "", given.password, judged)
-        if not self._is_judged:
-            self.link.hold()
 
     def unauthenticated(self) -> None:
         """Something else than CONNECT came first."""
@@ -216,3 +184,44 @@ class Session(ABC):
 
     def log(self, level: int, text: str) -> None:
         self.wire.log(level, text)
+
+
+class UserSession(Session):
+    """One whose peer is a single user of the configuration, if it must be anybody."""
+
+    def __init__(self, port: JudgingHost, wire: Wire) -> None:
+        super().__init__(port, wire)
+        self._judge: Final = port
+        self._is_judged = False
+
+    def _authenticate(
+        self,
+        given: PeerConnect,
+        user: str | None,
+        password: str | None,
+        introduced: Callable[[PeerConnect], object],
+    ) -> None:
+        """Calls `introduced` when the peer has given these, now or after a while; refuses it otherwise.
+
+        A comparison of hashes takes long: nothing that follows is read until it is over.
+        """
+        if user is None:
+            introduced(given)
+            return
+        is_user = hmac.compare_digest(user.encode(), given.user.encode("utf-8", "surrogatepass"))
+        self._is_judged = False
+
+        def judged(is_secret: bool) -> None:
+            self._is_judged = True
+            if self.is_closed or self.link.is_closing:
+                return
+            if is_user and is_secret:
+                introduced(given)
+            else:
+                self.reject(given.user)
+            if self.link.is_held:
+                self.wire.resume()
+
+        self._judge.compare(password or "", given.password, judged)
+        if not self._is_judged:
+            self.link.hold()

@@ -132,8 +132,8 @@ _LIMITS: Final = Table(
         Field(("max_connections", "max_conn"), _limit),
         Field(("max_subscriptions", "max_subs"), _limit),
         Field(("max_payload", "max_pay"), _limit),
+        Field(("max_leafnodes", "max_leafs"), _limit),
     ),
-    unsupported={"max_leafnodes": frozenset((0, -1)), "max_leafs": frozenset((0, -1))},
 )
 _ACCOUNT: Final = Table(
     (

@@ -12,6 +12,7 @@ from dataclasses import MISSING, dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from headrace.conf.durations import format_duration
+from headrace.conf.leaf_options import LeafRemote, LeafUser
 from headrace.conf.options import (
     AccountOptions,
     ExportOptions,
@@ -35,17 +36,19 @@ RELOADABLE: Final = frozenset(
         *("lame_duck_duration", "lame_duck_grace_period", "disable_sublist_cache"),
         *("authorization", "accounts", "no_auth_user", "mappings", "always_enable_nonce"),
         *("trusted_proxies",),
-        *("tls", "allow_non_tls", "cluster"),
+        *("tls", "allow_non_tls", "cluster", "leafnodes"),
     )
 )
 """Options that a running server takes over; a change of any other needs a restart."""
 
-_FIXED_WITHIN: Final = frozenset(("cluster.host", "cluster.port", "cluster.protocol"))
+_FIXED_WITHIN: Final = frozenset(
+    ("cluster.host", "cluster.port", "cluster.protocol", "leafnodes.host", "leafnodes.port")
+)
 """What of an option that it takes over it does not."""
 
-_AS_A_WHOLE: Final = frozenset(("authorization.callout", "cluster"))
+_AS_A_WHOLE: Final = frozenset(("authorization.callout", "cluster", "leafnodes"))
 """What can be changed, but neither come nor go: with a callout a server's id is the key it asks with, and a
-cluster has a port."""
+cluster has a port, as leaf nodes may."""
 _RELOADABLE_WITHIN: Final = "websocket.tls."
 """And what of another option it takes over."""
 
@@ -61,6 +64,8 @@ _KEYS: Final[dict[type, Callable[[Any], str]]] = {
     ImportOptions: lambda item: f"{_kind(item)} {item.subject} of {item.account} as {item.local}",
     PeerURL: str,
     RemoteGatewayOptions: lambda remote: remote.name,
+    LeafRemote: str,
+    LeafUser: lambda user: user.user,
     SubjectMapping: lambda mapping: f"{mapping.source} to {mapping.destination}",
 }
 

@@ -40,12 +40,12 @@ if TYPE_CHECKING:
     from headrace.conf.tree import Entry
 
 _PROTOCOLS: Final = ("2.x", "1.x", "auto")
-_COMPRESSION: Final = {
+COMPRESSION: Final = {
     **dict.fromkeys(("not supported", "not_supported"), "not supported"),
     **dict.fromkeys(("disabled", "off", "false"), "off"),
     "accept": "accept",
 }
-_COMPRESSING: Final = frozenset(
+COMPRESSING: Final = frozenset(
     (
         *("on", "enabled", "true", "auto", "s2_auto", "fast", "s2_fast"),
         *("better", "s2_better", "best", "s2_best", "s2_uncompressed"),
@@ -222,10 +222,10 @@ def _mode(binder: Binder, node: MapNode) -> str | UnsetType:
 
 
 def _known_mode(binder: Binder, entry: Entry, value: str) -> str | UnsetType:
-    mode = _COMPRESSION.get(value.lower())
+    mode = COMPRESSION.get(value.lower())
     if mode is not None:
         return mode
-    if value.lower() in _COMPRESSING:
+    if value.lower() in COMPRESSING:
         message = f"compression {shown(value)} of routes is not supported by this version of Headrace yet"
         return binder.problem(message, entry.node.position, "off, or accept as by default")
     return binder.problem(f"unsupported compression mode {shown(value)}", entry.node.position)

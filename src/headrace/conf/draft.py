@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from headrace.conf.cluster import ClusterFlags
     from headrace.conf.fields import Bound
     from headrace.conf.jetstream import JetStreamBlock, JetStreamFlags
+    from headrace.conf.leaf_options import LeafNodeOptions
     from headrace.conf.options import JetStreamOptions, StreamingOptions, TLSOptions, WebSocketOptions
     from headrace.conf.peer_options import ClusterOptions, GatewayOptions
     from headrace.conf.problems import Problems
@@ -180,6 +181,7 @@ class Draft:
         self._check_no_auth_user("no_auth_user", self._values.get("no_auth_user"))
         self._check_websocket()
         self._check_accounts()
+        self._check_leafnodes()
         self._check_callout()
         self._check_gateway()
         if self._streaming is not None and "streaming" not in self._failed:
@@ -255,6 +257,17 @@ class Draft:
             self._report(
                 "cluster name conflicts between cluster and gateway definitions", "cluster", "gateway"
             )
+
+    def _check_leafnodes(self) -> None:
+        options = cast("LeafNodeOptions | None", self._values.get("leafnodes"))
+        if options is None or self._failed & {"leafnodes", "accounts"}:
+            return
+        from headrace.conf.leafnodes import leafnode_problems
+
+        names = [account.name for account in self._get("accounts")]
+        has_operator, system = self._get("operator") is not None, self._get("system_account")
+        for message in leafnode_problems(options, names, has_operator=has_operator, system_account=system):
+            self._report(message, "leafnodes")
 
     def _override_streaming(self, flags: StreamingFlags) -> None:
         if flags.enabled is False:

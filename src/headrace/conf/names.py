@@ -16,6 +16,8 @@ _WHITE_SPACE: Final = frozenset(" \t\n\f\r")
 _NKEY: Final = re.compile(r"[A-Z2-7]{56}\Z")
 _USER_PREFIX: Final = 20 << 3
 _ACCOUNT_PREFIX: Final = 0
+_SEED_PREFIX: Final = 18 << 3
+_SEED: Final = re.compile(r"S[A-Z2-7]{57}\Z")
 
 
 def is_valid_subject(subject: str) -> bool:
@@ -34,6 +36,16 @@ def is_user_nkey(text: str) -> bool:
 def is_account_nkey(text: str) -> bool:
     """Whether this is an account's public key: `A…`, 56 characters, with a right checksum."""
     return _is_nkey(text, _ACCOUNT_PREFIX)
+
+
+def is_user_seed(text: str) -> bool:
+    """Whether this is a user's seed: `SU…`, 58 characters, with a right checksum."""
+    if not _SEED.match(text):
+        return False
+    raw = b32decode(text + "=" * (-len(text) % 8))
+    kind = (raw[0] & 7) << 5 | raw[1] >> 3
+    is_right = crc_hqx(raw[:-2], 0) == int.from_bytes(raw[-2:], "little")
+    return is_right and raw[0] & 0xF8 == _SEED_PREFIX and kind == _USER_PREFIX
 
 
 def _is_nkey(text: str, prefix: int) -> bool:

@@ -15,6 +15,7 @@ from headrace import limits
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from headrace.conf.leaf_options import LeafNodeOptions
     from headrace.conf.operator_options import OperatorOptions
     from headrace.conf.peer_options import ClusterOptions, GatewayOptions
     from headrace.conf.remote import NATSServerOptions
@@ -245,11 +246,12 @@ class ImportOptions:
 
 @dataclass(frozen=True, slots=True)
 class AccountLimits:
-    """-1 is no limit. Connections are counted over the account, the others hold for each of them."""
+    """-1 is no limit. Connections and leaf nodes are counted over the account, the others hold for each."""
 
     max_connections: int = -1
     max_subscriptions: int = -1
     max_payload: int = -1
+    max_leafnodes: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -457,6 +459,7 @@ class Options:
     jetstream: JetStreamOptions | None = None
     cluster: ClusterOptions | None = None
     gateway: GatewayOptions | None = None
+    leafnodes: LeafNodeOptions | None = None
     lame_duck_duration: float = limits.LAME_DUCK_DURATION
     lame_duck_grace_period: float = limits.LAME_DUCK_GRACE_PERIOD
     ports_file_dir: str | None = None

@@ -30,10 +30,13 @@ class PeerURL:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-def parse_peer_url(text: str) -> PeerURL:
-    """Raises: ValueError for what names no scheme, host and port; its text has no part of the URL in it."""
+def parse_peer_url(text: str, usual_port: int | None = None) -> PeerURL:
+    """`usual_port`: where the URL names none.
+
+    Raises: ValueError for what names no scheme, host and port; its text has no part of the URL in it.
+    """
     parts = urlsplit(text.strip())
-    port = parts.port
+    port = usual_port if parts.port is None else parts.port
     if not parts.scheme or not parts.hostname or not port:
         raise ValueError("it must name a scheme, a host and a port, such as nats://host:6222")
     user = None if parts.username is None else unquote(parts.username)

@@ -80,6 +80,29 @@ def tls(binder: Binder, entry: Entry) -> TLSOptions | UnsetType:
     return options
 
 
+def client_tls(binder: Binder, entry: Entry) -> tuple[TLSOptions, bool] | UnsetType:
+    """The block of a connection that is begun here: a certificate is only shown where there is one.
+
+    The second is whether the other side is believed to be who it should be (`insecure`).
+    """
+    bound = binder.bind_map(entry, _TLS)
+    if bound is UNSET:
+        return UNSET
+    values = bound.values
+    named = [name for name in ("cert_file", "key_file") if values.get(name)]
+    if "certs" in values:
+        message = "only one certificate can be shown: cert_file and key_file instead of certs"
+        return binder.problem(message, bound.positions["certs"])
+    if len(named) == 1:
+        return binder.problem("cert_file and key_file belong together", bound.positions[named[0]])
+    values.setdefault("cert_file", "")
+    values.setdefault("key_file", "")
+    options = _options(values, ())
+    _check_ciphers(binder, entry, options, cast("bool", values.get("allow_insecure_cipher_suites", False)))
+    check_files(options, binder.problems, bound)
+    return options, cast("bool", values.get("insecure", False))
+
+
 def _options(values: dict[str, object], more: tuple[CertificateFiles, ...]) -> TLSOptions:
     maps = cast("bool", values.get("verify_and_map", False))
     return TLSOptions(
@@ -128,7 +151,7 @@ def check_files(options: TLSOptions, problems: Problems, bound: Bound | None = N
 
     positions: dict[str, Position] = bound.positions if bound else {}
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    for number, pair in enumerate(options.certs):
+    for number, pair in enumerate(options.certs if options.cert_file else ()):
         places = positions if number == 0 else dict.fromkeys(positions, positions.get("certs"))
         for name, path in (("cert_file", pair.cert_file), ("key_file", pair.key_file)):
             if not _is_readable(problems, path, places.get(name)):

@@ -70,6 +70,12 @@ def _gateway(binder: Binder, entry: Entry) -> object:
     return gateway(binder, entry)
 
 
+def _leafnodes(binder: Binder, entry: Entry) -> object:
+    from headrace.conf.leafnodes import leafnodes
+
+    return leafnodes(binder, entry)
+
+
 def _streaming(binder: Binder, entry: Entry) -> object:
     from headrace.conf.streaming import streaming
 
@@ -189,6 +195,7 @@ TOP_LEVEL: Final = Table(
         Field(("proxy_protocol",), flag),
         Field(("cluster",), _cluster),
         Field(("gateway",), _gateway),
+        Field(("leafnodes", "leaf"), _leafnodes),
         Field(("streaming",), _streaming),
         Field(("jetstream",), _jetstream),
         Field(("store_dir", "storedir"), text),

@@ -14,8 +14,6 @@ _ZERO: Final[frozenset[object]] = frozenset((0,))
 
 TOP_LEVEL: Final[dict[str, frozenset[object]]] = {
     # other servers and other protocols
-    "leaf": _NEVER,
-    "leafnodes": _NEVER,
     "connect_error_reports": _NEVER,
     "reconnect_error_reports": _NEVER,
     "mqtt": _NEVER,

@@ -33,7 +33,7 @@ class Traffic(NamedTuple):
 
 
 class Account:
-    """One space of subjects. `connections` is how many clients act in it now.
+    """One space of subjects. `connections` is how many clients act in it now, `leafnodes` how many leafs.
 
     `failed` hears of mistakes of ours while messages are passed on.
     """
@@ -51,6 +51,7 @@ class Account:
         self.interest.account = options.name.encode()
         self.mappings: Mappings | None = None
         self.connections = 0
+        self.leafnodes = 0
         self.slow_consumers = 0
         self.failed = failed
         self.link: Final = AccountLink(router, self, options.name)

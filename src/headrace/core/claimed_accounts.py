@@ -64,6 +64,7 @@ def without_imports(account: TrustedAccount) -> AccountOptions:
             max_connections=_limit(limits.connections),
             max_subscriptions=_limit(limits.subscriptions),
             max_payload=_limit(limits.payload),
+            max_leafnodes=_limit(limits.leafnodes),
         ),
         jetstream=_jetstream(limits),
     )

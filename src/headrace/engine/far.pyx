@@ -13,8 +13,8 @@ ones included, while `sub` still knows its node and group: after it was put in, 
 `change` is +1 or -1 for a plain one, the difference of members for a queue group. So what it writes stands before
 any message that is published afterwards. What is there already it reads from the trie once.
 
-- Routes are told what is wanted in this cluster by this server: near subscriptions and those of leaf links
-  (`is_of_cluster`), counted for each subject, group and leaf cluster (`is_wanted_beside`, `weight_in_cluster`).
+- Routes are told what is wanted in this cluster by this server: near subscriptions and those of leaf nodes whose
+  hub this server is (`is_of_cluster`), counted for each subject, group and leaf cluster (`is_wanted_beside`, `weight_in_cluster`).
 - Leaf links and gateways count by themselves what others than themselves want.
 - `far.limited(link, sub)`, where a link has one, is called when a near subscription gets an auto-unsubscribe.
 - What passes a service on to another account (SUB_LOCAL) is of no interest to routes, since a request is passed
@@ -32,6 +32,9 @@ far link once, whatever it is wanted for there, with the names of all queue grou
   a route, else a leaf's or another route's. A service request that comes out of an import is for every group.
 - Last, each listener with `far.offer` gets every message, with the members that are served already (gateways,
   which may want what nobody has asked for). `interest_t.offered_to` counts them, so that plans are far then.
+
+- An imported stream reaches a leaf link as it reaches a client: its subscription has a shadow, which is far too, in
+  the exporting account.
 
 **Sending.** `far.send(target, message)` writes one frame: `target.sub` is the first subscription it goes there
 for, `names_len`/`write_names` (or the picks themselves) its groups. It asks `admits` first: a full outbox makes
@@ -87,9 +90,11 @@ cdef void unlisten(interest_t *it, link_t *l) noexcept:
 cdef int reweigh(sub_t *s, int64_t weight) except -1:
     """A far member of a queue group counts `weight` members from now on."""
     cdef int64_t change = weight - <int64_t> s.limit
-    s.limit = <uint64_t> weight
-    if change and s.interest.listeners_count:
-        tell_change(s.interest, s, change)
+    while s != NULL:  # and its shadows
+        s.limit = <uint64_t> weight
+        if change and s.interest.listeners_count:
+            tell_change(s.interest, s, change)
+        s = s.shadows
     return 0
 
 
@@ -113,7 +118,7 @@ cdef bint same_word(word_t *a, word_t *b) noexcept:
 cdef bint is_of_cluster(sub_t *s) noexcept:
     """Whether routes are told of it."""
     return not s.flags & SUB_LOCAL and (
-        not s.flags & SUB_FAR or s.link.far != NULL and s.link.far.kind == FAR_LEAF)
+        not s.flags & SUB_FAR or s.link.far != NULL and s.link.far.kind == FAR_LEAF and not s.link.far.is_spoke)
 
 
 cdef inline bint counts_with(sub_t *other, word_t *origin) noexcept:
@@ -201,7 +206,7 @@ cdef bint is_asked_for(sub_t *s, msg_t *m) noexcept:
     """Whether a message is for the queue group of this member."""
     cdef far_t *source = m.source.far
     cdef uint32_t i
-    if source == NULL or m.via != NULL or source.is_answer:
+    if source == NULL or m.via != NULL or source.is_answer or source.queues == NULL:
         return True
     for i in range(source.queues_count):
         if source.queues[i].len == s.queue_len and memcmp(source.queues[i].text, s.queue, s.queue_len) == 0:

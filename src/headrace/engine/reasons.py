@@ -44,6 +44,9 @@ class CloseReason(IntEnum):
     MISSING_ACCOUNT = 42
     CLUSTER_NAME_CONFLICT = 43
     DUPLICATE_SERVER_NAME = 44
+    DUPLICATE_LEAF_NODE = 45
+    CLUSTER_NAMES_IDENTICAL = 46
+    MINIMUM_VERSION_REQUIRED = 47
     INTERNAL_ERROR = 100
 
     @property
@@ -84,5 +87,8 @@ _TEXTS = {
     CloseReason.MISSING_ACCOUNT: "Missing Account",
     CloseReason.CLUSTER_NAME_CONFLICT: "Cluster Name Conflict",
     CloseReason.DUPLICATE_SERVER_NAME: "Duplicate Server Name",
+    CloseReason.DUPLICATE_LEAF_NODE: "Duplicate Remote LeafNode Connection",
+    CloseReason.CLUSTER_NAMES_IDENTICAL: "Cluster Names Identical",
+    CloseReason.MINIMUM_VERSION_REQUIRED: "Minimum Version Required",
     CloseReason.INTERNAL_ERROR: "Internal Error",
 }

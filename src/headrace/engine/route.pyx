@@ -228,7 +228,7 @@ cdef int arrived(RouteLink link, msg_t *m, word_t *account) except -1:
         it = interest_of(link._directory, link.session, account.text, account.len)
     if it == NULL:
         return 0
-    if r.is_gateway and is_mapped(m.subject, m.subject_len) and not take_in_answer(r, m):
+    if link.c.router.is_gateway and is_mapped(m.subject, m.subject_len) and not take_in_answer(link.c.router, m):
         return 0
     route_far(unmapped_plan(it, m.subject, m.subject_len), m)
     return 0

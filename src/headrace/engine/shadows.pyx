@@ -18,7 +18,7 @@ from libc.string cimport memcmp, memcpy, memset
 from headrace.engine.interest cimport Interest, row_of
 from headrace.engine.memory cimport buf_free, buf_reserve, give, live, take
 from headrace.engine.structs cimport (
-    HR_PAD, SUB_FAR, SUB_FILTERED, SUB_GATHERED, SUB_PASSES_ON, SUB_REMOVED, SUB_SHADOW, buf_t, group_t, interest_t, link_t,
+    FAR_LEAF, HR_PAD, SUB_FAR, SUB_FILTERED, SUB_GATHERED, SUB_PASSES_ON, SUB_REMOVED, SUB_SHADOW, buf_t, group_t, interest_t, link_t,
     msg_t, node_t, shadow_t, sub_t,
 )
 from headrace.engine.trie cimport insert, next_node, remove
@@ -28,8 +28,10 @@ cdef enum:
     LONGEST_RENAMED = 512    # longer subjects are translated each time, so that one peer cannot fill the heap
 
 
-cdef enum:
-    NOT_IMPORTING = SUB_SHADOW | SUB_PASSES_ON | SUB_FAR  # subscriptions that imported streams do not reach
+cdef inline bint imports_streams(sub_t *s) noexcept:
+    """Whether imported streams reach a subscription: those of routes and gateways have them where they are."""
+    return not s.flags & (SUB_SHADOW | SUB_PASSES_ON) and (
+        not s.flags & SUB_FAR or s.link.far != NULL and s.link.far.kind == FAR_LEAF)
 
 
 cdef class StreamImport:
@@ -66,7 +68,8 @@ cdef int hang_one(sub_t *s, StreamImport via, bytes wanted) except -1:
     Py_INCREF(via)
     shadow.shadow.via = <PyObject *> via
     shadow.link = s.link
-    shadow.flags = s.flags & (SUB_FILTERED | SUB_GATHERED) | SUB_SHADOW
+    shadow.flags = s.flags & (SUB_FILTERED | SUB_GATHERED | SUB_FAR) | SUB_SHADOW
+    shadow.limit = s.limit if s.flags & SUB_FAR else 0
     shadow.sid_len = s.sid_len
     shadow.subject_len = n
     shadow.queue_len = s.queue_len
@@ -120,14 +123,14 @@ cdef uint64_t importing_at(node_t *node, sub_t **found, uint64_t n) noexcept:
     cdef uint32_t i, j
     cdef group_t *group
     for i in range(node.plain_count):
-        if not node.plain[i].flags & NOT_IMPORTING:
+        if imports_streams(node.plain[i]):
             found[n] = node.plain[i]
             n += 1
     for i in range(node.groups_cap):
         group = node.groups[i]
         while group != NULL:
             for j in range(group.count):
-                if not group.members[j].flags & NOT_IMPORTING:
+                if imports_streams(group.members[j]):
                     found[n] = group.members[j]
                     n += 1
             group = group.next

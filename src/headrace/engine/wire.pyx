@@ -81,6 +81,7 @@ cdef int read_message(wire_t *w, far_t *far, uint32_t skipped, uint32_t sizes, m
     words += 1
     m.reply = NULL
     m.reply_len = 0
+    far.queues = words
     far.queues_count = 0
     far.prefix.len = 0
     far.is_answer = False

@@ -17,7 +17,7 @@ from headrace.protocol.info import JSONObject, folded_name, json_fields
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_Shape = TypeVar("_Shape", "PeerInfo", "PeerConnect")
+_Shape = TypeVar("_Shape", "PeerInfo", "PeerConnect", "LeafConnect")
 
 ROUTE_PROTOCOL: Final = 3
 """INFO `proto` of the version we are compatible with; from ASYNC_INFO on INFO may come at any time."""
@@ -91,6 +91,11 @@ class PeerInfo:
     gateway_nrp: bool = False
     gateway_iom: bool = False
     leafnode_urls: tuple[str, ...] = ()
+    client_id: int = 0
+    connect_info: bool = False
+    remote_account: str = ""
+    acc_is_sys: bool = False
+    api_lvl: int = 0
     streaming: str = ""
     """Of Headrace only: the subject of discovery, where it is a streaming server and no other may be one."""
     serving_ns: int = 0
@@ -151,6 +156,46 @@ class PeerConnect:
     def legacy_line(self) -> bytes:
         """`CONNECT {json} CRLF` as a server before 2.0 says it."""
         return b"CONNECT " + _json(self, _ALWAYS_IN_LEGACY_CONNECT, _LEGACY_CONNECT) + b"\r\n"
+
+
+@dataclass(frozen=True, slots=True)
+class LeafConnect:
+    """How a leaf node introduces itself to its hub. `name` is the server's; `lang` is only a client's.
+
+    `remote_account`: its account there. `deny_pub`: what the hub need not send. `is_hub`: who connects is the
+    hub all the same. Source: leaf node specification, section 1.
+    """
+
+    version: str = ""
+    nkey: str = ""
+    jwt: str = field(default="", repr=False)
+    sig: str = field(default="", repr=False)
+    user: str = ""
+    password: str = field(default="", repr=False)
+    auth_token: str = field(default="", repr=False)
+    server_id: str = ""
+    domain: str = ""
+    name: str = ""
+    is_hub: bool = False
+    cluster: str = ""
+    headers: bool = False
+    jetstream: bool = False
+    deny_pub: tuple[str, ...] = ()
+    isolate: bool = False
+    compress_mode: str = ""
+    gateway: str = ""
+    remote_account: str = ""
+    protocol: int = 0
+    lang: str = ""
+
+    @classmethod
+    def read(cls, text: bytes) -> LeafConnect:
+        """The JSON of a CONNECT, as `PeerInfo.read` reads one."""
+        return _read(cls, text, "CONNECT", _LEAF_KINDS)
+
+    def line(self) -> bytes:
+        """`CONNECT {json} CRLF`, without fields that say nothing."""
+        return b"CONNECT " + _json(self, frozenset()) + b"\r\n"
 
 
 # ---- JSON ---------------------------------------------------------------------------------------
@@ -229,6 +274,7 @@ def _kinds(shape: type) -> dict[str, tuple[str, Callable[[object], object]]]:
 
 _INFO_KINDS: Final = _kinds(PeerInfo)
 _CONNECT_KINDS: Final = _kinds(PeerConnect)
+_LEAF_KINDS: Final = _kinds(LeafConnect)
 
 
 def _read(
@@ -246,7 +292,9 @@ def _read(
     return shape(**found)
 
 
-def _json(shape: PeerInfo | PeerConnect, always: frozenset[str], only: frozenset[str] | None = None) -> bytes:
+def _json(
+    shape: PeerInfo | PeerConnect | LeafConnect, always: frozenset[str], only: frozenset[str] | None = None
+) -> bytes:
     """`only`: no other fields are said; None: all are."""
     said: dict[str, Any] = {}
     for each in fields(shape):

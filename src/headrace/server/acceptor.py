@@ -83,3 +83,34 @@ class Acceptor:
     def _resume(self) -> None:
         if self._sock.fileno() >= 0:
             self.start()
+
+
+async def readable(loop: asyncio.AbstractEventLoop, sock: socket.socket) -> None:
+    """Until there is something to read, or the end."""
+    future: asyncio.Future[None] = loop.create_future()
+
+    def wake() -> None:
+        if not future.done():
+            future.set_result(None)
+
+    loop.add_reader(sock, wake)
+    try:
+        await future
+    finally:
+        loop.remove_reader(sock)
+
+
+async def first_byte(loop: asyncio.AbstractEventLoop, sock: socket.socket, seconds: float) -> int | None:
+    """The first byte the other side sends, left in the socket; None when none came in time.
+
+    Raises: ConnectionError when it closes instead.
+    """
+    try:
+        async with asyncio.timeout(seconds):
+            await readable(loop, sock)
+    except TimeoutError:
+        return None
+    data = sock.recv(1, socket.MSG_PEEK)
+    if not data:
+        raise ConnectionResetError("connection closed")
+    return data[0]

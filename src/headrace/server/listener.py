@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from headrace import limits
 from headrace.engine.reasons import CloseReason
 from headrace.errors import StartError
-from headrace.server.acceptor import Acceptor
+from headrace.server.acceptor import Acceptor, first_byte, readable
 from headrace.server.access import Access
 from headrace.server.throttle import WINDOW, HandshakeRate
 from headrace.server.transport import AsyncioTransport, EpollTransport
@@ -200,7 +200,7 @@ class Listener(Acceptor):
     async def _negotiate(self, session: ClientSession, sock: socket.socket) -> None:
         options, context = self._server.options, self.context
         first = options.tls.handshake_first if options.tls and context else None
-        is_greeted = first is None or (first > 0 and await self._first_byte(sock, first) is None)
+        is_greeted = first is None or (first > 0 and await first_byte(self._server.loop, sock, first) is None)
         seen = b""
         if is_greeted:
             self._greet(session, sock)
@@ -209,14 +209,14 @@ class Listener(Acceptor):
         if context is None or options.tls is None:
             self._open_plain(session, sock, greet=False, seen=seen)
             return
-        if not is_greeted and first and await self._first_byte(sock, first) != TLS_RECORD:
+        if not is_greeted and first and await first_byte(self._server.loop, sock, first) != TLS_RECORD:
             is_greeted = True
             self._greet(session, sock)
         # As the Go server does: who says nothing for so long is no TLS client, and its clocks must run.
         if (
             is_greeted
             and options.allow_non_tls
-            and (seen or await self._first_byte(sock, options.tls.timeout) != TLS_RECORD)
+            and (seen or await first_byte(self._server.loop, sock, options.tls.timeout) != TLS_RECORD)
         ):
             self._open_plain(session, sock, greet=False, seen=seen)
             return
@@ -247,7 +247,7 @@ class Listener(Acceptor):
         try:
             async with asyncio.timeout(limits.PROXY_HEADER_TIMEOUT):
                 while not header.is_complete:
-                    await self._readable(sock)
+                    await readable(self._server.loop, sock)
                     data = sock.recv(4096, socket.MSG_PEEK)  # what is not the header's stays for who is next
                     if not data:
                         raise ProxyHeaderError("connection closed within the PROXY protocol header")
@@ -285,33 +285,3 @@ class Listener(Acceptor):
         if self._report is not None:
             self._report.cancel()
             self._report_throttled()
-
-    async def _first_byte(self, sock: socket.socket, seconds: float) -> int | None:
-        """The first byte the client sends, left in the socket; None when none came in time.
-
-        Raises: ConnectionError when it closes instead.
-        """
-        try:
-            async with asyncio.timeout(seconds):
-                await self._readable(sock)
-        except TimeoutError:
-            return None
-        data = sock.recv(1, socket.MSG_PEEK)
-        if not data:
-            raise ConnectionResetError("connection closed")
-        return data[0]
-
-    async def _readable(self, sock: socket.socket) -> None:
-        """Until there is something to read, or the end."""
-        loop = self._server.loop
-        readable: asyncio.Future[None] = loop.create_future()
-
-        def wake() -> None:
-            if not readable.done():
-                readable.set_result(None)
-
-        loop.add_reader(sock, wake)
-        try:
-            await readable
-        finally:
-            loop.remove_reader(sock)

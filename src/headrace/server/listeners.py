@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from headrace.conf.options import Options, TLSOptions
     from headrace.server.peers.gateways import GatewayHost
+    from headrace.server.peers.leafs import LeafNodes
     from headrace.server.peers.routes import Routes
     from headrace.server.server import Server
     from headrace.server.websocket.listener import WebSocketListener
@@ -35,10 +36,12 @@ class Contexts:
     routes_begun: ssl.SSLContext | None = None
     gateways: ssl.SSLContext | None = None
     gateways_begun: Mapping[str, ssl.SSLContext] = field(default_factory=dict)
+    leafs: ssl.SSLContext | None = None
     expires_ns: int | None = None
     websocket_expires_ns: int | None = None
     routes_expires_ns: int | None = None
     gateways_expires_ns: int | None = None
+    leafs_expires_ns: int | None = None
     concerns: tuple[str, ...] = ()
 
 
@@ -46,11 +49,12 @@ def make_contexts(options: Options) -> Contexts:
     """Reads all certificates and keys. Raises: StartError, and nothing has changed."""
     websocket = options.websocket.tls if options.websocket else None
     routes = options.cluster.tls if options.cluster else None
+    leafs = options.leafnodes.tls if options.leafnodes else None
     gateways = options.gateway.tls if options.gateway else None
     remotes = (
         {each.name: each.tls for each in options.gateway.gateways if each.tls} if options.gateway else {}
     )
-    configured = [each for each in (options.tls, websocket, routes, gateways) if each is not None]
+    configured = [each for each in (options.tls, websocket, routes, gateways, leafs) if each is not None]
     configured += remotes.values()
     if not configured and options.https_port is None:
         return Contexts()
@@ -69,6 +73,8 @@ def make_contexts(options: Options) -> Contexts:
         websocket_expires_ns=tls.certificate_expires_ns(websocket) if websocket else None,
         routes_expires_ns=tls.certificate_expires_ns(routes) if routes else None,
         gateways_expires_ns=tls.certificate_expires_ns(gateways) if gateways else None,
+        leafs=tls.server_context(leafs) if leafs else None,
+        leafs_expires_ns=tls.certificate_expires_ns(leafs) if leafs else None,
         concerns=tuple(dict.fromkeys(line for each in configured for line in tls.concerns(each))),
     )
 
@@ -130,6 +136,19 @@ def open_gateways(server: Server) -> GatewayHost | None:
     from headrace.server.peers.gateways import GatewayHost  # most servers are of a cluster that is alone
 
     return GatewayHost(server, options)
+
+
+def open_leafs(server: Server) -> LeafNodes | None:
+    """What leaf nodes connect to, and whom this server connects to as one; None when there is neither.
+
+    Raises: StartError.
+    """
+    options = server.options.leafnodes
+    if options is None or not (options.port or options.remotes):
+        return None
+    from headrace.server.peers.leafs import LeafNodes  # most servers have no leaf nodes
+
+    return LeafNodes(server, options)
 
 
 def drop_unpinned(server: Server) -> None:

@@ -147,6 +147,13 @@ def _cluster(server: Server, new: Options) -> Callable[[], None]:
     return lambda: routes.reload(options)
 
 
+def _leafnodes(server: Server, new: Options) -> Callable[[], None]:
+    leafs, options = server.leafs, new.leafnodes
+    if leafs is None or options is None:
+        return lambda: None
+    return lambda: leafs.reload(options)
+
+
 def _users_and_accounts(server: Server, new: Options) -> Callable[[], None]:
     """Raises: ConfigError for permissions, mappings or accounts that cannot be."""
     check_accounts(new)
@@ -162,6 +169,8 @@ def _users_and_accounts(server: Server, new: Options) -> Callable[[], None]:
             server.gate.use(new)
         server.accounts.replace(changed, removed)
         judge_clients(server, before)
+        if server.leafs is not None:
+            server.leafs.judge()
 
     return apply
 
@@ -202,6 +211,7 @@ STEPS: Final[dict[str, tuple[Callable[[Server, Options], Callable[[], None]], ..
     "always_enable_nonce": (_users_and_accounts,),
     "trusted_proxies": (_users_and_accounts, _proxies),
     "cluster": (_cluster,),
+    "leafnodes": (_leafnodes,),
     # looked up each time they are needed
     "ping_interval": (),
     "ping_max": (),
@@ -249,6 +259,8 @@ def _lines(old: Options, new: Options, changed: Sequence[str]) -> Iterator[str]:
                 yield "tags"
             case "cluster":
                 yield from _of_cluster(old.cluster, new.cluster)
+            case "leafnodes":
+                yield "leafnodes"
             case "tls" | "websocket":
                 pass
             case _:

@@ -16,6 +16,7 @@ from headrace.server.auth import shown_user
 from headrace.server.monitor.text import encode
 
 if TYPE_CHECKING:
+    from headrace.cluster.leaf import LeafSession
     from headrace.server.auth import Identity
     from headrace.server.session import ClientSession
 
@@ -32,6 +33,27 @@ def request_info(
         fields = client_fields(
             session, account=account, service=service, rtt_ns=session.rtt_ns, server=server or ""
         )
+    return encode({name: value for name, value in fields.items() if value}, indent=False)
+
+
+def leaf_request_info(
+    session: LeafSession, *, shares: bool, service: str | None, server: str | None
+) -> bytes:
+    """The same of a request that came from a leaf node: nobody here knows more of who asks."""
+    fields: dict[str, object] = {
+        "acc": session.account,
+        "svc": service,
+        "rtt": session.rtt_ns,
+        "server": server,
+    }
+    if shares:
+        fields |= {
+            "id": session.wire.number,
+            "host": session.wire.remote.host,
+            "name": session.remote_name,
+            "user": session.user,
+            "kind": "Leafnode",
+        }
     return encode({name: value for name, value in fields.items() if value}, indent=False)
 
 

@@ -34,6 +34,7 @@ from headrace.server.listeners import (
     drop_unpinned,
     make_contexts,
     open_gateways,
+    open_leafs,
     open_routes,
     open_websocket,
 )
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
     from headrace.server.latency import LatencyMeter
     from headrace.server.monitor.source import ConnectionSnapshot
     from headrace.server.peers.gateways import GatewayHost
+    from headrace.server.peers.leafs import LeafNodes
     from headrace.server.peers.routes import Routes
     from headrace.server.reload import Surroundings
     from headrace.server.transport import AsyncioTransport
@@ -132,6 +134,7 @@ class Server:
         self._websocket: WebSocketListener | None = None
         self.routes: Routes | None = None
         self.gateways: GatewayHost | None = None
+        self.leafs: LeafNodes | None = None
         self._monitor: Any = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._stalled: list[AsyncioTransport] = []
@@ -217,6 +220,7 @@ class Server:
             await self.gate.start()
         self._websocket = open_websocket(self)
         self.gateways = open_gateways(self)
+        self.leafs = open_leafs(self)
         self.routes = open_routes(self)
         self.renew_info()
         await self._start_monitor()
@@ -337,7 +341,7 @@ class Server:
             self.log.error("%s from %s", text, address)
 
     def _start_services(self) -> None:
-        """And the routes, over which they can be reached then, unless those had to be there before."""
+        """And the links to other servers, over which they are reached, unless those had to be there before."""
         if self.accounts.system is not None:
             self.start_service(self.system, self.accounts[self.accounts.system])
         for service in self.services:
@@ -346,6 +350,8 @@ class Server:
             self.gateways.start()
         if self.routes is not None and not self.serves_alone:
             self.routes.start()
+        if self.leafs is not None:
+            self.leafs.start()
 
     def start_service(self, service: Service, account: Account) -> ServiceHost:
         """Raises: StartError, as the service does."""
@@ -412,7 +418,8 @@ class Server:
         self._stop_services()
         if self.gate is not None:
             await self.gate.close()
-        self._leave_peers()
+        for host in self._peer_hosts:
+            host.stop()
         for party in self.parties():
             party.link.doom(CloseReason.SERVER_SHUTDOWN)
         self.departures.begin(self.router.end_tick())
@@ -436,12 +443,6 @@ class Server:
         self.accounts.close()
         self.log_limits.flush()
         await asyncio.sleep(0)  # asyncio transports finish closing in the loop's next round
-
-    def _leave_peers(self) -> None:
-        if self.gateways is not None:
-            self.gateways.machine.stop()
-        if self.routes is not None:
-            self.routes.mesh.stop()
 
     async def __aenter__(self) -> Server:
         await self.start()
@@ -480,8 +481,12 @@ class Server:
 
     @property
     def _listeners(self) -> list[Acceptor]:
-        peers = (each.listener for each in (self.routes, self.gateways) if each is not None)
+        peers = (host.listener for host in self._peer_hosts)
         return [each for each in (self._listener, self._websocket, *peers) if each is not None]
+
+    @property
+    def _peer_hosts(self) -> list[Routes | GatewayHost | LeafNodes]:
+        return [host for host in (self.routes, self.gateways, self.leafs) if host is not None]
 
     @property
     def websocket_port(self) -> int | None:
@@ -655,9 +660,8 @@ class Server:
 
     def parties(self) -> list[Party]:
         """All connections that are open."""
-        routes = self.routes.connections if self.routes is not None else ()
-        gateways = self.gateways.connections if self.gateways is not None else ()
-        return [*self.sessions.values(), *routes, *gateways]
+        peers = (host.connections for host in self._peer_hosts)
+        return [*self.sessions.values(), *(each for connections in peers for each in connections)]
 
     # -- ticks ------------------------------------------------------------------------------------
 

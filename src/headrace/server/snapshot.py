@@ -121,6 +121,7 @@ def account_snapshot(account: Account, loaded_ns: int) -> AccountSnapshot:
     return AccountSnapshot(
         options=account.options,
         connections=account.connections,
+        leafnodes=account.leafnodes,
         sublist=_figures([account]),
         loaded_ns=loaded_ns,
         slow_consumers=account.slow_consumers,
@@ -140,7 +141,7 @@ class ServerMonitor:
         totals = server.router.statistics()
         for name, own in server.system.traffic.items():  # what the server says itself is nobody's message
             totals[name] -= own
-        options, routes, gateways = server.options, server.routes, server.gateways
+        options, routes, gateways, leafs = server.options, server.routes, server.gateways, server.leafs
         is_https = options.https_port is not None
         return ServerSnapshot(
             server_id=server.server_id,
@@ -169,6 +170,7 @@ class ServerMonitor:
             cpu_percent=self._cpu_percent(),
             cluster=routes.snapshot() if routes is not None else None,
             gateways=gateways.snapshot() if gateways is not None else None,
+            leafnodes=leafs.snapshot() if leafs is not None else None,
             connect_urls=routes.connect_urls if routes is not None else (),
             connections=len(server.sessions),
             total_connections=server.total_connections,
@@ -184,11 +186,13 @@ class ServerMonitor:
                 server.slow_consumers,
                 routes.slow_consumers if routes else 0,
                 gateways.slow_consumers if gateways else 0,
+                leafs=leafs.slow_consumers if leafs else 0,
             ),
             stale_connections=KindCounts(
                 server.stale_connections,
                 routes.stale_connections if routes else 0,
                 gateways.stale_connections if gateways else 0,
+                leafs=leafs.stale_connections if leafs else 0,
             ),
             stalled_clients=totals["stalls"],
             subscriptions=sum(account.interest.statistics()["subscriptions"] for account in server.accounts),

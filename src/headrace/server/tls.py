@@ -52,7 +52,8 @@ def client_context(options: TLSOptions) -> ssl.SSLContext:
 
     Raises: StartError, as `server_context`.
     """
-    context = _context(options, options.certs[:1], ssl.PROTOCOL_TLS_CLIENT)
+    own = options.certs[:1] if options.cert_file else ()  # who need not show one may have none
+    context = _context(options, own, ssl.PROTOCOL_TLS_CLIENT)
     if options.ca_file is None:
         context.load_default_certs(ssl.Purpose.SERVER_AUTH)
     return context

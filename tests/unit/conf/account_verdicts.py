@@ -81,7 +81,6 @@ BLOCK = [
     *cases(
         Verdict.UNSUPPORTED,
         account_msg_trace="accounts { A { msg_trace { dest: a } } }",
-        account_max_leafs="accounts { A { limits { max_leafs: 3 } } }",
     ),
 ]
 

@@ -264,7 +264,6 @@ OPTIONS = [
     ),
     *cases(
         Verdict.UNSUPPORTED,
-        leafnodes='leafnodes { listen: "localhost:7422" }',
         mqtt="mqtt { port: 1883 }\nserver_name: x\njetstream: true",
         prof_port="prof_port: 6060",
         write_timeout_retry="write_timeout: retry",

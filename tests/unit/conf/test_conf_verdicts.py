@@ -14,12 +14,21 @@ from conf_verdicts import CASES as OTHER_CASES
 from conf_verdicts import Case, Verdict
 from gateway_verdicts import GATEWAY_CASES
 from jetstream_verdicts import JETSTREAM_CASES
+from leafnode_verdicts import LEAFNODE_CASES
 from listener_verdicts import LISTENER_CASES
 
 from headrace.conf.binding import load_options
 from headrace.errors import ConfigError
 
-CASES = [*OTHER_CASES, *ACCOUNT_CASES, *LISTENER_CASES, *JETSTREAM_CASES, *CLUSTER_CASES, *GATEWAY_CASES]
+CASES = [
+    *OTHER_CASES,
+    *ACCOUNT_CASES,
+    *LISTENER_CASES,
+    *JETSTREAM_CASES,
+    *CLUSTER_CASES,
+    *GATEWAY_CASES,
+    *LEAFNODE_CASES,
+]
 NATS_SERVER = Path(sys.executable).with_name("nats-server")
 OURS_ACCEPT = {Verdict.ACCEPT, Verdict.WARN, Verdict.LENIENT}
 GO_CHECK_PASSES = {Verdict.ACCEPT, Verdict.START, Verdict.STRICTER}

@@ -53,7 +53,7 @@ def _detail(account: AccountSnapshot, *, is_system: bool, runs_jetstream: bool) 
         "expired": False,
         "complete": True,
         "jetstream_enabled": runs_jetstream and options.jetstream is not None,
-        "leafnode_connections": 0,
+        "leafnode_connections": account.leafnodes,
         "client_connections": account.connections,
         "subscriptions": account.sublist.num_subscriptions,
         "mappings": _mappings(options.mappings) or None,

@@ -1,4 +1,4 @@
-"""`/routez`, `/leafz` and `/gatewayz`: links to other servers. Of leafnodes there are none.
+"""`/routez`, `/leafz` and `/gatewayz`: links to other servers.
 
 Field names and order are the Go server's, also where nothing is configured, so that tools which poll them
 find what they expect.
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from headrace.conf.options import SubjectPermission
-    from headrace.server.monitor.source import GatewaySnapshot, MonitorSource, RouteSnapshot
+    from headrace.server.monitor.source import GatewaySnapshot, LeafSnapshot, MonitorSource, RouteSnapshot
 
 _INTEREST_ONLY_THRESHOLD: Final = 1000
 """After so many subjects that nobody wanted the Go server tells what is wanted; here that is told at once."""
@@ -94,10 +94,39 @@ def _subjects(given: SubjectPermission) -> dict[str, object]:
 
 
 def leafz(source: MonitorSource, query: Mapping[str, str]) -> dict[str, object]:
-    """No leafnodes. Raises: QueryError for an option that cannot be understood."""
-    options.boolean(query, "subs")
+    """Every leaf link. Raises: QueryError for an option that cannot be understood."""
+    with_subjects = options.boolean(query, "subs")
+    account = query.get("acc", "")
     server = source.server()
-    return {"server_id": server.server_id, "now": short_time(server.now_ns), "leafnodes": 0, "leafs": []}
+    links = server.leafnodes.links if server.leafnodes is not None else ()
+    chosen = [link for link in links if account in ("", link.account)]
+    return {
+        "server_id": server.server_id,
+        "now": short_time(server.now_ns),
+        "leafnodes": len(chosen),
+        "leafs": [_leaf(link, with_subjects=with_subjects) for link in chosen],
+    }
+
+
+def _leaf(link: LeafSnapshot, *, with_subjects: bool) -> dict[str, object]:
+    subjects = list(link.subjects()) if with_subjects else []
+    return {
+        "id": link.lid,
+        "name": link.name,
+        "is_spoke": link.is_spoke,
+        **({"is_isolated": True} if link.is_isolated else {}),
+        "account": link.account,
+        "ip": link.ip,
+        "port": link.port,
+        "rtt": round_trip(link.rtt_ns),
+        "in_msgs": link.in_msgs,
+        "out_msgs": link.out_msgs,
+        "in_bytes": link.in_bytes,
+        "out_bytes": link.out_bytes,
+        "subscriptions": link.num_subscriptions,
+        **({"subscriptions_list": subjects} if subjects else {}),
+        **({"compression": link.compression} if link.compression else {}),
+    }
 
 
 def gatewayz(source: MonitorSource, query: Mapping[str, str]) -> dict[str, object]:

@@ -101,6 +101,37 @@ class ClusterSnapshot:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LeafSnapshot:
+    """One leaf link. `is_spoke`: the hub is at the other end; `subjects` gives what is wanted there."""
+
+    lid: int
+    name: str
+    is_spoke: bool
+    is_isolated: bool
+    account: str
+    ip: str
+    port: int
+    rtt_ns: int
+    in_msgs: int = 0
+    out_msgs: int = 0
+    in_bytes: int = 0
+    out_bytes: int = 0
+    num_subscriptions: int = 0
+    compression: str = ""
+    subjects: Callable[[], Sequence[str]] = tuple
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeafNodesSnapshot:
+    """The leaf links of a server; host and port are those of its port for leaf nodes, port 0 without one."""
+
+    host: str
+    port: int
+    certificate_expires_ns: int | None = None
+    links: tuple[LeafSnapshot, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSnapshot:
     """Everything `/varz` says, except the request counts that the monitor keeps itself.
 
@@ -139,7 +170,7 @@ class ServerSnapshot:
     total_connections: int
     cluster: ClusterSnapshot | None = None
     gateways: GatewaysSnapshot | None = None
-    leafnodes: int = 0
+    leafnodes: LeafNodesSnapshot | None = None
     in_msgs: int
     in_bytes: int
     out_msgs: int
@@ -284,6 +315,7 @@ class AccountSnapshot:
 
     options: AccountOptions
     connections: int = 0
+    leafnodes: int = 0
     in_msgs: int = 0
     in_bytes: int = 0
     out_msgs: int = 0

@@ -16,6 +16,7 @@ from headrace.server.monitor.text import number, uptime
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from headrace.conf.leaf_options import LeafRemote
     from headrace.server.monitor.jetstream import JetStreamFigures
     from headrace.server.monitor.source import ServerSnapshot
 
@@ -35,7 +36,8 @@ def varz(
         **_limits(server),
         "cluster": _cluster(server),
         "gateway": _gateway(server),
-        **{section: {} for section in ("leaf", "mqtt")},
+        "leaf": _leafnodes(server),
+        "mqtt": {},
         "websocket": _websocket(server),
         "jetstream": _jetstream(server, figures),
         "tls_timeout": number(server.options.tls.timeout if server.options.tls else limits.TLS_TIMEOUT),
@@ -147,6 +149,39 @@ def _gateway(server: ServerSnapshot) -> dict[str, object]:
     return {name: value for name, value in fields.items() if value}
 
 
+def _leafnodes(server: ServerSnapshot) -> dict[str, object]:
+    options, leafnodes = server.options.leafnodes, server.leafnodes
+    if options is None or leafnodes is None:
+        return {}
+    tls = options.tls
+    fields: dict[str, object] = {"remotes": [_remote(remote) for remote in options.remotes]}
+    if leafnodes.port:
+        fields = {
+            "host": leafnodes.host,
+            "port": leafnodes.port,
+            "auth_timeout": number(options.auth_timeout),
+            "tls_timeout": number(tls.timeout if tls else limits.TLS_TIMEOUT),
+            "tls_required": tls is not None,
+            "tls_verify": tls is not None and tls.verify,
+            **fields,
+        }
+    fields["write_deadline"] = round((options.write_deadline or 0) * _NS)
+    fields["write_timeout"] = "" if options.write_timeout == "default" else options.write_timeout
+    fields["tls_cert_not_after"] = _time_or_none(leafnodes.certificate_expires_ns)
+    return {name: value for name, value in fields.items() if value}
+
+
+def _remote(remote: LeafRemote) -> dict[str, object]:
+    tls = remote.tls.files if remote.tls is not None else None
+    denied = {"exports": list(remote.deny_exports), "imports": list(remote.deny_imports)}
+    return {
+        "local_account": remote.account,
+        **_given("tls_timeout", number(tls.timeout) if tls else 0),
+        "urls": [str(url) for url in remote.urls],
+        **_given("deny", {name: subjects for name, subjects in denied.items() if subjects}),
+    }
+
+
 def _websocket(server: ServerSnapshot) -> dict[str, object]:
     options = server.options.websocket
     if options is None:
@@ -184,7 +219,7 @@ def _activity(server: ServerSnapshot) -> dict[str, object]:
         "total_connections": server.total_connections,
         "routes": len(server.cluster.routes) if server.cluster else 0,
         "remotes": server.cluster.remotes if server.cluster else 0,
-        "leafnodes": server.leafnodes,
+        "leafnodes": len(server.leafnodes.links) if server.leafnodes else 0,
         "in_msgs": server.in_msgs,
         "in_bytes": server.in_bytes,
         "in_client_msgs": server.in_client_msgs,

@@ -32,6 +32,7 @@ class PeerConnection(Speaker, Generic[SessionT]):
         "address",
         "is_closed",
         "number",
+        "peer_certificates",
         "port",
         "session",
         "start_ns",
@@ -52,6 +53,7 @@ class PeerConnection(Speaker, Generic[SessionT]):
         self.is_closed = False
         self._is_slow = False
         self.tls_version = self.tls_cipher = ""
+        self.peer_certificates: tuple[bytes, ...] = ()  # DER, its own first
 
     # -- the session's wire -----------------------------------------------------------------------
 
@@ -77,6 +79,7 @@ class PeerConnection(Speaker, Generic[SessionT]):
         from headrace.server import tls
 
         self.tls_version, self.tls_cipher = tls.negotiated_names(connection)
+        self.peer_certificates = tls.peer_certificates(connection)
         self.debug("TLS handshake complete")
         self.debug(f"TLS version {self.tls_version}, cipher suite {self.tls_cipher}")
 

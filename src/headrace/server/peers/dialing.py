@@ -26,11 +26,13 @@ class DialError(Exception):
     """Why a peer could not be reached; without a text: every address of its name is this server's own."""
 
 
-async def connect(address: Address, is_own: _IsOwn) -> tuple[socket.socket, tuple[str, int]]:
+async def connect(
+    address: Address, is_own: _IsOwn, seconds: float = limits.ROUTE_DIAL_TIMEOUT
+) -> tuple[socket.socket, tuple[str, int]]:
     """A connected, non-blocking socket and the address it is connected to. Raises: DialError."""
     loop = asyncio.get_running_loop()
     try:
-        async with asyncio.timeout(limits.ROUTE_DIAL_TIMEOUT):
+        async with asyncio.timeout(seconds):
             found = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
     except TimeoutError:
         raise DialError(f"dial tcp: lookup {address.host}: i/o timeout") from None
@@ -43,7 +45,7 @@ async def connect(address: Address, is_own: _IsOwn) -> tuple[socket.socket, tupl
     sock = socket.socket(family, socket.SOCK_STREAM)
     sock.setblocking(False)
     try:
-        async with asyncio.timeout(limits.ROUTE_DIAL_TIMEOUT):
+        async with asyncio.timeout(seconds):
             await loop.sock_connect(sock, place)
     except BaseException as error:
         sock.close()

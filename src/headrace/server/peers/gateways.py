@@ -42,6 +42,10 @@ class GatewayHost(PeerHost[GatewaySession]):
         self.listen(options.host, options.port)
         self.machine: Final = Gateways(self, options)
 
+    def stop(self) -> None:
+        """Closes everything, reaches nobody any more."""
+        self.machine.stop()
+
     def start(self) -> None:
         """Accept, and reach the other clusters."""
         server, name = self._server, self.options.name

@@ -1,4 +1,4 @@
-"""What monitoring is shown of a server's cluster: its routes as they are now.
+"""What monitoring is shown of other servers: routes and leaf links as they are now.
 
 Nothing here is formatted. Never lives here: the counters themselves (`headrace.engine`).
 """
@@ -9,14 +9,22 @@ from time import monotonic_ns, time_ns
 from typing import TYPE_CHECKING
 
 from headrace.conf.options import SubjectPermission
-from headrace.server.monitor.source import ClusterSnapshot, RouteSnapshot, SubscriptionSnapshot
+from headrace.server.monitor.source import (
+    ClusterSnapshot,
+    LeafNodesSnapshot,
+    LeafSnapshot,
+    RouteSnapshot,
+    SubscriptionSnapshot,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from headrace.cluster.leaf import LeafSession
     from headrace.cluster.route import RouteSession
     from headrace.protocol.peers import PeerPermission
     from headrace.server.peers.connection import PeerConnection
+    from headrace.server.peers.leafs import LeafNodes
     from headrace.server.peers.routes import Routes
 
 
@@ -78,3 +86,40 @@ def _subscriptions(connection: PeerConnection[RouteSession]) -> Iterator[Subscri
             sid=b" ".join(words).decode("utf-8", "replace"),
             cid=connection.number,
         )
+
+
+def leafnodes_snapshot(leafs: LeafNodes, certificate_expires_ns: int | None) -> LeafNodesSnapshot:
+    """The leaf links now. Connections whose handshake goes on are not shown."""
+    has_port = leafs.listener is not None
+    return LeafNodesSnapshot(
+        host=leafs.options.host if has_port else "",
+        port=leafs.port if has_port else 0,
+        certificate_expires_ns=certificate_expires_ns,
+        links=tuple(
+            _leaf(each)
+            for each in sorted(leafs.connections, key=lambda each: each.number)
+            if each.session.is_registered
+        ),
+    )
+
+
+def _leaf(connection: PeerConnection[LeafSession]) -> LeafSnapshot:
+    session, link = connection.session, connection.session.link
+    in_msgs, in_bytes, out_msgs, out_bytes, _ = link.counters
+    return LeafSnapshot(
+        lid=connection.number,
+        name=session.remote_name,
+        is_spoke=session.is_spoke,
+        is_isolated=session.is_isolated,
+        account=session.account,
+        ip=connection.address,
+        port=connection.port,
+        rtt_ns=session.rtt_ns,
+        in_msgs=in_msgs,
+        out_msgs=out_msgs,
+        in_bytes=in_bytes,
+        out_bytes=out_bytes,
+        num_subscriptions=link.subscriptions_count,
+        compression=session.compression,
+        subjects=lambda: [subject.decode("utf-8", "replace") for subject, _, _ in link.interest_rows()],
+    )

@@ -73,6 +73,10 @@ class Routes(PeerHost[RouteSession]):
             self.mesh.rivals.stop_looking()
             self._looking = None
 
+    def stop(self) -> None:
+        """Closes everything, reaches nobody any more."""
+        self.mesh.stop()
+
     # -- facts ------------------------------------------------------------------------------------
 
     @property
@@ -183,6 +187,7 @@ class Routes(PeerHost[RouteSession]):
             connect_urls=() if server.is_lame_duck else self._own_urls(),
             ldm=server.is_lame_duck,
             gateway_url=gateways.machine.url if gateways is not None else "",
+            leafnode_urls=server.leafs.own_urls if server.leafs is not None else (),
         )
 
     def wake(self) -> None:
@@ -208,3 +213,5 @@ class Routes(PeerHost[RouteSession]):
         """Clients hear where else they can connect."""
         self._server.renew_info()
         self._server.tell_clients()
+        if self._server.leafs is not None:
+            self._server.leafs.leafs.urls_changed()

@@ -338,7 +338,13 @@ def _page(page: Callable[[Any, Mapping[str, str]], Document]) -> Callable[[Reque
     return lambda requests, values, _: page(requests.source, {})
 
 
-_LEAFZ: Final = Question(options.LEAFZ, _page(links.leafz))
+def _leafz(requests: Requests, values: Values, _: str) -> Document:
+    return links.leafz(requests.source, _query(values, subs="subscriptions", acc="account"))
+
+
+def _leafz_of_one(requests: Requests, values: Values, account: str) -> Document:
+    return _leafz(requests, {**values, "account": account}, account)
+
 
 _SERVER: Final[Mapping[str, Question]] = {
     "VARZ": Question(options.VARZ, _varz),
@@ -346,7 +352,7 @@ _SERVER: Final[Mapping[str, Question]] = {
     "CONNZ": Question(options.CONNZ, _connz_of_all, is_long=True),
     "ROUTEZ": Question(options.ROUTEZ, _routez),
     "GATEWAYZ": Question(options.GATEWAYZ, _page(links.gatewayz)),
-    "LEAFZ": _LEAFZ,
+    "LEAFZ": Question(options.LEAFZ, _leafz),
     "ACCOUNTZ": Question(
         options.ACCOUNTZ,
         lambda requests, values, _: accountz(requests.source, _query(values, acc="account")),
@@ -361,7 +367,7 @@ _SERVER: Final[Mapping[str, Question]] = {
 _ACCOUNT: Final[Mapping[str, Question]] = {
     "CONNZ": Question(options.CONNZ, _connz_of_one, is_long=True),
     "SUBSZ": Question(options.SUBSZ, _subsz_of_one, is_long=True),
-    "LEAFZ": _LEAFZ,
+    "LEAFZ": Question(options.LEAFZ, _leafz_of_one),
     "JSZ": Question(options.JSZ, _jsz_of_one, is_long=True),
     "INFO": Question(options.ACCOUNT_INFO, _info),
     "STATZ": Question(options.ACCOUNT_STATZ, _statz),

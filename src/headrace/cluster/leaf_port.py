@@ -1,0 +1,132 @@
+"""What leaf nodes are given by whoever has sockets, users and accounts. Contracts only.
+
+The life of a connection is that of `headrace.cluster.port`, but for TLS: INFO comes before it, unless it
+comes first on both sides. Who accepts a connection with TLS sends `LeafSession.greeting` itself, then opens
+TLS, then calls `opened`; who dials reads the first INFO, opens TLS when that or the remote asks for it, and
+hands over all it has read as the first bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from headrace.cluster.leaf import LeafSession
+    from headrace.cluster.port import Timer, Wire
+    from headrace.conf.leaf_options import LeafRemote
+    from headrace.conf.options import Permissions
+    from headrace.conf.peer_options import PeerURL
+    from headrace.engine.interest import Interest
+    from headrace.engine.link import Router
+    from headrace.protocol.peers import LeafConnect, PeerInfo
+
+
+@dataclass(frozen=True, slots=True)
+class LeafGrant:
+    """Who a leaf node is let in as: its account here, and what its user may do (None: everything)."""
+
+    account: str
+    permissions: Permissions | None = None
+    user: str = ""
+
+
+class LeafPort(Protocol):
+    """What the leaf nodes of a server need of it; what `headrace.cluster.port.Port` has too is as there."""
+
+    @property
+    def router(self) -> Router: ...
+
+    @property
+    def max_payload(self) -> int: ...
+
+    @property
+    def max_control_line(self) -> int: ...
+
+    @property
+    def ping_interval(self) -> float: ...
+
+    @property
+    def ping_max(self) -> int: ...
+
+    @property
+    def has_headers(self) -> bool:
+        """Whether messages may have headers here."""
+
+    @property
+    def cluster_name(self) -> str:
+        """That of this server's cluster; its own name where it has none and connects to hubs; else ""."""
+
+    @property
+    def system_account(self) -> str | None: ...
+
+    def identity(self) -> PeerInfo:
+        """What INFO says to leaf nodes, but for what concerns one connection."""
+
+    def now_ns(self) -> int: ...
+
+    def call_later(self, seconds: float, call: Callable[[], object]) -> Timer: ...
+
+    def new_nonce(self) -> str: ...
+
+    def new_name(self) -> str: ...
+
+    def random(self) -> float: ...
+
+    def wake(self) -> None: ...
+
+    def dial(
+        self,
+        remote: LeafRemote,
+        url: PeerURL,
+        connected: Callable[[Wire], LeafSession | None],
+        failed: Callable[[str | None], object],
+    ) -> None:
+        """Connects to a hub; one of the two is called, later and once.
+
+        `failed` gets the reason as text; None when something else has said it.
+        """
+
+    def interest(self, account: str) -> Interest | None: ...
+
+    def always_wanted(self, account: str) -> Iterable[bytes]:
+        """Subjects that are wanted in an account whoever subscribes: those of its mappings."""
+
+    def has_room(self, account: str) -> bool:
+        """Whether one more leaf node may be in that account."""
+
+    def authenticate(
+        self,
+        session: LeafSession,
+        text: bytes,
+        given: LeafConnect,
+        decided: Callable[[LeafGrant | None], None],
+    ) -> None:
+        """Decides about a CONNECT, whose JSON is `text` too; `decided` is called once, perhaps at once.
+
+        None: it may not be here. Why is in the log then, unless it is nothing but wrong.
+        """
+
+    def proof(self, remote: LeafRemote, nonce: str) -> dict[str, str]:
+        """Fields of CONNECT that prove who this server is by a key: jwt, nkey and sig.
+
+        Raises: SeedError for files and seeds that are no use.
+        """
+
+    def request_info(
+        self, session: LeafSession, *, shares: bool, service: str | None, names_server: bool
+    ) -> bytes | None:
+        """What a service of another account is told of requests that came over this connection."""
+
+    def registered(self, session: LeafSession) -> None:
+        """Interest and messages pass."""
+
+    def ended(self, session: LeafSession) -> None:
+        """They do not any more. Only called for a connection that was registered."""
+
+    def forget(self, session: LeafSession) -> None:
+        """The connection is over, whether it was registered or not."""
+
+    def log(self, level: int, text: str) -> None: ...

@@ -1,0 +1,278 @@
+"""All leaf links of one server: the hubs it connects to, leaf nodes that connect to it, circles among them.
+
+Never lives here: what is said on one connection (`leaf`), sockets and users (`leaf_port`).
+Source: leaf node specification, sections 4 and 6; when to connect again from nats-server 2.15.1.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from headrace.cluster.leaf import LeafSession
+from headrace.conf.peer_options import PeerURL
+from headrace.engine.reasons import CloseReason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from headrace.cluster.leaf_port import LeafPort
+    from headrace.cluster.port import Timer, Wire
+    from headrace.conf.leaf_options import LeafNodeOptions, LeafRemote
+    from headrace.protocol.peers import PeerInfo
+
+_FIRST_REPORTS: Final = 3600
+"""Of a hub that was never reached every so many failures are errors; of another one each is."""
+
+
+class Leafs:
+    """`sessions`: every connection, also those whose handshake goes on; `remotes`: the hubs, in the order of
+    the configuration."""
+
+    def __init__(self, port: LeafPort, options: LeafNodeOptions) -> None:
+        self.port: Final = port
+        self.options = options
+        self.sessions: dict[LeafSession, None] = {}
+        self.remotes: list[Remote] = [Remote(self, each) for each in options.remotes]
+        self.is_stopped = False
+        self._loops: dict[str, bytes] = {}
+
+    def start(self) -> None:
+        """Begins to reach the hubs. Connections may be accepted from now on."""
+        for remote in self.remotes:
+            remote.start()
+
+    def stop(self) -> None:
+        """Closes everything, reaches nobody any more."""
+        self.is_stopped = True
+        for remote in self.remotes:
+            remote.stop()
+        for session in list(self.sessions):
+            session.close(CloseReason.SERVER_SHUTDOWN)
+
+    def reload(self, options: LeafNodeOptions) -> None:
+        """Takes over other options; the port stays as it is.
+
+        A hub that is not named any more, or is disabled, is left; one that is named otherwise is left and
+        connected to anew.
+        """
+        self.options = options
+        kept = {remote.options.key: remote for remote in self.remotes if remote.options in options.remotes}
+        for remote in self.remotes:
+            if remote.options.key not in kept:
+                remote.stop()
+                for session in list(self.sessions):
+                    if session.remote is remote:
+                        session.may_reconnect = False
+                        session.close(CloseReason.CLIENT_CLOSED)
+        self.remotes = [kept.get(each.key) or Remote(self, each) for each in options.remotes]
+        for remote in self.remotes:
+            if remote.options.key not in kept:
+                remote.start()
+
+    # -- facts ------------------------------------------------------------------------------------
+
+    def registered(self) -> Iterator[LeafSession]:
+        """The connections over which interest and messages pass."""
+        return (session for session in self.sessions if session.is_registered)
+
+    def info(self) -> PeerInfo:
+        """This server's INFO for leaf nodes, as of now."""
+        return replace(self.port.identity(), cluster=self.port.cluster_name)
+
+    def loop_subject(self, account: str) -> bytes:
+        """What this account alone subscribes to: who hears of it from elsewhere is in a circle."""
+        subject = self._loops.get(account)
+        if subject is None:
+            subject = self._loops[account] = f"$LDS.{self.port.new_name()}".encode()
+        return subject
+
+    def has_accepted(self, account: str, cluster: str) -> bool:
+        """Whether servers of that cluster are leaf nodes of this one in the account."""
+        return any(
+            session.remote is None
+            and not session.is_spoke
+            and (session.account, session.remote_cluster) == (account, cluster)
+            for session in self.registered()
+        )
+
+    def is_current(self, session: LeafSession) -> bool:
+        """Whether the hub of a connection is still one that the configuration names."""
+        return session.remote in self.remotes and not self.is_stopped
+
+    # -- connections ------------------------------------------------------------------------------
+
+    def accepted(self, wire: Wire) -> LeafSession | None:
+        """Somebody connected. None: the server is stopping, close it."""
+        return None if self.is_stopped else self._enter(LeafSession(self, wire))
+
+    def solicited(self, wire: Wire, remote: Remote, url: PeerURL) -> LeafSession:
+        """A hub was reached."""
+        return self._enter(LeafSession(self, wire, remote, url))
+
+    def _enter(self, session: LeafSession) -> LeafSession:
+        self.sessions[session] = None
+        return session
+
+    def replace_duplicate(self, session: LeafSession) -> None:
+        """The same server's older connection for the same two accounts is closed: it will not be alive."""
+
+        def key(of: LeafSession) -> tuple[str, ...]:
+            return of.remote_name, of.remote_cluster, of.account, of.remote_account
+
+        if not session.remote_name or not session.remote_account:
+            return
+        for other in list(self.registered()):
+            if other is not session and other.remote is None and key(other) == key(session):
+                reason = CloseReason.DUPLICATE_LEAF_NODE
+                other.refuse_loudly(reason.text, reason)
+                session.log(logging.WARNING, "Replacing connection from same server")
+                return
+
+    def ended(self, session: LeafSession) -> None:
+        """A connection is over. The hub may have to be reached again."""
+        self.sessions.pop(session, None)
+        self.port.forget(session)
+        if session.is_registered:
+            session.is_registered = False
+            self.port.ended(session)
+        if session.remote is not None and session.may_reconnect and self.is_current(session):
+            session.remote.reconnect(was_registered=session.link.is_open)
+
+    # -- changes ----------------------------------------------------------------------------------
+
+    def accounts_changed(self) -> None:
+        """Accounts were added, changed or have ended: call it after the change."""
+        for session in list(self.registered()):
+            interest = self.port.interest(session.account)
+            if interest is not session.link.interest:
+                session.close(CloseReason.MISSING_ACCOUNT)
+            else:
+                session.link.wants(self.port.always_wanted(session.account))
+        self.port.wake()
+
+    def urls_changed(self) -> None:
+        """Leaf nodes hear where else they can connect."""
+        for session in self.registered():
+            if session.remote is None:
+                session.link.send(self.info().line())
+        self.port.wake()
+
+
+class Remote:
+    """One hub, and the attempts to reach it. `delay`: seconds before the next one, beside the usual ones."""
+
+    def __init__(self, leafs: Leafs, options: LeafRemote) -> None:
+        self.options: Final = options
+        self.delay = 0.0
+        self.attempts = 0
+        self._leafs = leafs
+        self._urls = list(options.urls)
+        self._is_first = True
+        self._is_stopped = False
+        self._timer: Timer | None = None
+        if not options.no_randomize:
+            _shuffle(self._urls, leafs.port)
+        named = next((url for url in self._urls if url.user is not None), None)
+        self._user = ("", "") if named is None else (named.user or "", named.password)
+
+    def start(self) -> None:
+        """The first attempt."""
+        if not self.options.disabled and self._urls:
+            self._try()
+
+    def stop(self) -> None:
+        """No more attempts; one that is under way comes to nothing."""
+        self._is_stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def reconnect(self, *, was_registered: bool) -> None:
+        """The connection is over."""
+        if was_registered:
+            self._is_first = False
+        self.attempts = 0
+        self._rotate()
+        delay, self.delay = self.delay, 0.0
+        self._arm(self._leafs.options.reconnect + delay)
+
+    def user_of(self, url: PeerURL | None) -> tuple[str, str | None]:
+        """User and password for a hub at this URL; without a password the user is a token.
+
+        One that the URL does not name is that of the first URL which names one.
+        """
+        if url is not None and url.user is not None:
+            return url.user, url.password
+        return self._user
+
+    def learn(self, urls: Iterable[str]) -> None:
+        """The hub has said where else it, or another one of its cluster, can be reached."""
+        if self.options.ignore_discovered_servers:
+            return
+        known = {(url.host, url.port) for url in self.options.urls}
+        found = []
+        for text in urls:
+            place = _place(text)
+            if place is None:
+                self._leafs.port.log(logging.ERROR, f'Error parsing url "{text}"')
+            elif place not in known:
+                known.add(place)
+                found.append(PeerURL(*place, scheme="nats-leaf"))
+        self._urls = [*found, *self.options.urls]
+
+    # -- attempts ---------------------------------------------------------------------------------
+
+    def _rotate(self) -> None:
+        """The next attempt is another URL's."""
+        self._urls.append(self._urls.pop(0))
+
+    def _arm(self, seconds: float) -> None:
+        if not self._is_stopped:
+            self._timer = self._leafs.port.call_later(seconds, self._try)
+
+    def _try(self) -> None:
+        self._timer = None
+        if self._is_stopped or self._leafs.is_stopped:
+            return
+        url = self._urls[0]
+        port = self._leafs.port
+        port.log(logging.DEBUG, f'Trying to connect as leafnode to remote server on "{url}"')
+        port.dial(self.options, url, lambda wire: self._connected(wire, url), self._failed)
+
+    def _connected(self, wire: Wire, url: PeerURL) -> LeafSession | None:
+        if self._is_stopped or self._leafs.is_stopped:
+            return None
+        return self._leafs.solicited(wire, self, url)
+
+    def _failed(self, reason: str | None) -> None:
+        if self._is_stopped or self._leafs.is_stopped:
+            return
+        port = self._leafs.port
+        self.attempts += 1
+        every = _FIRST_REPORTS if self._is_first else 1
+        is_told = self.attempts == 1 or self.attempts % every == 0
+        text = (
+            f'Error trying to connect as leafnode to remote server "{self._urls[0]}" '
+            f"(attempt {self.attempts}): {reason}"
+        )
+        if reason is not None:
+            port.log(logging.ERROR if is_told else logging.DEBUG, text)
+        self._rotate()
+        wait = self._leafs.options.reconnect
+        self._arm(wait + wait * port.random())
+
+
+def _place(text: str) -> tuple[str, int] | None:
+    """Host and port of `host:port` or `[host]:port`."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not (port.isascii() and port.isdecimal()) or not 0 < int(port[:6]) < 65536:
+        return None
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def _shuffle(urls: list[PeerURL], port: LeafPort) -> None:
+    for last in range(len(urls) - 1, 0, -1):
+        other = int(port.random() * (last + 1))
+        urls[last], urls[other] = urls[other], urls[last]

@@ -1,0 +1,41 @@
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from headrace.engine.interest import Interest
+from headrace.engine.link import Link, Router
+
+class LeafLink(Link):
+    def __init__(
+        self,
+        router: Router,
+        session: Any,
+        *,
+        max_payload: int = ...,
+        max_control_line: int = ...,
+        must_connect: bool = ...,
+    ) -> None: ...
+    @property
+    def is_open(self) -> bool: ...
+    @property
+    def has_headers(self) -> bool: ...
+    def restrict(
+        self,
+        tells: Callable[[bytes], bool] | None,
+        sends: Callable[[bytes], bool] | None,
+        receives: Callable[[bytes], bool] | None,
+    ) -> None: ...
+    def track_replies(self, on: bool) -> None: ...
+    def open(
+        self,
+        interest: Interest,
+        *,
+        is_spoke: bool,
+        headers: bool,
+        origin: bytes = ...,
+        isolated: bool = ...,
+        loop: bytes = ...,
+        always: Iterable[bytes] = ...,
+    ) -> None: ...
+    def wants(self, always: Iterable[bytes]) -> None: ...
+    def limit(self, *, max_payload: int, max_control_line: int, max_subscriptions: int = ...) -> None: ...
+    def interest_rows(self) -> list[tuple[bytes, bytes | None, int]]: ...

@@ -1,0 +1,610 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""The leaf node protocol: bytes of one connection between an account here and one of another server.
+
+LS+, LS-, LMSG, HMSG, PING and PONG are carried out here, and what this side tells and sends is written here;
+handshakes and every question of policy are calls on the session:
+
+    connect(json), peer_info(json)     CONNECT and INFO; `open` opens the link for everything else
+    unauthenticated()                  an op came before a due CONNECT: say so and doom the link
+    loop_detected()                    the other server wants this account's own loop subject
+    interest_refused(subject)          it may not want that; nothing was subscribed
+    message_refused(subject)           it may not send that; True lets it pass all the same (a response)
+    note_reply(reply)                  a message that may be answered goes there (`track_replies`)
+    subscriptions_exceeded()           it wants more subjects than it may, which was said
+    pong(), peer_error(text), parse_failed(text), failed(error)
+    trace(op, arguments, payload), trace_delivery(subject, key, reply, header_size, size)
+
+What interest is, where messages go and what counts: far.pyx. Lines name no account: the link is of one. A far
+subscription's sid is its key, "subject [group]". Messages are mapped as those of clients are.
+
+Which interest is told (`counts`): to a spoke everything but its own and its cluster's, to a hub only what is
+here and at this server's own spokes. A subject that begins with "$LDS." is there to find circles: everybody
+hears of it.
+
+Source: leaf node protocol, sections 2 and 3; nats-server 2.15.1.
+"""
+
+cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.string cimport memcmp, memset
+
+from headrace.engine.client cimport (
+    OP_PARTIAL, OP_UNKNOWN, add_sid, bad_arguments, find_sid, has_payload, is_separator, is_valid_subject, line_t,
+    read_line, read_open_line, size_of, trimmed, unknown_op, word,
+)
+from headrace.engine.delivery cimport remove_sub, route_far
+from headrace.engine.far cimport listen, origin_of, reweigh, same_word, unlisten
+from headrace.engine.interest cimport Interest, plan_for, table_seed
+from headrace.engine.link cimport Link, doom, emit
+from headrace.engine.shadows cimport hang_shadows, rename
+from headrace.engine.structs cimport (
+    FAR_LEAF, LINK_CLOSING, LINK_HEADERS, LINK_HELD, LINK_MUST_CONNECT, LINK_TRACED, LINK_TRACKS_REPLIES, REASON_AUTHENTICATION_VIOLATION,
+    REASON_PARSE_ERROR, REASON_PROTOCOL_VIOLATION, SUB_FAR, SUB_SHADOW, far_t, group_t, hr_hash, interest_t, link_t, msg_t, node_t,
+    plan_t, router_t, sub_t, target_t, word_t,
+)
+from headrace.engine.trie cimport insert, next_node
+from headrace.engine.verdicts cimport Verdicts, verdict
+from headrace.engine.wire cimport (
+    add_word, fit_tail, new_far_sub, read_message, release_wire, split, wire_t, write_interest, write_message,
+)
+
+cdef enum leaf_op_t:
+    # Behind what the client protocol has.
+    OP_LMSG = 32
+    OP_HMSG
+    OP_LS_PLUS
+    OP_LS_MINUS
+    OP_PING
+    OP_PONG
+    OP_CONNECT
+    OP_INFO
+    OP_OK
+    OP_ERR
+
+
+# ---- lines --------------------------------------------------------------------------------------
+
+cdef int op_at(const char *p, const char *end, uint32_t *length) noexcept:
+    """Which op begins here, and how long its word is."""
+    cdef char c = p[0] & 0xDF if c'a' <= p[0] <= c'z' else p[0]
+    cdef char d
+    length[0] = 4
+    if c == c'H':
+        return word(p, end, b"HMSG", 4, OP_HMSG)
+    if c == c'I':
+        return word(p, end, b"INFO", 4, OP_INFO)
+    if c == c'-':
+        return word(p, end, b"-ERR", 4, OP_ERR)
+    if c == c'+':
+        length[0] = 3
+        return word(p, end, b"+OK", 3, OP_OK)
+    if c == c'C':
+        length[0] = 7
+        return word(p, end, b"CONNECT", 7, OP_CONNECT)
+    if c != c'L' and c != c'P':
+        return OP_UNKNOWN
+    if end - p < 2:
+        return OP_PARTIAL
+    d = p[1] & 0xDF
+    if c == c'P':
+        return word(p, end, b"PING", 4, OP_PING) if d == c'I' else word(p, end, b"PONG", 4, OP_PONG)
+    if d == c'M':
+        return word(p, end, b"LMSG", 4, OP_LMSG)
+    length[0] = 3
+    if d != c'S':
+        return OP_UNKNOWN
+    if end - p < 3:
+        return OP_PARTIAL
+    return OP_LS_PLUS if p[2] == c'+' else OP_LS_MINUS if p[2] == c'-' else OP_UNKNOWN
+
+
+cdef str name_of(int op):
+    return {OP_LMSG: "LMSG", OP_HMSG: "HMSG", OP_LS_PLUS: "LS+", OP_LS_MINUS: "LS-", OP_PING: "PING", OP_PONG: "PONG",
+            OP_CONNECT: "CONNECT", OP_INFO: "INFO", OP_OK: "+OK", OP_ERR: "-ERR"}[op]
+
+
+cdef inline bint begins(const char *s, uint32_t n, const char *prefix, uint32_t m) noexcept:
+    return n >= m and memcmp(s, prefix, m) == 0
+
+
+cdef inline bint is_for_loops(const char *s, uint32_t n) noexcept:
+    return begins(s, n, b"$LDS.", 5)
+
+
+cdef bint is_free(const char *s, uint32_t n) noexcept:
+    """A subject of servers among themselves, which permissions do not concern."""
+    return n and (s[0] == c'$' or s[0] == c'_') and (
+        is_for_loops(s, n) or begins(s, n, b"_GR_.", 5) or begins(s, n, b"$GR.", 4))
+
+
+cdef bint is_answer(const char *s, uint32_t n) noexcept:
+    """A response to a request of another account, or an acknowledgement: whoever could be asked may answer."""
+    return begins(s, n, b"_R_.", 4) or n > 8 and begins(s, n, b"$JS.ACK.", 8)
+
+
+cdef inline int allows(Verdicts verdicts, const char *s, uint32_t n) except -1:
+    return verdict(verdicts, hr_hash(s, n, table_seed), s, n)
+
+
+# ---- interest of the other server ---------------------------------------------------------------
+
+cdef int compose_key(LeafLink link, word_t *subject, word_t *group) except -1:
+    """The key of a subscription into link.wire.text."""
+    link.wire.text.start = link.wire.text.end = 0
+    add_word(&link.wire, subject)
+    if group != NULL:
+        add_word(&link.wire, group)
+    return 0
+
+
+cdef int subscribe(LeafLink link, line_t *line) except -1:
+    """LS+ subject [group weight]"""
+    cdef link_t *l = &link.c
+    cdef word_t *subject = link.wire.words
+    cdef word_t *group = subject + 1 if link.wire.count == 3 else NULL
+    cdef uint64_t weight = 0
+    cdef uint32_t hash
+    cdef sub_t *s
+    if link.wire.count != 1 and group == NULL:
+        return bad_arguments(l, "LeafSub", line)
+    if group != NULL:
+        weight = max(0, size_of(subject + 2))
+    if subject.len == PyBytes_GET_SIZE(link._loop) and memcmp(
+            subject.text, PyBytes_AS_STRING(link._loop), subject.len) == 0:
+        link.session.loop_detected()
+        doom(l, REASON_PROTOCOL_VIOLATION)
+        return 0
+    if link._sends is not None and not is_free(subject.text, subject.len) \
+            and is_valid_subject(subject.text, subject.len, True) and not allows(link._sends, subject.text, subject.len):
+        link.session.interest_refused(subject.text[:subject.len])
+        return 0
+    compose_key(link, subject, group)
+    hash = <uint32_t> hr_hash(link.wire.text.data, link.wire.text.end, table_seed)
+    s = find_sid(l, link.wire.text.data, <uint32_t> link.wire.text.end, hash)
+    if s != NULL:
+        if group != NULL:
+            reweigh(s, weight)
+        return 0
+    if l.max_subscriptions and l.sids_count >= l.max_subscriptions:
+        emit(l, b"-ERR 'maximum subscriptions exceeded'\r\n", 39)
+        link.session.subscriptions_exceeded()
+        return 0
+    if not is_valid_subject(subject.text, subject.len, False):
+        emit(l, b"-ERR 'Invalid Subscription'\r\n", 29)
+        return 0
+    s = new_far_sub(&link.wire, l, NULL, subject.len, group.len if group != NULL else 0, hash)
+    s.limit = weight
+    add_sid(l, s)
+    insert(l.interest, s)
+    if l.interest.imports != NULL:
+        hang_shadows(s)
+    return 0
+
+
+cdef int unsubscribe(LeafLink link) except -1:
+    """LS- subject [group]; of what was never wanted nothing is said."""
+    cdef sub_t *s
+    if link.wire.count != 1 and link.wire.count != 2:
+        return 0
+    compose_key(link, link.wire.words, link.wire.words + 1 if link.wire.count == 2 else NULL)
+    s = find_sid(&link.c, link.wire.text.data, <uint32_t> link.wire.text.end,
+                 <uint32_t> hr_hash(link.wire.text.data, link.wire.text.end, table_seed))
+    if s != NULL:
+        remove_sub(s)
+    return 0
+
+
+# ---- messages of the other server ---------------------------------------------------------------
+
+cdef char *message(LeafLink link, int op, char *at, char *args, char *end, size_t *need) except NULL:
+    """One LMSG or HMSG at `at`; returns what follows it, or `at` when it is incomplete."""
+    cdef link_t *l = &link.c
+    cdef uint32_t sizes = 1 if op == OP_LMSG else 2
+    cdef line_t line
+    cdef msg_t m
+    if not read_line(l, args, end, &line):
+        return at
+    split(&link.wire, &line)
+    if read_message(&link.wire, &link.far, 0, sizes, &m) < 0:
+        bad_arguments(l, "LeafMsgArgs" if op == OP_LMSG else "LeafHeaderMsgArgs", &line)
+        return at
+    if not has_payload(l, at, line.next, end, m.body_len, need):
+        return at
+    if l.flags & LINK_TRACED:
+        link.session.trace(name_of(op), trimmed(&line), line.next[:m.body_len])
+    fit_tail(&link.wire, l, sizes, &line, &m)
+    arrived(link, &m)
+    return line.next + m.body_len + 2
+
+
+cdef int arrived(LeafLink link, msg_t *m) except -1:
+    """A complete message: counted, judged, mapped, and delivered."""
+    cdef link_t *l = &link.c
+    cdef router_t *r = l.router
+    cdef plan_t *plan
+    l.last_activity = r.now
+    l.in_msgs += 1
+    l.in_bytes += m.body_len
+    r.in_msgs += 1
+    r.in_bytes += m.body_len
+    r.far_in_msgs += 1
+    r.far_in_bytes += m.body_len
+    if link._receives is not None and not is_answer(m.subject, m.subject_len) \
+            and not allows(link._receives, m.subject, m.subject_len):
+        if not link.session.message_refused(m.subject[:m.subject_len]):
+            return 0
+    m.source = l
+    m.via = NULL
+    plan = plan_for(l.interest, m.subject, m.subject_len)
+    if plan.renames:
+        m.subject = plan.head + 5
+        m.subject_len = plan.head_len - 6
+        if link.far.queues_count == 0:
+            link.far.queues = NULL  # who chose groups for it did not know what it is called here
+    route_far(plan, m)
+    return 0
+
+
+# ---- what the other server is told --------------------------------------------------------------
+
+cdef bint counts(LeafLink link, sub_t *s) noexcept:
+    """Whether a subscription is interest that the other server hears of."""
+    cdef far_t *far = s.link.far
+    cdef word_t origin
+    if s.link == &link.c:
+        return False
+    if not s.flags & SUB_FAR:
+        return True
+    if far != NULL and far.kind == FAR_LEAF and link._is_isolated:
+        return False
+    if link.far.is_spoke and (far == NULL or far.kind != FAR_LEAF or far.is_spoke) \
+            and not is_for_loops(s.subject, s.subject_len):
+        return False
+    origin = origin_of(s)
+    return not origin.len or not same_word(&origin, &link.far.origin)
+
+
+cdef bint is_wanted_beside(LeafLink link, sub_t *s) noexcept:
+    """Whether the other server is told of the same subject for another plain subscription too."""
+    cdef node_t *node = s.node
+    cdef uint32_t i
+    for i in range(node.plain_count):  # near ones always count, so one of the first two ends this
+        if node.plain[i] != s and counts(link, node.plain[i]):
+            return True
+    return False
+
+
+cdef int64_t weight_of(LeafLink link, group_t *group) noexcept:
+    """How many members of a queue group the other server is told of."""
+    cdef int64_t weight = group.near_count
+    cdef uint32_t i
+    for i in range(group.near_count, group.count):
+        if counts(link, group.members[i]):
+            weight += <int64_t> group.members[i].limit
+    return weight
+
+
+cdef bint may_tell(LeafLink link, sub_t *s) noexcept:
+    if link._tells is None or is_free(s.subject, s.subject_len) or begins(s.subject, s.subject_len, b"_R_.", 4):
+        return True
+    try:
+        return allows(link._tells, s.subject, s.subject_len)
+    except Exception as error:
+        link.session.failed(error)
+        return False
+
+
+cdef bint is_always_wanted(LeafLink link, sub_t *s) noexcept:
+    return link._always and s.subject[:s.subject_len] in link._always
+
+
+cdef void tell(LeafLink link, sub_t *s, int64_t weight) noexcept:
+    """Writes that a subject (of a queue group with so many members) is wanted here, or 0: by nobody any more."""
+    if may_tell(link, s):
+        write_interest(&link.c, s, c'L', NULL, NULL, weight)
+
+
+cdef void changed(link_t *l, sub_t *s, int64_t change) noexcept:
+    """A listener's hook: see far.pyx."""
+    cdef LeafLink link = <LeafLink> l.owner
+    if change == 0 or not counts(link, s):  # 0: members that weigh nothing
+        return
+    if s.group != NULL:
+        tell(link, s, weight_of(link, s.group))
+    elif not is_wanted_beside(link, s) and not is_always_wanted(link, s):
+        tell(link, s, 1 if change > 0 else 0)
+
+
+cdef int tell_all(LeafLink link, interest_t *it) except -1:
+    """One line for everything in the trie that the other server is told of."""
+    cdef node_t *node = &it.root
+    cdef group_t *group
+    cdef uint32_t i
+    while node != NULL:
+        tell_row(link, node.plain, node.plain_count, 1)
+        for i in range(node.groups_cap):
+            group = node.groups[i]
+            while group != NULL:
+                tell_row(link, group.members, group.count, weight_of(link, group))
+                group = group.next
+        node = next_node(node)
+    return 0
+
+
+cdef void tell_row(LeafLink link, sub_t **row, uint32_t count, int64_t weight) noexcept:
+    """One line for a row of subscriptions, if any of them counts."""
+    cdef uint32_t i
+    for i in range(count):
+        if counts(link, row[i]):
+            if weight and not (row[i].group == NULL and is_always_wanted(link, row[i])):
+                tell(link, row[i], weight)
+            return
+
+
+# ---- what the other server is sent --------------------------------------------------------------
+
+cdef int send(target_t *target, msg_t *m) except -1:
+    """A far link's hook: see far.pyx."""
+    cdef const char *subject = m.subject
+    cdef uint32_t subject_len = m.subject_len
+    cdef const char *head
+    cdef size_t head_len
+    cdef int is_sent
+    if not target.sub.flags & SUB_SHADOW:
+        return send_as(target, m)
+    if m.via != NULL:  # a request to a service is no part of an exported stream
+        return 0
+    rename(target.sub, m, &head, &head_len)
+    m.subject = head + 5
+    m.subject_len = <uint32_t> head_len - 6
+    is_sent = send_as(target, m)
+    m.subject = subject
+    m.subject_len = subject_len
+    return is_sent
+
+
+cdef int send_as(target_t *target, msg_t *m) except -1:
+    """`send` with the subject as the link's account has it."""
+    cdef LeafLink link = <LeafLink> target.link.owner
+    if link._sends is not None and not allows(link._sends, m.subject, m.subject_len):
+        return 0
+    if m.reply_len and target.link.flags & LINK_TRACKS_REPLIES:
+        link.session.note_reply(m.reply[:m.reply_len])
+    return write_message(target, m, c'L', NULL, NULL)
+
+
+# ---- ops ----------------------------------------------------------------------------------------
+
+cdef int control(LeafLink link, int op, line_t *line) except -1:
+    """A complete line without payload."""
+    cdef link_t *l = &link.c
+    if op != OP_PONG:
+        l.last_activity = l.router.now
+    if op == OP_LS_PLUS:
+        split(&link.wire, line)
+        subscribe(link, line)
+    elif op == OP_LS_MINUS:
+        split(&link.wire, line)
+        unsubscribe(link)
+    elif op == OP_PING:
+        emit(l, b"PONG\r\n", 6)
+    elif op == OP_PONG:
+        link.session.pong()
+    elif op == OP_CONNECT:
+        l.flags &= ~<uint32_t> LINK_MUST_CONNECT
+        link.session.connect(trimmed(line))
+    elif op == OP_INFO:
+        link.session.peer_info(trimmed(line))
+    elif op == OP_ERR:
+        link.session.peer_error(trimmed(line))
+        doom(l, REASON_PARSE_ERROR)
+    return 0
+
+
+cdef int too_early(LeafLink link, int op) except -1:
+    """Interest or a message before the handshake is over."""
+    doom(&link.c, REASON_PROTOCOL_VIOLATION)
+    link.session.parse_failed(f"{name_of(op)} before the handshake")
+    return 0
+
+
+cdef char *one_op(LeafLink link, char *p, char *end, size_t *need) except NULL:
+    """One op; returns what follows it, or `p` when it is incomplete or the link is doomed."""
+    cdef link_t *l = &link.c
+    cdef uint32_t length = 0
+    cdef int op = op_at(p, end, &length)
+    cdef char *args = p + length
+    cdef line_t line
+    if op == OP_PARTIAL:
+        return p
+    if op == OP_UNKNOWN:
+        unknown_op(l, p, end)
+        return p
+    if op <= OP_LS_MINUS or op == OP_ERR:
+        if args == end:
+            return p
+        if not is_separator(args[0]):
+            unknown_op(l, p, end)
+            return p
+    if l.flags & LINK_MUST_CONNECT and op != OP_CONNECT and op != OP_INFO:  # INFO: what it can do about compression
+        link.session.unauthenticated()
+        doom(l, REASON_AUTHENTICATION_VIOLATION)
+        return p
+    if op <= OP_LS_MINUS and not link._is_open:
+        too_early(link, op)
+        return p
+    if op <= OP_HMSG:
+        return message(link, op, p, args, end, need)
+    if op == OP_PING or op == OP_PONG or op == OP_OK:
+        p = read_open_line(l, p, length, end, &line)
+        if p != line.next:
+            return p
+    elif not read_line(l, args, end, &line):
+        return p
+    if l.flags & LINK_TRACED and op != OP_CONNECT:  # a CONNECT holds secrets: the session traces it itself
+        link.session.trace(name_of(op), trimmed(&line), None)
+    control(link, op, &line)
+    return line.next
+
+
+cdef char *parse_leaf(link_t *l, char *p, char *end, size_t *need) except NULL:
+    """Carries out every complete op; returns the first byte that was not used."""
+    cdef char *following
+    while p < end and not l.flags & (LINK_CLOSING | LINK_HELD):
+        following = one_op(<LeafLink> l.owner, p, end, need)
+        if following == p:
+            return p
+        p = following
+    return p
+
+
+@cython.no_gc_clear  # it must leave the interest it listens to before that goes
+cdef class LeafLink(Link):
+    """A connection between an account and one of another server, whichever of the two has opened it."""
+
+    cdef far_t far
+    cdef wire_t wire
+    cdef bytes _origin           # far.origin is borrowed from it
+    cdef bytes _loop
+    cdef frozenset _always
+    cdef bint _is_open           # the handshake is over
+    cdef bint _is_listening
+    cdef bint _is_isolated
+    cdef Verdicts _tells
+    cdef Verdicts _sends
+    cdef Verdicts _receives
+
+    def __cinit__(self, *_args, uint32_t max_payload=1 << 20, uint32_t max_control_line=65536,
+                  bint must_connect=False):
+        memset(&self.far, 0, sizeof(far_t))
+        memset(&self.wire, 0, sizeof(wire_t))
+        self._loop = b""
+        self._always = frozenset()
+        self.far.kind = FAR_LEAF
+        self.far.send = send
+        self.far.changed = changed
+        self.c.far = &self.far
+        self.c.parse = parse_leaf
+        self.c.max_payload = max_payload
+        self.c.max_control_line = max_control_line
+        if must_connect:
+            self.c.flags |= LINK_MUST_CONNECT
+
+    def __dealloc__(self):
+        self._hear_nothing()
+        self._release()  # while there is the account that its subscriptions hang in
+        release_wire(&self.wire)
+
+    cdef _leave(self):
+        self._hear_nothing()  # not of its own subscriptions' end either
+        Link._leave(self)
+        release_wire(&self.wire)
+
+    cdef _hear_nothing(self):
+        if self._is_listening:
+            self._is_listening = False
+            unlisten(self.c.interest, &self.c)
+
+    def restrict(self, tells, sends, receives):
+        """What may pass, or None for anything; each takes a subject (bytes), and its answers are remembered.
+
+        `tells(subject)`: whether the other server is told that it is wanted here, wildcards too; `sends` whether it
+        may be sent that, and may want it where it is no pattern; `receives` whether it may send that. What was told
+        before stays told.
+        """
+        self._tells = None if tells is None else Verdicts(tells)
+        self._sends = None if sends is None else Verdicts(sends)
+        self._receives = None if receives is None else Verdicts(receives)
+
+    def track_replies(self, bint on):
+        """Whether the session is told of the reply subjects of messages that go there."""
+        self._set_flag(LINK_TRACKS_REPLIES, on)
+
+    def open(self, Interest interest not None, *, bint is_spoke, bint headers, bytes origin=b"", bint isolated=False,
+             bytes loop=b"", always=()):
+        """The handshake is over: the account's interest is told, and the other server's may come.
+
+        `is_spoke`: the other server is the hub. `origin`: the name of the cluster at the other end, or of the server
+        there. `isolated`: it does not hear of other leaf nodes. `loop`: the subject that finds circles. `always`:
+        what else is wanted, whoever subscribes to it (bytes). Raises: ValueError for a link that is open already.
+        """
+        if self._is_open:
+            raise ValueError("a leaf link is opened once")
+        if self.c.flags & LINK_CLOSING:
+            return
+        self.interest = interest
+        self._origin = origin
+        self.far.origin.text = PyBytes_AS_STRING(self._origin)
+        self.far.origin.len = <uint32_t> PyBytes_GET_SIZE(self._origin)
+        self.far.is_spoke = is_spoke
+        self._set_flag(LINK_HEADERS, headers)
+        self._is_isolated = isolated
+        self._loop = loop
+        self._is_open = True
+        listen(&interest.c, &self.c)
+        self._is_listening = True
+        self._tell_always(frozenset([*always, loop] if loop else always))
+        tell_all(self, &interest.c)
+        self.far.snapshot_end = self.c.written + self.c.out.end - self.c.out.start
+
+    def wants(self, always):
+        """What is wanted from now on whoever subscribes to it, beside the subject that finds circles."""
+        if self._is_listening and not self.c.flags & LINK_CLOSING:
+            self._tell_always(frozenset([*always, self._loop] if self._loop else always))
+
+    cdef _tell_always(self, frozenset always):
+        cdef frozenset before = self._always
+        cdef bytes subject
+        self._always = always
+        for subject in sorted(always - before):
+            if self._may_tell(subject):
+                self.send(b"LS+ " + subject + b"\r\n")
+        for subject in sorted(before - always):
+            if self._may_tell(subject) and not self._is_wanted(subject):
+                self.send(b"LS- " + subject + b"\r\n")
+
+    cdef bint _may_tell(self, bytes subject) except -1:
+        cdef const char *s = subject
+        cdef uint32_t n = <uint32_t> PyBytes_GET_SIZE(subject)
+        return self._tells is None or is_free(s, n) or allows(self._tells, s, n)
+
+    cdef bint _is_wanted(self, bytes subject) except -1:
+        """Whether a subscription that counts has this subject. Cost: a walk over all."""
+        cdef node_t *node = &self.c.interest.root
+        cdef uint32_t i
+        cdef sub_t *s
+        while node != NULL:
+            for i in range(node.plain_count):
+                s = node.plain[i]
+                if counts(self, s) and s.subject[:s.subject_len] == subject:
+                    return True
+            node = next_node(node)
+        return False
+
+    def limit(self, *, uint32_t max_payload, uint32_t max_control_line, uint32_t max_subscriptions=0):
+        """Limits for what comes from now on: bytes, and subjects wanted at once (0: any number)."""
+        self.c.max_payload = max_payload
+        self.c.max_control_line = max_control_line
+        self.c.max_subscriptions = max_subscriptions
+
+    @property
+    def is_open(self):
+        """Whether interest and messages pass."""
+        return bool(self._is_open)
+
+    @property
+    def has_headers(self):
+        return bool(self.c.flags & LINK_HEADERS)
+
+    def interest_rows(self):
+        """[(subject, queue group or None, members)] that the other server wants, in no particular order."""
+        cdef uint32_t i
+        cdef sub_t *s
+        cdef list rows = []
+        for i in range(self.c.sids_cap):
+            s = self.c.sids[i]
+            if s != NULL:
+                rows.append((s.subject[:s.subject_len], s.queue[:s.queue_len] if s.queue_len else None,
+                             s.limit if s.queue_len else 1))
+        return rows

@@ -1,0 +1,156 @@
+"""Who a leaf node is: users of `leafnodes { authorization }`, else the server's own, tokens and callouts too.
+
+Here lives the way from a CONNECT to a grant. Never lives here: what a grant permits, the wire.
+Source: nats-server 2.15.1.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from headrace.cluster.leaf_port import LeafGrant
+from headrace.conf.options import ConnectionType
+from headrace.engine.reasons import CloseReason
+from headrace.protocol import nkeys
+from headrace.protocol.info import ConnectOptions
+from headrace.server import passwords
+
+if TYPE_CHECKING:
+    from headrace.cluster.leaf import LeafSession
+    from headrace.conf.leaf_options import LeafAuthorization, LeafNodeOptions
+    from headrace.core.grants import TokenIdentity
+    from headrace.server.auth import Authenticator, Identity
+    from headrace.server.peers.connection import PeerConnection
+    from headrace.server.server import Server
+
+_TYPE: Final = ConnectionType.LEAFNODE.value
+
+
+class Applicant:
+    """One leaf node that wants in, as those who decide about clients (`gate`, `auth`) see one."""
+
+    connection_type = _TYPE
+    client_type = "leafnode"
+    proxy_key = ""
+
+    def __init__(self, server: Server, options: LeafNodeOptions, session: LeafSession) -> None:
+        self._server = server
+        self._options = options
+        self._wire = cast("PeerConnection[LeafSession]", session.wire)
+        self.nonce: Final = session.nonce.encode()
+        self.cid: Final = self._wire.number
+        self.address: Final = self._wire.address
+        self.tls_version: Final = self._wire.tls_version
+        self.tls_cipher: Final = self._wire.tls_cipher
+        self.peer_certificates: Final = self._wire.peer_certificates
+        self.refusal = CloseReason.AUTHENTICATION_VIOLATION
+        self.token: TokenIdentity | None = None
+
+    @property
+    def access(self) -> Applicant:
+        """Where it connects."""
+        return self
+
+    @property
+    def authenticator(self) -> Authenticator:
+        return self._server.authenticator
+
+    @property
+    def mapped_certificates(self) -> tuple[bytes, ...] | None:
+        """Those that say who it is (`verify_and_map`); None where they do not."""
+        tls = self._options.tls
+        return self.peer_certificates if tls is not None and tls.verify_and_map else None
+
+    def debug(self, text: str) -> None:
+        self._wire.debug(text)
+
+    def error(self, text: str) -> None:
+        self._wire.error(text)
+
+    async def checked_in_thread(self, connect: ConnectOptions) -> Identity | None:
+        """bcrypt takes long on purpose: the loop goes on."""
+        given = (connect, self.nonce, self.connection_type, self.mapped_certificates)
+        return await asyncio.get_running_loop().run_in_executor(None, self.authenticator.authenticate, *given)
+
+    # -- the decision -----------------------------------------------------------------------------
+
+    async def decide(self, text: bytes) -> LeafGrant | None:
+        """Raises: ProtocolError for a CONNECT whose fields have wrong types."""
+        connect = ConnectOptions().merged(text)
+        if not self._is_pinned():
+            self.error("TLS handshake error: certificate not pinned")
+            return None
+        authorization = self._options.authorization
+        if authorization.has_users:
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(None, self._listed, authorization, connect)
+        identity = await self._identity(connect)
+        if identity is None or self._is_anybody(identity):
+            return None if identity is None else self._granted(LeafGrant(authorization.account), connect)
+        if identity.proxy_required:
+            self.debug("proxy connection required")
+            return None
+        self.token = identity.token
+        permissions = None if identity.permissions is None else identity.permissions.given
+        return self._granted(LeafGrant(identity.account, permissions, identity.user or ""), connect)
+
+    def _is_pinned(self) -> bool:
+        tls = self._options.tls
+        if tls is None or not tls.pinned_certs:
+            return True
+        from headrace.server.tls import is_pinned
+
+        return is_pinned(self.peer_certificates, tls.pinned_certs)
+
+    async def _identity(self, connect: ConnectOptions) -> Identity | None:
+        if self._server.gate is not None:
+            return await self._server.gate.identity(cast("Any", self), connect)
+        if self.authenticator.is_slow(connect, self.mapped_certificates):
+            return await self.checked_in_thread(connect)
+        return self.authenticator.authenticate(connect, self.nonce, _TYPE, self.mapped_certificates)
+
+    def _is_anybody(self, identity: Identity) -> bool:
+        """Nobody needs credentials here."""
+        return self._server.gate is None and not self.authenticator.has_users and identity.token is None
+
+    def _granted(self, grant: LeafGrant, connect: ConnectOptions) -> LeafGrant | None:
+        if grant.account in self._server.accounts:
+            return grant
+        user = connect.nkey or connect.user
+        self.error(f'authentication of user "{user}" failed, unable to lookup account "{grant.account}"')
+        return None
+
+    def _listed(self, authorization: LeafAuthorization, connect: ConnectOptions) -> LeafGrant | None:
+        """One of the users for leaf nodes only. Cost: that of bcrypt, so it is called in a thread."""
+        if authorization.nkey:
+            is_right = connect.nkey == authorization.nkey and nkeys.verify_signature(
+                connect.nkey, self.nonce, connect.sig
+            )
+            return (
+                self._granted(LeafGrant(authorization.account, user=connect.nkey), connect)
+                if is_right
+                else None
+            )
+        if authorization.user:
+            users = {authorization.user: (authorization.password or "", authorization.account, False)}
+        else:
+            users = {
+                each.user: (each.password, each.account, each.proxy_required) for each in authorization.users
+            }
+        name = self._named(connect, tuple(users))
+        found = users.get(name)
+        if found is None or not passwords.matches(found[0], connect.password):
+            return None
+        if found[2] or authorization.proxy_required:
+            self.debug("proxy connection required")
+            return None
+        return self._granted(LeafGrant(found[1], user=name), connect)
+
+    def _named(self, connect: ConnectOptions, users: tuple[str, ...]) -> str:
+        certificates = self.mapped_certificates
+        if certificates is None:
+            return connect.user
+        from headrace.core.certificate_names import mapped_user
+
+        return (mapped_user(certificates[0], list(users)) if certificates else None) or ""

@@ -1,0 +1,339 @@
+"""What is around leaf links, mixed with nats-server: TLS, tokens, JetStream, monitoring, services, reload."""
+
+from __future__ import annotations
+
+import json
+import signal
+import urllib.request
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from harness.certificates import tls_config
+from harness.claims import ACCOUNT_KEY, USER_KEY, account_token, user_token
+from harness.keys import credentials
+from harness.leafs import PAIRS, Leafs
+from harness.mesh import counts
+from harness.operators import configuration, signed
+from harness.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from harness.certificates import Authority
+
+MONITOR: Final = "http: 127.0.0.1:-1\n"
+
+
+@pytest.fixture
+def leafs(tmp_path: Path) -> Iterator[Leafs]:
+    with Leafs(tmp_path) as servers:
+        yield servers
+
+
+def page(leafs: Leafs, name: str, path: str) -> Any:
+    with urllib.request.urlopen(f"{leafs.nodes[name].server.monitor_url}{path}", timeout=10) as answer:
+        return json.loads(answer.read())
+
+
+# -- TLS ----------------------------------------------------------------------------------------------
+
+
+def trusting(authority: Authority, *more: str) -> str:
+    return "\n".join(("tls {", f'ca_file: "{authority.file}"', *more, "}"))
+
+
+def exchange(leafs: Leafs) -> None:
+    hub, leaf = leafs.join("hub"), leafs.join("leaf")
+    leafs.meet(hub, leaf)
+    sids = hub.subscribe("x"), leaf.subscribe("x")
+    leafs.meet(hub, leaf)
+    hub.publish("x", b"y" * 100_000)
+    leaf.publish("x", b"y" * 100_000)
+    leafs.meet(hub, leaf)
+    assert counts((hub, leaf), sids) == [2, 2]
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_tls_follows_the_first_info(leafs: Leafs, pair: str, authority: Authority) -> None:
+    leafs.hub("hub", pair[0], block=tls_config(authority.issue("hub")))
+    leafs.leaf("leaf", pair[1], "hub", remote=trusting(authority))
+    exchange(leafs)
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_tls_before_the_first_info(leafs: Leafs, pair: str, authority: Authority) -> None:
+    leafs.hub("hub", pair[0], block=tls_config(authority.issue("hub"), "handshake_first: true"))
+    leafs.leaf("leaf", pair[1], "hub", remote=trusting(authority, "handshake_first: true"))
+    exchange(leafs)
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_tls_after_a_hub_has_waited_for_the_handshake(leafs: Leafs, pair: str, authority: Authority) -> None:
+    leafs.hub("hub", pair[0], block=tls_config(authority.issue("hub"), 'handshake_first: "100ms"'))
+    leafs.leaf("leaf", pair[1], "hub", remote=trusting(authority))
+    exchange(leafs)
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_tls_with_a_certificate_of_the_leaf_node(leafs: Leafs, pair: str, authority: Authority) -> None:
+    verified = tls_config(authority.issue("hub"), f'ca_file: "{authority.file}"', "verify: true")
+    leafs.hub("hub", pair[0], block=verified)
+    own = authority.issue("leaf")
+    files = f'cert_file: "{own.certificate}"', f'key_file: "{own.key}"'
+    leafs.leaf("leaf", pair[1], "hub", remote=trusting(authority, *files))
+    exchange(leafs)
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_tls_with_a_hub_that_is_not_trusted_is_an_error(
+    leafs: Leafs, pair: str, authority: Authority
+) -> None:
+    hub = leafs.hub("hub", pair[0], block=tls_config(authority.issue("hub")))
+    leaf = leafs.leaf("leaf", pair[1], "hub", block='reconnect: "50ms"')
+    leaf.server.wait_for_line("TLS leafnode handshake error")
+    hub.server.wait_for_line("TLS leafnode handshake error")
+    assert not leafs.join("leaf").has_responders("x")
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_tls_is_insecure_where_that_is_said(leafs: Leafs, pair: str, authority: Authority) -> None:
+    leafs.hub("hub", pair[0], block=tls_config(authority.issue("hub")))
+    leafs.leaf("leaf", pair[1], "hub", remote="tls { insecure: true }")
+    exchange(leafs)
+
+
+# -- tokens -------------------------------------------------------------------------------------------
+
+
+def operator_hub(leafs: Leafs, letter: str) -> None:
+    leafs.hub("hub", letter, configuration({ACCOUNT_KEY.public: account_token()}))
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_credentials_of_a_file_are_proved(leafs: Leafs, pair: str, tmp_path: Path) -> None:
+    operator_hub(leafs, pair[0])
+    file = tmp_path / "leaf.creds"
+    file.write_text(credentials(USER_KEY, user_token()))
+    leafs.leaf("leaf", pair[1], "hub", remote=f'credentials: "{file}"')
+    wire = leafs.nodes["hub"].server.connect()
+    said = {"verbose": False, "jwt": user_token(), "sig": signed(USER_KEY, wire.info["nonce"])}
+    wire.send(b"CONNECT " + json.dumps(said).encode() + b"\r\nSUB here 1\r\nPING\r\n")
+    wire.take_through(b"PONG\r\n")
+    leaf = leafs.join("leaf")
+    wait_until(lambda: leaf.has_responders("here"), "the hub's interest")
+    leaf.publish("here", b"hello")
+    assert b"hello" in wire.take_through(b"hello\r\n")
+    wire.close()
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_credentials_that_are_wrong_are_refused(leafs: Leafs, pair: str, tmp_path: Path) -> None:
+    operator_hub(leafs, pair[0])
+    file = tmp_path / "leaf.creds"
+    file.write_text(credentials(USER_KEY, account_token()))
+    leafs.leaf("leaf", pair[1], "hub", remote=f'credentials: "{file}"')
+    leafs.nodes["leaf"].server.wait_for_line("Authorization Violation")
+
+
+# -- JetStream ----------------------------------------------------------------------------------------
+
+
+def stored(domain: str, folder: Path) -> str:
+    return f'jetstream {{ domain: {domain}, store_dir: "{folder}" }}\n'
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_a_domain_is_reached_from_the_other_end(leafs: Leafs, pair: str, tmp_path: Path) -> None:
+    leafs.hub("hub", pair[0], stored("up", tmp_path / "up"))
+    leafs.leaf("leaf", pair[1], "hub", stored("down", tmp_path / "down"))
+    hub, leaf = leafs.join("hub"), leafs.join("leaf")
+    leafs.meet(hub, leaf)
+    for party, own, other in ((hub, "up", "down"), (leaf, "down", "up")):
+        wait_until(lambda party=party, other=other: party.has_responders(f"$JS.{other}.API.INFO"), other)
+        assert json.loads(party.request("$JS.API.INFO").payload)["domain"] == own
+        assert json.loads(party.request(f"$JS.{other}.API.INFO").payload)["domain"] == other
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_streams_of_a_domain_are_used_from_the_other_end(leafs: Leafs, pair: str, tmp_path: Path) -> None:
+    leafs.hub("hub", pair[0], stored("up", tmp_path / "up"))
+    leafs.leaf("leaf", pair[1], "hub", stored("down", tmp_path / "down"))
+    hub, leaf = leafs.join("hub"), leafs.join("leaf")
+    leafs.meet(hub, leaf)
+    api = "$JS.down.API"
+    wait_until(lambda: hub.has_responders(f"{api}.INFO"), "the other domain")
+    made = json.loads(hub.request(f"{api}.STREAM.CREATE.S", {"name": "S", "subjects": ["kept.>"]}).payload)
+    assert made["config"]["name"] == "S", made
+    wait_until(lambda: hub.has_responders("kept.probe"), "the stream's interest")
+    assert hub.stored("kept.x", b"1")["stream"] == "S"
+    config = {"durable_name": "C", "ack_policy": "explicit", "filter_subject": "kept.x"}
+    durable = {"stream_name": "S", "config": config}
+    assert "error" not in json.loads(hub.request(f"{api}.CONSUMER.CREATE.S.C", durable).payload)
+    box = hub.subscribe("pulled")
+    hub.publish(f"{api}.CONSUMER.MSG.NEXT.S.C", {"batch": 1}, reply="pulled")
+    message = hub.next(box)
+    assert (message.subject, message.payload) == ("kept.x", b"1")
+    assert hub.request(message.reply, b"+ACK").payload == b""
+    info = json.loads(leaf.request("$JS.API.CONSUMER.INFO.S.C").payload)
+    assert (info["ack_floor"]["consumer_seq"], info["num_pending"]) == (1, 0)
+    assert not json.loads(hub.request("$JS.API.STREAM.NAMES").payload)["streams"]
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_the_api_of_each_end_stays_at_home(leafs: Leafs, pair: str, tmp_path: Path) -> None:
+    """JetStream only at the hub, without domains: the leaf node's clients do not reach it."""
+    leafs.hub("hub", pair[0], f'jetstream {{ store_dir: "{tmp_path / "hub store"}" }}\n')
+    leafs.leaf("leaf", pair[1], "hub")
+    hub, leaf = leafs.join("hub"), leafs.join("leaf")
+    leafs.meet(hub, leaf)
+    assert "memory" in json.loads(hub.request("$JS.API.INFO").payload)
+    assert not leaf.has_responders("$JS.API.INFO")
+
+
+# -- services and streams of other accounts -----------------------------------------------------------
+
+SHARED: Final = """
+accounts {
+  A { users: [{user: a, password: a}]
+      exports: [{service: "help.>"}, {stream: "feed.>"}] }
+  B { users: [{user: b, password: b}]
+      imports: [{service: {account: A, subject: "help.>"}}, {stream: {account: A, subject: "feed.>"}}] }
+}
+"""
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_a_service_of_another_account_is_asked_over_the_link(leafs: Leafs, pair: str) -> None:
+    """The leaf node is in the importing account."""
+    leafs.hub("hub", pair[0], SHARED)
+    leafs.leaf("leaf", pair[1], "hub", user="b:b@")
+    server, leaf = leafs.join("hub", user="a", **{"pass": "a"}), leafs.join("leaf")
+    probes, sid = server.subscribe("help.probe"), server.subscribe("help.me")
+    server.sync()
+    wait_until(lambda: leaf.has_responders("help.probe"), "the service")
+    server.next(probes)
+    reply = leaf.ask("help.me", b"please")
+    request = server.next(sid)
+    server.publish(request.reply, b"done")
+    assert leaf.answer(reply).payload == b"done"
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_a_service_at_a_leaf_node_is_imported_at_the_hub(leafs: Leafs, pair: str) -> None:
+    """The leaf node is in the exporting account, and the responder is there."""
+    leafs.hub("hub", pair[0], SHARED)
+    leafs.leaf("leaf", pair[1], "hub", user="a:a@")
+    asking, leaf = leafs.join("hub", user="b", **{"pass": "b"}), leafs.join("leaf")
+    beside = leafs.join("hub", user="a", **{"pass": "a"})
+    sid = leaf.subscribe("help.me")
+    leafs.meet(leaf, beside)
+    reply = asking.ask("help.me", b"please")
+    request = leaf.next(sid)
+    leaf.publish(request.reply, b"done")
+    assert asking.answer(reply).payload == b"done"
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_a_stream_published_at_a_leaf_node_is_imported_at_the_hub(leafs: Leafs, pair: str) -> None:
+    leafs.hub("hub", pair[0], SHARED)
+    leafs.leaf("leaf", pair[1], "hub", user="a:a@")
+    importing, leaf = leafs.join("hub", user="b", **{"pass": "b"}), leafs.join("leaf")
+    probes, sid = importing.subscribe("feed.probe"), importing.subscribe("feed.x")
+    importing.sync()
+    wait_until(lambda: leaf.has_responders("feed.probe"), "the import's interest")
+    importing.next(probes)
+    leaf.publish("feed.x", b"news")
+    assert importing.next(sid).payload == b"news"
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_a_stream_published_at_the_hub_is_imported_for_a_leaf_node(leafs: Leafs, pair: str) -> None:
+    leafs.hub("hub", pair[0], SHARED)
+    leafs.leaf("leaf", pair[1], "hub", user="b:b@")
+    publishing, leaf = leafs.join("hub", user="a", **{"pass": "a"}), leafs.join("leaf")
+    probes, sid = leaf.subscribe("feed.probe"), leaf.subscribe("feed.x")
+    leaf.sync()
+    wait_until(lambda: publishing.has_responders("feed.probe"), "the leaf node's interest")
+    leaf.next(probes)
+    publishing.publish("feed.x", b"news", {"K": "v"})
+    message = leaf.next(sid)
+    assert (message.payload, message.header("K")) == (b"news", "v")
+
+
+# -- monitoring ---------------------------------------------------------------------------------------
+
+
+def comparable(value: Any) -> Any:
+    """Without what differs between any two servers and runs; what is left must be the same."""
+    if isinstance(value, dict):
+        varying = {"server_id", "now", "id", "port", "rtt", "compression"}
+        kept = {k: comparable(v) for k, v in value.items() if k not in varying}
+        return kept | {k: type(value[k]).__name__ for k in value if k in varying}
+    if isinstance(value, list):
+        return [comparable(each) for each in value]
+    return value
+
+
+def test_leafz_and_varz_are_those_of_the_go_server(tmp_path: Path) -> None:
+    seen = {}
+    for kind in ("gg", "hh", "gh", "hg"):
+        folder = tmp_path / kind
+        folder.mkdir()
+        with Leafs(folder) as leafs:
+            leafs.hub("hub", kind[0], MONITOR)
+            leafs.leaf("leaf", kind[1], "hub", MONITOR, remote='deny_imports: "no.>"')
+            hub, leaf = leafs.join("hub"), leafs.join("leaf")
+            leafs.meet(hub, leaf)
+            leaf.subscribe("at.leaf")
+            hub.subscribe("at.hub")
+            leafs.meet(hub, leaf)
+            pages = {}
+            for name in ("hub", "leaf"):
+                found = page(leafs, name, "/leafz?subs=1")
+                for each in found["leafs"]:
+                    listed = each.pop("subscriptions_list")
+                    assert f"at.{'hub' if name == 'leaf' else 'leaf'}" in listed
+                    assert each.pop("subscriptions") == len(listed)
+                    for counter in ("in_msgs", "out_msgs", "in_bytes", "out_bytes"):
+                        assert isinstance(each.pop(counter), int)
+                varz = page(leafs, name, "/varz")
+                block = comparable(varz["leaf"])
+                block.pop("remotes", None)
+                pages[name] = comparable(found), varz["leafnodes"], block
+                remotes = varz["leaf"].get("remotes")
+                if name == "leaf":
+                    (remote,) = remotes
+                    assert remote["local_account"] == "$G"
+                    assert remote["deny"] == {"imports": ["no.>"]}
+                    assert remote["urls"] == [f"127.0.0.1:{leafs.port('hub')}"]
+                assert page(leafs, name, "/leafz?acc=nobody")["leafs"] == []
+            seen[kind] = pages
+    for kind, pages in seen.items():
+        for name in ("hub", "leaf"):
+            assert pages[name] == seen["gg"][name], (kind, name)
+
+
+# -- reload -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_a_reload_adds_and_takes_away_hubs(leafs: Leafs, pair: str) -> None:
+    leafs.hub("hub", pair[0])
+    node = leafs.leaf("leaf", pair[1], "hub")
+    hub, leaf = leafs.join("hub"), leafs.join("leaf")
+    leafs.meet(hub, leaf)
+    config = node.server.config_file
+    before = config.read_text()
+    remotes = f'remotes: [ {{ url: "{leafs.url("hub")}"'
+    assert remotes in before
+    start = before.index("remotes:")
+    end = before.index("} ]", start)
+    config.write_text(before[:start] + "remotes: [" + before[end + 2 :])
+    node.server.signal(signal.SIGHUP)
+    leafs.nodes["hub"].server.wait_for_line("Leafnode connection closed")
+    assert not leaf.has_responders("probe.none")
+    config.write_text(before)
+    node.server.signal(signal.SIGHUP)
+    leafs.meet(hub, leaf)
