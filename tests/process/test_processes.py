@@ -6,6 +6,8 @@ import json
 import os
 import re
 import signal
+import socket
+import subprocess
 import time
 import urllib.error
 import urllib.request
@@ -16,8 +18,9 @@ import pytest
 
 from harness.mesh import Party, reach
 from harness.ports import free_port
-from harness.processes import HEADRACES, NATS_SERVER, ServerProcess
+from harness.processes import BIN, HEADRACES, NATS_SERVER, ServerProcess
 from harness.waiting import PATIENCE, wait_until
+from harness.websocket import WebSocket
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -69,6 +72,13 @@ class Spread:
     def page(self, path: str) -> Any:
         with urllib.request.urlopen(f"{self.server.monitor_url}{path}", timeout=PATIENCE) as answer:
             return json.load(answer)
+
+    def refusal(self, path: str) -> tuple[int, str]:
+        """Status and text of what is not answered."""
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            self.page(path)
+        with refused.value as answer:
+            return answer.code, answer.read().decode()
 
     def children(self) -> list[int]:
         return children(self.server.pid)
@@ -189,9 +199,8 @@ def test_accounts_are_apart_and_exports_reach_over_processes(spread: Callable[..
         wait_until(lambda asking=second: asking.has_responders("help.me"), "the service is known")
 
         reply = second.ask("help.me", b"now")
-        request = first.next(help_sid)
-        while request.payload != b"now":  # what asked whether the service is known may still come
-            request = first.next(help_sid)
+        while (request := first.next(help_sid)).payload != b"now":
+            pass  # one that only asked whether there is a service
         first.publish(request.reply, b"yes")
         assert second.answer(reply).payload == b"yes"
 
@@ -211,6 +220,32 @@ def test_tls_for_clients(kind: str, spread: Callable[..., Spread], authority: Au
     assert it.server.port
     with it.server.connect(None) as wire:
         assert wire.info["tls_required"] is True
+
+
+def test_websocket_port_is_shared_too(spread: Callable[..., Spread]) -> None:
+    it = spread(2, config='websocket { listen: "127.0.0.1:-1", no_tls: true }\n')
+    port = int(it.server.wait_for_line(r"Listening for websocket clients on ws://127\.0\.0\.1:(\d+)$")[1])
+    found = set()
+    for _ in range(MOST_TRIES):
+        with WebSocket(port) as client:
+            found.add(json.loads(client.take_through(b"\r\n").removeprefix(b"INFO "))["server_id"])
+        if len(found) == 2:
+            break
+
+    assert len(found) == 2
+
+
+def test_without_a_system_account(spread: Callable[..., Spread]) -> None:
+    it = spread(2, *MONITORED, config="no_system_account: true\n")
+    parties = it.join()
+    sids = [party.subscribe("x") for party in parties]
+    it.converge(parties)
+
+    parties[0].publish("x")
+
+    for party, sid in zip(parties, sids, strict=True):
+        assert party.next(sid).subject == "x"
+    assert it.page("/varz")["connections"] == 2
 
 
 def test_max_connections_counts_all_processes(spread: Callable[..., Spread]) -> None:
@@ -333,9 +368,7 @@ def test_connz_pages_sorts_and_filters_over_processes(spread: Callable[..., Spre
     assert pages == cids
     for cid in cids:
         assert [each["cid"] for each in it.page(f"/connz?cid={cid}")["connections"]] == [cid]
-    with pytest.raises(urllib.error.HTTPError) as refused:
-        it.page("/connz?sort=nothing")
-    assert refused.value.code == 400
+    assert it.refusal("/connz?sort=nothing") == (400, "invalid sorting option: nothing")
 
     it.close()
     wait_until(lambda: it.page("/connz")["total"] == 0, "all are closed")
@@ -373,13 +406,12 @@ def test_health_is_that_of_all_processes(spread: Callable[..., Spread]) -> None:
 
     os.kill(second, signal.SIGSTOP)
     try:
-        with pytest.raises(urllib.error.HTTPError) as refused:
-            it.page("/healthz")
-        assert refused.value.code == 500
-        assert re.fullmatch(r"process \d does not answer", json.load(refused.value)["error"])
-        with pytest.raises(urllib.error.HTTPError) as refused:
-            it.page("/varz")
-        assert refused.value.code == 503
+        code, text = it.refusal("/healthz")
+        assert code == 500
+        assert re.fullmatch(r"process \d does not answer", json.loads(text)["error"])
+        code, text = it.refusal("/varz")
+        assert code == 503
+        assert re.fullmatch(r"process \d does not answer\n", text)
     finally:
         os.kill(second, signal.SIGCONT)
     wait_until(lambda: it.page("/healthz") == {"status": "ok"}, "well again")
@@ -590,6 +622,64 @@ def test_files_name_the_parent_and_the_shared_port(
     assert not ports.exists()
 
 
+def test_process_that_dies_in_lame_duck_mode_is_not_started_again(spread: Callable[..., Spread]) -> None:
+    it = spread(2, *MONITORED, config='lame_duck_grace_period: "25s"\n')
+    it.join()
+    first = int(it.server.wait_for_line(r"^\[(\d+)\].* Starting http monitor")[1])
+    other = next(pid for pid in it.children() if pid != first)
+
+    it.server.signal(signal.SIGUSR2)
+    it.server.wait_for_line("Entering lame duck mode")
+    os.kill(other, signal.SIGKILL)
+
+    it.server.wait_for_line(rf"\[ERR\] Process 2 \({other}\) ended with signal 9$")
+    assert it.children() == [first]
+    it.server.signal(signal.SIGTERM)
+    assert it.server.wait() == 0
+
+
+def test_terminated_process_is_started_again(spread: Callable[..., Spread]) -> None:
+    """Its clients are flushed, as when a server ends."""
+    it = spread(2, *MONITORED)
+    first = int(it.server.wait_for_line(r"^\[(\d+)\].* Starting http monitor")[1])
+    other = next(pid for pid in it.children() if pid != first)
+
+    os.kill(other, signal.SIGTERM)
+
+    it.server.wait_for_line(rf"Process 2 \({other}\) ended with exit code 0; it is started again in 0s$")
+    it.server.wait_for_line(r"Process 2 is ready again$")
+    it.join()
+
+
+def test_reload_command_waits_for_all_processes(spread: Callable[..., Spread], tmp_path: Path) -> None:
+    it = spread(2, "-m", str(free_port()), config="max_payload: 1000\n")
+    it.server.config_file.write_text("max_payload: 2000\n")
+
+    done = subprocess.run(
+        [str(BIN / "headrace"), "reload", str(it.server.pid)], capture_output=True, text=True, check=False
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("reloaded (sha256:")
+    assert [party.info["max_payload"] for party in it.join()] == [2000, 2000]
+
+
+def test_routes_between_processes_need_their_secret(spread: Callable[..., Spread]) -> None:
+    it = spread(2, *MONITORED)
+    port = int(it.server.wait_for_line(r"Listening for route connections on 127\.0\.0\.1:(\d+)$")[1])
+    with socket.create_connection(("127.0.0.1", port), PATIENCE) as stranger:
+        info = {"server_id": "N" * 56, "server_name": "x", "version": "2.15.1", "cluster": "processes"}
+        connect = {"name": "N" * 56, "cluster": "processes", "user": "processes", "pass": "guessed"}
+        stranger.sendall(f"CONNECT {json.dumps(connect)}\r\nINFO {json.dumps(info)}\r\n".encode())
+        said = b""
+        while data := stranger.recv(4096):
+            said += data
+
+    assert b"Authorization Violation" in said
+    assert b"RS+" not in said
+    it.join()
+
+
 # -- starts that fail -------------------------------------------------------------------------------------
 
 
@@ -606,6 +696,18 @@ def test_wrong_number_of_processes_is_refused(
     value: str, complaint: str, refused: Callable[..., list[str]]
 ) -> None:
     assert refused("--processes", value)[-1].endswith(complaint)
+
+
+@pytest.mark.parametrize(
+    ("value", "complaint"),
+    [
+        ("0", 'processes must be a number from 1 to 256, or "auto", not "0"'),
+        ("true", 'field "processes" must be a number from 1 to 256, or "auto"'),
+        ("[2]", 'field "processes" must be a number from 1 to 256, or "auto"'),
+    ],
+)
+def test_wrong_key_is_refused(value: str, complaint: str, refused: Callable[..., list[str]]) -> None:
+    assert f"server.conf:1:12: {complaint}" in refused(config=f"processes: {value}\n")[-1]
 
 
 @pytest.mark.parametrize("by", ["processes", "server"])

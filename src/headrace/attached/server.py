@@ -20,6 +20,7 @@ from headrace.client.handshake import ConnectOptions
 from headrace.errors import StartError
 from headrace.protocol.stan import ConnectRequest
 from headrace.server import logs
+from headrace.server.preparing import announce
 from headrace.server.server import Server
 from headrace.streaming import wording
 
@@ -50,7 +51,7 @@ class AttachedServer(Server):
             raise StartError("JetStream cannot be here: streaming uses a NATS server elsewhere")
         self.loop = asyncio.get_running_loop()
         self.start_ns = self.config_load_ns = time_ns()
-        self._announce()
+        announce(self)
         try:
             for service in self.services:
                 await self._attach(service)

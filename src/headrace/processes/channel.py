@@ -40,8 +40,12 @@ _READ: Final = 1 << 16
 Message = tuple[Any, ...]
 
 
+def _view(mapping: dict[Any, Any]) -> MappingProxyType[Any, Any]:
+    return MappingProxyType(mapping)
+
+
 def _reduced_view(view: MappingProxyType[Any, Any]) -> tuple[Any, ...]:
-    return MappingProxyType, (dict(view),)
+    return _view, (dict(view),)
 
 
 copyreg.pickle(MappingProxyType, _reduced_view)  # options have some

@@ -36,9 +36,18 @@ class Place:
     address: tuple[Any, ...] = ()
 
 
+def _close(made: Iterable[tuple[Place, socket.socket]]) -> None:
+    for _, sock in made:
+        sock.close()
+
+
 def _bound(place: Place) -> socket.socket:
     """A socket at an address that others of this server have too. Raises: StartError."""
-    sock = socket.socket(place.family, socket.SOCK_STREAM)
+    shown = f"{place.host}:{place.port}"
+    try:
+        sock = socket.socket(place.family, socket.SOCK_STREAM)
+    except OSError as error:
+        raise StartError(f"Error listening on port: {shown}: {error.strerror}") from error
     try:
         if place.family == socket.AF_INET6:
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
@@ -47,7 +56,7 @@ def _bound(place: Place) -> socket.socket:
         sock.bind(place.address)
     except OSError as error:
         sock.close()
-        raise StartError(f"Error listening on port: {place.host}:{place.port}: {error.strerror}") from error
+        raise StartError(f"Error listening on port: {shown}: {error.strerror}") from error
     return sock
 
 
@@ -65,15 +74,25 @@ class Plan:
         self.has_private_mesh: Final = options.cluster is None or not options.cluster.port
         self._secret: Final = secrets.token_urlsafe(24)
         self._held: list[socket.socket] = []
-        self.client: Final = self._hold(options.host, options.port)
-        self.websocket: Final = self._hold_websocket(options)
-        self.routes: Final = [self._bind_routes(options, index) for index in range(count)]
+        self.routes: Final[list[socket.socket]] = []
+        try:
+            self.client: Final = self._hold(options.host, options.port)
+            self.websocket: Final = self._hold_websocket(options)
+            for index in range(count):
+                self.routes.append(self._bind_routes(options, index))
+        except StartError:
+            self.close()
+            raise
 
     def _hold(self, host: str, port: int) -> Place:
         """An address that clients connect to: nobody else has it, and nobody else gets it."""
         with listen(host, port) as alone:  # with others it could be shared unnoticed
             place = Place(host, alone.getsockname()[1], alone.family, alone.getsockname())
-        self._held.append(_bound(place))
+        holding = _bound(place)
+        self._held.append(holding)
+        # Others may only have it with SO_REUSEPORT, even if nobody listens. To be bound past what is left of
+        # connections of a server before, it needed this.
+        holding.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
         return place
 
     def _hold_websocket(self, options: Options) -> Place | None:
@@ -117,9 +136,13 @@ class Plan:
                 made.append((place, _bound(place)))
                 if is_first_start:
                     made[-1][1].listen(BACKLOG)
-        except (StartError, OSError):
-            for _, sock in made:
-                sock.close()
+        except OSError as error:
+            _close(made)
+            raise StartError(
+                f"Error listening on port: {place.host}:{place.port}: {error.strerror}"
+            ) from error
+        except StartError:
+            _close(made)
             raise
         return made
 

@@ -15,6 +15,7 @@ import signal
 import socket
 import time
 import traceback
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -69,9 +70,8 @@ def supervise(options: Options) -> int:
 
 @dataclass(slots=True, eq=False)
 class Child:
-    """One process while it runs. `options` of its start say what a reload changes.
-
-    `asks`: questions that it was asked and has not answered.
+    """One process while it runs. `dials` and `monitor_port` went into the options of its start, and so they
+    do into those of a reload. `asks`: questions that it was asked and has not answered.
     """
 
     index: int
@@ -111,8 +111,6 @@ class Supervisor:
         self._is_ending = False
         self._exit_code = app.EXIT_OK
         self._monitor_port: int | None = None
-        self._new_options: Options | None = None
-        self._reloading: set[int] = set()
         self._plan = Plan(options, self._count)
         self._slots = mmap.mmap(-1, 8 * self._count)
         self._selector = selectors.DefaultSelector()
@@ -138,9 +136,10 @@ class Supervisor:
         return self._exit_code
 
     def _end(self) -> None:
-        """Nothing is left; what still runs, after a mistake of ours, is not left behind."""
-        for child in list(self._children.values()):
-            os.kill(child.pid, signal.SIGKILL)
+        """Nothing is left. What still runs when a start, or we, could not go on, ends as if we were gone."""
+        for child in self._children.values():
+            child.channel.close()
+        for child in self._children.values():
             os.waitpid(child.pid, 0)
         self._plan.close()
         signal.set_wakeup_fd(-1)
@@ -190,25 +189,39 @@ class Supervisor:
     # -- starting -----------------------------------------------------------------------------------
 
     def _start(self, index: int, dials: tuple[int, ...]) -> None:
-        """Raises: StartError when its ports cannot be bound."""
-        sockets = self._plan.sockets(is_first_start=not self._is_up)
-        route = self._plan.routes[index]
+        """Raises: StartError when its ports cannot be bound, or the system has no room for it."""
         options = self._plan.options_of(index, self._options, dials, self._monitor_port)
-        inherited = [*sockets, (self._plan.route_place(index, options), route)]
-        here, there = pair()
-        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+        with ExitStack() as ours:
+            sockets = self._plan.sockets(is_first_start=not self._is_up)
+            for _, sock in sockets:
+                ours.callback(sock.close)
+            inherited = [
+                *sockets,
+                (self._plan.route_place(index, options), self._plan.routes[index]),
+            ]
+            try:
+                here, there = pair()
+                ours.callback(there.close)
+                pid = self._fork(index, options, here, there, inherited)
+            except OSError as error:
+                raise StartError(f"a process could not be started: {error.strerror}") from error
+        child = Child(index, pid, here, time.monotonic(), dials, self._monitor_port)
+        self._children[index] = child
+        self._selector.register(here, selectors.EVENT_READ, child)
+
+    def _fork(self, index: int, options: Options, here: Channel, there: Channel, inherited: Any) -> int:
+        """The id of the child. Raises: OSError."""
+        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)  # until the child has let go of ours
         try:
             pid = os.fork()
             if pid == 0:
                 self._be_child(index, options, here, there, inherited)
+        except OSError:
+            here.close()
+            raise
         finally:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
-        there.close()
-        for _, sock in sockets:
-            sock.close()
-        child = Child(index, pid, here, time.monotonic(), dials, self._monitor_port)
-        self._children[index] = child
-        self._selector.register(here, selectors.EVENT_READ, child)
+        return pid
 
     def _be_child(self, index: int, options: Options, here: Channel, there: Channel, inherited: Any) -> None:
         """Never returns. What is the parent's alone is given up first."""
@@ -232,8 +245,8 @@ class Supervisor:
                 runs_jetstream=self._options.jetstream is not None,
             )  # fmt: skip
             code = work(options, share, there, inherited)
-        except Exception:  # noqa: BLE001 - printed, and the exit code says so
-            traceback.print_exc()  # there is no log yet, and nobody above: this is the whole process
+        except Exception:  # noqa: BLE001 - there is no log yet, and nobody above: this is the whole process
+            traceback.print_exc()
         finally:
             os._exit(code)
 
@@ -352,7 +365,6 @@ class Supervisor:
         self._slots[8 * child.index : 8 * child.index + 8] = bytes(8)
         for number in child.asks:
             self._pass_on("answered", child, number, "absent")
-        self._reloading.discard(child.index)
         if self._is_ending:
             return
         if not self._is_up:

@@ -19,7 +19,7 @@ from headrace.engine.reasons import CloseReason
 from headrace.errors import StartError
 from headrace.server.auth import Authenticator
 from headrace.server.listeners import make_contexts
-from headrace.server.server import check_accounts
+from headrace.server.preparing import check_accounts
 from headrace.server.standing import close_excess, judge_clients
 
 if TYPE_CHECKING:

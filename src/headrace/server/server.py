@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 import headrace
 from headrace import limits
-from headrace.conf.account_rules import account_problems
-from headrace.conf.options import DEFAULT_SYSTEM_ACCOUNT, Options
+from headrace.conf.options import Options
 from headrace.core.accounts import Accounts
 from headrace.engine.link import Router
 from headrace.engine.reasons import CloseReason
-from headrace.errors import ConfigError, ConfigProblem, StartError
+from headrace.errors import StartError
 from headrace.protocol import nkeys
 from headrace.protocol.info import COMPATIBLE_VERSION, JETSTREAM_API_LEVEL
 from headrace.server import logs
@@ -40,6 +39,7 @@ from headrace.server.listeners import (
 )
 from headrace.server.log_limits import LogLimits
 from headrace.server.loop import PollerLoop
+from headrace.server.preparing import announce, check_accounts, check_alone, check_services, gate, hosted
 from headrace.server.services import ServiceHost
 from headrace.server.session import ClientSession
 from headrace.server.snapshot import ServerMonitor, closed_snapshot
@@ -56,10 +56,9 @@ if TYPE_CHECKING:
     from headrace.engine.link import Link
     from headrace.server.acceptor import Acceptor
     from headrace.server.access import Access
-    from headrace.server.account_services import AccountServices, HostedAccounts
+    from headrace.server.account_services import AccountServices
     from headrace.server.departures import Party
     from headrace.server.epoll import Poller
-    from headrace.server.gate import Gate
     from headrace.server.latency import LatencyMeter
     from headrace.server.monitor.source import ConnectionSnapshot
     from headrace.server.peers.gateways import GatewayHost
@@ -95,7 +94,7 @@ class Server:
         self.options = options or Options()
         self.log = logging.getLogger(logs.LOGGER_NAME)
         self.log_limits = LogLimits(self.log, monotonic, self._call_later)
-        self.gate = _gate(self)
+        self.gate = gate(self)
         self.authenticator = Authenticator(self.options)
         self.surroundings: Surroundings | None = None
         self.router = Router(
@@ -108,7 +107,7 @@ class Server:
         self.sessions: dict[int, ClientSession] = {}
         self.admission = Admission()
         self.services = tuple(services)
-        self.account_services = _hosted(self, account_services)
+        self.account_services = hosted(self, account_services)
         self.hosts: list[ServiceHost] = []
         self.closed: deque[ConnectionSnapshot] = deque(maxlen=self.options.max_closed_clients)
         self.server_id = self.gate.server_id if self.gate is not None else nkeys.new_server_id()
@@ -150,12 +149,12 @@ class Server:
         Raises: StartError when a port or a certificate cannot be used, or a service cannot start.
         """
         options = self.options
-        self._check_services()
+        check_services(self)
         if options.processes != 1 and self.worker is None:
-            _check_alone(options)
+            check_alone(options)
         self.loop = asyncio.get_running_loop()
         self.start_ns = self.config_load_ns = time_ns()
-        self._announce()
+        announce(self)
         self.use_contexts(make_contexts(options))
         if self._transport_kind == "epoll":
             from headrace.server.epoll import Poller
@@ -201,16 +200,6 @@ class Server:
             what = "available" if options.allow_non_tls and options.tls.handshake_first != 0 else "required"
             self.log.info("TLS %s for client connections", what)
 
-    def _check_services(self) -> None:
-        """Raises: StartError when the options ask for what was not given."""
-        options = self.options
-        if options.streaming is not None and not self.services:
-            raise StartError("streaming is configured, but no service was given that would do it")
-        if options.jetstream is not None and self.account_services is None:
-            raise StartError("JetStream is configured, but nothing was given that would do it")
-        if options.streaming is not None and options.streaming.nats_server is not None:
-            raise StartError("streaming is configured to use a NATS server elsewhere, not this one")
-
     async def _open(self) -> None:
         """Ports, and what must be there before the first client."""
         options = self.options
@@ -255,29 +244,6 @@ class Server:
             if self._has_started:
                 self.log.critical("%s", reason)
                 self._begin_to_stop()
-
-    def _announce(self) -> None:
-        options = self.options
-        self.log.info("Starting headrace")
-        self.log.info("  Version:  %s (speaks nats-server %s)", headrace.__version__, COMPATIBLE_VERSION)
-        self.log.info("  Python:   %s", platform.python_version())
-        if options.cluster is not None and options.cluster.name and options.cluster.port:
-            self.log.info("  Cluster:  %s", options.cluster.name)
-        self.log.info("  Name:     %s", self.name)
-        self.log.info("  ID:       %s", self.server_id)
-        if options.config_file:
-            self.log.info("Using configuration file: %s (%s)", options.config_file, options.config_digest)
-        for warning in options.warnings:
-            self.log.warning("%s", warning)
-        if options.max_payload > limits.MAX_PAYLOAD_WARNING:
-            self.log.warning(
-                "Maximum payloads over %.2f MB are generally discouraged and could lead to poor performance",
-                limits.MAX_PAYLOAD_WARNING / (1 << 20),
-            )
-        if self.authenticator.plaintext_passwords_configured:
-            self.log.warning("Plaintext passwords detected, use nkeys or bcrypt")
-        if options.jetstream is None and any(account.jetstream for account in options.accounts):
-            self.log.warning("Accounts have JetStream enabled, and the server has not: they have none")
 
     def use_contexts(self, contexts: Contexts) -> None:
         """New connections get these, made of what `self.options` now say; others keep what they have."""
@@ -341,7 +307,7 @@ class Server:
             self.log.error("%s from %s", text, address)
 
     def _start_services(self) -> None:
-        """And the links to other servers, over which they are reached, unless those had to be there before."""
+        """And the links to other servers, over which they are reached, unless those had to be there first."""
         if self.accounts.system is not None:
             self.start_service(self.system, self.accounts[self.accounts.system])
         for service in self.services:
@@ -738,40 +704,3 @@ def _address(host: str, port: int) -> str:
 def _reachable(host: str) -> str:
     """A wildcard address as one that can be connected to from here."""
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
-
-
-def check_accounts(options: Options) -> None:
-    """Raises: ConfigError for accounts that cannot be; those of a file were checked with it."""
-    if options.operator is not None:  # accounts are in tokens then
-        return
-    if not options.accounts and options.system_account in (None, DEFAULT_SYSTEM_ACCOUNT):
-        return
-    problems = [ConfigProblem(message) for message, _ in account_problems(options)]
-    if problems:
-        raise ConfigError(problems)
-
-
-def _check_alone(options: Options) -> None:
-    """Raises: StartError when the options are of a server of several processes."""
-    from headrace.conf.processes import count as count_of
-
-    if count_of(options.processes) > 1:
-        raise StartError("processes is for headrace serve: a server inside a program is one process")
-
-
-def _gate(server: Server) -> Gate | None:
-    """What decides about clients by asking others; only who configures it pays for loading it."""
-    options = server.options
-    if options.operator is None and options.authorization.callout is None:
-        return None
-    from headrace.server.gate import Gate
-
-    return Gate(server)
-
-
-def _hosted(server: Server, services: AccountServices | None) -> HostedAccounts | None:
-    if services is None:
-        return None
-    from headrace.server.account_services import HostedAccounts
-
-    return HostedAccounts(server, services)
