@@ -7,6 +7,7 @@ document but those of the API.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from headrace.jetstream.api.infos import consumer_info, stream_info
@@ -35,24 +36,29 @@ class StreamFigures:
         self.consumers = [name for name, each in stream.consumers.items() if not _is_internal(each)]
 
     def document(self) -> dict[str, Any]:
-        return stream_info(self._stream, leader=True)
+        """What the API says of it; empty when it is gone by now."""
+        return {} if self._stream.is_closed else stream_info(self._stream, leader=True)
 
     def consumer_documents(self, *, direct: bool) -> list[dict[str, Any]]:
         consumers = self._stream.consumers.values()
         return [consumer_info(each) for each in consumers if _is_internal(each) is direct]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class AccountFigures:
-    """One account."""
+    """One account; its streams are looked at when they are first asked for."""
 
     name: str
     memory: int
     storage: int
     api_total: int
     api_errors: int
-    streams: list[StreamFigures]
     broken: Mapping[str, str]
+    account: AccountJetStream
+
+    @cached_property
+    def streams(self) -> list[StreamFigures]:
+        return [StreamFigures(stream) for stream in self.account.streams.values()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +79,9 @@ class ServerFigures:
 
 
 def server_figures(system: JetStreamSystem, store_dir: str) -> ServerFigures:
-    """`store_dir`: where the files are. Cost: of the number of streams, no message is read."""
+    """`store_dir`: where the files are. Cost: of the number of accounts, and of the streams of those whose
+    `streams` are asked for; no message is read.
+    """
     accounts = sorted(system.accounts.values(), key=lambda account: account.name)
     return ServerFigures(
         store_dir=store_dir,
@@ -97,8 +105,8 @@ def _account(account: AccountJetStream) -> AccountFigures:
         storage=account.usage.held.storage,
         api_total=account.api_counters.total,
         api_errors=account.api_counters.errors,
-        streams=[StreamFigures(stream) for stream in account.streams.values()],
         broken=account.broken,
+        account=account,
     )
 
 

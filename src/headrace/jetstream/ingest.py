@@ -55,8 +55,10 @@ class _Batch:
 
     def part(self, start: int, count: int) -> _Batch:
         """So many from place `start` on; what is all or nothing has no parts."""
-        notes = {place - start: p for place, p in self.notes.items() if start <= place < start + count}
-        return _Batch(self.messages.part(start, count), self.wanted, notes)
+        places = range(start, start + count) if self.notes else ()
+        notes = {place - start: self.notes[place] for place in places if place in self.notes}
+        first = self.first + start if self.first else 0
+        return _Batch(self.messages.part(start, count), self.wanted, notes, first=first)
 
     @property
     def weight(self) -> int:
@@ -233,23 +235,32 @@ class Ingest:
         return True
 
     def _store(self, batch: _Batch) -> None:
-        """Appends a batch; of one that the log does not take whole, what it takes."""
-        waiting: list[tuple[_Batch, ApiError | None]] = [(batch, None)]
-        while waiting:
-            batch, error = waiting.pop()
-            refused = self._try(batch) if error is None else (None, error, True)
+        """Appends a batch; of one that the log does not take whole, what it takes.
+
+        After one that is refused few are tried, and twice as many after each part that is taken. Were always
+        all of them tried, a long row of those that are refused would be looked at once for each of them.
+        """
+        start, count = 0, len(batch.messages)
+        most = count
+        while start < count:
+            some = min(most, count - start)
+            part = batch if some == count else batch.part(start, some)
+            refused = self._try(part)
             if refused is None:
+                start += some
+                most = 2 * most
                 continue
             place, error, is_final = refused
-            count = len(batch.messages)
-            if count == 1 or batch.together or is_final:
-                self._in_turn(partial(self._refuse_all, batch, error))
-            elif place is None:
-                waiting += [(batch.part(count // 2, count - count // 2), None)]
-                waiting += [(batch.part(0, count // 2), None)]
+            if batch.together or is_final:
+                rest = batch if batch.together or not start else batch.part(start, count - start)
+                self._in_turn(partial(self._refuse_all, rest, error))
+                return
+            if place == 0 or some == 1:
+                self._in_turn(partial(self._refuse_all, part if some == 1 else batch.part(start, 1), error))
+                start += 1
+                most = 1
             else:
-                rest = [(place + 1, count - place - 1, None), (place, 1, error), (0, place, None)]
-                waiting += [(batch.part(start, some), why) for start, some, why in rest if some]
+                most = some // 2 if place is None else place
 
     def _try(self, batch: _Batch) -> tuple[int | None, ApiError, bool] | None:
         """Appends; else the place of the one that is refused if that is known, why, and whether all others

@@ -12,6 +12,7 @@ from js_account import HeldCommitter, Place
 from headrace.changes import entry
 from headrace.errors import StartError, StorageError
 from headrace.jetstream.assets import state_log, stream_log
+from headrace.jetstream.figures import server_figures
 from headrace.jetstream.limits import ServerSettings
 from headrace.log.port import NewMessage
 from headrace.log.store import FileStore
@@ -314,3 +315,21 @@ def test_what_nobody_waits_for_is_written_together(tmp_path: Path) -> None:
     place.host.pass_time(1)
     assert log.state().last_sequence == before + 1
     assert place.restart().ask("CONSUMER.INFO.S.c")["ack_floor"]["stream_seq"] == 10
+
+
+def test_figures_look_at_streams_only_when_they_are_asked_for(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.stream("S", subjects=["s"])
+    place.publish("s", b"1")
+    figures = server_figures(place.system, "")
+    (account,) = figures.accounts
+    place.publish("s", b"2")
+    place.publish("s", b"3")
+
+    (stream,) = account.streams
+    assert (stream.name, stream.messages, stream.document()["state"]["messages"]) == ("S", 3, 3)
+    assert account.streams[0] is stream
+
+    place.ask("STREAM.DELETE.S")
+    assert stream.document() == {}
+    assert server_figures(place.system, "").accounts[0].streams == []

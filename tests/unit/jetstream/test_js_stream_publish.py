@@ -9,7 +9,8 @@ from js_streams import SECOND, START, World, block
 
 from headrace.errors import StorageError
 from headrace.log.file import FileLog
-from headrace.log.port import Limits, Weights
+from headrace.log.memory import MemoryLog
+from headrace.log.port import Limits, NewMessage, Weights
 from headrace.protocol.jetstream.configs import (
     Discard,
     PersistMode,
@@ -19,6 +20,7 @@ from headrace.protocol.jetstream.configs import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 
@@ -362,10 +364,36 @@ class TestLimits:
         world = World(sealed=True)
         assert world.put_error() == (10109, "invalid operation on sealed stream")
 
-    def test_a_full_log_refuses_thousands_in_a_row(self) -> None:
-        world = World(max_msgs=1, max_msgs_per_subject=5, discard=Discard.NEW)
-        world.receive(*[b"s.%d" % n for n in range(3000)])
-        assert [a["seq"] for a in world.acks()].count(0) == 2999
+    @pytest.mark.parametrize("taken", [0, 1, 2, 40])
+    def test_a_full_log_refuses_thousands_in_a_row(self, taken: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        """With a few among them that it takes. Each is looked at a few times, however many are refused."""
+        looked_at = 0
+        append = MemoryLog.append
+
+        def counting(log: MemoryLog, batch: Sequence[NewMessage], first_sequence: int = 0) -> int:
+            nonlocal looked_at
+            looked_at += len(batch)
+            return append(log, batch, first_sequence)
+
+        monkeypatch.setattr(MemoryLog, "append", counting)
+        world = World(max_msgs=2, max_msgs_per_subject=1, discard=Discard.NEW)
+        subjects = [b"s.%d" % n for n in range(3000)]
+        for n in range(taken):
+            subjects[30 + n * (2900 // taken)] = b"s.1"
+        world.receive(*subjects)
+        sequences = [a["seq"] for a in world.acks()]
+        assert sequences.count(0) == 2998 - taken
+        assert [s for s in sequences if s] == list(range(1, 3 + taken))
+        assert all(sequences[n] for n, subject in enumerate(subjects) if subject == b"s.1")
+        assert looked_at < 10 * len(subjects)
+
+    def test_what_a_log_takes_and_refuses_in_turns_keeps_its_order(self) -> None:
+        world = World(max_msgs=2, max_msgs_per_subject=1, discard=Discard.NEW)
+        subjects = [b"s.%d" % n for n in range(5)] * 40 + [b"s.0", b"s.1"] * 100
+        world.receive(*subjects)
+        sequences = [a["seq"] for a in world.acks()]
+        assert [bool(s) for s in sequences] == [subject in (b"s.0", b"s.1") for subject in subjects]
+        assert [s for s in sequences if s] == list(range(1, 1 + 280))
 
 
 class TestInterest:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,9 +16,10 @@ from headrace.conf.options import (
     JetStreamOptions,
 )
 from headrace.server.monitor.accountz import accountz
+from headrace.server.monitor.gathered import at_once, in_steps, is_long
 from headrace.server.monitor.healthz import healthz
 from headrace.server.monitor.jetstream import section
-from headrace.server.monitor.jsz import account_jsz, jsz
+from headrace.server.monitor.jsz import STREAMS_PER_STEP, account_jsz_steps, jsz, jsz_steps
 from headrace.server.monitor.metrics import metrics
 from headrace.server.monitor.query import QueryError
 from headrace.server.monitor.source import AccountSnapshot, SublistSnapshot
@@ -110,6 +112,10 @@ def source(**changes: Any) -> SampleSource:
         ],
         figures=replace(figures, **changes),
     )
+
+
+def of_account(name: str, query: dict[str, str]) -> dict[str, Any]:
+    return at_once(account_jsz_steps(source(), name, query))
 
 
 HEAD = {
@@ -214,14 +220,14 @@ def test_jsz_refuses_what_is_no_truth_value(name: str) -> None:
 
 
 def test_jsz_of_one_account() -> None:
-    assert account_jsz(source(), "A", {})["name"] == "Alpha"
-    assert "stream_detail" not in account_jsz(source(), "A", {"consumers": "1"})
-    assert len(account_jsz(source(), "A", {"streams": "1"})["stream_detail"]) == 2
+    assert of_account("A", {})["name"] == "Alpha"
+    assert "stream_detail" not in of_account("A", {"consumers": "1"})
+    assert len(of_account("A", {"streams": "1"})["stream_detail"]) == 2
     for name, text in (("C", 'account "C" not jetstream enabled'), ("X", 'account "X" not found')):
         with pytest.raises(QueryError, match=text):
-            account_jsz(source(), name, {})
+            of_account(name, {})
     with pytest.raises(QueryError, match="jetstream not enabled"):
-        account_jsz(SampleSource(), "A", {})
+        at_once(account_jsz_steps(SampleSource(), "A", {}))
 
 
 def test_jsz_without_jetstream_says_so() -> None:
@@ -308,6 +314,37 @@ def test_healthz_tells_of_streams_that_are_not_served() -> None:
     assert [each["stream"] for each in detailed["errors"]] == ["T", "U"]  # type: ignore[attr-defined]
     assert healthz(given, {"account": "B"})[0] == 200
     assert healthz(given, {"account": "A", "stream": "U"})[0] == 503
+
+
+def test_a_long_listing_is_made_in_steps_and_written_in_a_thread() -> None:
+    account = Account("A", streams=[Stream(f"S{n}") for n in range(5 * STREAMS_PER_STEP)])
+    turns = 0
+
+    async def run() -> dict[str, Any]:
+        async def other_work() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        task = asyncio.create_task(other_work())
+        document = await in_steps(jsz_steps(source(accounts=[account]), {"streams": "1"}))
+        task.cancel()
+        return document
+
+    document = asyncio.run(run())
+    assert turns == 5
+    assert document == jsz(source(accounts=[account]), {"streams": "1"})
+    assert is_long(document)
+    assert not is_long(jsz(source(), {"streams": "1"}))
+
+
+def test_a_stream_that_went_meanwhile_is_left_out() -> None:
+    gone = Stream("GONE")
+    gone.document = dict  # type: ignore[method-assign]
+    given = source(accounts=[Account("A", streams=[gone, Stream("S")])])
+    (detail,) = jsz(given, {"streams": "1"})["account_details"]
+    assert [each["name"] for each in detail["stream_detail"]] == ["S"]
 
 
 def lines(given: SampleSource, **query: str) -> list[str]:

@@ -274,7 +274,7 @@ def with_server(
     async def scenario() -> None:
         application = web.Application()
         application.router.add_get("/{path:.*}", answer)
-        runner = web.AppRunner(application)
+        runner = web.AppRunner(application, shutdown_timeout=0.1)  # one of them never answers
         await runner.setup()
         try:
             site = web.TCPSite(runner, "127.0.0.1", 0)

@@ -1,17 +1,18 @@
-"""Thousands of connections pictured without holding up the messages.
+"""Long listings made without holding up the messages.
 
-Here lives the pause between pictures. Never lives here: what is in one (`source`), how it is shown.
+Here live the pauses between pictures of connections, and between the steps of a document. Never lives here:
+what is in one (`source`), how it is shown.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from headrace.server.monitor.source import ConnectionState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Generator, Iterable, Mapping, Sequence
 
     from headrace.server.monitor.jetstream import JetStreamFigures
     from headrace.server.monitor.source import (
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
         ServerSnapshot,
         SublistSnapshot,
     )
+
+_T = TypeVar("_T")
 
 LONG_LISTING: Final = 64
 """Entries of a listing above which its JSON is made in a thread; below, the thread would cost more."""
@@ -72,6 +75,30 @@ async def gathered(source: MonitorSource, chosen: Iterable[ConnectionSnapshot] |
     return Gathered(source, connections)
 
 
+async def in_steps(steps: Generator[None, None, _T]) -> _T:
+    """What a generator returns; others work between its steps."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return cast("_T", end.value)
+        await asyncio.sleep(0)
+
+
+def at_once(steps: Generator[None, None, _T]) -> _T:
+    """What a generator returns."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return cast("_T", end.value)
+
+
 def is_long(document: Mapping[str, object]) -> bool:
-    """Whether writing a document out would hold up others."""
-    return any(isinstance(value, list) and len(value) > LONG_LISTING for value in document.values())
+    """Whether writing a document out would hold up others: for a list in it, or in the entries of one."""
+    return any(isinstance(value, list) and _entries(value) > LONG_LISTING for value in document.values())
+
+
+def _entries(listing: list[object]) -> int:
+    inner = (each.values() for each in listing[:LONG_LISTING] if isinstance(each, dict))
+    return len(listing) + sum(len(value) for values in inner for value in values if isinstance(value, list))

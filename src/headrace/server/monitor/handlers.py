@@ -19,10 +19,10 @@ from headrace.server.monitor import links, streaming
 from headrace.server.monitor.accountz import accountz
 from headrace.server.monitor.accstatz import accstatz
 from headrace.server.monitor.connz import connz
-from headrace.server.monitor.gathered import gathered, is_long
+from headrace.server.monitor.gathered import gathered, in_steps, is_long
 from headrace.server.monitor.healthz import failure, healthz
 from headrace.server.monitor.index import index
-from headrace.server.monitor.jsz import jsz
+from headrace.server.monitor.jsz import jsz, jsz_steps
 from headrace.server.monitor.metrics import CONTENT_TYPE, metrics
 from headrace.server.monitor.pictures import MonitorUnavailable, SpreadMonitor, wanted_for
 from headrace.server.monitor.query import QueryError
@@ -124,9 +124,12 @@ class _Monitor:
         async def handle(request: web.Request) -> web.Response:
             self._requests[name] += 1
             source = await self._look(name, request)
-            if endpoint is connz:
-                source = await gathered(source)
-            document = endpoint(source, request.query)
+            if endpoint is jsz:
+                document = await in_steps(jsz_steps(source, request.query))
+            else:
+                if endpoint is connz:
+                    source = await gathered(source)
+                document = endpoint(source, request.query)
             if is_long(document):
                 # The server was read on the event loop; writing a long listing out need not hold it up.
                 return _json_response(await asyncio.to_thread(encode, document))

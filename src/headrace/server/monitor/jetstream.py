@@ -35,7 +35,7 @@ class StreamFigures(Protocol):
     @property
     def consumers(self) -> Collection[str]: ...
     def document(self) -> Document:
-        """What the API says of it."""
+        """What the API says of it; empty when it is gone since its figures were taken."""
 
     def consumer_documents(self, *, direct: bool) -> Sequence[Document]:
         """What the API says of its consumers; `direct`: of those that only serve mirrors and sources."""

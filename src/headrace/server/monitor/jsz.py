@@ -12,16 +12,22 @@ from typing import TYPE_CHECKING, Final
 from headrace.protocol.rfc3339 import short_time
 from headrace.server.monitor import jetstream
 from headrace.server.monitor import query as options
+from headrace.server.monitor.gathered import at_once
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Generator, Mapping, Sequence
 
     from headrace.conf.options import AccountOptions
     from headrace.server.monitor.jetstream import AccountFigures, Document, JetStreamFigures, StreamFigures
     from headrace.server.monitor.source import MonitorSource
 
+    Steps = Generator[None, None, Document]
+
 DEFAULT_LIMIT: Final = 1024
 """Accounts in one answer when the request names no limit."""
+
+STREAMS_PER_STEP: Final = 20
+"""Streams told of before the event loop gets its turn: about a millisecond, with a few consumers each."""
 
 _UNSIGNED: Final = 1 << 64
 _OF_STREAM: Final = ("name", "created", "cluster", "config", "state")
@@ -49,6 +55,11 @@ class Wanted:
 
 def jsz(source: MonitorSource, query: Mapping[str, str]) -> Document:
     """The document. Raises: QueryError for an option that cannot be understood."""
+    return at_once(jsz_steps(source, query))
+
+
+def jsz_steps(source: MonitorSource, query: Mapping[str, str]) -> Steps:
+    """The document in steps, between which others may work. Raises: as `jsz`."""
     wanted, account, lists = _wanted(query)
     leads = options.boolean(query, "raft")  # what this server leads, which is all of it
     for name in ("leader-only", "stream-leader-only"):
@@ -68,12 +79,15 @@ def jsz(source: MonitorSource, query: Mapping[str, str]) -> Document:
     chosen = _chosen(figures, account, lists, max(offset, 0), limit or DEFAULT_LIMIT)
     if chosen:
         known = {each.name: each.options for each in source.accounts()}
-        document["account_details"] = [_detail(each, known.get(each.name), wanted) for each in chosen]
+        details = []
+        for each in chosen:
+            details.append((yield from _detail(each, known.get(each.name), wanted)))
+        document["account_details"] = details
     document["total"] = len(figures.accounts)
     return document
 
 
-def account_jsz(source: MonitorSource, account: str, query: Mapping[str, str]) -> Document:
+def account_jsz_steps(source: MonitorSource, account: str, query: Mapping[str, str]) -> Steps:
     """One account. Raises: QueryError when there is none of that name, or none with JetStream."""
     figures = source.jetstream()
     if figures is None:
@@ -85,7 +99,7 @@ def account_jsz(source: MonitorSource, account: str, query: Mapping[str, str]) -
     if found is None:
         raise options.QueryError(f'account "{account}" not jetstream enabled')
     wanted, _, _ = _wanted(query, follows=False)
-    return _detail(found, known[account], wanted)
+    return (yield from _detail(found, known[account], wanted))
 
 
 def _wanted(query: Mapping[str, str], *, follows: bool = True) -> tuple[Wanted, str, bool]:
@@ -135,7 +149,7 @@ def _chosen(
     return figures.accounts[offset : offset + limit] if limit > 0 else figures.accounts
 
 
-def _detail(account: AccountFigures, known: AccountOptions | None, wanted: Wanted) -> Document:
+def _detail(account: AccountFigures, known: AccountOptions | None, wanted: Wanted) -> Steps:
     """`reserved_…` are the account's limits, -1 as the largest number, as in the Go server."""
     limits = (known.jetstream or {}).get("") if known is not None else None
     document: Document = {
@@ -149,13 +163,22 @@ def _detail(account: AccountFigures, known: AccountOptions | None, wanted: Wante
         "ha_assets": 0,
         "api": {"level": 0, "total": account.api_total, "errors": account.api_errors},
     }
-    if wanted.streams and account.streams:
-        document["stream_detail"] = [_stream(stream, wanted) for stream in account.streams]
+    if not wanted.streams:
+        return document
+    details = []
+    for number, stream in enumerate(account.streams, 1):
+        said = stream.document()
+        if said:
+            details.append(_stream(stream, said, wanted))
+        if number % STREAMS_PER_STEP == 0:
+            yield
+    if details:
+        document["stream_detail"] = details
     return document
 
 
-def _stream(stream: StreamFigures, wanted: Wanted) -> Document:
-    found = {"name": stream.name, **jetstream.configured(stream.document(), wanted=wanted.config)}
+def _stream(stream: StreamFigures, said: Document, wanted: Wanted) -> Document:
+    found = {"name": stream.name, **jetstream.configured(said, wanted=wanted.config)}
     document: Document = {name: found[name] for name in _OF_STREAM if name in found}
     for direct, field in ((False, "consumer_detail"), (True, "direct_consumer_detail")):
         if wanted.consumers and (wanted.direct_consumers or not direct):
