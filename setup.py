@@ -15,6 +15,7 @@ COMPILED = [
     "engine.verdicts",
     "engine.trie",
     "engine.interest",
+    "engine.s2",
     "engine.link",
     "engine.answers",
     "engine.far",

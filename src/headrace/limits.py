@@ -99,6 +99,9 @@ ROUTE_FIRST_PING_DELAY: Final = 1.0
 ROUTE_CONTROL_LINES: Final = 16
 """A line of a peer may be this many times as long as a client's."""
 
+ROUTE_COMPRESSION_RTTS: Final = (0.01, 0.05, 0.1)
+"""Seconds of a round trip up to which `s2_auto` means uncompressed, fast, better; more: best."""
+
 ROUTE_ACCOUNT_TIMEOUT: Final = 2.0
 """When a peer should have said that it is ready for an account's own connection; it is made all the same."""
 

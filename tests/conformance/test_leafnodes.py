@@ -420,3 +420,20 @@ def test_a_cluster_of_leaf_nodes_gets_nothing_back_from_its_hubs(leafs: Leafs, k
             party.publish("one")
     leafs.meet(*parties)
     assert sum(counts(parties, groups)) == 40
+
+
+@pytest.mark.parametrize("kind", ["ggg", "hgg", "ghg", "ggh", "hhh"])
+def test_a_leaf_node_moves_to_another_hub_of_the_cluster(leafs: Leafs, kind: str) -> None:
+    """Of which the first has told it."""
+    cluster(leafs, kind)
+    leafs.leaf("leaf", kind[2], "one", block='reconnect: "50ms"')
+    two, leaf = leafs.join("two"), leafs.join("leaf")
+    leafs.meet(two, leaf)
+    leafs.nodes["one"].kill()
+    leafs.meet(two, leaf)
+    sids = two.subscribe("moved"), leaf.subscribe("moved")
+    leafs.meet(two, leaf)
+    two.publish("moved")
+    leaf.publish("moved")
+    leafs.meet(two, leaf)
+    assert counts((two, leaf), sids) == [2, 2]

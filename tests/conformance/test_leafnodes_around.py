@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 import urllib.request
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -337,3 +339,100 @@ def test_a_reload_adds_and_takes_away_hubs(leafs: Leafs, pair: str) -> None:
     config.write_text(before)
     node.server.signal(signal.SIGHUP)
     leafs.meet(hub, leaf)
+
+
+@pytest.mark.parametrize("letter", ["g", "h", "a"])
+def test_the_system_account_is_told_of_leaf_nodes(leafs: Leafs, letter: str) -> None:
+    accounts = (
+        SHARED.rstrip().removesuffix("}") + "  S { users: [{user: s, password: s}] }\n}\nsystem_account: S"
+    )
+    leafs.hub("hub", letter, accounts)
+    leafs.leaf("leaf", letter, "hub", user="b:b@")
+    system, inside = (
+        leafs.join("hub", user="s", **{"pass": "s"}),
+        leafs.join("hub", user="b", **{"pass": "b"}),
+    )
+    leafs.meet(inside, leafs.join("leaf"))
+    for subject, asked, accounts_shown in (
+        ("$SYS.REQ.SERVER.PING.LEAFZ", None, ["B"]),
+        ("$SYS.REQ.SERVER.PING.LEAFZ", {"account": "A"}, []),
+        ("$SYS.REQ.ACCOUNT.B.LEAFZ", {"subscriptions": True}, ["B"]),
+        ("$SYS.REQ.ACCOUNT.A.LEAFZ", None, []),
+    ):
+        data = system.request(subject, asked).json()["data"]
+        assert [each["account"] for each in data["leafs"]] == accounts_shown
+        assert data["leafnodes"] == len(accounts_shown)
+    info = system.request("$SYS.REQ.ACCOUNT.B.INFO").json()["data"]
+    assert (info["leafnode_connections"], info["client_connections"]) == (1, 1)
+
+
+# -- hubs and leaf nodes that are none ----------------------------------------------------------------
+
+BAD_HUBS: Final = {
+    "nothing": (b"", "no INFO came in time"),
+    "closes": (None, "connection closed before INFO"),
+    "half a line": (b'INFO {"server_id":', "no INFO came in time"),
+    "another protocol": (b"HTTP/1.1 400 Bad Request\r\n", "expected INFO"),
+    "too long": (b"INFO " + b"x" * 200_000, "INFO is too long"),
+    "no JSON": (b"INFO {]\r\n", "INFO is not valid JSON"),
+    "a client port": (b'INFO {"server_id":"N","client_id":1,"version":"2.15.1"}\r\n', "wrong port"),
+    "then garbage": (
+        b'INFO {"server_id":"N","client_id":1,"leafnode_urls":["a:1"]}\r\nRS+ x\r\n',
+        "Leafnode parser ERROR",
+    ),
+    "then too much": (
+        b'INFO {"server_id":"N","client_id":1,"leafnode_urls":["a:1"]}\r\nLMSG x 99999999\r\n',
+        "Maximum Message Payload Exceeded",
+    ),
+}
+
+
+@pytest.mark.parametrize("letter", ["h", "a"])
+@pytest.mark.parametrize("name", BAD_HUBS)
+def test_a_hub_that_is_none_is_an_error_and_tried_again(leafs: Leafs, letter: str, name: str) -> None:
+    said, complaint = BAD_HUBS[name]
+    with socket.create_server(("127.0.0.1", leafs.port("hub"))) as listener:
+        more = 'first_info_timeout: "100ms"'
+        node = leafs.leaf("leaf", letter, "hub", remote=more, block='reconnect: "20ms"')
+        opened = []
+        for _ in range(2):
+            listener.settimeout(10)
+            sock, _ = listener.accept()
+            if said is None:
+                sock.close()
+            else:
+                with suppress(ConnectionError):
+                    sock.sendall(said)
+                opened.append(sock)
+            node.server.wait_for_line(complaint)
+        for sock in opened:
+            sock.close()
+    leaf = leafs.join("leaf")
+    sid = leaf.subscribe("alive")
+    leaf.publish("alive")
+    leaf.next(sid)
+
+
+@pytest.mark.parametrize("letter", ["h", "a"])
+def test_what_is_no_leaf_node_is_refused_and_leaves_nothing(leafs: Leafs, letter: str) -> None:
+    leafs.hub("hub", letter, MONITOR)
+    for said in (
+        b"",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"CONNECT {" + b"x" * 100_000,
+        b"CONNECT []\r\n",
+        b'CONNECT {"server_id":5}\r\n',
+        b'CONNECT {"name":"x"}\r\nLMSG a 99999999\r\n',
+        b'CONNECT {"name":"x"}\r\nLS+ a b c d\r\n',
+        b'CONNECT {"name":"x"}\r\nLMSG a 5\r\nxy',
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+    ):
+        address = "127.0.0.1", leafs.port("hub")
+        with socket.create_connection(address, timeout=10) as sock, suppress(ConnectionError):
+            sock.sendall(said)
+            sock.shutdown(socket.SHUT_WR)
+            while sock.recv(65536):
+                pass
+    wait_until(lambda: page(leafs, "hub", "/varz")["leafnodes"] == 0, "all are gone")
+    leafs.leaf("leaf", letter, "hub")
+    leafs.meet(leafs.join("hub"), leafs.join("leaf"))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import json
+from typing import TYPE_CHECKING, Any, Final
+from urllib.request import urlopen
 
 import pytest
 
@@ -11,6 +13,7 @@ from harness.super_clusters import SuperCluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 KINDS: Final = ("g-g", "h-g", "g-h", "a-h", "h-g-a", "g-h-g", "hg-gh", "hh-gg")
 
@@ -117,6 +120,93 @@ def test_a_queue_group_elsewhere_is_served_by_one_cluster(joined: SuperCluster) 
     for sids in groups:
         assert sum(counts(members, sids)) == 20
     assert counts(members, plain) == [20] * len(members)
+
+
+def test_clients_are_told_the_name_of_their_cluster(joined: SuperCluster) -> None:
+    for number, party in enumerate(joined.join_all()):
+        assert party.info["cluster"] == joined.cluster_of[number]
+
+
+def test_clients_may_not_speak_as_other_clusters_do(joined: SuperCluster) -> None:
+    for party in joined.join_all():
+        party.publish("_GR_.NUmM6c.NYNeKj.in")
+        party.sync()
+        assert party.problems == ["""-ERR 'Permissions Violation for Publish to "_GR_.NUmM6c.NYNeKj.in"'"""]
+
+
+def shape(value: Any) -> Any:
+    """Names of fields, without what depends on the moment."""
+    match value:
+        case dict():
+            return {name: shape(each) for name, each in value.items() if name != "rtt"}
+        case list():
+            return [shape(max(value, key=len))] if value else []
+        case _:
+            return type(value).__name__
+
+
+def page(joined: SuperCluster, number: int, path: str) -> Any:
+    with urlopen(joined.nodes[number].server.monitor_url + path) as answer:
+        return json.load(answer)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/gatewayz",
+        "/gatewayz?accs=1",
+        "/gatewayz?acc_name=ONE",
+        "/gatewayz?acc_name=ONE&subs=1",
+        "/gatewayz?acc_name=ONE&subs=detail",
+        "/gatewayz?acc_name=nobody",
+        "/gatewayz?gw_name={other}",
+        "/gatewayz?gw_name=nobody",
+    ],
+)
+def test_monitoring_pages_have_the_same_fields(tmp_path: Path, path: str) -> None:
+    with SuperCluster(tmp_path, "h-g", more=ACCOUNTS + "http: 127.0.0.1:-1") as joined:
+        for party in joined.join_all():
+            party.subscribe("a")
+            party.subscribe("b", "q")
+        joined.converge()
+        ours, theirs = (page(joined, n, path.format(other="BA"[n])) for n in (0, 1))
+        if "=nobody" not in path:
+            ours["outbound_gateways"]["X"] = ours["outbound_gateways"].pop("B")
+            ours["inbound_gateways"]["X"] = ours["inbound_gateways"].pop("B")
+            theirs["outbound_gateways"]["X"] = theirs["outbound_gateways"].pop("A")
+            theirs["inbound_gateways"]["X"] = theirs["inbound_gateways"].pop("A")
+        elif path == "/gatewayz?acc_name=nobody":
+            for document in (ours, theirs):
+                document["outbound_gateways"] = list(document["outbound_gateways"].values())
+                document["inbound_gateways"] = list(document["inbound_gateways"].values())
+        assert shape(ours) == shape(theirs)
+        sections = [shape(page(joined, n, "/varz")["gateway"]) for n in (0, 1)]
+        assert sections[0] == sections[1]
+        counts_ = [page(joined, n, "/varz")["subscriptions"] for n in (0, 1)]
+        assert all(0 < count < 100 for count in counts_)
+
+
+@pytest.mark.parametrize("kind", ["g-g", "h-g", "g-h", "h-a"])
+def test_the_system_account_reaches_the_servers_of_all_clusters(tmp_path: Path, kind: str) -> None:
+    system = "accounts { $SYS { users: [ { user: sys, password: p } ] } }"
+    with SuperCluster(tmp_path, kind, more=system) as joined:
+        options = {"user": "sys", "pass": "p"}
+        parties = [joined.join(number, **options) for number in joined.up()]
+        joined.converge(**options)
+        for asking in parties:
+            for at, answering in enumerate(parties):
+                subject = f"$SYS.REQ.SERVER.{answering.info['server_id']}"
+                data = asking.request(f"{subject}.GATEWAYZ", {"accounts": True}).json()["data"]
+                assert data["name"] == joined.cluster_of[at]
+                (gateway,) = data["outbound_gateways"].values()
+                assert "$SYS" in [account["name"] for account in gateway["accounts"]]
+                statsz = asking.request(f"{subject}.STATSZ").json()
+                assert statsz["server"]["cluster"] == joined.cluster_of[at]
+                (figures,) = statsz["statsz"]["gateways"]
+                assert figures["name"] == joined.cluster_of[1 - at]
+                assert figures["received"]["msgs"] > 0
+                assert figures["inbound_connections"] == 1
+                assert set(figures) == {"gwid", "name", "sent", "received", "inbound_connections"}
 
 
 def test_accounts_stay_apart(joined: SuperCluster) -> None:

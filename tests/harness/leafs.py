@@ -62,7 +62,7 @@ class Leafs:
         """Any one; started, and ready."""
         port = free_port()
         config = f"server_name: {name}\nlisten: 127.0.0.1:{port}\n{text}"
-        node = Node(name, PROGRAMS[letter], self._folder / name, config, port, 0)
+        node = Node(name, letter, PROGRAMS[letter], self._folder / name, config, port, 0)
         self.nodes[name] = node
         node.start()
         return node

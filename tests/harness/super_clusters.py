@@ -89,6 +89,7 @@ class SuperCluster(Mesh):
                 self.nodes.append(
                     Node(
                         f"{name}{number}",
+                        letter,
                         PROGRAMS[letter],
                         folder / f"{name}{number}",
                         "\n".join(lines),

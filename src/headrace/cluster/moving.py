@@ -56,7 +56,7 @@ class Moving:
         if options.name and options.name != mesh.name.text:
             mesh.rename(ClusterName(options.name, is_dynamic=False))
         old, new = (set(mesh.pinned_accounts(each)) for each in (before, options))
-        begun_anew = ("name", "imports", "exports", "pool_size")
+        begun_anew = ("name", "imports", "exports", "pool_size", "compression", "compression_rtts")
         is_anew = any(getattr(before, name) != getattr(options, name) for name in begun_anew)
         for session in list(mesh.sessions):
             target = session.target

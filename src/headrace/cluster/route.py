@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from headrace import limits
+from headrace.cluster import compression
 from headrace.cluster.dialect import MODERN
 from headrace.cluster.legacy import LEGACY, is_legacy_connect, is_legacy_info
 from headrace.cluster.names import gateway_hash
@@ -65,6 +66,7 @@ class RouteSession(UserSession):
         self.retries = False
         self.may_reconnect = True
         self.starts_next = False  # a PONG is awaited, then the next connection of the pool is dialed
+        self.compression = ""  # of what is sent, once that is decided
         self.told_serving_ns = 0  # as the INFO said that began the connection
         self.has_answered = False  # since it is registered: so the peer has registered it too
         self._unknown_accounts: set[bytes] = set()
@@ -95,10 +97,11 @@ class RouteSession(UserSession):
 
     @property
     def _delays_info(self) -> bool:
-        """The INFO of a connection of a pool says its index, which is known when the peer's INFO came."""
+        """INFO says the index in the pool, and which compression, both known when the peer's INFO came."""
         if self.is_legacy:
             return False
-        return self.was_solicited and not self.account and self._mesh.options.pool_size >= 1
+        is_pooled = not self.account and self._mesh.options.pool_size >= 1
+        return self.was_solicited and (is_pooled or self._negotiates)
 
     # -- opening ----------------------------------------------------------------------------------
 
@@ -141,17 +144,19 @@ class RouteSession(UserSession):
     def send_delayed_info(self, pool_index: int) -> None:
         """The connection has got its place; what was waiting for that is said."""
         if self._delays_info:
-            self._send_info(pool_index)
+            self._send_info(0 if self.account else pool_index)
 
     def _send_info(self, pool_index: int = 0) -> None:
         """This server's INFO as it begins a connection."""
+        own = self._mesh.options.compression
+        said = self.compression if self._negotiates and self.compression and own != compression.AUTO else own
         info = replace(
             self._mesh.info(),
             nonce=self._mesh.port.new_nonce(),
             route_account=self.account,
             route_pool_idx=pool_index,
             gossip_mode=self.gossip_mode,
-            compression="off",
+            compression=said,
         )
         self.told_serving_ns = info.serving_ns
         self.link.send(self.dialect.info_line(info))
@@ -169,8 +174,6 @@ class RouteSession(UserSession):
 
     def _understands(self, who: str, *, is_legacy: bool) -> bool:
         """The peer has shown which protocol it speaks. False: not the one of this connection, which ends."""
-        if self._protocol == "2.x":
-            return True
         if self._protocol == "auto" and is_legacy and not self.is_legacy and self.remote is None:
             self._speak_legacy()
         if is_legacy == self.is_legacy:
@@ -183,9 +186,9 @@ class RouteSession(UserSession):
 
     def _is_understood(self, info: PeerInfo) -> bool:
         """Whether the handshake goes on after the peer's first INFO, which may be what was waited for."""
-        if self._protocol == "2.x" or not (self.was_solicited or self.is_legacy):
+        if not (self.was_solicited or self.is_legacy):
             return True
-        is_legacy = is_legacy_info(info, speaks_modern=self._protocol == "auto")
+        is_legacy = is_legacy_info(info, speaks_modern=self._protocol != "1.x")
         if not self._understands(info.server_id, is_legacy=is_legacy):
             return False
         if self.target is not None and not self._is_introduced:
@@ -219,7 +222,9 @@ class RouteSession(UserSession):
         elif given.gateway:
             text_ = f'Rejecting connection from gateway "{given.gateway}" on the Route port'
             self.refuse_loudly(text_, CloseReason.WRONG_GATEWAY)
-        elif not self._understands(given.name, is_legacy=is_legacy_connect(given)):
+        elif self._protocol != "2.x" and not self._understands(
+            given.name, is_legacy=is_legacy_connect(given)
+        ):
             return
         elif not self.is_legacy and not self._mesh.accepts_name(
             given.cluster, given.name, is_dynamic=given.cluster_dynamic
@@ -256,8 +261,58 @@ class RouteSession(UserSession):
         elif not self.was_solicited and info.server_name == mesh.port.identity().server_name:
             self.log(logging.ERROR, f'Remote server has a duplicate name: "{info.server_name}"')
             self.close(CloseReason.DUPLICATE_SERVER_NAME)
-        else:
+        elif not self._begins_to_compress(info):
             self._first_info(info)
+
+    # -- compression ------------------------------------------------------------------------------
+
+    @property
+    def _negotiates(self) -> bool:
+        return compression.is_negotiated(self._mesh.options.compression)
+
+    def _begins_to_compress(self, info: PeerInfo) -> bool:
+        """The first INFO decides which compression there is. True: with some, and introductions begin anew.
+
+        Who solicited says its choice before it compresses, the other one after. No PING goes out before.
+        """
+        own = self._mesh.options.compression
+        if self.compression:
+            return False
+        if not self._negotiates:
+            is_known = info.compression and own != compression.NOT_SUPPORTED
+            self.compression = compression.OFF if is_known else compression.NOT_SUPPORTED
+            return False
+        try:
+            mode = compression.chosen(own, info.compression)
+        except ProtocolError as problem:
+            self.violates(str(problem))
+            return True
+        if mode == compression.AUTO:
+            self.rtt_ns = max(self._mesh.port.now_ns() - self.start_ns, 1)
+            mode = self._by_round_trip()
+        self.compression = mode
+        if not compression.is_negotiated(mode):
+            return False
+        if self.was_solicited:
+            self._send_info()
+            self.link.compress(compression.engine_level(mode))
+        else:
+            self.link.compress(compression.engine_level(mode))
+            self._send_info()
+        self._mesh.port.wake()
+        return True
+
+    def _by_round_trip(self) -> str:
+        return compression.by_round_trip(self.rtt_ns / 1e9, self._mesh.options.compression_rtts)
+
+    def _fit_compression(self) -> None:
+        """The round trip was measured anew."""
+        is_compressed = self.compression and compression.is_negotiated(self.compression)
+        if is_compressed and self._mesh.options.compression == compression.AUTO:
+            self.compression = self._by_round_trip()
+            self.link.compress(compression.engine_level(self.compression))
+
+    # -- introductions ----------------------------------------------------------------------------
 
     def _first_info(self, info: PeerInfo) -> None:
         if self.was_solicited:
@@ -274,7 +329,7 @@ class RouteSession(UserSession):
             headers=self._mesh.port.identity().headers and info.headers,
             has_origin=info.lnoc,
             origin_unsub=info.lnocu,
-            server_hash=gateway_hash(info.server_id),
+            server_hash=None if self.is_legacy else gateway_hash(info.server_id),
         )
         self._mesh.introduced(self, info)
 
@@ -307,6 +362,8 @@ class RouteSession(UserSession):
 
     def pong(self) -> None:
         super().pong()
+        if self._ping_sent_ns:
+            self._fit_compression()
         self.has_answered = self.is_registered
         if self.starts_next:
             self.starts_next = False
@@ -352,10 +409,11 @@ class RouteSession(UserSession):
         return self._mesh.port.ping_max if given is None else given
 
     def ping(self) -> None:
-        if self._is_introduced or not self.was_solicited:
+        is_spoken_to = self._is_introduced or not self.was_solicited
+        if is_spoken_to and (self.compression or not self._negotiates):
             super().ping()
-        else:
-            self._pings_out += 1  # to whom it does not speak yet
+        else:  # nothing is said yet, or what is said now may be read as a compressed stream
+            self._pings_out += 1
 
     # -- closing ----------------------------------------------------------------------------------
 

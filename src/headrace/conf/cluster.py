@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import unquote, urlsplit
 
 from headrace import limits
-from headrace.conf.durations import format_duration
+from headrace.conf.durations import format_duration, parse_duration
 from headrace.conf.fields import (
     UNSET,
     Binder,
@@ -44,13 +44,12 @@ COMPRESSION: Final = {
     **dict.fromkeys(("not supported", "not_supported"), "not supported"),
     **dict.fromkeys(("disabled", "off", "false"), "off"),
     "accept": "accept",
+    **dict.fromkeys(("auto", "s2_auto"), "s2_auto"),
+    **dict.fromkeys(("on", "enabled", "true", "fast", "s2_fast"), "s2_fast"),
+    **dict.fromkeys(("better", "s2_better"), "s2_better"),
+    **dict.fromkeys(("best", "s2_best"), "s2_best"),
 }
-COMPRESSING: Final = frozenset(
-    (
-        *("on", "enabled", "true", "auto", "s2_auto", "fast", "s2_fast"),
-        *("better", "s2_better", "best", "s2_best", "s2_uncompressed"),
-    )
-)
+_MOST_THRESHOLDS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,34 +205,67 @@ def _routes(binder: Binder, entry: Entry) -> tuple[PeerURL, ...] | UnsetType:
     return peer_urls(binder, entry, "route")
 
 
-def _compression(binder: Binder, entry: Entry) -> str | UnsetType:
+def _compression(binder: Binder, entry: Entry) -> dict[str, object] | UnsetType:
+    """`compression` and `compression_rtts`."""
     node = entry.node
     if isinstance(node, MapNode):
-        return _mode(binder, node)
+        return _compression_map(binder, entry, node)
     if isinstance(node, Scalar) and isinstance(node.value, bool):
-        return _known_mode(binder, entry, "s2_fast" if node.value else "off")
+        return {"compression": "s2_fast" if node.value else "off"}
+    value = _mode(binder, entry)
+    return UNSET if value is UNSET else {"compression": value}
+
+
+def _compression_map(binder: Binder, entry: Entry, node: MapNode) -> dict[str, object] | UnsetType:
+    bound = binder.bind(node, _COMPRESSION_MAP)
+    if bound.failed:
+        return UNSET
+    found: dict[str, object] = {"compression": bound.values.get("mode", "accept")}
+    if found["compression"] != "s2_auto" or not bound.values.get("rtt_thresholds"):
+        return found
+    try:
+        found["compression_rtts"] = _thresholds(cast("tuple[float, ...]", bound.values["rtt_thresholds"]))
+    except ValueError as error:
+        return binder.problem(str(error), bound.positions.get("rtt_thresholds", entry.position))
+    return found
+
+
+def _mode(binder: Binder, entry: Entry) -> str | UnsetType:
     value = text(binder, entry)
-    return value if value is UNSET else _known_mode(binder, entry, value)
-
-
-def _mode(binder: Binder, node: MapNode) -> str | UnsetType:
-    values = binder.bind(node, _COMPRESSION_MAP).values
-    return cast("str", values.get("mode", UNSET))
-
-
-def _known_mode(binder: Binder, entry: Entry, value: str) -> str | UnsetType:
+    if value is UNSET:
+        return value
     mode = COMPRESSION.get(value.lower())
-    if mode is not None:
-        return mode
-    if value.lower() in COMPRESSING:
-        message = f"compression {shown(value)} of routes is not supported by this version of Headrace yet"
-        return binder.problem(message, entry.node.position, "off, or accept as by default")
-    return binder.problem(f"unsupported compression mode {shown(value)}", entry.node.position)
+    if mode is None:
+        return binder.problem(f"unsupported compression mode {shown(value)}", entry.node.position)
+    return mode
 
 
-def _mode_of_map(binder: Binder, entry: Entry) -> str | UnsetType:
-    value = text(binder, entry)
-    return value if value is UNSET else _known_mode(binder, entry, value)
+def _rtts(binder: Binder, entry: Entry) -> tuple[float, ...] | UnsetType:
+    values = strings(binder, entry)
+    if values is UNSET:
+        return values
+    try:
+        return tuple(parse_duration(value) for value in values)
+    except ValueError as error:
+        return binder.problem(f"rtt_thresholds: {error}", entry.node.position)
+
+
+def _thresholds(given: tuple[float, ...]) -> tuple[float, ...]:
+    """In ascending order, 0 anywhere, not at the end. Raises: ValueError."""
+    found = [max(value, 0.0) for value in given]
+    used = [value for value in found if value]
+    if used != sorted(used):
+        listed = " ".join(map(format_duration, given))
+        raise ValueError(f"RTT threshold values [{listed}] should be in ascending order")
+    while found and not found[-1]:
+        found.pop()
+    if len(found) > _MOST_THRESHOLDS:
+        raise ValueError(
+            f'compression mode "s2_auto" should have no more than {_MOST_THRESHOLDS} RTT thresholds'
+        )
+    if not found:
+        raise ValueError('compression mode "s2_auto" requires at least one RTT threshold')
+    return tuple(found)
 
 
 def _protocol(binder: Binder, entry: Entry) -> str | UnsetType:
@@ -245,7 +277,7 @@ def _protocol(binder: Binder, entry: Entry) -> str | UnsetType:
 
 
 _COMPRESSION_MAP: Final = Table(
-    (Field(("mode",), _mode_of_map), Field(("rtt_thresholds", "thresholds", "rtts", "rtt"), strings))
+    (Field(("mode",), _mode), Field(("rtt_thresholds", "thresholds", "rtts", "rtt"), _rtts))
 )
 _CLUSTER: Final = Table(
     (
@@ -263,7 +295,7 @@ _CLUSTER: Final = Table(
         Field(("connect_backoff",), flag),
         Field(("pool_size",), whole),
         Field(("accounts",), strings),
-        Field(("compression",), _compression),
+        Field(("compression",), _compression, spreads=True),
         Field(("ping_interval",), duration_or_seconds),
         Field(("ping_max",), whole),
         Field(("write_deadline",), duration_or_seconds),

@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from headrace import limits
-from headrace.conf.cluster import COMPRESSING, COMPRESSION
+from headrace.conf.cluster import COMPRESSION
 from headrace.conf.fields import (
     UNSET,
     Binder,
@@ -44,6 +44,7 @@ _VERSION: Final = re.compile(r"(\d{1,6})\.(\d{1,6})\.(\d{1,6})(?:[-+].*)?\Z")
 _OLDEST: Final = (2, 8, 0)
 _WEBSOCKET: Final = ("ws", "wss")
 _HIGH_TIMEOUT: Final = 60.0
+_UNCOMPRESSED: Final = ("not supported", "off", "accept")
 _OFF: Final[frozenset[object]] = frozenset((False,))
 
 
@@ -274,9 +275,9 @@ def _mode_of_map(binder: Binder, entry: Entry) -> str | UnsetType:
 
 def _mode(binder: Binder, entry: Entry, value: str) -> str | UnsetType:
     mode = COMPRESSION.get(value.lower())
-    if mode is not None:
+    if mode in _UNCOMPRESSED:
         return mode
-    if value.lower() in COMPRESSING:
+    if mode is not None:
         message = f"compression {shown(value)} of leaf nodes is not supported by this version of Headrace yet"
         return binder.problem(message, entry.node.position, "off, as by default")
     return binder.problem(f"unsupported compression mode {shown(value)}", entry.node.position)

@@ -53,6 +53,9 @@ class ClusterOptions:
     `imports`: subjects whose interest is told to peers, `exports`: whose interest is taken from them; None:
     all. `ping_interval`, `ping_max` and `write_deadline` None: the server's. `write_timeout`: `close` ends a
     route that has not taken a write in `write_deadline`; otherwise only one that has taken nothing of it.
+    `compression`: `off`, `accept`, `s2_fast`, `s2_better`, `s2_best`, `s2_auto`, which is one of these by the
+    round trip, or `not supported`; `compression_rtts`: seconds up to which nothing, `fast`, `better` and
+    `best` are meant, 0 leaves one out.
     `protocol`: `2.x` as nats-server since 2.0, `1.x` as before it, `auto` for both.
     """
 
@@ -77,6 +80,7 @@ class ClusterOptions:
     write_deadline: float | None = None
     write_timeout: str = "default"
     compression: str = "accept"
+    compression_rtts: tuple[float, ...] = limits.ROUTE_COMPRESSION_RTTS
     protocol: str = "2.x"
 
 

@@ -64,6 +64,11 @@ def conflicts(values: dict[str, Any]) -> Iterator[tuple[str, str]]:
     Gives messages, each with the option it is about.
     """
     streaming, operator, cluster = (values.get(name) for name in ("streaming", "operator", "cluster"))
+    if values.get("gateway") is not None:
+        yield (
+            "processes cannot have gateways: each would need a gateway port and connections of its own",
+            "gateway",
+        )
     if streaming is not None and streaming.nats_server is not None:
         yield "processes need a server here, and streaming uses a NATS server elsewhere", "streaming"
     if operator is not None and operator.resolver is not None and operator.resolver.directory is not None:

@@ -36,6 +36,10 @@ far link once, whatever it is wanted for there, with the names of all queue grou
 - An imported stream reaches a leaf link as it reaches a client: its subscription has a shadow, which is far too, in
   the exporting account.
 
+**Answers to other clusters** (answers.pyx). A message that came to a `_GR_.` subject of this cluster is an answer
+(`far.is_answer`): it may go from route to route and to every group, and is offered anew. What was taken off a
+reply subject (`far.prefix`) is put back for every target (`prefix_of`), unless the target has one of its own.
+
 **Sending.** `far.send(target, message)` writes one frame: `target.sub` is the first subscription it goes there
 for, `names_len`/`write_names` (or the picks themselves) its groups. It asks `admits` first: a full outbox makes
 clients wait, or is passed over, as for clients; more than `max_pending` dooms the link. What tells interest

@@ -35,7 +35,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
-from headrace.engine.answers cimport CLUSTER_AT, HASH_LEN, PREFIX_LEN, SERVER_AT, is_mapped, take_in_answer
+from headrace.engine.answers cimport CLUSTER_AT, HASH_LEN, PREFIX_LEN, SERVER_AT, is_mapped, pass_on, take_in_answer
 from headrace.engine.client cimport (
     OP_PARTIAL, OP_UNKNOWN, add_sid, bad_arguments, find_sid, has_payload, is_separator, is_valid_subject, line_t,
     read_line, read_open_line, trimmed, unknown_op,
@@ -408,31 +408,10 @@ cdef int arrived(GatewayLink link, msg_t *m) except -1:
     it = interest_of(link._directory, link.session, link.wire.words[0].text, link.wire.words[0].len)
     if it == NULL:
         return 0
-    if r.is_gateway and is_mapped(m.subject, m.subject_len):
-        if memcmp(m.subject + SERVER_AT, r.server_hash, HASH_LEN) != 0 \
-                and memcmp(m.subject + CLUSTER_AT, r.cluster_hash, HASH_LEN) == 0 and pass_on(it, m):
-            return 0
-        if not take_in_answer(r, m):
-            return 0
+    if r.is_gateway and is_mapped(m.subject, m.subject_len) and (pass_on(it, m) or not take_in_answer(r, m)):
+        return 0
     route_far(unmapped_plan(it, m.subject, m.subject_len), m)
     return 0
-
-
-cdef bint pass_on(interest_t *it, msg_t *m) except -1:
-    """Sends an answer to the server of this cluster that has asked; False: there is no route to it."""
-    cdef router_t *r = m.source.router
-    cdef uint32_t base = r.choice.targets_count, i
-    cdef link_t *l
-    for i in range(it.listeners_count):
-        l = it.listeners[i]
-        if l.far.kind == FAR_ROUTE and memcmp(l.far.hash, m.subject + SERVER_AT, HASH_LEN) == 0:
-            open_target(r, l, it)
-            try:
-                r.out_msgs += l.far.send(&r.choice.targets[base], m)
-            finally:
-                r.choice.targets_count = base
-            return True
-    return False
 
 
 cdef int send_nothing(target_t *target, msg_t *m) except -1:

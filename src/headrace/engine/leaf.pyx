@@ -34,6 +34,7 @@ from headrace.engine.client cimport (
     read_line, read_open_line, size_of, trimmed, unknown_op, word,
 )
 from headrace.engine.delivery cimport remove_sub, route_far
+from headrace.engine.answers cimport is_mapped, pass_on, take_in_answer
 from headrace.engine.far cimport listen, origin_of, reweigh, same_word, unlisten
 from headrace.engine.interest cimport Interest, plan_for, table_seed
 from headrace.engine.link cimport Link, doom, emit
@@ -236,6 +237,10 @@ cdef int arrived(LeafLink link, msg_t *m) except -1:
             return 0
     m.source = l
     m.via = NULL
+    if r.is_gateway and is_mapped(m.subject, m.subject_len):
+        if pass_on(l.interest, m):
+            return 0
+        take_in_answer(r, m)  # else another cluster has asked, to which it goes as any message does
     plan = plan_for(l.interest, m.subject, m.subject_len)
     if plan.renames:
         m.subject = plan.head + 5

@@ -45,6 +45,7 @@ cdef void mark_due(link_t *l) noexcept
 cdef char *make_room(link_t *l, size_t n) noexcept
 cdef int emit(link_t *l, const char *data, size_t n) noexcept
 cdef void after_write(link_t *l, size_t n, bint blocked) noexcept
+cdef void prepare_outbox(link_t *l) noexcept
 cdef void stall(link_t *publisher, link_t *receiver) noexcept
 cdef void space(link_t *l, char **data, size_t *n) except *
 cdef int received(link_t *l, size_t n) except -1

@@ -23,11 +23,14 @@ from libc.string cimport memcpy, memmove, memset
 
 from headrace.engine.answers cimport forget_answers
 from headrace.engine.interest cimport Interest, row_of
-from headrace.engine.memory cimport buf_free, buf_grow, buf_reserve, give, live, take
+from headrace.engine.memory cimport buf_append, buf_free, buf_grow, buf_reserve, give, live, take
+from headrace.engine.s2 cimport (
+    S2_BROKEN, S2_MORE, compress, free_s2, new_s2, next_chunk, s2_error,
+)
 from headrace.engine.shadows cimport shadow_rows
 from headrace.engine.structs cimport (
     HR_GUARD, HR_PAD, LINK_BLOCKED, LINK_CLOSING, LINK_CONGESTED, LINK_DIRTY, LINK_DOOMED, LINK_HELD,
-    LINK_STALLED, LINK_TRACED, REASON_SLOW_PENDING, buf_t, link_t, router_t,
+    LINK_STALLED, LINK_TRACED, REASON_READ_ERROR, REASON_SLOW_PENDING, buf_t, link_t, router_t,
 )
 from headrace.engine.withdrawal cimport sweep, withdraw_all, withdraw_some
 
@@ -163,6 +166,8 @@ cdef void after_write(link_t *l, size_t n, bint blocked) noexcept:
     HR_GUARD(n <= out.end - out.start)
     out.start += n
     l.written += n
+    if l.s2 != NULL:
+        l.s2.ready -= min(n, l.s2.ready)
     if n:
         l.last_written = l.router.now
     pending = out.end - out.start
@@ -224,6 +229,83 @@ cdef int release_stalled_of(link_t *l) noexcept:
 
 cdef void space(link_t *l, char **data, size_t *n) except *:
     """Where the transport puts the next bytes of this connection, and how many fit."""
+    if l.s2 == NULL:
+        space_for_ops(l, data, n)
+        return
+    if l.router.parsing != NULL:
+        raise RuntimeError("bytes came in while others are being parsed: the read buffer is in use")
+    data[0] = l.router.read_buffer
+    n[0] = READ_SIZE
+
+
+cdef int received(link_t *l, size_t n) except -1:
+    """The transport has put n bytes where `space` said."""
+    if l.s2 == NULL:
+        return received_ops(l, n)
+    if n > READ_SIZE:
+        raise ValueError("more bytes than there was room for")
+    if not l.flags & LINK_CLOSING:
+        buf_append(&l.s2.raw, l.router.read_buffer, n)
+        decompress(l)
+    return 0
+
+
+cdef int decompress(link_t *l) except -1:
+    """Takes in what is whole of a compressed stream."""
+    cdef char *data
+    cdef char *room
+    cdef size_t left, n
+    cdef int got
+    while not l.flags & LINK_CLOSING:
+        got = next_chunk(l.s2)
+        if got == S2_MORE:
+            return 0
+        if got == S2_BROKEN:
+            doom(l, REASON_READ_ERROR)
+            (<object> l.session).parse_failed(f"compressed stream: {s2_error(l.s2)}")
+            return 0
+        data = l.s2.plain.data
+        left = l.s2.plain.end
+        while left and not l.flags & LINK_CLOSING:
+            space_for_ops(l, &room, &n)
+            n = min(n, left)
+            memcpy(room, data, n)
+            data += n
+            left -= n
+            received_ops(l, n)
+    return 0
+
+
+cdef int compress_outbox(link_t *l) except -1:
+    """What was written since the last time becomes what is to be sent."""
+    cdef buf_t *out = &l.out
+    cdef buf_t packed
+    cdef size_t plain = out.end - out.start - l.s2.ready
+    if plain == 0:
+        return 0
+    memset(&packed, 0, sizeof(buf_t))
+    try:
+        compress(l.s2, out.data + out.end - plain, plain, &packed)
+        out.end -= plain
+        buf_append(out, packed.data, packed.end)
+    finally:
+        buf_free(&packed)
+    l.s2.ready = out.end - out.start
+    if plain > packed.end:
+        l.written += plain - packed.end  # as if it had been sent: what is written counts ops
+    return 0
+
+
+cdef void prepare_outbox(link_t *l) noexcept:
+    """Before a write of a compressed connection."""
+    try:
+        compress_outbox(l)
+    except MemoryError:
+        doom(l, REASON_SLOW_PENDING)
+        after_write(l, l.out.end - l.out.start, False)
+
+
+cdef void space_for_ops(link_t *l, char **data, size_t *n) except *:
     cdef size_t have = l.carry.end - l.carry.start
     if l.router.parsing != NULL:
         raise RuntimeError("bytes came in while others are being parsed: the read buffer is in use")
@@ -287,19 +369,27 @@ cdef int parse(link_t *l, char *start, char *end) except -1:
     finally:
         l.router.parsing = NULL
     HR_GUARD(rest >= start and rest <= end)
+    if l.s2 != NULL and l.s2.is_fresh:  # its first bytes may be here already
+        if rest != end:
+            buf_append(&l.s2.raw, rest, end - rest)
+            rest = end
+        l.flags &= ~<uint32_t> LINK_HELD
     if l.flags & LINK_CLOSING:
         buf_free(&l.carry)
         l.carry_direct = False
         l.need = 0
     else:
         keep_rest(l, rest, end - rest)
+        if l.s2 != NULL and l.s2.is_fresh:
+            l.s2.is_fresh = False
+            decompress(l)
     if l.router.is_urgent:
         serve_due(l.router)
     return 0
 
 
-cdef int received(link_t *l, size_t n) except -1:
-    """The transport has put n bytes where `space` said."""
+cdef int received_ops(link_t *l, size_t n) except -1:
+    """n bytes were put where `space_for_ops` said."""
     cdef size_t have = l.carry.end - l.carry.start
     if l.flags & LINK_CLOSING:
         return 0
@@ -320,7 +410,7 @@ cdef int reparse(link_t *l) except -1:
     """Goes on with bytes that were left while the connection was held."""
     cdef char *data
     cdef size_t room
-    space(l, &data, &room)
+    space_for_ops(l, &data, &room)
     return parse(l, data - (l.carry.end - l.carry.start), data)
 
 
@@ -508,6 +598,8 @@ cdef class Link:
         buf_free(&l.out)
         buf_free(&l.carry)
         l.carry_direct = False
+        free_s2(l.s2)
+        l.s2 = NULL
 
     def detach(self):
         """Ends the link: no delivery, no read, nothing kept. Safe to call more than once.
@@ -578,6 +670,24 @@ cdef class Link:
             at += n
             left -= n
 
+    def compress(self, int level):
+        """From here on both directions are S2: what is said from now on, and what comes after the op that is
+        being carried out. `level` 0: what is said stays uncompressed; again later for another level.
+
+        Raises: RuntimeError when it begins while nothing is being parsed.
+        """
+        if self.c.flags & LINK_CLOSING:
+            return
+        if self.c.s2 != NULL:
+            self.c.s2.level = level
+            return
+        if self.c.router.parsing != &self.c:
+            raise RuntimeError("a compressed stream begins after an op")
+        self.c.s2 = new_s2(level)
+        self.c.s2.ready = self.c.out.end - self.c.out.start
+        self.c.s2.is_fresh = True
+        self.c.flags |= LINK_HELD  # until `parse` has seen it
+
     def hold(self):
         """Parse nothing more until `release`."""
         self.c.flags |= LINK_HELD
@@ -593,7 +703,10 @@ cdef class Link:
 
     def take(self, size_t limit=1 << 62):
         """Up to `limit` bytes off the outbox."""
-        cdef size_t n = min(limit, self.c.out.end - self.c.out.start)
+        cdef size_t n
+        if self.c.s2 != NULL:
+            prepare_outbox(&self.c)
+        n = min(limit, self.c.out.end - self.c.out.start)
         data = PyBytes_FromStringAndSize(self.c.out.data + self.c.out.start, n)
         after_write(&self.c, n, self.c.out.end - self.c.out.start > n)
         return data

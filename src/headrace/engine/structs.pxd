@@ -156,6 +156,18 @@ cdef struct buf_t:
     size_t end
     size_t cap
 
+cdef struct s2_t:
+    # The compression of one connection, both directions (engine/s2).
+    buf_t raw                    # received, and not a whole chunk yet
+    buf_t plain                  # the block that is being taken in
+    size_t skip                  # bytes still to come of a chunk that says nothing
+    size_t ready                 # bytes at the front of the outbox that go out as they are
+    uint32_t max_block           # what the identifier allows; 0: none has come yet
+    int level
+    int error                    # the stream is broken for good
+    bint has_begun               # the identifier was written
+    bint is_fresh                # what follows the op that is being parsed is the beginning of a stream
+
 cdef struct word_t:
     const char *text
     uint32_t len
@@ -479,4 +491,5 @@ cdef struct link_t:
     uint64_t out_bytes
     uint64_t stalls
     accept_t accept              # of a LINK_SERVICE: takes one message of this subscription
+    s2_t *s2                     # NULL: nothing is compressed
     far_t *far                   # NULL: a client, or something of this server; the Link's

@@ -39,6 +39,7 @@ from headrace.server.listeners import (
 )
 from headrace.server.log_limits import LogLimits
 from headrace.server.loop import PollerLoop
+from headrace.server.peers.addresses import address_text, reachable_host
 from headrace.server.preparing import announce, check_accounts, check_alone, check_services, gate, hosted
 from headrace.server.services import ServiceHost
 from headrace.server.session import ClientSession
@@ -193,7 +194,7 @@ class Server:
         self._listener.start()
         if self._websocket is not None:
             self._websocket.start()
-        self.log.info("Listening for client connections on %s", _address(self._listener.host, self.port))
+        self.log.info("Listening for client connections on %s", address_text(self._listener.host, self.port))
         if options.proxy_protocol:
             self.log.info("PROXY protocol enabled for client connections")
         if options.tls:
@@ -292,7 +293,9 @@ class Server:
             authorization=options.http_authorization,
             refused=self._monitor_refused,
         )
-        self.log.info("Starting %s monitor on %s", self._monitor.scheme, _address(host, self._monitor.port))
+        self.log.info(
+            "Starting %s monitor on %s", self._monitor.scheme, address_text(host, self._monitor.port)
+        )
 
     def _monitor_source(self) -> ServerMonitor:
         if self.worker is None:
@@ -464,7 +467,7 @@ class Server:
         """Where a WebSocket client on this machine connects to, None when there is no such port."""
         if self._websocket is None:
             return None
-        address = _address(_reachable(self._websocket.host), self._websocket.port)
+        address = address_text(reachable_host(self._websocket.host), self._websocket.port)
         return f"{self._websocket.scheme}://{address}"
 
     @property
@@ -486,7 +489,7 @@ class Server:
     def url(self) -> str:
         """Where a client on this machine connects to, without credentials."""
         scheme = "tls" if self.options.tls and not self.options.allow_non_tls else "nats"
-        return f"{scheme}://{_address(_reachable(self.host), self.port)}"
+        return f"{scheme}://{address_text(reachable_host(self.host), self.port)}"
 
     @property
     def monitor_port(self) -> int | None:
@@ -497,8 +500,8 @@ class Server:
         """Where monitoring answers, None when it is off."""
         if self._monitor is None:
             return None
-        host = _reachable(self.options.http_host or self.options.host)
-        return f"{self._monitor.scheme}://{_address(host, self._monitor.port)}"
+        host = reachable_host(self.options.http_host or self.options.host)
+        return f"{self._monitor.scheme}://{address_text(host, self._monitor.port)}"
 
     @property
     def auth_timeout(self) -> float:
@@ -695,12 +698,3 @@ class Server:
 
     def trace(self, text: str, *arguments: object) -> None:
         self.log.log(logs.TRACE, text, *arguments)
-
-
-def _address(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def _reachable(host: str) -> str:
-    """A wildcard address as one that can be connected to from here."""
-    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)

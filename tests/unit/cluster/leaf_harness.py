@@ -108,7 +108,7 @@ class LeafTestPort(TestPort):
 
 
 class MadeLeafs:
-    """Makes ports, and keeps them: `make(accounts, **fields of LeafNodeOptions)`, and `remote` for one."""
+    """What makes ports, and keeps them: `make(accounts, **fields of LeafNodeOptions)`; `remote` for one."""
 
     def __init__(self) -> None:
         self.ports: list[LeafTestPort] = []

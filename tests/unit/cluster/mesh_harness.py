@@ -251,7 +251,7 @@ class Made:
     def __call__(
         self, known: Iterable[str] = (), /, own: dict[str, Any] | None = None, **given: Any
     ) -> TestPort:
-        options = ClusterOptions(**{"name": "C1", "pool_size": -1, **given})
+        options = ClusterOptions(**{"name": "C1", "pool_size": -1, "compression": "off", **given})
         port = TestPort(options, known, **(own or {}))
         port.mesh.start()
         self.ports.append(port)

@@ -1,4 +1,4 @@
-"""Leaf links without sockets: the handshake in both roles, byte for byte, and every refusal and end."""
+"""Leaf links without sockets: the handshake in both roles, byte for byte, and every way to be refused."""
 
 from __future__ import annotations
 

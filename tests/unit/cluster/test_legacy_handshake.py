@@ -135,6 +135,14 @@ def test_who_speaks_otherwise_is_refused(make: Made, protocol: str, data: bytes,
     assert not list(wire.port.mesh.routes())
 
 
+def test_one_of_2x_that_reaches_an_older_server_leaves_it(make: Made) -> None:
+    wire = make(routes=(PEER,)).reaches()
+    wire.said()
+    text = b"-ERR 'Rejecting connection, \"NOLD\" speaks routes of 1.x, this is one of 2.x'\r\n"
+    assert wire.says(OLD_INFO % b"") == text
+    assert not wire.port.mesh.registry.pools
+
+
 def test_a_peer_does_not_change_its_protocol(make: Made) -> None:
     wire = old_peer(make(protocol="auto"))
     assert b"speaks routes of 2.x" in wire.says(CONNECT)

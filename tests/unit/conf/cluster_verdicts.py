@@ -37,6 +37,13 @@ CLUSTER_CASES: Final[list[Case]] = [
         cluster_compression_off=block("compression: off"),
         cluster_compression_accept=block("compression { mode: accept }"),
         cluster_compression_not_supported=block('compression: "not supported"'),
+        cluster_compression_fast=block("compression: s2_fast"),
+        cluster_compression_on=block("compression: true"),
+        cluster_compression_word=block("compression: Enabled"),
+        cluster_compression_best=block("compression { mode: best }"),
+        cluster_compression_auto=block("compression { mode: s2_auto, rtt_thresholds: [10ms, 50ms] }"),
+        cluster_compression_gaps=block("compression { mode: auto, rtts: [0s, 0s, 20ms, 30ms, 0s] }"),
+        cluster_compression_negative=block('compression { mode: auto, rtt: ["-5ms", "20ms"] }'),
     ),
     *cases(
         Verdict.WARN,
@@ -86,6 +93,22 @@ CLUSTER_CASES: Final[list[Case]] = [
     *cases(
         Verdict.START,
         cluster_compression_bad=(block("compression: zip"), 'unsupported compression mode "zip"'),
+        cluster_compression_inner=(
+            block("compression: s2_uncompressed"),
+            'unsupported compression mode "s2_uncompressed"',
+        ),
+        cluster_compression_order=(
+            block("compression { mode: auto, rtt_thresholds: [50ms, 10ms] }"),
+            "RTT threshold values [50ms 10ms] should be in ascending order",
+        ),
+        cluster_compression_many=(
+            block("compression { mode: auto, rtt_thresholds: [1ms, 2ms, 3ms, 4ms, 5ms] }"),
+            "no more than 4 RTT thresholds",
+        ),
+        cluster_compression_none=(
+            block("compression { mode: auto, rtt_thresholds: [0s, 0s] }"),
+            "requires at least one RTT threshold",
+        ),
         cluster_accounts_twice=(
             block("accounts: [A, A]") + "\naccounts { A {} }",
             'found duplicate account name "A" in pinned accounts list ["A" "A"]',
@@ -93,15 +116,6 @@ CLUSTER_CASES: Final[list[Case]] = [
         cluster_accounts_without_pool=(
             block("accounts: A, pool_size: -1") + "\naccounts { A {} }",
             "pool_size cannot be negative if pinned accounts are specified",
-        ),
-    ),
-    *cases(
-        Verdict.UNSUPPORTED,
-        cluster_compression_fast=(block("compression: s2_fast"), 'compression "s2_fast" of routes'),
-        cluster_compression_on=(block("compression: true"), 'compression "s2_fast" of routes'),
-        cluster_compression_auto=(
-            block("compression { mode: s2_auto, rtt_thresholds: [10ms, 50ms] }"),
-            'compression "s2_auto" of routes',
         ),
     ),
     *cases(

@@ -12,8 +12,6 @@ from headrace.engine.reasons import CloseReason
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from headrace.engine.interest import Interest
-
 
 class LeafSession:
     """A session without policy: keeps every call in `calls`; `responses` may be published all the same."""
@@ -105,8 +103,3 @@ class Leaf:
     @property
     def reason(self) -> CloseReason:
         return CloseReason(self.link.reason)
-
-
-def new_account(hub: Hub, name: bytes) -> Interest:
-    """One more account of a broker."""
-    return hub.account(name)

@@ -34,7 +34,13 @@ def test_an_info_of_the_go_server() -> None:
 def test_what_is_written_is_read_again() -> None:
     given: dict[str, object] = {}
     for each in fields(PeerInfo):
-        examples = {"str": f"<{each.name}>", "int": 7, "bool": True, "tuple[str, ...]": ("a", "ü")}
+        examples: dict[str, object] = {
+            "str": f"<{each.name}>",
+            "int": 7,
+            "bool": True,
+            "tuple[str, ...]": ("a", "ü"),
+        }
+        examples["bytes"] = "$Gü".encode()
         given[each.name] = examples.get(str(each.type), PeerPermission(("a",), ("b",)))
     info = PeerInfo(**given)  # type: ignore[arg-type]
     line = info.line()

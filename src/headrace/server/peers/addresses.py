@@ -6,13 +6,21 @@ loopback's, for that one where there are no others; link-local ones count for no
 
 from __future__ import annotations
 
-from ipaddress import ip_address
-
 
 def reachable(host: str, port: int) -> tuple[str, ...]:
     """`host:port` for each address that a bound host means."""
     hosts = machine_addresses() if is_wildcard(host) else (host,)
-    return tuple(f"[{each}]:{port}" if ":" in each else f"{each}:{port}" for each in hosts)
+    return tuple(address_text(each, port) for each in hosts)
+
+
+def address_text(host: str, port: int) -> str:
+    """`host:port`, as URLs and log lines have it."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def reachable_host(host: str) -> str:
+    """A wildcard address as one that can be connected to from here."""
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
 
 
 def is_wildcard(host: str) -> bool:
@@ -33,5 +41,7 @@ def machine_addresses() -> tuple[str, ...]:
 
 
 def _is_narrow(address: str) -> bool:
+    from ipaddress import ip_address  # likewise
+
     parsed = ip_address(address)
     return parsed.is_loopback or parsed.is_link_local or parsed.is_multicast

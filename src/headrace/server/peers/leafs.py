@@ -53,6 +53,8 @@ if TYPE_CHECKING:
     _Enter = Callable[[], PeerConnection[LeafSession] | None]
 
 _UNLIMITED = -1
+_ANSWERS = frozenset((b"_GR_.>", b"$GR.*.>"))
+"""Where answers to requests of other clusters are published."""
 
 
 class LeafNodes(PeerHost[LeafSession]):
@@ -330,7 +332,10 @@ class LeafNodes(PeerHost[LeafSession]):
         accounts = self._server.accounts
         if account not in accounts:
             return ()
-        return sorted({mapping.source.encode() for mapping in accounts[account].options.mappings})
+        wanted = {mapping.source.encode() for mapping in accounts[account].options.mappings}
+        if self._server.gateways is not None:
+            wanted |= _ANSWERS
+        return sorted(wanted)
 
     def has_room(self, account: str) -> bool:
         most = self._server.accounts[account].options.limits.max_leafnodes

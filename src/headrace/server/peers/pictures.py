@@ -8,6 +8,7 @@ from __future__ import annotations
 from time import monotonic_ns, time_ns
 from typing import TYPE_CHECKING
 
+from headrace.cluster.legacy import ACCOUNT as LEGACY_ACCOUNT
 from headrace.conf.options import SubjectPermission
 from headrace.server.monitor.source import (
     ClusterSnapshot,
@@ -65,7 +66,7 @@ def _route(connection: PeerConnection[RouteSession]) -> RouteSnapshot:
         out_bytes=out_bytes,
         num_subscriptions=link.subscriptions_count,
         account=session.account,
-        compression="off" if remote.compression else "not supported",
+        compression=session.compression,
         subscriptions=lambda: tuple(_subscriptions(connection)),
     )
 
@@ -76,16 +77,26 @@ def _subjects(given: PeerPermission | None) -> SubjectPermission | None:
 
 def _subscriptions(connection: PeerConnection[RouteSession]) -> Iterator[SubscriptionSnapshot]:
     """The sid is what the peer said to make it, as nats-server has it."""
-    is_dedicated = bool(connection.session.account)
-    for account, subject, queue, _ in connection.session.link.interest_rows():
-        words = [b"R", *(() if is_dedicated else (account,)), subject, *(() if queue is None else (queue,))]
+    for account, subject, queue, sid in _rows(connection.session):
         yield SubscriptionSnapshot(
             account=account.decode("utf-8", "replace"),
             subject=subject.decode("utf-8", "replace"),
             queue=(queue or b"").decode("utf-8", "replace"),
-            sid=b" ".join(words).decode("utf-8", "replace"),
+            sid=sid.decode("utf-8", "replace"),
             cid=connection.number,
         )
+
+
+def _rows(session: RouteSession) -> Iterator[tuple[bytes, bytes, bytes | None, bytes]]:
+    """Account, subject, queue group and sid of each."""
+    if session.is_legacy:
+        for subject, queue, sid, _, _ in session.link.subscriptions():
+            yield LEGACY_ACCOUNT.encode(), subject, queue, sid
+        return
+    is_dedicated = bool(session.account)
+    for account, subject, queue, _ in session.link.interest_rows():
+        words = [b"R", *(() if is_dedicated else (account,)), subject, *(() if queue is None else (queue,))]
+        yield account, subject, queue, b" ".join(words)
 
 
 def leafnodes_snapshot(leafs: LeafNodes, certificate_expires_ns: int | None) -> LeafNodesSnapshot:

@@ -23,7 +23,12 @@ if TYPE_CHECKING:
 
     from headrace.core.account import Account
     from headrace.server.monitor.jetstream import JetStreamFigures
-    from headrace.server.monitor.source import RouteSnapshot, ServerSnapshot
+    from headrace.server.monitor.source import (
+        GatewaySnapshot,
+        GatewaysSnapshot,
+        RouteSnapshot,
+        ServerSnapshot,
+    )
     from headrace.server.server import Server
     from headrace.server.session import ClientSession
 
@@ -189,6 +194,8 @@ def _statsz(server: ServerSnapshot, active_accounts: int, figures: JetStreamFigu
         fields["stalled_clients"] = server.stalled_clients
     if server.cluster is not None and server.cluster.routes:
         fields["routes"] = [_route(route) for route in server.cluster.routes]
+    if server.gateways is not None and server.gateways.outbound:
+        fields["gateways"] = [_gateway(each, server.gateways) for each in server.gateways.outbound]
     fields["active_servers"] = 1 + (server.cluster.remotes if server.cluster else 0)
     options = server.options.jetstream
     if options is not None and figures is not None:
@@ -203,6 +210,22 @@ def _route(route: RouteSnapshot) -> Fields:
         "sent": {"msgs": route.out_msgs, "bytes": route.out_bytes},
         "received": {"msgs": route.in_msgs, "bytes": route.in_bytes},
         "pending": route.pending_bytes,
+    }
+
+
+def _gateway(gateway: GatewaySnapshot, gateways: GatewaysSnapshot) -> Fields:
+    """What went to another cluster, and came from it."""
+    sent = gateway.connection
+    received = [each.connection for each in gateways.inbound if each.gateway == gateway.gateway]
+    return {
+        "gwid": sent.cid,
+        "name": gateway.gateway,
+        "sent": {"msgs": sent.out_msgs, "bytes": sent.out_bytes},
+        "received": {
+            "msgs": sum(each.in_msgs for each in received),
+            "bytes": sum(each.in_bytes for each in received),
+        },
+        "inbound_connections": len(received),
     }
 
 

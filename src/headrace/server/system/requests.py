@@ -17,9 +17,9 @@ from headrace.server.monitor import links
 from headrace.server.monitor.accountz import accountz
 from headrace.server.monitor.accstatz import statistics
 from headrace.server.monitor.connz import connz
-from headrace.server.monitor.gathered import Gathered, gathered, is_long
+from headrace.server.monitor.gathered import Gathered, gathered, in_steps, is_long
 from headrace.server.monitor.healthz import healthz
-from headrace.server.monitor.jsz import account_jsz, jsz
+from headrace.server.monitor.jsz import account_jsz_steps, jsz_steps
 from headrace.server.monitor.query import QueryError
 from headrace.server.monitor.subsz import subsz
 from headrace.server.monitor.text import encode
@@ -298,14 +298,14 @@ def _varz(requests: Requests, values: Values, _: str) -> Document:
     return varz(requests.source.server(), {}, requests.source.jetstream())
 
 
-def _jsz(requests: Requests, values: Values, _: str) -> Document:
+async def _jsz(requests: Requests, values: Values, _: str) -> Document:
     if values.get("leader_only") and requests.server.options.jetstream is None:
         raise Skip
-    return jsz(requests.source, _jsz_query(values))
+    return await in_steps(jsz_steps(requests.source, _jsz_query(values)))
 
 
-def _jsz_of_one(requests: Requests, values: Values, account: str) -> Document:
-    return account_jsz(requests.source, account, _jsz_query(values))
+async def _jsz_of_one(requests: Requests, values: Values, account: str) -> Document:
+    return await in_steps(account_jsz_steps(requests.source, account, _jsz_query(values)))
 
 
 def _jsz_query(values: Values) -> dict[str, str]:
@@ -338,6 +338,11 @@ def _page(page: Callable[[Any, Mapping[str, str]], Document]) -> Callable[[Reque
     return lambda requests, values, _: page(requests.source, {})
 
 
+def _gatewayz(requests: Requests, values: Values, _: str) -> Document:
+    query = _query(values, gw_name="name", accs="accounts", acc_name="account_name")
+    return links.gatewayz(requests.source, query | {"subs": _listed(values)})
+
+
 def _leafz(requests: Requests, values: Values, _: str) -> Document:
     return links.leafz(requests.source, _query(values, subs="subscriptions", acc="account"))
 
@@ -351,7 +356,7 @@ _SERVER: Final[Mapping[str, Question]] = {
     "SUBSZ": Question(options.SUBSZ, _subsz, is_long=True),
     "CONNZ": Question(options.CONNZ, _connz_of_all, is_long=True),
     "ROUTEZ": Question(options.ROUTEZ, _routez),
-    "GATEWAYZ": Question(options.GATEWAYZ, _page(links.gatewayz)),
+    "GATEWAYZ": Question(options.GATEWAYZ, _gatewayz),
     "LEAFZ": Question(options.LEAFZ, _leafz),
     "ACCOUNTZ": Question(
         options.ACCOUNTZ,
