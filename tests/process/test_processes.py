@@ -500,8 +500,9 @@ def test_killed_process_is_started_again(which: str, spread: Callable[..., Sprea
 def test_process_that_ends_again_is_started_later(spread: Callable[..., Spread]) -> None:
     it = spread(2)
     seen = 0
-    for pause in (0, 1):
+    for pause, is_up in ((0, "Server is ready$"), (1, "Process 1 is ready again$")):
         listening = it.server.wait_for_line(r"^\[(\d+)\].*Listening for client connections", after=seen)
+        it.server.wait_for_line(is_up, after=seen)  # else it would be taken for that of a later start
         seen = len(it.server.lines)
         os.kill(int(listening[1]), signal.SIGKILL)
         it.server.wait_for_line(rf"ended with signal 9; it is started again in {pause}s$", after=seen)
@@ -668,8 +669,9 @@ def test_routes_between_processes_need_their_secret(spread: Callable[..., Spread
     it = spread(2, *MONITORED)
     port = int(it.server.wait_for_line(r"Listening for route connections on 127\.0\.0\.1:(\d+)$")[1])
     with socket.create_connection(("127.0.0.1", port), PATIENCE) as stranger:
-        info = {"server_id": "N" * 56, "server_name": "x", "version": "2.15.1", "cluster": "processes"}
-        connect = {"name": "N" * 56, "cluster": "processes", "user": "processes", "pass": "guessed"}
+        name = it.server.wait_for_line(r"Cluster name is (processes-\w+)$")[1]
+        info = {"server_id": "N" * 56, "server_name": "x", "version": "2.15.1", "cluster": name}
+        connect = {"name": "N" * 56, "cluster": name, "user": "processes", "pass": "guessed"}
         stranger.sendall(f"CONNECT {json.dumps(connect)}\r\nINFO {json.dumps(info)}\r\n".encode())
         said = b""
         while data := stranger.recv(4096):
@@ -775,3 +777,131 @@ def test_processes_are_members_of_the_configured_cluster(
         varz = it.page("/varz")
         assert (varz["cluster"]["name"], varz["remotes"]) == ("c", 1)
         assert it.parties[0].info["cluster"] == "c"
+
+
+# -- leaf nodes -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [1, 2], ids=["one", "two"])
+@pytest.mark.parametrize("is_hub", [True, False], ids=["hub", "leaf"])
+def test_leaf_links_are_those_of_all_processes(
+    *, is_hub: bool, count: int, spread: Callable[..., Spread], tmp_path: Path
+) -> None:
+    """The other end is a server of one process, or of two as well."""
+    folder = tmp_path / "far"
+    folder.mkdir()
+    port = free_port()
+    hub = f'leafnodes {{ listen: "127.0.0.1:{port}" }}\n'
+    leaf = f'leafnodes {{ remotes: [{{ url: "nats-leaf://127.0.0.1:{port}" }}] }}\n'
+    ours, theirs = (hub, leaf) if is_hub else (leaf, hub)
+    arguments = ("--processes", str(count))
+    with ServerProcess(HEADRACES[0], folder, *arguments, config=f"server_name: far\n{theirs}") as far:
+        it = spread(2, *MONITORED, config=f"server_name: s\n{ours}")
+        there = Spread(far, count)
+        parties = [*it.join(), *there.join()]
+        it.parties += there.parties
+        sids = [party.subscribe("all") for party in parties]
+        it.converge(parties)
+        before = it.page("/varz")
+
+        for party in parties:
+            party.publish("all", str(party.number))
+        for party, sid in zip(parties, sids, strict=True):
+            got = {message.payload for message in party.take(sid, len(parties))}
+            assert got == {str(each.number).encode() for each in parties}
+        it.converge(parties)
+        assert not any(party.got(sid) for party, sid in zip(parties, sids, strict=True))
+
+        links = count if is_hub else 2
+        leafz = it.page("/leafz?subs=1")
+        assert leafz["leafnodes"] == links
+        assert {each["is_spoke"] for each in leafz["leafs"]} == {not is_hub}
+        assert len({each["id"] for each in leafz["leafs"]}) == links
+        assert all("all" in each["subscriptions_list"] for each in leafz["leafs"])
+        after = it.page("/varz")
+        assert after["leafnodes"] == links
+        assert after["leaf"].get("port", 0) == (port if is_hub else 0)
+        assert (after["routes"], after["cluster"]) == (0, {})
+        assert after["in_msgs"] - after["in_client_msgs"] > before["in_msgs"] - before["in_client_msgs"] >= 0
+        (account,) = it.page("/accstatz")["account_statz"]
+        assert account["leafnodes"] == links
+
+
+def test_leaf_node_port_stays_when_its_process_starts_again(
+    spread: Callable[..., Spread], tmp_path: Path
+) -> None:
+    it = spread(2, config='server_name: s\nleafnodes { listen: "127.0.0.1:-1" }\n')
+    port = it.server.wait_for_line(r"Listening for leafnode connections on 127\.0\.0\.1:(\d+)$")[1]
+    folder = tmp_path / "far"
+    folder.mkdir()
+    config = f'leafnodes {{ remotes: [{{ url: "nats-leaf://127.0.0.1:{port}" }}] }}\n'
+    with ServerProcess(HEADRACES[0], folder, config=config) as far:
+        there = Party(far)
+        it.converge([*it.join(), there])
+
+        kill_first(it)
+        it.server.wait_for_line(r"Process 1 is ready again$")
+
+        it.converge([*it.join(), there])
+        it.parties.append(there)
+
+
+def test_jetstream_of_a_domain_is_asked_once_by_clients_of_all_processes(
+    spread: Callable[..., Spread], tmp_path: Path
+) -> None:
+    folder = tmp_path / "far"
+    folder.mkdir()
+    port = free_port()
+    hub = f'server_name: far\nleafnodes {{ listen: "127.0.0.1:{port}" }}\njetstream {{ domain: hub }}\n'
+    with ServerProcess(HEADRACES[0], folder, config=hub) as far:
+        leaf = f'leafnodes {{ remotes: [{{ url: "nats-leaf://127.0.0.1:{port}" }}] }}\n'
+        store = f'jetstream {{ domain: edge, store_dir: "{tmp_path / "edge"}" }}\n'
+        it = spread(2, config=f"server_name: s\n{leaf}{store}")
+        parties = [*it.join(), Party(far)]
+        it.parties.append(parties[-1])
+        it.converge(parties)
+
+        for party in parties:
+            for domain in ("hub", "edge"):
+                reply = party.ask(f"$JS.{domain}.API.INFO")
+                assert party.answer(reply).json()["domain"] == domain
+                it.converge(parties)
+                assert not party.answers(reply)
+        for party, domain in zip(parties, ("edge", "edge", "hub"), strict=True):
+            assert party.api("INFO")["domain"] == domain
+
+
+def test_hub_that_comes_with_a_reload_is_refused(spread: Callable[..., Spread]) -> None:
+    config = 'leafnodes { listen: "127.0.0.1:-1" }\n'
+    it = spread(2, config=config)
+    remote = f'remotes: [{{ url: "nats-leaf://127.0.0.1:{free_port()}" }}]'
+    it.server.config_file.write_text(config.replace("}", f", {remote} }}"))
+    it.server.signal(signal.SIGHUP)
+    it.server.wait_for_line("config reload not supported for leafnodes.remotes: processes have had none")
+
+
+def test_start_with_jetstream_does_not_wait_for_a_process_that_is_not_there(
+    spread: Callable[..., Spread], tmp_path: Path
+) -> None:
+    it = spread(2, *MONITORED, "-js", "-sd", str(tmp_path / "store"))
+    first = int(it.server.wait_for_line(r"^\[(\d+)\].* Starting http monitor")[1])
+    for again in (True, False):
+        other = next(pid for pid in it.children() if pid != first)
+        seen = len(it.server.lines)
+        os.kill(other, signal.SIGKILL)
+        if again:
+            it.server.wait_for_line(r"Process 2 is ready again$", after=seen)
+    it.server.wait_for_line(r"Process 2 .* it is started again in 1s$")
+    os.kill(first, signal.SIGKILL)
+
+    it.server.wait_for_line(r"Process 2 is ready again$", after=seen)
+    it.server.wait_for_line(r"Process 1 is ready again$")
+
+    again = [line.split("[INF] ")[1] for line in it.server.lines[seen:] if line.endswith("is ready again")]
+    assert again == ["Process 1 is ready again", "Process 2 is ready again"]
+    assert "Not all servers of the cluster could be asked" not in it.server.log
+
+
+def test_gateways_are_refused(refused: Callable[..., list[str]]) -> None:
+    config = 'gateway { name: a, listen: "127.0.0.1:-1" }\n'
+    assert "processes cannot have gateways" in refused("--processes", "2", config=config)[-1]

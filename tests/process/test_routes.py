@@ -316,3 +316,63 @@ def test_server_of_a_cluster_that_is_not_there_tries_again(
         late = ServerProcess(program, tmp_path, "--cluster", url, "--cluster_name", "c", "--name", "late")
         with late:
             wait_for_peers(waiting, "late")
+
+
+# ---- routes of before 2.0 -----------------------------------------------------------------------
+
+BOTH_ENDS = [("1.x", "1.x"), ("1.x", "auto"), ("auto", "1.x")]
+
+
+@pytest.mark.parametrize(("one", "two"), BOTH_ENDS)
+def test_monitoring_shows_rsids_of_older_routes(
+    start: Callable[..., ServerProcess], one: str, two: str
+) -> None:
+    first = start(HEADRACES[0], "one", f'protocol: "{one}"')
+    second = start(HEADRACES[0], "two", f'protocol: "{two}"', first)
+    with second.connect(CONNECT) as client:
+        client.send(b"SUB foo 1\r\nSUB bar q 2\r\n")
+        client.sync()
+        cid = client.info["client_id"]
+        route = wait_until(
+            lambda: next(
+                (r for r in page(first, "/routez?subs=detail")["routes"] if r["subscriptions"] == 2), None
+            ),
+            "interest",
+        )
+    assert route["remote_id"] == page(second, "/varz")["server_id"]
+    details = route["subscriptions_list_detail"]
+    assert sorted((each["subject"], each.get("qgroup", ""), each["sid"]) for each in details) == [
+        ("bar", "q", f"QRSID:{cid}:2"),
+        ("foo", "", f"RSID:{cid}:1"),
+    ]
+    assert len(page(first, "/routez")["routes"]) == len(page(second, "/routez")["routes"]) == 1
+
+
+@pytest.mark.parametrize("ours", HEADRACES, ids=str)
+@pytest.mark.parametrize(("one", "two"), BOTH_ENDS)
+def test_older_routes_with_tls(
+    start: Callable[..., ServerProcess], tmp_path: Path, ours: Program, one: str, two: str
+) -> None:
+    authority = Authority(tmp_path, "authority")
+    pair = authority.issue("route")
+    tls = f"tls {{ cert_file: '{pair.certificate}', key_file: '{pair.key}', ca_file: '{authority.file}' }}"
+    first = start(ours, "one", f'protocol: "{one}"\n{tls}')
+    second = start(ours, "two", f'protocol: "{two}"\n{tls}', first)
+    quiet = b'{"verbose":false}'  # hears of no other servers
+    with first.connect(quiet) as here, second.connect(quiet) as there:
+        there.send(b"SUB foo 1\r\n")
+        there.sync()
+        wait_until(lambda: page(first, "/routez?subs=1")["routes"], "a route")
+        wait_until(lambda: page(first, "/routez")["routes"][0]["subscriptions"], "interest")
+        here.send(b"PUB foo 2\r\nhi\r\n")
+        assert there.take_message()[1] == b"hi"
+
+
+def test_clients_are_told_where_older_peers_are(start: Callable[..., ServerProcess]) -> None:
+    first = start(HEADRACES[0], "one", 'protocol: "auto"')
+    second = start(HEADRACES[0], "two", 'protocol: "1.x"', first)
+    wait_until(lambda: page(first, "/routez")["routes"], "a route")
+    for server in (first, second):
+        with server.connect(CONNECT) as client:
+            wanted = {f"127.0.0.1:{each.port}" for each in (first, second)}
+            assert set(client.info["connect_urls"]) == wanted

@@ -52,11 +52,12 @@ copyreg.pickle(MappingProxyType, _reduced_view)  # options have some
 
 
 class Channel:
-    """One end. `is_over`: the other end is gone."""
+    """One end. `is_over`: the other end is gone, and all it said was taken. `is_unheard`: it was gone when
+    something was said."""
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock: Final = sock
-        self.is_over = False
+        self.is_over = self.is_unheard = False
         self._received = bytearray()
         self._waiting: deque[memoryview] = deque()
 
@@ -95,7 +96,7 @@ class Channel:
         try:
             self.sock.sendall(_packed(message))
         except (BrokenPipeError, ConnectionResetError):
-            return
+            self.is_unheard = True
 
     # -- without waiting: the parent, so that no two ever wait for each other -------------------------
 

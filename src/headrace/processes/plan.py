@@ -18,10 +18,12 @@ from headrace.server.listener import BACKLOG, listen
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from headrace.conf.leaf_options import LeafNodeOptions, LeafRemote
     from headrace.conf.options import Options
 
 MESH_NAME: Final = "processes"
-"""The cluster that processes are where there is no other; only the system account sees it."""
+"""The cluster that processes are where there is no other begins with it; only the system account and leaf
+nodes see it. Something of this start follows: servers of one cluster may not be leaf nodes of each other."""
 
 _LOOPBACK: Final = "127.0.0.1"
 
@@ -34,6 +36,11 @@ class Place:
     port: int
     family: int = socket.AF_INET
     address: tuple[Any, ...] = ()
+
+
+def shared_remotes(options: Options) -> tuple[LeafRemote, ...]:
+    """The hubs that each process connects to."""
+    return tuple(each for each in options.leafnodes.remotes if not each.hub) if options.leafnodes else ()
 
 
 def _close(made: Iterable[tuple[Place, socket.socket]]) -> None:
@@ -72,14 +79,17 @@ class Plan:
             raise StartError("processes: this system cannot share a port among processes")
         self.count: Final = count
         self.has_private_mesh: Final = options.cluster is None or not options.cluster.port
+        self._mesh_name: Final = f"{MESH_NAME}-{secrets.token_hex(8)}"
         self._secret: Final = secrets.token_urlsafe(24)
         self._held: list[socket.socket] = []
         self.routes: Final[list[socket.socket]] = []
+        self.leafs: socket.socket | None = None
         try:
             self.client: Final = self._hold(options.host, options.port)
             self.websocket: Final = self._hold_websocket(options)
             for index in range(count):
                 self.routes.append(self._bind_routes(options, index))
+            self.leafs = self._bind_leafs(options)
         except StartError:
             self.close()
             raise
@@ -113,13 +123,25 @@ class Plan:
         except StartError as error:
             raise StartError(f"Unable to listen for cluster connections: {error}") from error
 
+    def _bind_leafs(self, options: Options) -> socket.socket | None:
+        """The first process's, bound for as long as the server runs, too: leaf nodes know where it is."""
+        leafnodes = options.leafnodes
+        if leafnodes is None or not leafnodes.port:
+            return None
+        try:
+            return listen(leafnodes.host, leafnodes.port)
+        except StartError as error:
+            raise StartError(f"Unable to listen for leafnode connections: {error}") from error
+
     def let_go(self, index: int) -> None:
-        """In a process that was forked: of all sockets here only those of its own routes are its."""
+        """In a process that was forked: of all sockets here only those that servers reach it at are its."""
         for sock in (*self._held, *(each for at, each in enumerate(self.routes) if at != index)):
             sock.close()
+        if self.leafs is not None and index:
+            self.leafs.close()
 
     def close(self) -> None:
-        for sock in (*self._held, *self.routes):
+        for sock in (*self._held, *self.routes, *([self.leafs] if self.leafs is not None else [])):
             sock.close()
         self._held.clear()
 
@@ -145,6 +167,13 @@ class Plan:
             _close(made)
             raise
         return made
+
+    def peer_sockets(self, index: int, options: Options) -> list[tuple[Place, socket.socket]]:
+        """Where other servers reach a process, as its options (`options_of`) say."""
+        found = [(self.route_place(index, options), self.routes[index])]
+        if index == 0 and self.leafs is not None and options.leafnodes is not None:
+            found.append((Place(options.leafnodes.host, options.leafnodes.port), self.leafs))
+        return found
 
     def route_place(self, index: int, options: Options) -> Place:
         """Where the routes of a process are, as its options say."""
@@ -178,10 +207,27 @@ class Plan:
             https_port=https_port if is_first else None,
             jetstream=options.jetstream if is_first else None,
             streaming=options.streaming if is_first else None,
+            leafnodes=self._leafnodes(index, options),
             cluster=self._cluster(index, options, dials),
             pid_file=None,
             ports_file_dir=None,
         )
+
+    def _leafnodes(self, index: int, options: Options) -> LeafNodeOptions | None:
+        """The port is the first one's. Hubs are connected to by all: none tells a hub of the others' clients.
+
+        Where this server is the hub although it connects, one connection speaks for the whole cluster.
+        """
+        leafnodes = options.leafnodes
+        if leafnodes is None:
+            return None
+        if index == 0:
+            return leafnodes if self.leafs is None else replace(leafnodes, port=self.leafs.getsockname()[1])
+        shared = shared_remotes(options)
+        if options.jetstream is not None and options.jetstream.domain:
+            own_api = f"$JS.{options.jetstream.domain}.API.>"  # it is here, although not in this process
+            shared = tuple(replace(each, deny_exports=(*each.deny_exports, own_api)) for each in shared)
+        return replace(leafnodes, port=0, remotes=shared)
 
     def _cluster(self, index: int, options: Options, dials: Iterable[int]) -> ClusterOptions:
         others = [each for each in dials if each != index]
@@ -189,13 +235,14 @@ class Plan:
         given = options.cluster
         if given is None or self.has_private_mesh:
             return ClusterOptions(
-                name=MESH_NAME,
+                name=(given.name if given is not None else "") or self._mesh_name,
                 host=place.host,
                 port=place.port,
                 user=MESH_NAME,
                 password=self._secret,
                 no_advertise=True,
                 pool_size=-1,  # between two processes of one machine a second connection has nothing to add
+                compression="off",
                 routes=tuple(self._url(each, options, MESH_NAME, self._secret) for each in others),
             )
         urls = tuple(self._url(each, options, given.user, given.password) for each in others)

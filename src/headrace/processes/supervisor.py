@@ -25,7 +25,7 @@ from headrace.conf.changes import changed_options, differences
 from headrace.conf.processes import count
 from headrace.errors import ConfigError, StartError
 from headrace.processes.channel import Channel, pair
-from headrace.processes.plan import Plan
+from headrace.processes.plan import Plan, shared_remotes
 from headrace.processes.worker import Share, work
 from headrace.server import files, logs
 from headrace.server.listeners import make_contexts
@@ -195,10 +195,7 @@ class Supervisor:
             sockets = self._plan.sockets(is_first_start=not self._is_up)
             for _, sock in sockets:
                 ours.callback(sock.close)
-            inherited = [
-                *sockets,
-                (self._plan.route_place(index, options), self._plan.routes[index]),
-            ]
+            inherited = [*sockets, *self._plan.peer_sockets(index, options)]
             try:
                 here, there = pair()
                 ours.callback(there.close)
@@ -252,7 +249,7 @@ class Supervisor:
 
     def _start_again(self, index: int) -> None:
         try:
-            self._start(index, tuple(range(self._count)))
+            self._start(index, tuple(self._children))  # who is not there connects when it starts
         except StartError as error:
             self._log.error("Process %d could not be started again: %s", index + 1, error)
             self._retry(index)
@@ -452,6 +449,8 @@ class Supervisor:
                     for change in refused
                 )
             )
+        if shared_remotes(new) and not shared_remotes(old):
+            raise StartError("config reload not supported for leafnodes.remotes: processes have had none")
         make_contexts(new)
         return new
 

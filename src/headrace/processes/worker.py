@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from headrace.server.monitor.pictures import Picture, Wanted
     from headrace.server.server import Server
 
+ORPHAN_SECONDS: Final = 15
+"""For a process without its parent to end in order; what it stores is safe in any case."""
+
 _LOOK: Final = 0.005  # seconds between looks at a mesh that forms
 _SLOT: Final = struct.Struct("=Q")
 
@@ -82,6 +85,13 @@ def work(
     return app.EXIT_FAILURE
 
 
+def _end_soon() -> None:
+    """The parent is gone. Nobody writes lines any more, and whatever the end waits for, it comes."""
+    if logging.root.manager.disable < logging.CRITICAL:
+        logging.disable()
+        signal.alarm(ORPHAN_SECONDS)  # nothing handles it: the system ends the process
+
+
 class _ToParent(logging.Handler):
     """Lines go to the parent, which writes them: one log, with its rotation, whoever speaks.
 
@@ -110,6 +120,8 @@ class _ToParent(logging.Handler):
             record.levelno, record.levelname = logging.DEBUG, "DEBUG"
         text = record.getMessage() if record.levelno >= logging.CRITICAL else ""
         self._channel.say("log", record.levelno, self.format(record), text)
+        if self._channel.is_unheard:
+            _end_soon()
 
 
 class WorkerProcess(app.Process):
@@ -189,6 +201,7 @@ class WorkerProcess(app.Process):
             self._take(word, rest)
         if self._channel.is_over:  # the parent is gone, and nobody watches any more
             asyncio.get_running_loop().remove_reader(self._channel)
+            _end_soon()
             self._stop()
 
     def _take(self, word: str, rest: Message | list[Any]) -> None:

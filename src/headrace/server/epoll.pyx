@@ -17,7 +17,7 @@ from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 from posix.unistd cimport close
 
 from headrace.engine.link cimport (
-    READ_SIZE, Link, Router, after_write, doom, flush_dirty, received, release_stalled_of, space,
+    READ_SIZE, Link, Router, after_write, doom, flush_dirty, prepare_outbox, received, release_stalled_of, space,
 )
 from headrace.engine.memory cimport give, take
 from headrace.engine.structs cimport (
@@ -116,7 +116,10 @@ cdef void watch_as_needed(link_t *l, bint blocked) noexcept:
 cdef void flush_socket(link_t *l) noexcept:
     cdef socket_t *s = <socket_t *> l.transport
     cdef ssize_t n
-    cdef size_t pending = l.out.end - l.out.start
+    cdef size_t pending
+    if l.s2 != NULL:
+        prepare_outbox(l)
+    pending = l.out.end - l.out.start
     while pending:
         n = send(s.fd, l.out.data + l.out.start, pending, MSG_NOSIGNAL | MSG_DONTWAIT)
         if n < 0:

@@ -90,11 +90,13 @@ def test_nothing_is_said_to_an_end_that_is_gone(ends: tuple[Channel, Channel]) -
     here, there = ends
     there.close()
 
+    assert not here.is_unheard
     here.say("word")
     here.queue("word")
     here.flush()
 
     assert not here.has_more
+    assert here.is_unheard
 
 
 def test_options_of_an_operator_can_be_told(ends: tuple[Channel, Channel]) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from harness.ports import free_port
+from headrace.conf.leaf_options import LeafNodeOptions, LeafRemote
 from headrace.conf.options import JetStreamOptions, Options, StreamingOptions, TLSOptions, WebSocketOptions
 from headrace.conf.peer_options import ClusterOptions, PeerURL
 from headrace.errors import StartError
@@ -61,12 +62,45 @@ def test_mesh_is_private(planned: Callable[..., tuple[Plan, Options]]) -> None:
     assert second is not None
 
     assert (first.host, first.no_advertise, first.pool_size) == ("127.0.0.1", True, -1)
+    assert first.compression == second.compression == "off"
+    assert first.name == second.name
     assert first.password == second.password
     assert len(first.password or "") >= 32
     assert second.routes == (PeerURL("127.0.0.1", first.port, first.user, first.password),)
     assert first.routes == (PeerURL("127.0.0.1", second.port, first.user, first.password),)
     assert planned(2)[0].options_of(0, given, (), None).cluster != plan.options_of(0, given, (), None).cluster
     assert first.password not in repr(first) + repr(second)
+
+
+def test_no_two_servers_are_the_same_cluster(planned: Callable[..., tuple[Plan, Options]]) -> None:
+    """They may be leaf nodes of each other."""
+
+    def name(**options: Any) -> str:
+        plan, given = planned(2, **options)
+        cluster = plan.options_of(0, given, (), None).cluster
+        return cluster.name if cluster is not None else ""
+
+    assert name() != name()
+    assert name(cluster=ClusterOptions(name="mine")) == "mine"
+
+
+def test_leaf_node_port_is_the_first_process_s_and_hubs_are_everybody_s(
+    planned: Callable[..., tuple[Plan, Options]],
+) -> None:
+    url = (PeerURL("far", 7422),)
+    remotes = (LeafRemote(url, deny_exports=("a",)), LeafRemote(url, account="A", hub=True))
+    leafnodes = LeafNodeOptions(host="127.0.0.1", port=-1, remotes=remotes)
+    plan, given = planned(2, leafnodes=leafnodes, jetstream=JetStreamOptions(domain="edge"))
+    first, second = (plan.options_of(index, given, (), None).leafnodes for index in range(2))
+    assert first is not None
+    assert second is not None
+    assert plan.leafs is not None
+
+    assert (first.port, first.remotes) == (plan.leafs.getsockname()[1], remotes)
+    assert (second.port, [each.hub for each in second.remotes]) == (0, [False])
+    assert second.remotes[0].deny_exports == ("a", "$JS.edge.API.>")
+    with pytest.raises(StartError, match="Unable to listen for leafnode connections: "):
+        planned(2, leafnodes=LeafNodeOptions(host="127.0.0.1", port=first.port))
 
 
 def test_processes_only_connect_to_whom_they_are_told(planned: Callable[..., tuple[Plan, Options]]) -> None:

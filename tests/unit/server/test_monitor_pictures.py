@@ -32,6 +32,8 @@ from headrace.server.monitor.source import (
     ClusterSnapshot,
     ConnectionState,
     KindCounts,
+    LeafNodesSnapshot,
+    LeafSnapshot,
     RouteSnapshot,
     SublistSnapshot,
 )
@@ -220,6 +222,23 @@ def test_metrics_are_of_all() -> None:
     assert 'gnatsd_varz_connections{server_id="NSERVER"} 6.0' in text
 
 
+def test_leaf_links_of_all_processes_are_listed_at_the_first_one_s_port() -> None:
+    def process(lid: int, port: int) -> SampleSource:
+        link = LeafSnapshot(
+            lid=lid, name="far", is_spoke=True, is_isolated=False, account="$G", ip="127.0.0.1", port=1,
+            rtt_ns=1, subjects=lambda: [f"s.{lid}"],
+        )  # fmt: skip
+        return SampleSource(
+            snapshot=replace(SERVER, leafnodes=LeafNodesSnapshot(host="h", port=port, links=(link,)))
+        )
+
+    found = whole(process(1, 7422), process(2, 0), wanted=Wanted(with_interest=True)).server().leafnodes
+
+    assert found is not None
+    assert found.port == 7422
+    assert [(each.lid, each.subjects()) for each in found.links] == [(1, ["s.1"]), (2, ("s.2",))]
+
+
 @pytest.mark.parametrize(
     ("path", "query", "wanted"),
     [
@@ -237,6 +256,7 @@ def test_metrics_are_of_all() -> None:
         ("/accountz", {}, Wanted(accounts=True)),
         ("/accstatz", {}, Wanted(accounts=True)),
         ("/routez", {"subs": "1"}, Wanted(with_interest=True)),
+        ("/leafz", {"subs": "1"}, Wanted(with_interest=True)),
         ("/jsz", {}, Wanted()),
     ],
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 from headrace.conf.options import Options
 from headrace.errors import HeadraceError
@@ -29,13 +29,15 @@ if TYPE_CHECKING:
     from headrace.server.monitor.jetstream import JetStreamFigures
     from headrace.server.monitor.source import (
         ConnectionSnapshot,
+        LeafSnapshot,
         MonitorSource,
         RouteSnapshot,
         ServerSnapshot,
-        SubscriptionSnapshot,
     )
     from headrace.server.server import Server
     from headrace.server.worker import Worker
+
+Row = TypeVar("Row")
 
 CONNECTIONS_PER_PART: Final = 50
 """Connections that go from one process to another at a time: others have their turn in between."""
@@ -68,7 +70,7 @@ class Wanted:
     with_details: bool = False
     accounts: bool = False
     with_interest: bool = False
-    """What peers want, of each route."""
+    """What peers want, of each route and leaf link."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,19 +84,19 @@ class Picture:
     accounts: tuple[AccountSnapshot, ...] = ()
 
 
-class Listed:
+class Listed(Generic[Row]):
     """Subscriptions that were looked up already; where a snapshot would look them up when it is called."""
 
     __slots__ = ("_rows",)
 
-    def __init__(self, rows: Iterable[SubscriptionSnapshot]) -> None:
+    def __init__(self, rows: Iterable[Row]) -> None:
         self._rows = tuple(rows)
 
-    def __call__(self) -> Sequence[SubscriptionSnapshot]:
+    def __call__(self) -> Sequence[Row]:
         return self._rows
 
 
-_NOTHING: Final = Listed(())
+_NOTHING: Final[Listed[Any]] = Listed(())
 _NO_OPTIONS: Final = Options()
 
 
@@ -108,6 +110,9 @@ def picture(monitor: MonitorSource, wanted: Wanted) -> Picture:
     if cluster is not None:
         routes = tuple(_settled_route(each, wanted) for each in cluster.routes)
         server = replace(server, cluster=replace(cluster, routes=routes))
+    if server.leafnodes is not None:
+        links = tuple(_settled_leaf(each, wanted) for each in server.leafnodes.links)
+        server = replace(server, leafnodes=replace(server.leafnodes, links=links))
     return Picture(
         server=replace(server, options=_NO_OPTIONS),
         health=monitor.health(),
@@ -137,6 +142,10 @@ def _settled_route(route: RouteSnapshot, wanted: Wanted) -> RouteSnapshot:
     return replace(route, subscriptions=Listed(route.subscriptions()) if wanted.with_interest else _NOTHING)
 
 
+def _settled_leaf(leaf: LeafSnapshot, wanted: Wanted) -> LeafSnapshot:
+    return replace(leaf, subjects=Listed(leaf.subjects()) if wanted.with_interest else _NOTHING)
+
+
 def _settled_sublist(sublist: SublistSnapshot, wanted: Wanted) -> SublistSnapshot:
     return replace(sublist, details=Listed(sublist.details()) if wanted.with_details else _NOTHING)
 
@@ -152,8 +161,8 @@ class ProcessMonitor(ServerMonitor):
     """One process of several, as a part of the whole: the routes between them are no routes, what comes over
     them did not come from elsewhere, and what the others' clients want is counted there.
 
-    Messages that went over routes to processes that have ended since are counted, where there are routes to
-    other machines beside.
+    Messages that went over routes to processes that have ended since are counted, where there are routes or
+    leaf links to other machines beside.
     """
 
     def __init__(self, server: Server, worker: Worker) -> None:
@@ -167,25 +176,21 @@ class ProcessMonitor(ServerMonitor):
             return found
         inner, others = _parted(cluster.routes, worker.peers)
         wanted = sum(route.num_subscriptions for route in inner)
-        if worker.has_private_mesh:
+        if worker.has_private_mesh and found.leafnodes is None:
             traffic = {name: getattr(found, name.replace("_", "_client_")) for name in _TRAFFIC}
-            return replace(
-                found,
-                **traffic,
-                subscriptions=found.subscriptions - wanted,
-                cluster=None,
-                connect_urls=(),
-                slow_consumers=KindCounts(found.slow_consumers.clients),
-                stale_connections=KindCounts(found.stale_connections.clients),
-            )
-        traffic = {
-            name: getattr(found, name) - sum(getattr(route, name) for route in inner) for name in _TRAFFIC
-        }
+        else:
+            traffic = {
+                name: getattr(found, name) - sum(getattr(route, name) for route in inner) for name in _TRAFFIC
+            }
+        found = replace(found, **traffic, subscriptions=found.subscriptions - wanted)
+        if not worker.has_private_mesh:
+            return replace(found, cluster=replace(cluster, routes=others))
         return replace(
             found,
-            **traffic,
-            subscriptions=found.subscriptions - wanted,
-            cluster=replace(cluster, routes=others),
+            cluster=None,
+            connect_urls=(),
+            slow_consumers=replace(found.slow_consumers, routes=0),
+            stale_connections=replace(found.stale_connections, routes=0),
         )
 
     def subscriptions(self, account: str | None = None) -> SublistSnapshot:
@@ -267,6 +272,7 @@ class Whole:
         sums: dict[str, Any] = {name: sum(getattr(each, name) for each in servers) for name in _SUMS}
         sums["cpu_percent"] = round(sums["cpu_percent"], 1)
         routes = [route for each in servers if each.cluster is not None for route in each.cluster.routes]
+        leafs = [link for each in servers if each.leafnodes is not None for link in each.leafnodes.links]
         return replace(
             own,
             **sums,
@@ -277,6 +283,7 @@ class Whole:
             # a reload is done when it is everywhere
             config_load_time_ns=min(each.config_load_time_ns for each in servers),
             cluster=None if own.cluster is None else replace(own.cluster, routes=tuple(routes)),
+            leafnodes=None if own.leafnodes is None else replace(own.leafnodes, links=tuple(leafs)),
         )
 
     def connections(self, state: ConnectionState) -> Iterable[ConnectionSnapshot]:
@@ -339,7 +346,7 @@ def _account(found: Sequence[AccountSnapshot]) -> AccountSnapshot:
     """One account in all processes; the first is this one's."""
     sums = {
         name: sum(getattr(each, name) for each in found)
-        for name in ("connections", *_TRAFFIC, "slow_consumers")
+        for name in ("connections", "leafnodes", *_TRAFFIC, "slow_consumers")
     }
     return replace(found[0], **sums, sublist=_added([each.sublist for each in found]))
 
@@ -362,7 +369,7 @@ def wanted_for(endpoint: str, query: Mapping[str, str]) -> Wanted:
             return Wanted(sublist=True, account=query.get("acc", ""), with_details=with_subscriptions)
         case "/accountz" | "/accstatz":
             return Wanted(accounts=True)
-        case "/routez":
+        case "/routez" | "/leafz":
             return Wanted(with_interest=with_subscriptions)
         case "/metrics":
             return Wanted(state=ConnectionState.OPEN, sublist=True)
