@@ -67,12 +67,12 @@ def _bare(rng: random.Random) -> bytes:
     return rng.choice([b"PING", b"PONG", b"+OK", b"INFO {}", b"-ERR 'x'", b"PING junk"]) + rng.choice(_ENDS)
 
 
-def _command(rng: random.Random) -> bytes:
+def any_command(rng: random.Random) -> bytes:
     return bytes([ESCAPE, rng.randrange(256)])
 
 
 MAKERS: Final[list[Callable[[random.Random], bytes]]] = (
-    [_publish] * 6 + [_subscribe] * 4 + [_unsubscribe] * 2 + [_connect, _bare] + [_command] * 4
+    [_publish] * 6 + [_subscribe] * 4 + [_unsubscribe] * 2 + [_connect, _bare] + [any_command] * 4
 )
 
 

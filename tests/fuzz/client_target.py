@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import io
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from engine_peers import ALLOWED, FILTERED, REFUSED, Broker, Peer
 
 from fuzz.frames import read_frames
-from fuzz.playing import EVERYTHING, Playing, mapped, play_twice
+from fuzz.playing import EVERYTHING, Playing, any_line, mapped, play_twice
 from headrace.engine.reasons import CloseReason
 from headrace.engine.verdicts import Verdicts
 
@@ -141,8 +140,8 @@ class Play(Playing):
     )
 
 
-_QUEUE_SUBSCRIPTION: Final = re.compile(rb"(?is)s.{0,4}u.{0,4}b[^\n]*[ \t\r][^\n]*[ \t\r][^\n]*[ \t\r]")
-"""Any line that might be a SUB with a queue group, commands between its letters included."""
+_QUEUE: Final = any_line((b"SUB", 3))
+"""Any line that might put a member into a queue group."""
 
 
 def _subscribe_verdict(subject: bytes, _queue: bytes | None) -> int:
@@ -163,4 +162,4 @@ def _mapped_each_time(subject: bytes) -> tuple[bytes, bool] | None:
 
 def check(data: bytes) -> None:
     """Plays one input both ways; raises as `play_twice`."""
-    play_twice(data, Play, lambda _, written: sorted(read_frames(written)), _QUEUE_SUBSCRIPTION)
+    play_twice(data, Play, lambda _, written: sorted(read_frames(written)), _QUEUE)

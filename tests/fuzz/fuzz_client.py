@@ -3,11 +3,11 @@
 # counted by links and by the interest agree; and when the links are gone, so is everything they took.
 """The parser of clients, the router and the interest under libFuzzer.
 
-With --route: the parser of routes, with --legacy: that of routes of servers before 2.0.
+With --route: the parser of routes, with --legacy: that of routes of servers before 2.0, with --leaf and
+--gateway: those of leaf nodes and of gateways, with --s2: what unpacks and packs S2.
 
     python tests/fuzz/fuzz_client.py -max_total_time=600           # needs: pip install atheris
     python tests/fuzz/fuzz_client.py --route -max_total_time=600
-    python tests/fuzz/fuzz_client.py --leaf -max_total_time=600
     python tests/fuzz/instrumented.py -max_total_time=600          # the same, and sees into the engine
 
 Coverage guidance, with pip's atheris alone: the Python side only, which is the session's calls, the reader
@@ -31,19 +31,28 @@ with atheris.instrument_imports(include=["fuzz", "engine_peers", "headrace.proto
     from fuzz import (
         client_mutator,
         client_target,
+        gateway_mutator,
+        gateway_target,
+        leaf_mutator,
+        leaf_target,
         legacy_mutator,
         legacy_target,
         route_mutator,
         route_target,
+        s2_mutator,
+        s2_target,
     )
     from fuzz.instrumented import register_counters
 
 TARGETS = {
     "client": (client_mutator.mutate, client_target.check),
     "route": (route_mutator.route_mutate, route_target.check),
-    "legacy": (legacy_mutator.legacy_mutate, legacy_target.check_legacy),
+    "legacy": (legacy_mutator.legacy_mutate, legacy_target.check),
+    "leaf": (leaf_mutator.leaf_mutate, leaf_target.check),
+    "gateway": (gateway_mutator.gateway_mutate, gateway_target.check),
+    "s2": (s2_mutator.s2_mutate, s2_target.check),
 }
-FLAGS = {"--route": "route", "--legacy": "legacy"}
+FLAGS = {f"--{name}": name for name in TARGETS if name != "client"}
 TARGET = next((name for flag, name in FLAGS.items() if flag in sys.argv), "client")
 CORPUS = HERE / "corpus" / TARGET
 WORDS = HERE / f"{TARGET}.dict"
@@ -63,7 +72,8 @@ def main() -> None:
     # What libFuzzer starts again for -merge and -fork.
     flag = "" if TARGET == "client" else f" --{TARGET}"
     itself = f"{sys.executable} {sys.argv[0]}{flag}"
-    arguments = [itself, f"-seed_inputs={seeds}", f"-dict={WORDS}", "-max_len=100000"]
+    arguments = [itself, f"-seed_inputs={seeds}", "-max_len=100000"]
+    arguments += [f"-dict={WORDS}"] if WORDS.exists() else []
     arguments += [argument for argument in sys.argv[1:] if argument not in FLAGS]
     register_counters()
     atheris.Setup(arguments, check, custom_mutator=mutator)

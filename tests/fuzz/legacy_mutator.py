@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from fuzz.client_mutator import MAKERS, line, mutated
-from fuzz.legacy_target import LEGACY
-from fuzz.route_mutator import COMMANDS, QUEUES, ROUTE_MAKERS, SIZES, SUBJECTS, Maker, interleaved
+from fuzz.legacy_target import LEGACY, LegacyPlay
+from fuzz.route_mutator import QUEUES, ROUTE_MAKERS, SUBJECTS, Maker, commands, interleaved, with_payload
 from fuzz.route_target import ROUTES
 
 if TYPE_CHECKING:
@@ -30,18 +30,16 @@ def _interest(rng: random.Random) -> bytes:
 
 
 def _message(rng: random.Random) -> bytes:
-    size = rng.choice(SIZES)
     words = [b"PUB", rng.choice(SUBJECTS)]
     if rng.random() < 0.9:
         words = [b"MSG", words[1], rng.choice(_RSIDS)]
     if rng.random() < 0.4:
         words.append(rng.choice(SUBJECTS))
-    words.append(b"%0*d" % (rng.choice((1, 1, 1, 3)), size))
-    return line(rng, *words) + b"p" * size + rng.choice([b"\r\n"] * 20 + [b"\n", b"", b"xx"])
+    return with_payload(rng, words)
 
 
 _LEGACY_MAKERS: Final[list[Maker]] = [_message, _interest]
-_ALL: Final[list[Maker]] = _LEGACY_MAKERS * 6 + ROUTE_MAKERS * 2 + COMMANDS * 3 + MAKERS
+_ALL: Final[list[Maker]] = _LEGACY_MAKERS * 6 + ROUTE_MAKERS * 2 + commands(LegacyPlay) * 3 + MAKERS
 
 
 def _makers(number: int) -> list[Maker]:
@@ -52,7 +50,7 @@ def _makers(number: int) -> list[Maker]:
 
 def legacy_session(rng: random.Random, ops: int) -> bytes:
     """A fresh input of so many ops. What would end a connection at once is mostly left out."""
-    return interleaved(rng, ops, _makers)
+    return interleaved(rng, LegacyPlay, ops, _makers)
 
 
 def legacy_mutate(data: bytes, rng: random.Random, most: int) -> bytes:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Final
 
-from engine_peers import QUIET_WITH_HEADERS, Peer
+from engine_peers import QUIET_WITH_HEADERS
 from route_peers import GLOBAL, Far
 
 from fuzz.frames import read_frames
@@ -24,7 +24,7 @@ LEGACY: Final = 2
 class LegacyPlay(RoutePlay):
     """One playing of an input, by three other servers and two clients."""
 
-    def _side(self, number: int) -> Far | Peer:
+    def _side(self, number: int) -> Any:
         self.is_restricted[number] = False
         if number < LEGACY:
             return self.server.legacy_route(max_payload=70_000 if number else 48)
@@ -62,6 +62,6 @@ def _read(number: int, written: bytes) -> list[Any]:
     return sorted(written.split(b"\r\n"))
 
 
-def check_legacy(data: bytes) -> None:
+def check(data: bytes) -> None:
     """Plays one input both ways; raises as `play_twice`."""
     play_twice(data, LegacyPlay, _read, QUEUE)

@@ -1,4 +1,4 @@
-"""A strict reader of what a server writes on a route; written from the protocol's text alone."""
+"""A strict reader of what a server writes on a route, or to a leaf node; from the protocols' text alone."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ Told = tuple[bytes, bytes, bytes | None]
 """Account, subject, queue group."""
 
 CRLF: Final = b"\r\n"
-SIZES: Final = {b"RMSG": 1, b"HMSG": 2}
+SIZES: Final = {b"RMSG": 1, b"LMSG": 1, b"HMSG": 2}
 
 
-def read_route_lines(data: bytes, account: bytes | None) -> dict[Told, int]:
+def read_route_lines(data: bytes, account: bytes | None, letter: bytes = b"R") -> dict[Told, int]:
     """What the lines have told in the end: members of each queue group, 1 for each subject.
 
     `account`: the only one on this connection, whose lines do not name it. Raises: ValueError for anything
     but complete lines that a server without leafs writes, and for an end of what was never told.
+    `letter`: what most ops begin with.
     """
     told: dict[Told, int] = {}
     at = 0
@@ -26,9 +27,9 @@ def read_route_lines(data: bytes, account: bytes | None) -> dict[Told, int]:
             raise ValueError(f"a line without an end: {data[at : at + 80]!r}")
         op, *words = data[at:end].split(b" ")
         at = end + 2
-        if op in (b"RS+", b"RS-"):
+        if op in (letter + b"S+", letter + b"S-"):
             _read_interest(op, words if account is None else [account, *words], told)
-        elif op in SIZES:
+        elif op in (letter + b"MSG", b"HMSG"):
             at = _read_message(op, words if account is None else [account, *words], data, at)
         elif op == b"-ERR":
             _check_error(words)
@@ -43,19 +44,24 @@ def _read_interest(op: bytes, words: list[bytes], told: dict[Told, int]) -> None
     key = (account, subject, queue)
     if b"" in words:
         raise ValueError(f"a word is missing: {words!r}")
-    if op == b"RS-":
+    if op.endswith(b"-"):
         if len(words) > 3:
-            raise ValueError(f"RS- with {words!r}")
+            raise ValueError(f"{op!r} with {words!r}")
         if key not in told:
             raise ValueError(f"{key!r} ends, but was never told")
         del told[key]
         return
     if len(words) not in (2, 4):
-        raise ValueError(f"RS+ with {words!r}")
+        raise ValueError(f"{op!r} with {words!r}")
     weight = int(more[1]) if more else 1
     if weight < 1:
         raise ValueError(f"a group of {weight} members: {words!r}")
     told[key] = weight
+
+
+def read_leaf_lines(data: bytes) -> dict[tuple[bytes, bytes | None], int]:
+    """As `read_route_lines`, of what a leaf node is written: by subject and queue group."""
+    return {told[1:]: n for told, n in read_route_lines(data, b"-", b"L").items()}
 
 
 def read_legacy_lines(data: bytes) -> dict[bytes, tuple[bytes, bytes | None]]:

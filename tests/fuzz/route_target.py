@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import io
-import re
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from engine_peers import QUIET_WITH_HEADERS, Peer
 from route_peers import GLOBAL, Far, Server
 
 from fuzz.frames import read_frames
-from fuzz.playing import EVERYTHING, Playing, mapped, play_twice
+from fuzz.playing import EVERYTHING, Playing, any_line, mapped, play_twice
 from fuzz.route_frames import Told, read_route_lines
 
 if TYPE_CHECKING:
@@ -32,33 +31,36 @@ ROUTES: Final = 3
 """The first so many links: two for all accounts but A, one for A alone. Then come clients, in $G and in A."""
 DEDICATED: Final = 2
 
-QUEUE: Final = re.compile(
-    rb"(?is)(?:s.{0,4}u.{0,4}b|r.{0,4}s.{0,4}\+)[^\n]*[ \t\r][^\n]*[ \t\r][^\n]*[ \t\r]"
-    rb"|l.{0,4}s.{0,4}\+(?:[^\n]*[ \t\r]){4}"
-)
-"""Any line that might put a member into a queue group, commands between its letters included."""
+QUEUE: Final = any_line((b"SUB", 3), (b"RS+", 3), (b"LS+", 4))
+"""Any line that might put a member into a queue group."""
 
 
 class RoutePlay(Playing):
     """One playing of an input, by two other servers (three routes) and two clients."""
 
+    SERVER: ClassVar[type[Server]] = Server
+
     def __init__(self, cut: random.Random | None) -> None:
         super().__init__(cut)
         with contextlib.redirect_stdout(io.StringIO()):
-            self.server = Server(max_pending=400_000, congestion_mark=3_000)
+            self.server = self.SERVER(max_pending=400_000, congestion_mark=3_000)
         self.server.account(A)
         self._written = [bytearray() for _ in range(self.LINKS)]
         self.is_restricted = [False] * self.LINKS
-        self.sides: list[Far | Peer] = [self._side(n) for n in range(self.LINKS)]
+        self.sides = [self._side(n) for n in range(self.LINKS)]
 
-    def _side(self, number: int) -> Far | Peer:
+    def _side(self, number: int) -> Any:
         self.is_restricted[number] = False
         if number < 2:
             return self.server.route(headers=number == 0, origin_unsub=number == 0, max_payload=70_000)
         if number == DEDICATED:
             return self.server.route(A, dedicated=True, max_payload=48, max_control_line=64)
+        return self.client(GLOBAL if number == 3 else A)
+
+    def client(self, account: bytes) -> Peer:
+        """A client that acts in an account."""
         peer = self.server.peer(b"")
-        peer.link.interest = self.server.accounts[GLOBAL if number == 3 else A]
+        peer.link.interest = self.server.accounts[account]
         return peer.send(QUIET_WITH_HEADERS)
 
     @property
@@ -118,7 +120,7 @@ class RoutePlay(Playing):
         side = self.sides[self.chosen]
         if isinstance(side, Far) and self.chosen == 1:
             self.is_restricted[1] = True
-            side.link.restrict(_has_no_n if argument & 1 else None, _has_no_n if argument & 2 else None)
+            side.link.restrict(has_no_n if argument & 1 else None, has_no_n if argument & 2 else None)
 
     def withdraw(self, argument: int) -> None:
         side = self.sides[self.chosen]
@@ -150,7 +152,7 @@ class RoutePlay(Playing):
     )
 
 
-def _has_no_n(subject: bytes) -> bool:
+def has_no_n(subject: bytes) -> bool:
     return b"n" not in subject
 
 

@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 
 from fuzz.legacy_mutator import legacy_mutate, legacy_session
-from fuzz.legacy_target import check_legacy
+from fuzz.legacy_target import check
 
 CORPUS: Final = sorted((Path(__file__).parent / "corpus" / "legacy").iterdir())
 MUTATIONS: Final = 600
@@ -18,7 +18,7 @@ SESSIONS: Final = 400
 
 @pytest.mark.parametrize("path", CORPUS, ids=lambda path: path.name)
 def test_kept_legacy_input_holds(path: Path) -> None:
-    check_legacy(path.read_bytes())
+    check(path.read_bytes())
 
 
 def test_legacy_inputs_made_of_ops_hold() -> None:
@@ -26,7 +26,7 @@ def test_legacy_inputs_made_of_ops_hold() -> None:
         seed = random.SystemRandom().getrandbits(32)
         print(f"legacy_session(random.Random({seed}))")
         rng = random.Random(seed)
-        check_legacy(legacy_session(rng, rng.choice((3, 20, 60))))
+        check(legacy_session(rng, rng.choice((3, 20, 60))))
 
 
 def test_mutated_legacy_inputs_hold() -> None:
@@ -36,4 +36,4 @@ def test_mutated_legacy_inputs_hold() -> None:
         path = rng.choice(CORPUS)
         print(f"legacy_mutate({path.name!r}, random.Random({seed}))")
         rng = random.Random(seed)
-        check_legacy(legacy_mutate(path.read_bytes(), rng, 100_000))
+        check(legacy_mutate(path.read_bytes(), rng, 100_000))
