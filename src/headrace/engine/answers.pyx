@@ -19,7 +19,7 @@ from libc.string cimport memcmp, memcpy, memset
 
 from headrace.engine.far cimport open_target
 from headrace.engine.interest cimport table_seed
-from headrace.engine.memory cimport give, resize, take
+from headrace.engine.memory cimport give, take
 from headrace.engine.structs cimport (
     FAR_ROUTE, LINK_SERVICE, answer_t, answers_t, far_t, hr_hash, interest_t, link_t, msg_t, router_t, sub_t,
 )

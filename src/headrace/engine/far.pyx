@@ -210,7 +210,7 @@ cdef bint is_asked_for(sub_t *s, msg_t *m) noexcept:
     """Whether a message is for the queue group of this member."""
     cdef far_t *source = m.source.far
     cdef uint32_t i
-    if source == NULL or m.via != NULL or source.is_answer or source.queues == NULL:
+    if source == NULL or m.via != NULL or source.is_answer or source.kind == FAR_LEAF and source.queues == NULL:
         return True
     for i in range(source.queues_count):
         if source.queues[i].len == s.queue_len and memcmp(source.queues[i].text, s.queue, s.queue_len) == 0:

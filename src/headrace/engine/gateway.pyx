@@ -32,13 +32,13 @@ Source: gateway protocol, sections 2, 3, 8 and 9; reference server 2.15.1.
 
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
-from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t
 from libc.string cimport memcmp, memcpy, memset
 
 from headrace.engine.answers cimport CLUSTER_AT, HASH_LEN, PREFIX_LEN, SERVER_AT, is_mapped, pass_on, take_in_answer
 from headrace.engine.client cimport (
-    OP_PARTIAL, OP_UNKNOWN, add_sid, bad_arguments, find_sid, has_payload, is_separator, is_valid_subject, line_t,
-    read_line, read_open_line, trimmed, unknown_op,
+    OP_PARTIAL, OP_UNKNOWN, add_sid, bad_arguments, find_sid, has_payload, is_valid_subject, line_t, read_line,
+    trimmed, word,
 )
 from headrace.engine.cluster_interest cimport cluster_changed, tell_all
 from headrace.engine.delivery cimport remove_sub, route_far
@@ -46,19 +46,19 @@ from headrace.engine.directory cimport Directory, interest_of
 from headrace.engine.far cimport (
     add_target, is_asked_for, is_response, listen, note_served, open_target, prefix_of, room_to_tell, unlisten,
 )
-from headrace.engine.gateway_ops cimport (
-    OP_A_MINUS, OP_A_PLUS, OP_CONNECT, OP_ERR, OP_HMSG, OP_INFO, OP_OK, OP_PING, OP_PONG, OP_RMSG, OP_RS_MINUS,
-    OP_RS_PLUS, name_of, op_at,
-)
 from headrace.engine.interest cimport Interest, table_seed, unmapped_plan
 from headrace.engine.link cimport Link, Router, doom, emit
 from headrace.engine.outlooks cimport (
     INTEREST_ONLY, OPTIMISTIC, TRANSITIONING, add_view, covers, drop_view, release_views, view_of, view_t, views_t,
 )
+from headrace.engine.peer_ops cimport (
+    LAST_MESSAGE, OP_A_MINUS, OP_A_PLUS, OP_HMSG, OP_RMSG, OP_RS_MINUS, OP_RS_PLUS, carry_out, common_op_at,
+    count_arrival, name_of, protocol_t, too_early,
+)
 from headrace.engine.structs cimport (
-    FAR_GATEWAY, FAR_LEAF, FAR_ROUTE, LINK_CLOSING, LINK_HEADERS, LINK_HELD, LINK_MUST_CONNECT, LINK_TRACED,
-    REASON_AUTHENTICATION_VIOLATION, REASON_PARSE_ERROR, REASON_PROTOCOL_VIOLATION, SUB_FAR, SUB_LOCAL, SUB_REMOVED,
-    far_t, hr_hash, interest_t, link_t, msg_t, plan_t, router_t, sub_t, target_t, word_t,
+    FAR_GATEWAY, FAR_LEAF, LINK_CLOSING, LINK_HEADERS, LINK_HELD, LINK_MUST_CONNECT, LINK_TRACED,
+    REASON_PROTOCOL_VIOLATION, SUB_FAR, SUB_LOCAL, SUB_REMOVED, far_t, hr_hash, interest_t, link_t, msg_t, plan_t, router_t,
+    sub_t, target_t, word_t,
 )
 from headrace.engine.trie cimport insert
 from headrace.engine.wire cimport (
@@ -74,6 +74,31 @@ cdef word_t r_word, n_word
 r_word.text = b"R"
 n_word.text = b"N"
 r_word.len = n_word.len = 1
+
+
+cdef int op_at(const char *p, const char *end, uint32_t *length) noexcept:
+    """Which op begins here, and how long its word is."""
+    cdef char c = p[0] & 0xDF if c'a' <= p[0] <= c'z' else p[0]
+    cdef char d
+    length[0] = 4
+    if c == c'H':
+        return word(p, end, b"HMSG", 4, OP_HMSG)
+    if c != c'R' and c != c'A':
+        return common_op_at(p, end, length)
+    if end - p < 2:
+        return OP_PARTIAL
+    if c == c'A':
+        length[0] = 2
+        return OP_A_PLUS if p[1] == c'+' else OP_A_MINUS if p[1] == c'-' else OP_UNKNOWN
+    d = p[1] & 0xDF
+    if d == c'M':
+        return word(p, end, b"RMSG", 4, OP_RMSG)
+    length[0] = 3
+    if d != c'S':
+        return OP_UNKNOWN
+    if end - p < 3:
+        return OP_PARTIAL
+    return OP_RS_PLUS if p[2] == c'+' else OP_RS_MINUS if p[2] == c'-' else OP_UNKNOWN
 
 
 def join_gateways(Router router not None, bytes cluster_hash not None, bytes server_hash not None):
@@ -370,9 +395,9 @@ cdef int say(GatewayLink link, bytes line) except -1:
     return 0
 
 
-cdef char *message(GatewayLink link, int op, char *at, char *args, char *end, size_t *need) except NULL:
+cdef char *message(link_t *l, int op, char *at, char *args, char *end, size_t *need) except NULL:
     """One RMSG or HMSG at `at`; returns what follows it, or `at` when it is incomplete."""
-    cdef link_t *l = &link.c
+    cdef GatewayLink link = <GatewayLink> l.owner
     cdef uint32_t sizes = 1 if op == OP_RMSG else 2
     cdef line_t line
     cdef msg_t m
@@ -396,15 +421,7 @@ cdef int arrived(GatewayLink link, msg_t *m) except -1:
     cdef link_t *l = &link.c
     cdef router_t *r = l.router
     cdef interest_t *it
-    l.last_activity = r.now
-    l.in_msgs += 1
-    l.in_bytes += m.body_len
-    r.in_msgs += 1
-    r.in_bytes += m.body_len
-    r.far_in_msgs += 1
-    r.far_in_bytes += m.body_len
-    m.source = l
-    m.via = NULL
+    count_arrival(l, m)
     it = interest_of(link._directory, link.session, link.wire.words[0].text, link.wire.words[0].len)
     if it == NULL:
         return 0
@@ -420,13 +437,9 @@ cdef int send_nothing(target_t *target, msg_t *m) except -1:
 
 # ---- ops ----------------------------------------------------------------------------------------
 
-cdef int control(GatewayLink link, int op, line_t *line) except -1:
-    """A complete line without payload."""
-    cdef link_t *l = &link.c
-    if op != OP_PONG:
-        l.last_activity = l.router.now
-    if op <= OP_A_MINUS:
-        split(&link.wire, line)
+cdef int interest(link_t *l, int op, line_t *line) except -1:
+    """A line that says what the other cluster wants; it is split."""
+    cdef GatewayLink link = <GatewayLink> l.owner
     if op == OP_RS_PLUS:
         subscribe(link, line)
     elif op == OP_RS_MINUS:
@@ -435,75 +448,38 @@ cdef int control(GatewayLink link, int op, line_t *line) except -1:
         account_on(link, line)
     elif op == OP_A_MINUS:
         account_off(link, line)
-    elif op == OP_PING:
-        emit(l, b"PONG\r\n", 6)
-    elif op == OP_PONG:
-        link.session.pong()
-    elif op == OP_CONNECT:
-        l.flags &= ~<uint32_t> LINK_MUST_CONNECT
-        link.session.connect(trimmed(line))
-    elif op == OP_INFO:
-        link.session.peer_info(trimmed(line))
-    elif op == OP_ERR:
-        link.session.peer_error(trimmed(line))
-        doom(l, REASON_PARSE_ERROR)
     return 0
 
 
-cdef int refuse_op(GatewayLink link, int op) except -1:
-    """Interest or a message before the handshake is over, or on the side where there is none."""
-    doom(&link.c, REASON_PROTOCOL_VIOLATION)
-    if link._is_open:
+cdef bint may_come(link_t *l, int op) except -1:
+    """Interest comes over one of the two connections, messages over the other, when the handshake is over."""
+    cdef GatewayLink link = <GatewayLink> l.owner
+    if not link._is_open:
+        too_early(l, op)
+        return False
+    if (op <= LAST_MESSAGE) == link._is_outbound:
+        doom(l, REASON_PROTOCOL_VIOLATION)
         link.session.wrong_side(name_of(op))
-    else:
-        link.session.parse_failed(f"{name_of(op)} before the handshake")
-    return 0
+        return False
+    return True
 
 
-cdef char *one_op(GatewayLink link, char *p, char *end, size_t *need) except NULL:
-    """One op; returns what follows it, or `p` when it is incomplete or the link is doomed."""
-    cdef link_t *l = &link.c
-    cdef uint32_t length = 0
-    cdef int op = op_at(p, end, &length)
-    cdef char *args = p + length
-    cdef line_t line
-    if op == OP_PARTIAL:
-        return p
-    if op == OP_UNKNOWN:
-        unknown_op(l, p, end)
-        return p
-    if op <= OP_A_MINUS or op == OP_ERR:
-        if args == end:
-            return p
-        if not is_separator(args[0]):
-            unknown_op(l, p, end)
-            return p
-    if l.flags & LINK_MUST_CONNECT and op != OP_CONNECT:
-        link.session.unauthenticated()
-        doom(l, REASON_AUTHENTICATION_VIOLATION)
-        return p
-    if op <= OP_A_MINUS and (not link._is_open or (op <= OP_HMSG) == link._is_outbound):
-        refuse_op(link, op)
-        return p
-    if op <= OP_HMSG:
-        return message(link, op, p, args, end, need)
-    if op == OP_PING or op == OP_PONG or op == OP_OK:
-        p = read_open_line(l, p, length, end, &line)
-        if p != line.next:
-            return p
-    elif not read_line(l, args, end, &line):
-        return p
-    if l.flags & LINK_TRACED and op != OP_CONNECT:  # a CONNECT holds secrets: the session traces it itself
-        link.session.trace(name_of(op), trimmed(&line), None)
-    control(link, op, &line)
-    return line.next
+cdef protocol_t gateway_protocol
+gateway_protocol.first = b"C"
+gateway_protocol.may_come = may_come
+gateway_protocol.message = message
+gateway_protocol.interest = interest
 
 
 cdef char *parse_gateway(link_t *l, char *p, char *end, size_t *need) except NULL:
     """Carries out every complete op; returns the first byte that was not used."""
     cdef char *following
+    cdef uint32_t length
+    cdef int op
     while p < end and not l.flags & (LINK_CLOSING | LINK_HELD):
-        following = one_op(<GatewayLink> l.owner, p, end, need)
+        length = 0
+        op = op_at(p, end, &length)
+        following = carry_out(l, &(<GatewayLink> l.owner).wire, &gateway_protocol, op, length, p, end, need)
         if following == p:
             return p
         p = following

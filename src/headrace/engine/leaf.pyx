@@ -29,19 +29,22 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memset
 
+from headrace.engine.answers cimport is_mapped, pass_on, take_in_answer
 from headrace.engine.client cimport (
-    OP_PARTIAL, OP_UNKNOWN, add_sid, bad_arguments, find_sid, has_payload, is_separator, is_valid_subject, line_t,
-    read_line, read_open_line, size_of, trimmed, unknown_op, word,
+    OP_PARTIAL, OP_UNKNOWN, add_sid, bad_arguments, find_sid, has_payload, is_valid_subject, line_t, read_line,
+    size_of, trimmed, word,
 )
 from headrace.engine.delivery cimport remove_sub, route_far
-from headrace.engine.answers cimport is_mapped, pass_on, take_in_answer
 from headrace.engine.far cimport listen, origin_of, reweigh, same_word, unlisten
 from headrace.engine.interest cimport Interest, plan_for, table_seed
 from headrace.engine.link cimport Link, doom, emit
+from headrace.engine.peer_ops cimport (
+    OP_HMSG, OP_LMSG, OP_LS_MINUS, OP_LS_PLUS, carry_out, common_op_at, count_arrival, name_of, protocol_t, too_early,
+)
 from headrace.engine.shadows cimport hang_shadows, rename
 from headrace.engine.structs cimport (
-    FAR_LEAF, LINK_CLOSING, LINK_HEADERS, LINK_HELD, LINK_MUST_CONNECT, LINK_TRACED, LINK_TRACKS_REPLIES, REASON_AUTHENTICATION_VIOLATION,
-    REASON_PARSE_ERROR, REASON_PROTOCOL_VIOLATION, SUB_FAR, SUB_SHADOW, far_t, group_t, hr_hash, interest_t, link_t, msg_t, node_t,
+    FAR_LEAF, LINK_CLOSING, LINK_HEADERS, LINK_HELD, LINK_MUST_CONNECT, LINK_TRACED, LINK_TRACKS_REPLIES,
+    REASON_PROTOCOL_VIOLATION, SUB_FAR, SUB_SHADOW, far_t, group_t, hr_hash, interest_t, link_t, msg_t, node_t,
     plan_t, router_t, sub_t, target_t, word_t,
 )
 from headrace.engine.trie cimport insert, next_node
@@ -49,20 +52,6 @@ from headrace.engine.verdicts cimport Verdicts, verdict
 from headrace.engine.wire cimport (
     add_word, fit_tail, new_far_sub, read_message, release_wire, split, wire_t, write_interest, write_message,
 )
-
-cdef enum leaf_op_t:
-    # Behind what the client protocol has.
-    OP_LMSG = 32
-    OP_HMSG
-    OP_LS_PLUS
-    OP_LS_MINUS
-    OP_PING
-    OP_PONG
-    OP_CONNECT
-    OP_INFO
-    OP_OK
-    OP_ERR
-
 
 # ---- lines --------------------------------------------------------------------------------------
 
@@ -73,23 +62,11 @@ cdef int op_at(const char *p, const char *end, uint32_t *length) noexcept:
     length[0] = 4
     if c == c'H':
         return word(p, end, b"HMSG", 4, OP_HMSG)
-    if c == c'I':
-        return word(p, end, b"INFO", 4, OP_INFO)
-    if c == c'-':
-        return word(p, end, b"-ERR", 4, OP_ERR)
-    if c == c'+':
-        length[0] = 3
-        return word(p, end, b"+OK", 3, OP_OK)
-    if c == c'C':
-        length[0] = 7
-        return word(p, end, b"CONNECT", 7, OP_CONNECT)
-    if c != c'L' and c != c'P':
-        return OP_UNKNOWN
+    if c != c'L':
+        return common_op_at(p, end, length)
     if end - p < 2:
         return OP_PARTIAL
     d = p[1] & 0xDF
-    if c == c'P':
-        return word(p, end, b"PING", 4, OP_PING) if d == c'I' else word(p, end, b"PONG", 4, OP_PONG)
     if d == c'M':
         return word(p, end, b"LMSG", 4, OP_LMSG)
     length[0] = 3
@@ -98,11 +75,6 @@ cdef int op_at(const char *p, const char *end, uint32_t *length) noexcept:
     if end - p < 3:
         return OP_PARTIAL
     return OP_LS_PLUS if p[2] == c'+' else OP_LS_MINUS if p[2] == c'-' else OP_UNKNOWN
-
-
-cdef str name_of(int op):
-    return {OP_LMSG: "LMSG", OP_HMSG: "HMSG", OP_LS_PLUS: "LS+", OP_LS_MINUS: "LS-", OP_PING: "PING", OP_PONG: "PONG",
-            OP_CONNECT: "CONNECT", OP_INFO: "INFO", OP_OK: "+OK", OP_ERR: "-ERR"}[op]
 
 
 cdef inline bint begins(const char *s, uint32_t n, const char *prefix, uint32_t m) noexcept:
@@ -198,9 +170,9 @@ cdef int unsubscribe(LeafLink link) except -1:
 
 # ---- messages of the other server ---------------------------------------------------------------
 
-cdef char *message(LeafLink link, int op, char *at, char *args, char *end, size_t *need) except NULL:
+cdef char *message(link_t *l, int op, char *at, char *args, char *end, size_t *need) except NULL:
     """One LMSG or HMSG at `at`; returns what follows it, or `at` when it is incomplete."""
-    cdef link_t *l = &link.c
+    cdef LeafLink link = <LeafLink> l.owner
     cdef uint32_t sizes = 1 if op == OP_LMSG else 2
     cdef line_t line
     cdef msg_t m
@@ -224,19 +196,11 @@ cdef int arrived(LeafLink link, msg_t *m) except -1:
     cdef link_t *l = &link.c
     cdef router_t *r = l.router
     cdef plan_t *plan
-    l.last_activity = r.now
-    l.in_msgs += 1
-    l.in_bytes += m.body_len
-    r.in_msgs += 1
-    r.in_bytes += m.body_len
-    r.far_in_msgs += 1
-    r.far_in_bytes += m.body_len
+    count_arrival(l, m)
     if link._receives is not None and not is_answer(m.subject, m.subject_len) \
             and not allows(link._receives, m.subject, m.subject_len):
         if not link.session.message_refused(m.subject[:m.subject_len]):
             return 0
-    m.source = l
-    m.via = NULL
     if r.is_gateway and is_mapped(m.subject, m.subject_len):
         if pass_on(l.interest, m):
             return 0
@@ -381,83 +345,37 @@ cdef int send_as(target_t *target, msg_t *m) except -1:
 
 # ---- ops ----------------------------------------------------------------------------------------
 
-cdef int control(LeafLink link, int op, line_t *line) except -1:
-    """A complete line without payload."""
-    cdef link_t *l = &link.c
-    if op != OP_PONG:
-        l.last_activity = l.router.now
+cdef bint may_come(link_t *l, int op) except -1:
+    """Interest and messages come when the handshake is over."""
+    if not (<LeafLink> l.owner)._is_open:
+        too_early(l, op)
+        return False
+    return True
+
+
+cdef int interest(link_t *l, int op, line_t *line) except -1:
+    """A line that says what the other server wants; it is split."""
     if op == OP_LS_PLUS:
-        split(&link.wire, line)
-        subscribe(link, line)
-    elif op == OP_LS_MINUS:
-        split(&link.wire, line)
-        unsubscribe(link)
-    elif op == OP_PING:
-        emit(l, b"PONG\r\n", 6)
-    elif op == OP_PONG:
-        link.session.pong()
-    elif op == OP_CONNECT:
-        l.flags &= ~<uint32_t> LINK_MUST_CONNECT
-        link.session.connect(trimmed(line))
-    elif op == OP_INFO:
-        link.session.peer_info(trimmed(line))
-    elif op == OP_ERR:
-        link.session.peer_error(trimmed(line))
-        doom(l, REASON_PARSE_ERROR)
-    return 0
+        return subscribe(<LeafLink> l.owner, line)
+    return unsubscribe(<LeafLink> l.owner)
 
 
-cdef int too_early(LeafLink link, int op) except -1:
-    """Interest or a message before the handshake is over."""
-    doom(&link.c, REASON_PROTOCOL_VIOLATION)
-    link.session.parse_failed(f"{name_of(op)} before the handshake")
-    return 0
-
-
-cdef char *one_op(LeafLink link, char *p, char *end, size_t *need) except NULL:
-    """One op; returns what follows it, or `p` when it is incomplete or the link is doomed."""
-    cdef link_t *l = &link.c
-    cdef uint32_t length = 0
-    cdef int op = op_at(p, end, &length)
-    cdef char *args = p + length
-    cdef line_t line
-    if op == OP_PARTIAL:
-        return p
-    if op == OP_UNKNOWN:
-        unknown_op(l, p, end)
-        return p
-    if op <= OP_LS_MINUS or op == OP_ERR:
-        if args == end:
-            return p
-        if not is_separator(args[0]):
-            unknown_op(l, p, end)
-            return p
-    if l.flags & LINK_MUST_CONNECT and op != OP_CONNECT and op != OP_INFO:  # INFO: what it can do about compression
-        link.session.unauthenticated()
-        doom(l, REASON_AUTHENTICATION_VIOLATION)
-        return p
-    if op <= OP_LS_MINUS and not link._is_open:
-        too_early(link, op)
-        return p
-    if op <= OP_HMSG:
-        return message(link, op, p, args, end, need)
-    if op == OP_PING or op == OP_PONG or op == OP_OK:
-        p = read_open_line(l, p, length, end, &line)
-        if p != line.next:
-            return p
-    elif not read_line(l, args, end, &line):
-        return p
-    if l.flags & LINK_TRACED and op != OP_CONNECT:  # a CONNECT holds secrets: the session traces it itself
-        link.session.trace(name_of(op), trimmed(&line), None)
-    control(link, op, &line)
-    return line.next
+cdef protocol_t leaf_protocol
+leaf_protocol.first = b"CI"  # INFO: what it can do about compression
+leaf_protocol.may_come = may_come
+leaf_protocol.message = message
+leaf_protocol.interest = interest
 
 
 cdef char *parse_leaf(link_t *l, char *p, char *end, size_t *need) except NULL:
     """Carries out every complete op; returns the first byte that was not used."""
     cdef char *following
+    cdef uint32_t length
+    cdef int op
     while p < end and not l.flags & (LINK_CLOSING | LINK_HELD):
-        following = one_op(<LeafLink> l.owner, p, end, need)
+        length = 0
+        op = op_at(p, end, &length)
+        following = carry_out(l, &(<LeafLink> l.owner).wire, &leaf_protocol, op, length, p, end, need)
         if following == p:
             return p
         p = following

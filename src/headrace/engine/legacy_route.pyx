@@ -36,9 +36,10 @@ from headrace.engine.delivery cimport deliver, remove_sub, route_far, strip_head
 from headrace.engine.far cimport admits, is_of_cluster, room_to_send, room_to_tell, sent
 from headrace.engine.interest cimport Interest, table_seed, unmapped_plan
 from headrace.engine.link cimport emit
-from headrace.engine.route cimport (
-    OP_MSG, OP_PUB, OP_SUB, OP_UNSUB, RouteLink, carry_out, common_op_at, count_arrival, may_export, may_import, name_of,
+from headrace.engine.peer_ops cimport (
+    OP_MSG, OP_PUB, OP_SUB, OP_UNSUB, carry_out, common_op_at, count_arrival, name_of, protocol_t,
 )
+from headrace.engine.route cimport RouteLink, may_come, may_export, may_import
 from headrace.engine.structs cimport (
     HR_GUARD, LINK_CLOSING, LINK_HELD, LINK_TRACED, SUB_FAR, SUB_FILTERED, SUB_LIMITED, SUB_SHADOW, group_t,
     hr_copy, hr_hash, link_t, msg_t, node_t, plan_t, router_t, sub_t, target_t, word_t,
@@ -80,11 +81,11 @@ cdef int bad_line(LegacyRouteLink link, int op, line_t *line) except -1:
 
 # ---- interest of the other server ---------------------------------------------------------------
 
-cdef int take_interest(RouteLink link, int op, line_t *line) except -1:
+cdef int take_interest(link_t *l, int op, line_t *line) except -1:
     """SUB or UNSUB; the line is split."""
     if op == OP_SUB:
-        return subscribe(<LegacyRouteLink> link, line)
-    return unsubscribe(<LegacyRouteLink> link, line)
+        return subscribe(<LegacyRouteLink> l.owner, line)
+    return unsubscribe(<LegacyRouteLink> l.owner, line)
 
 
 cdef int subscribe(LegacyRouteLink link, line_t *line) except -1:
@@ -138,10 +139,9 @@ cdef int unsubscribe(LegacyRouteLink link, line_t *line) except -1:
 
 # ---- messages of the other server ---------------------------------------------------------------
 
-cdef char *take_message(RouteLink far_link, int op, char *at, char *args, char *end, size_t *need) except NULL:
+cdef char *take_message(link_t *l, int op, char *at, char *args, char *end, size_t *need) except NULL:
     """One MSG or PUB at `at`; returns what follows it, or `at` when it is incomplete."""
-    cdef LegacyRouteLink link = <LegacyRouteLink> far_link
-    cdef link_t *l = &link.c
+    cdef LegacyRouteLink link = <LegacyRouteLink> l.owner
     cdef word_t *words
     cdef word_t *last
     cdef uint32_t fixed = 3 if op == OP_MSG else 2  # words without a reply
@@ -342,6 +342,13 @@ cdef int write_message(LegacyRouteLink link, sub_t *s, msg_t *m) except -1:
 
 # ---- the link -----------------------------------------------------------------------------------
 
+cdef protocol_t legacy_protocol
+legacy_protocol.first = b"C"
+legacy_protocol.may_come = may_come
+legacy_protocol.message = take_message
+legacy_protocol.interest = take_interest
+
+
 cdef char *parse_legacy(link_t *l, char *p, char *end, size_t *need) except NULL:
     """Carries out every complete op; returns the first byte that was not used."""
     cdef char *following
@@ -350,7 +357,7 @@ cdef char *parse_legacy(link_t *l, char *p, char *end, size_t *need) except NULL
     while p < end and not l.flags & (LINK_CLOSING | LINK_HELD):
         length = 0
         op = op_at(p, end, &length)
-        following = carry_out(<RouteLink> l.owner, op, length, p, end, need, take_message, take_interest)
+        following = carry_out(l, &(<RouteLink> l.owner).wire, &legacy_protocol, op, length, p, end, need)
         if following == p:
             return p
         p = following

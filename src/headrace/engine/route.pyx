@@ -24,8 +24,8 @@ from libc.string cimport memcpy, memset
 
 from headrace.engine.answers cimport HASH_LEN, is_mapped, take_in_answer
 from headrace.engine.client cimport (
-    OP_PARTIAL, OP_UNKNOWN, add_sid, bad_arguments, find_sid, has_payload, is_op, is_valid_subject, line_t, read_line,
-    read_open_line, size_of, trimmed, word,
+    OP_PARTIAL, OP_UNKNOWN, add_sid, bad_arguments, find_sid, has_payload, is_valid_subject, line_t, read_line,
+    size_of, trimmed, word,
 )
 from headrace.engine.delivery cimport remove_sub, route_far
 from headrace.engine.directory cimport Directory, interest_of
@@ -34,10 +34,13 @@ from headrace.engine.far cimport (
 )
 from headrace.engine.interest cimport Interest, table_seed, unmapped_plan
 from headrace.engine.link cimport Link, doom, emit
+from headrace.engine.peer_ops cimport (
+    OP_HMSG, OP_LMSG, OP_LS_MINUS, OP_LS_PLUS, OP_RMSG, OP_RS_MINUS, OP_RS_PLUS, carry_out, common_op_at,
+    count_arrival, name_of, protocol_t, too_early,
+)
 from headrace.engine.structs cimport (
-    FAR_LEAF, FAR_ROUTE, LINK_CLOSING, LINK_HEADERS, LINK_HELD, LINK_MUST_CONNECT, LINK_TRACED,
-    REASON_AUTHENTICATION_VIOLATION, REASON_PARSE_ERROR, REASON_PROTOCOL_VIOLATION, far_t, group_t, hr_hash,
-    interest_t, link_t, msg_t, node_t, router_t, sub_t, target_t, word_t,
+    FAR_LEAF, FAR_ROUTE, LINK_CLOSING, LINK_HEADERS, LINK_HELD, LINK_MUST_CONNECT, LINK_TRACED, far_t, group_t, hr_hash,
+    interest_t, link_t, msg_t, node_t, sub_t, target_t, word_t,
 )
 from headrace.engine.trie cimport insert, next_node
 from headrace.engine.verdicts cimport Verdicts, verdict
@@ -54,27 +57,6 @@ no_word.len = 0
 
 
 # ---- lines --------------------------------------------------------------------------------------
-
-cdef int common_op_at(const char *p, const char *end, uint32_t *length) noexcept:
-    """Which op begins here, of those that both route protocols have, and how long its word is."""
-    cdef char c = p[0] & 0xDF if c'a' <= p[0] <= c'z' else p[0]
-    length[0] = 4
-    if c == c'+':
-        length[0] = 3
-        return word(p, end, b"+OK", 3, OP_OK)
-    if c == c'-':
-        return word(p, end, b"-ERR", 4, OP_ERR)
-    if c == c'I':
-        return word(p, end, b"INFO", 4, OP_INFO)
-    if c == c'C':
-        length[0] = 7
-        return word(p, end, b"CONNECT", 7, OP_CONNECT)
-    if c != c'P':
-        return OP_UNKNOWN
-    if end - p < 2:
-        return OP_PARTIAL
-    return word(p, end, b"PING", 4, OP_PING) if p[1] & 0xDF == c'I' else word(p, end, b"PONG", 4, OP_PONG)
-
 
 cdef int op_at(const char *p, const char *end, uint32_t *length) noexcept:
     """Which op begins here, and how long its word is."""
@@ -100,13 +82,6 @@ cdef int op_at(const char *p, const char *end, uint32_t *length) noexcept:
     if p[2] == c'-':
         return OP_RS_MINUS if c == c'R' else OP_LS_MINUS
     return OP_UNKNOWN
-
-
-cdef str name_of(int op):
-    return {OP_RMSG: "RMSG", OP_HMSG: "HMSG", OP_LMSG: "LMSG", OP_MSG: "MSG", OP_PUB: "PUB", OP_RS_PLUS: "RS+",
-            OP_RS_MINUS: "RS-", OP_LS_PLUS: "LS+", OP_LS_MINUS: "LS-", OP_SUB: "SUB", OP_UNSUB: "UNSUB",
-            OP_PING: "PING", OP_PONG: "PONG", OP_CONNECT: "CONNECT", OP_INFO: "INFO", OP_OK: "+OK",
-            OP_ERR: "-ERR"}[op]
 
 
 # ---- interest of the other server ---------------------------------------------------------------
@@ -182,9 +157,9 @@ cdef int compose_key(RouteLink link, word_t *origin, uint32_t subject_at, word_t
 
 # ---- messages of the other server ---------------------------------------------------------------
 
-cdef char *message(RouteLink link, int op, char *at, char *args, char *end, size_t *need) except NULL:
+cdef char *message(link_t *l, int op, char *at, char *args, char *end, size_t *need) except NULL:
     """One RMSG, HMSG or LMSG at `at`; returns what follows it, or `at` when it is incomplete."""
-    cdef link_t *l = &link.c
+    cdef RouteLink link = <RouteLink> l.owner
     cdef uint32_t sizes = 1 if op == OP_RMSG else 2
     cdef uint32_t origins = 1 if op == OP_LMSG else 0
     cdef line_t line
@@ -204,20 +179,6 @@ cdef char *message(RouteLink link, int op, char *at, char *args, char *end, size
     fit_tail(&link.wire, l, sizes, &line, &m)
     arrived(link, &m, &link.wire.words[origins])
     return line.next + m.body_len + 2
-
-
-cdef void count_arrival(link_t *l, msg_t *m) noexcept:
-    """A complete message is here."""
-    cdef router_t *r = l.router
-    m.source = l
-    m.via = NULL
-    l.last_activity = r.now
-    l.in_msgs += 1
-    l.in_bytes += m.body_len
-    r.in_msgs += 1
-    r.in_bytes += m.body_len
-    r.far_in_msgs += 1
-    r.far_in_bytes += m.body_len
 
 
 cdef int arrived(RouteLink link, msg_t *m, word_t *account) except -1:
@@ -331,72 +292,27 @@ cdef int send(target_t *target, msg_t *m) except -1:
 
 # ---- ops ----------------------------------------------------------------------------------------
 
-cdef int interest(RouteLink link, int op, line_t *line) except -1:
+cdef bint may_come(link_t *l, int op) except -1:
+    """Interest and messages come when the handshake is over."""
+    if not (<RouteLink> l.owner)._is_open:
+        too_early(l, op)
+        return False
+    return True
+
+
+cdef int interest(link_t *l, int op, line_t *line) except -1:
     """A line that says what the other server wants; it is split."""
+    cdef RouteLink link = <RouteLink> l.owner
     if op == OP_RS_PLUS or op == OP_LS_PLUS:
         return subscribe(link, line, op == OP_LS_PLUS)
     return unsubscribe(link, line, op == OP_LS_MINUS)
 
 
-cdef int control(RouteLink link, int op, line_t *line) except -1:
-    """A complete line that is about the connection."""
-    cdef link_t *l = &link.c
-    if op == OP_PING:
-        emit(l, b"PONG\r\n", 6)
-    elif op == OP_PONG:
-        link.session.pong()
-    elif op == OP_CONNECT:
-        l.flags &= ~<uint32_t> LINK_MUST_CONNECT
-        link.session.connect(trimmed(line))
-    elif op == OP_INFO:
-        link.session.peer_info(trimmed(line))
-    elif op == OP_ERR:
-        link.session.peer_error(trimmed(line))
-        doom(l, REASON_PARSE_ERROR)
-    return 0
-
-
-cdef int too_early(RouteLink link, int op) except -1:
-    """Interest or a message before the handshake is over."""
-    doom(&link.c, REASON_PROTOCOL_VIOLATION)
-    link.session.parse_failed(f"{name_of(op)} before the handshake")
-    return 0
-
-
-cdef char *carry_out(RouteLink link, int op, uint32_t length, char *p, char *end, size_t *need,
-                     message_t take_message, interest_hook_t take_interest) except NULL:
-    """The op at `p`, whose word has that length; returns what follows it, or `p` when it is incomplete or the link
-    is doomed. What messages and interest mean is the protocol's."""
-    cdef link_t *l = &link.c
-    cdef char *args = p + length
-    cdef line_t line
-    if l.flags & LINK_MUST_CONNECT and p[0] != c'C' and p[0] != c'c':
-        link.session.unauthenticated()
-        doom(l, REASON_AUTHENTICATION_VIOLATION)
-        return p
-    if not is_op(l, op, op <= LAST_INTEREST or op == OP_ERR, p, args, end):
-        return p
-    if op <= LAST_INTEREST and not link._is_open:
-        too_early(link, op)
-        return p
-    if op <= LAST_MESSAGE:
-        return take_message(link, op, p, args, end, need)
-    if op == OP_PING or op == OP_PONG or op == OP_OK:
-        p = read_open_line(l, p, length, end, &line)
-        if p != line.next:
-            return p
-    elif not read_line(l, args, end, &line):
-        return p
-    if l.flags & LINK_TRACED and op != OP_CONNECT:  # a CONNECT holds secrets: the session traces it itself
-        link.session.trace(name_of(op), trimmed(&line), None)
-    if op != OP_PONG:
-        l.last_activity = l.router.now
-    if op <= LAST_INTEREST:
-        split(&link.wire, &line)
-        take_interest(link, op, &line)
-    else:
-        control(link, op, &line)
-    return line.next
+cdef protocol_t route_protocol
+route_protocol.first = b"C"
+route_protocol.may_come = may_come
+route_protocol.message = message
+route_protocol.interest = interest
 
 
 cdef char *parse_route(link_t *l, char *p, char *end, size_t *need) except NULL:
@@ -407,7 +323,7 @@ cdef char *parse_route(link_t *l, char *p, char *end, size_t *need) except NULL:
     while p < end and not l.flags & (LINK_CLOSING | LINK_HELD):
         length = 0
         op = op_at(p, end, &length)
-        following = carry_out(<RouteLink> l.owner, op, length, p, end, need, message, interest)
+        following = carry_out(l, &(<RouteLink> l.owner).wire, &route_protocol, op, length, p, end, need)
         if following == p:
             return p
         p = following

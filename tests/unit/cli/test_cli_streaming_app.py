@@ -164,4 +164,4 @@ def test_jetstream_cannot_be_beside_streaming_for_a_server_elsewhere(handler: lo
     with pytest.raises(
         StartError, match=r"^JetStream cannot be here: streaming uses a NATS server elsewhere$"
     ):
-        asyncio.run(app._serve(both, handler))
+        asyncio.run(app.serve(app.Process(both, handler)))
