@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import socket
+from collections import deque
 from pathlib import Path
 from typing import Final
 
@@ -11,10 +12,12 @@ _LOWEST: Final = 10_000
 _FIRST_EPHEMERAL: Final = 32_768
 """Linux's own; others begin higher."""
 _draw: Final = random.SystemRandom()
+_given: Final[deque[int]] = deque(maxlen=1000)
+"""Who got one may begin to listen much later."""
 
 
 def free_port() -> int:
-    """One on 127.0.0.1 that nobody listens on now.
+    """One on 127.0.0.1 that nobody listens on now, and that was not given lately.
 
     It is none that the system gives to connections by itself: those take a server's port while it is away.
 
@@ -23,11 +26,16 @@ def free_port() -> int:
     first = _first_ephemeral()
     for _ in range(1000):
         port = _draw.randrange(_LOWEST, first) if first > _LOWEST else 0
+        if port in _given:
+            continue
         try:
             with socket.create_server(("127.0.0.1", port)) as sock:
-                return int(sock.getsockname()[1])
+                found = int(sock.getsockname()[1])
         except OSError:
             continue
+        if found not in _given:
+            _given.append(found)
+            return found
     raise OSError(f"no free port between {_LOWEST} and {first}")
 
 

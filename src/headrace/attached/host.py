@@ -108,6 +108,9 @@ class RemoteHost:
         """What waits for the server; 0 while there is none, since what is published then is dropped."""
         return self.outgoing.size + (self._connection.unsent if self._connection is not None else 0)
 
+    def is_alone(self, subject: bytes) -> bool:
+        return True
+
     def listens(self, subject: bytes, queue: bytes = b"") -> bool:
         return True
 

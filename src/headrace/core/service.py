@@ -76,6 +76,9 @@ class Host(Protocol):
         A host that does not see receivers says how much waits for the server that does, and never None.
         """
 
+    def is_alone(self, subject: bytes) -> bool:
+        """Whether nobody but this service hears a subject; a host that sees no receivers says yes."""
+
     def listens(self, subject: bytes, queue: bytes = b"") -> bool:
         """Whether somebody has subscribed to exactly this subject, in this queue group, b"": in none.
 

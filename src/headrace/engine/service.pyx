@@ -274,6 +274,23 @@ cdef class ServiceLink(Link):
                 most = max(most, <Py_ssize_t> (s.link.out.end - s.link.out.start))
         return most if most >= 0 else None
 
+    def is_alone(self, bytes subject not None) -> bool:
+        """Whether nobody else hears a subject."""
+        cdef plan_t *plan
+        cdef sub_t *s
+        cdef uint32_t i, members
+        if self.c.interest == NULL or self.c.flags & LINK_CLOSING:
+            return True
+        if not PyBytes_GET_SIZE(subject) or not is_word(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject)):
+            return True
+        plan = plan_for(self.c.interest, PyBytes_AS_STRING(subject), <uint32_t> PyBytes_GET_SIZE(subject))
+        members = plan.group_ends[plan.group_count - 1] if plan.group_count else 0
+        for i in range(plan.plain_count + plan.far_count + members):  # which stand one behind the other
+            s = plan.plain[i]
+            if s.link != &self.c and not (s.flags & SUB_REMOVED or s.link.flags & LINK_CLOSING):
+                return False
+        return True
+
     def listens(self, bytes subject not None, bytes queue not None=b"") -> bool:
         """Whether somebody has subscribed to exactly this subject, in this queue group, b"": in none.
 

@@ -73,6 +73,8 @@ class AccountJetStream:
         """Those that have more to do than fits into one turn."""
         self._unowned = Acks()
         """Acknowledgements for consumers that are not there."""
+        self._elsewhere = Acks()
+        """Those that others hear too: the consumer may be another server's, in another domain."""
         self._is_running = False
 
     # -- life ------------------------------------------------------------------------------------------
@@ -251,20 +253,24 @@ class AccountJetStream:
             if acks.owner is not None:
                 acks.owner.acknowledged(acks)
                 continue
-            for reply in acks.replies():
-                self.answer_nobody(reply)
+            if acks is self._unowned:
+                for reply in acks.replies():
+                    self.answer_nobody(reply)
             acks.clear()
 
     def _acks_of(self, stream: bytes, name: bytes) -> Acks:
         consumer = self.consumer(stream, name)
-        return self._unowned if consumer is None else consumer.acks
+        if consumer is not None:
+            return consumer.acks
+        is_ours = self.host.is_alone(b"$JS.ACK.%b.%b.1.1.1.1.0" % (stream, name))
+        return self._unowned if is_ours else self._elsewhere
 
     def _special_ack(self, delivery: Delivery) -> None:
         subject = parse_ack(delivery.subject)
         consumer = None if subject is None else self.consumer(subject.stream, subject.consumer)
         if consumer is not None:
             consumer.special(delivery)
-        elif delivery.reply:
+        elif delivery.reply and self.host.is_alone(delivery.subject):
             self.answer_nobody(delivery.reply, delivery.subject)
 
     def answer_nobody(self, reply: bytes, subject: bytes = b"") -> None:

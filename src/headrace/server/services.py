@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 class ServiceHost:
     """One service's `core.service.Host`; also the session that its link calls.
 
-    `subscribe`, `unsubscribe`, `publish`, `announce`, `backlog` and `listens` are the link's own: no call
-    between.
+    `subscribe`, `unsubscribe`, `publish`, `announce`, `backlog`, `is_alone` and `listens` are the link's own:
+    no call between.
     """
 
     sees_receivers: Final = True
@@ -55,6 +55,7 @@ class ServiceHost:
         self.outgoing = self.link.outgoing
         self.announce = self.link.announce
         self.backlog = self.link.backlog
+        self.is_alone = self.link.is_alone
         self.listens = self.link.listens
         self.wake = wake
         self._log = log

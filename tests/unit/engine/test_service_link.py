@@ -702,6 +702,22 @@ def test_backlog_without_a_receiver_is_none(
     assert services().link.backlog(subject) is None
 
 
+def test_it_is_alone_while_nobody_else_hears_a_subject(
+    broker: Broker, services: Callable[[], Service]
+) -> None:
+    service = services()
+    service.link.subscribe(b"acks.>")
+    broker.end_tick()
+    assert service.link.is_alone(b"acks.a")
+    assert service.link.is_alone(b"no subject")
+    for sub in (b"SUB acks.* 1\r\n", b"SUB acks.a group 1\r\n"):
+        peer = broker.peer().send(sub)
+        assert not service.link.is_alone(b"acks.a")
+        assert service.link.is_alone(b"acks.b.c")
+        peer.send(b"UNSUB 1\r\n")
+        assert service.link.is_alone(b"acks.a")
+
+
 def test_backlog_knows_queue_groups_and_who_has_left(broker: Broker, services: Callable[[], Service]) -> None:
     service = services()
     members = [broker.peer().send(b"SUB in.box workers 1\r\n") for _ in range(3)]

@@ -70,6 +70,7 @@ class TableHost:
         self.sent: list[Sent] = []
         self.deaf: set[bytes] = set()
         self.heard: set[bytes] = set()
+        self.elsewhere: set[bytes] = set()
         self._subscriptions: dict[int, bytes] = {}
         self._gathered: set[int] = set()
         self._incoming: list[Delivery] = []
@@ -103,6 +104,9 @@ class TableHost:
         if subject.startswith(b"$JS.EVENT."):
             return 0 if any(matches(wanted, subject) for wanted in self.heard) else None
         return None if subject in self.deaf else 0
+
+    def is_alone(self, subject: bytes) -> bool:
+        return not any(matches(wanted, subject) for wanted in self.elsewhere)
 
     def listens(self, subject: bytes, queue: bytes = b"") -> bool:
         return self.backlog(subject) is not None

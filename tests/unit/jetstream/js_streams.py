@@ -69,6 +69,9 @@ class HandHost:
     def backlog(self, subject: bytes) -> int | None:
         return 0
 
+    def is_alone(self, subject: bytes) -> bool:
+        return True
+
     def listens(self, subject: bytes, queue: bytes = b"") -> bool:
         return self.backlog(subject) is not None
 

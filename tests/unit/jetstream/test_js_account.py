@@ -297,6 +297,9 @@ def test_an_acknowledgement_for_nobody_has_no_responders() -> None:
         answer = place.raw("$JS.ACK.S.nobody.1.1.1.1700000000000000000.0", body)
         assert answer is not None
         assert answer.headers.startswith(b"NATS/1.0 503\r\n")
+        place.host.elsewhere = {b"$JS.ACK.>"}  # another domain has the consumer, and answers
+        assert place.raw("$JS.ACK.S.nobody.1.1.1.1700000000000000000.0", body) is None
+        place.host.elsewhere.clear()
 
 
 def test_what_nobody_waits_for_is_written_together(tmp_path: Path) -> None:
