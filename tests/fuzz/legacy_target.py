@@ -1,7 +1,8 @@
 """What a fuzz input of the route protocol of before 2.0 means, and what must hold whatever it is.
 
 An input is what three other servers, two of them of before 2.0, and two clients send, with commands between
-(`playing`). At the end each server must have been told, in its protocol, exactly what the clients want.
+(`playing`). At the end each server must have been told, in its protocol, exactly what the clients want, and
+what the servers of the other protocol want while this one bridges the two.
 """
 
 from __future__ import annotations
@@ -24,13 +25,31 @@ LEGACY: Final = 2
 class LegacyPlay(RoutePlay):
     """One playing of an input, by three other servers and two clients."""
 
+    is_bridge = False
+
     def _side(self, number: int) -> Any:
         self.is_restricted[number] = False
+        if number >= ROUTES:
+            return self.server.peer(QUIET_WITH_HEADERS)
         if number < LEGACY:
-            return self.server.legacy_route(max_payload=70_000 if number else 48)
-        if number < ROUTES:
-            return self.server.route(max_payload=70_000)
-        return self.server.peer(QUIET_WITH_HEADERS)
+            side = self.server.legacy_route(max_payload=70_000 if number else 48)
+        else:
+            side = self.server.route(max_payload=70_000)
+        self._take_side(number, side)
+        return side
+
+    def _take_side(self, number: int, side: Far) -> None:
+        side.link.take_side((1 if number < LEGACY else 2) if self.is_bridge else 0)
+
+    def map_or_bridge(self, argument: int) -> None:
+        if not argument & 2:
+            self.map_subjects(argument)
+            return
+        self.is_bridge = bool(argument & 1)
+        for number in range(ROUTES):
+            self._take_side(number, self.sides[number])
+
+    COMMANDS = (*RoutePlay.COMMANDS[:-1], map_or_bridge)
 
     def serve(self, side: Far) -> None:
         side.link.serve(GLOBAL, self.server.interest, dedicated=True)
@@ -40,16 +59,32 @@ class LegacyPlay(RoutePlay):
         for side in self.sides[ROUTES:]:
             if not side.link.is_detached:
                 wanted.update((subject, queue) for subject, queue, *_ in side.link.subscriptions())
+        old, new = self._across()
         for n in range(ROUTES):
             self.take_from(n)
             if self.sides[n].link.is_closing or self.is_restricted[n]:
                 continue
             if n < LEGACY:
-                assert Counter(read_legacy_lines(self.written(n)).values()) == wanted, f"route {n}"
+                told_here = Counter(read_legacy_lines(self.written(n)).values())
+                assert told_here == wanted + new, f"route {n}"
             else:
                 told = read_route_lines(self.written(n), None)
-                expected = {(GLOBAL, *key): m if key[1] else 1 for key, m in wanted.items()}
+                expected = {(GLOBAL, *key): m if key[1] else 1 for key, m in (wanted + old).items()}
                 assert told == expected, f"route {n}"
+
+    def _across(self) -> tuple[Counter[tuple[bytes, bytes | None]], Counter[tuple[bytes, bytes | None]]]:
+        """What peers of 1.x want, as those of 2.x are told, and the other way about."""
+        old: Counter[tuple[bytes, bytes | None]] = Counter()
+        new: Counter[tuple[bytes, bytes | None]] = Counter()
+        for n in range(ROUTES if self.is_bridge else 0):
+            if self.sides[n].link.is_detached:
+                continue
+            for account, subject, queue, weight in self.sides[n].link.interest_rows():
+                if n < LEGACY:
+                    old[subject, queue] += 1
+                elif weight and account == GLOBAL:
+                    new[subject, None] += 1
+        return old, new
 
 
 def _read(number: int, written: bytes) -> list[Any]:

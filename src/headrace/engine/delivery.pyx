@@ -14,7 +14,7 @@ from libc.stdio cimport snprintf
 from libc.string cimport memcpy
 
 from headrace.engine.answers cimport note_answer
-from headrace.engine.far cimport add_target, fallback_of, is_asked_for, may_go, note_served, send_all
+from headrace.engine.far cimport add_target, bridged_member, fallback_of, is_asked_for, is_left_across, may_go, note_served, send_all
 from headrace.engine.link cimport emit, make_room, mark_dirty, next_random, stall
 from headrace.engine.memory cimport buf_reserve
 from headrace.engine.shadows cimport drop_shadows, rename
@@ -260,14 +260,12 @@ cdef int serve_group(plan_t *plan, uint32_t group, uint32_t base, msg_t *m) exce
     cdef sub_t *fallback = NULL
     cdef bint is_final = False
     if m.source.far != NULL and m.source.far.kind == FAR_ROUTE:
-        at = <uint32_t> (next_random(r) % near_count) if near_count else 0
-        for i in range(near_count):
-            if deliver(members[at], head_of(plan, m), head_len_of(plan, m), m):
-                note_reply(members[at], m)
-                return note_delivered(plan, members[at], r)
-            at = at + 1 if at + 1 < near_count else 0
-        for i in range(near_count, count):
-            fallback = fallback_of(members[i], fallback, m, &is_final)
+        fallback = bridged_member(members, near_count, count, m)
+        if fallback == NULL:
+            if serve_near(plan, members, near_count, m):
+                return 1
+            for i in range(near_count, count):
+                fallback = fallback_of(members[i], fallback, m, &is_final)
     else:
         at = draw(members, near_count, count, r)
         for i in range(count):
@@ -282,6 +280,18 @@ cdef int serve_group(plan_t *plan, uint32_t group, uint32_t base, msg_t *m) exce
     if fallback != NULL:
         add_target(r, base, fallback)
         note_delivered(plan, fallback, r)
+    return 0
+
+
+cdef int serve_near(plan_t *plan, sub_t **members, uint32_t count, msg_t *m) except -1:
+    """1 when one of these near members got it; they are asked in turn."""
+    cdef router_t *r = m.source.router
+    cdef uint32_t at = <uint32_t> (next_random(r) % count) if count else 0, i
+    for i in range(count):
+        if deliver(members[at], head_of(plan, m), head_len_of(plan, m), m):
+            note_reply(members[at], m)
+            return note_delivered(plan, members[at], r)
+        at = at + 1 if at + 1 < count else 0
     return 0
 
 
@@ -329,7 +339,7 @@ cdef int route_far(plan_t *plan, msg_t *m) except -1:
     """`route` for a plan that other servers have a part in."""
     cdef router_t *r = m.source.router
     cdef uint32_t base = r.choice.targets_count, picks = r.choice.picks_count, served = r.choice.served_count
-    cdef uint32_t i
+    cdef uint32_t i, start
     cdef int delivered = 0
     try:
         # A near plain subscription may route another message for this one's sake; what follows cannot, so the
@@ -342,7 +352,8 @@ cdef int route_far(plan_t *plan, msg_t *m) except -1:
             if may_go(plan.plain[i], m):
                 add_target(r, base, plan.plain[i])
         for i in range(plan.group_count):
-            if is_asked_for(plan.members[plan.group_ends[i - 1] if i else 0], m):
+            start = plan.group_ends[i - 1] if i else 0
+            if is_asked_for(plan.members[start], m) or is_left_across(plan.members + start, plan.group_ends[i] - start, m):
                 delivered += serve_group(plan, i, base, m)
         delivered += send_all(r, base, served, plan, m)
     finally:

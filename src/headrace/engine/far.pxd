@@ -10,17 +10,19 @@ cdef void unlisten(interest_t *it, link_t *l) noexcept
 cdef int reweigh(sub_t *s, int64_t weight) except -1
 cdef bint same_word(word_t *a, word_t *b) noexcept
 cdef word_t origin_of(sub_t *s) noexcept
-cdef bint is_of_cluster(sub_t *s) noexcept
-cdef bint is_wanted_beside(sub_t *s) noexcept
-cdef int64_t weight_in_cluster(sub_t *s) noexcept
+cdef bint is_told(link_t *l, sub_t *s) noexcept
+cdef bint is_wanted_beside(link_t *l, sub_t *s) noexcept
+cdef int64_t weight_told(link_t *l, sub_t *s) noexcept
 
 # ---- targets
 cdef bint may_go(sub_t *s, msg_t *m) noexcept
 cdef bint is_asked_for(sub_t *s, msg_t *m) noexcept
+cdef bint is_left_across(sub_t **members, uint32_t count, msg_t *m) noexcept
 cdef bint is_response(msg_t *m) noexcept
 cdef int open_target(router_t *r, link_t *l, interest_t *it) except -1
 cdef int add_target(router_t *r, uint32_t base, sub_t *s) except -1
 cdef int note_served(router_t *r, sub_t *s) except -1
+cdef sub_t *bridged_member(sub_t **members, uint32_t near_count, uint32_t count, msg_t *m) noexcept
 cdef sub_t *fallback_of(sub_t *s, sub_t *fallback, msg_t *m, bint *is_final) noexcept
 cdef int send_all(router_t *r, uint32_t base, uint32_t served_from, plan_t *plan, msg_t *m) except -1
 

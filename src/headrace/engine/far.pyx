@@ -14,7 +14,8 @@ ones included, while `sub` still knows its node and group: after it was put in, 
 any message that is published afterwards. What is there already it reads from the trie once.
 
 - Routes are told what is wanted in this cluster by this server: near subscriptions and those of leaf nodes whose
-  hub this server is (`is_of_cluster`), counted for each subject, group and leaf cluster (`is_wanted_beside`, `weight_in_cluster`).
+  hub this server is (`is_told`), counted for each subject, group and leaf cluster (`is_wanted_beside`, `weight_told`).
+  Of a bridge, peers of one side are also told what those of the other want (`bridges`).
 - Leaf links and gateways count by themselves what others than themselves want.
 - `far.limited(link, sub)`, where a link has one, is called when a near subscription gets an auto-unsubscribe.
 - What passes a service on to another account (SUB_LOCAL) is of no interest to routes, since a request is passed
@@ -24,12 +25,13 @@ any message that is published afterwards. What is there already it reads from th
 far link once, whatever it is wanted for there, with the names of all queue groups it was chosen for:
 
 - to a route: unless it came over a route, or over a leaf link whose other server is the hub. A response to a
-  request of another account may go from route to route.
+  request of another account may go from route to route, and at a bridge what goes to the other side.
 - to a leaf link: never back over the same one, nor to the leaf cluster it was published in; from a route only
   where this server is the hub, or for responses.
 - A queue group: of a message of a near link, any of its members, far ones by weight, but members of leafs only
   where there is no other. Of one that came from another server, only the groups it names; near members first over
-  a route, else a leaf's or another route's. A service request that comes out of an import is for every group.
+  a route, else a leaf's or another route's; at a bridge, those that the peer was told of, by weight. A service
+  request that comes out of an import is for every group.
 - Last, each listener with `far.offer` gets every message, with the members that are served already (gateways,
   which may want what nobody has asked for). `interest_t.offered_to` counts them, so that plans are far then.
 
@@ -56,8 +58,8 @@ from libc.string cimport memcmp, memcpy
 from headrace.engine.link cimport doom, make_room, mark_dirty, next_random, stall
 from headrace.engine.memory cimport buf_reserve, resize
 from headrace.engine.structs cimport (
-    FAR_GATEWAY, FAR_LEAF, FAR_ROUTE, HR_GUARD, LINK_CLOSING, LINK_CONGESTED, LINK_SERVICE, REASON_SLOW_PENDING,
-    SUB_FAR, SUB_LOCAL, SUB_ORIGIN, SUB_REMOVED, choice_t, far_kind, far_t, group_t, interest_t, link_t, msg_t, node_t, pick_t,
+    FAR_GATEWAY, FAR_LEAF, FAR_ROUTE, HR_GUARD, SIDE_LEGACY, LINK_CLOSING, LINK_CONGESTED, LINK_SERVICE, REASON_SLOW_PENDING,
+    SIDE_NONE, SUB_FAR, SUB_LOCAL, SUB_ORIGIN, SUB_REMOVED, choice_t, far_kind, far_t, group_t, interest_t, link_t, msg_t, node_t, pick_t,
     plan_t, router_t, sub_t, target_t, word_t,
 )
 from headrace.engine.trie cimport tell_change
@@ -119,40 +121,49 @@ cdef bint same_word(word_t *a, word_t *b) noexcept:
     return a.len == b.len and (a.len == 0 or memcmp(a.text, b.text, a.len) == 0)
 
 
-cdef bint is_of_cluster(sub_t *s) noexcept:
-    """Whether routes are told of it."""
-    return not s.flags & SUB_LOCAL and (
-        not s.flags & SUB_FAR or s.link.far != NULL and s.link.far.kind == FAR_LEAF and not s.link.far.is_spoke)
+cdef inline bint bridges(far_t *one, far_t *other) noexcept:
+    """Whether what comes over one of these routes goes on over the other: their servers cannot hear each other."""
+    return one.side != other.side and one.side != SIDE_NONE and other.side != SIDE_NONE
 
 
-cdef inline bint counts_with(sub_t *other, word_t *origin) noexcept:
+cdef bint is_told(link_t *l, sub_t *s) noexcept:
+    """Whether the server at the other end of this route is told of it."""
+    cdef far_t *its = s.link.far
+    if s.flags & SUB_LOCAL:
+        return False
+    if not s.flags & SUB_FAR:
+        return True
+    return its != NULL and (its.kind == FAR_LEAF and not its.is_spoke or bridges(its, l.far))
+
+
+cdef inline bint counts_with(link_t *l, sub_t *other, word_t *origin) noexcept:
     cdef word_t its
-    if not is_of_cluster(other):
+    if not is_told(l, other):
         return False
     its = origin_of(other)
     return same_word(&its, origin)
 
 
-cdef bint is_wanted_beside(sub_t *s) noexcept:
-    """Whether routes are told of the same subject, for the same leaf cluster, for another plain subscription too."""
+cdef bint is_wanted_beside(link_t *l, sub_t *s) noexcept:
+    """Whether a route is told of the same subject, for the same leaf cluster, for another plain subscription too."""
     cdef node_t *node = s.node
     cdef word_t origin = origin_of(s)
     cdef uint32_t i = node.near_count if origin.len else 0
     while i < node.plain_count:  # near ones nearly always count, so one of the first two ends this
-        if node.plain[i] != s and counts_with(node.plain[i], &origin):
+        if node.plain[i] != s and counts_with(l, node.plain[i], &origin):
             return True
         i += 1
     return False
 
 
-cdef int64_t weight_in_cluster(sub_t *s) noexcept:
-    """How many members of its queue group, for its leaf cluster, routes are told of."""
+cdef int64_t weight_told(link_t *l, sub_t *s) noexcept:
+    """How many members of its queue group, for its leaf cluster, a route is told of."""
     cdef group_t *group = s.group
     cdef word_t origin = origin_of(s)
     cdef int64_t weight = 0 if origin.len else group.near_count
     cdef uint32_t i
     for i in range(group.near_count, group.count):
-        if counts_with(group.members[i], &origin):
+        if counts_with(l, group.members[i], &origin):
             weight += <int64_t> group.members[i].limit
     return weight
 
@@ -197,7 +208,7 @@ cdef bint may_go(sub_t *s, msg_t *m) noexcept:
         if source == NULL:
             return True
         if source.kind == FAR_ROUTE:
-            return m.via != NULL and m.via.is_response or source.is_answer
+            return m.via != NULL and m.via.is_response or source.is_answer or bridges(source, s.link.far)
         return not source.is_spoke
     if s.link.far.kind == FAR_LEAF:
         if source != NULL and source.kind == FAR_ROUTE and s.link.far.is_spoke and not is_response(m):
@@ -218,6 +229,52 @@ cdef bint is_asked_for(sub_t *s, msg_t *m) noexcept:
     return False
 
 
+cdef bint is_left_across(sub_t **members, uint32_t count, msg_t *m) noexcept:
+    """Whether a message from the 1.x side of a bridge is for a queue group because its sender knows nobody in it, and
+    the other side does."""
+    cdef far_t *source = m.source.far
+    cdef far_t *its
+    cdef bint is_found = False
+    cdef uint32_t i
+    if source == NULL or source.side != SIDE_LEGACY or source.queues_count:
+        return False
+    for i in range(count):
+        its = members[i].link.far
+        if is_across(members[i], source):
+            is_found = is_found or members[i].limit
+        elif is_told(m.source, members[i]) or its != NULL and its.kind == FAR_ROUTE and members[i].limit:
+            return False
+    return is_found
+
+
+cdef sub_t *bridged_member(sub_t **members, uint32_t near_count, uint32_t count, msg_t *m) noexcept:
+    """Which member of a queue group on the other side of a bridge is chosen for a message from this side; NULL: a
+    near one is, or there is none. Drawn by weight among those that the peer was told of here."""
+    cdef far_t *source = m.source.far
+    cdef uint64_t total = near_count, drawn
+    cdef uint32_t i
+    if source.side == SIDE_NONE or source.side == SIDE_LEGACY and source.queues_count:  # who is asked for has left
+        return NULL
+    for i in range(near_count, count):
+        if is_across(members[i], source):
+            total += members[i].limit
+    drawn = next_random(m.source.router) % total if total else 0
+    if drawn < near_count:
+        return NULL
+    drawn -= near_count
+    for i in range(near_count, count):
+        if not is_across(members[i], source):
+            continue
+        if drawn < members[i].limit:
+            return members[i]
+        drawn -= members[i].limit
+    return NULL
+
+
+cdef inline bint is_across(sub_t *s, far_t *source) noexcept:
+    return s.link.far != NULL and bridges(s.link.far, source) and not is_gone(s)
+
+
 cdef sub_t *fallback_of(sub_t *s, sub_t *fallback, msg_t *m, bint *is_final) noexcept:
     """Who gets a queue group's message when no near member takes it, now that this far member was met.
 
@@ -228,8 +285,8 @@ cdef sub_t *fallback_of(sub_t *s, sub_t *fallback, msg_t *m, bint *is_final) noe
     if is_gone(s) or s.link == m.source or kind == FAR_GATEWAY or s.limit == 0:
         return fallback
     if source != NULL and source.kind == FAR_ROUTE:
-        if kind == FAR_ROUTE:
-            return s if fallback == NULL else fallback
+        if kind == FAR_ROUTE:  # over the bridge last: there it would be for plain subscriptions too
+            return s if fallback == NULL or bridges(fallback.link.far, source) else fallback
         if is_of_leaf_cluster(s, m):
             return fallback
         if fallback == NULL or fallback.link.far.kind == FAR_ROUTE:

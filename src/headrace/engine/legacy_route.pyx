@@ -19,7 +19,10 @@ interest and for n queue groups becomes 1 + n frames: the peer serves its plain 
 member for each other. What comes in under an RSID is for all near plain subscriptions here, under a QRSID for that
 member alone; is it gone, for another member of its group, of this server or of a third one. So nothing is
 delivered twice, and a member that leaves takes no message with it. The groups of members that left are remembered
-for a while. Nothing that came over a route goes to another one otherwise.
+for a while. Nothing that came over a route goes to another one otherwise, but for what this server carries between
+peers of 1.x and of 2.x as their bridge (far.pyx). A queue group of peers of 2.x is told as a plain subscription: a frame
+for a member of it, beside the one for plain subscriptions, would reach those twice, as RMSG is for both. What then
+comes under an RSID is also for groups whose members are all of 2.x; the peer has found none for them.
 
 Source: cluster protocol, A1 to A4; fine points from gnatsd 1.1.0 and 1.4.1.
 """
@@ -33,7 +36,7 @@ from headrace.engine.client cimport (
     read_line, size_of, trimmed, word,
 )
 from headrace.engine.delivery cimport deliver, remove_sub, route_far, strip_headers
-from headrace.engine.far cimport admits, is_of_cluster, room_to_send, room_to_tell, sent
+from headrace.engine.far cimport admits, is_told, room_to_send, room_to_tell, sent
 from headrace.engine.interest cimport Interest, table_seed, unmapped_plan
 from headrace.engine.link cimport emit
 from headrace.engine.peer_ops cimport (
@@ -41,7 +44,7 @@ from headrace.engine.peer_ops cimport (
 )
 from headrace.engine.route cimport RouteLink, may_come, may_export, may_import
 from headrace.engine.structs cimport (
-    HR_GUARD, LINK_CLOSING, LINK_HELD, LINK_TRACED, SUB_FAR, SUB_FILTERED, SUB_LIMITED, SUB_SHADOW, group_t,
+    FAR_ROUTE, HR_GUARD, LINK_CLOSING, LINK_HELD, LINK_TRACED, SUB_FAR, SUB_FILTERED, SUB_LIMITED, SUB_SHADOW, group_t,
     hr_copy, hr_hash, link_t, msg_t, node_t, plan_t, router_t, sub_t, target_t, word_t,
 )
 from headrace.engine.trie cimport insert, next_node
@@ -234,15 +237,19 @@ cdef int serve_member(LegacyRouteLink link, bytes rsid, msg_t *m) except -1:
 cdef void changed(link_t *l, sub_t *s, int64_t change) noexcept:
     """A listener's hook: see far.pyx."""
     cdef LegacyRouteLink link = <LegacyRouteLink> l.owner
-    if not is_of_cluster(s):
+    if not is_told(l, s):
         return
     try:
-        if change > 0 or is_still_member(s):
-            link._tell(s)
-        else:
+        if change <= 0 and not is_still_member(s):
             link._retract(s)
+        elif <size_t> s not in link._keys:  # else a member elsewhere only weighs something else
+            link._tell(s)
     except Exception as error:
         link.session.failed(error)
+
+
+cdef inline bint is_told_as_member(sub_t *s) noexcept:
+    return s.queue_len and not (s.flags & SUB_FAR and s.link.far.kind == FAR_ROUTE)
 
 
 cdef inline bint is_still_member(sub_t *s) noexcept:
@@ -278,7 +285,7 @@ cdef int write_line(link_t *l, bytes line) except -1:
 cdef int tell_row(LegacyRouteLink link, sub_t **row, uint32_t count) except -1:
     cdef uint32_t i
     for i in range(count):
-        if is_of_cluster(row[i]):
+        if is_told(&link.c, row[i]):
             link._tell(row[i])
     return 0
 
@@ -433,12 +440,21 @@ cdef class LegacyRouteLink(RouteLink):
                 return
             key = self._key_of(s)
             self._keys[<size_t> s] = key
-            if s.queue_len:
+            if is_told_as_member(s):
                 self._members[key] = <size_t> s
-        write_line(&self.c, b"SUB %b %b %b\r\n" % (s.subject[:s.subject_len], s.queue[:s.queue_len], key))
+        group = s.queue[:s.queue_len] if is_told_as_member(s) else b""
+        write_line(&self.c, b"SUB %b %b %b\r\n" % (s.subject[:s.subject_len], group, key))
+
+    cdef _tell_anew(self, sub_t *s):
+        if not self._is_legacy:
+            RouteLink._tell_anew(self, s)
+        elif not is_told(&self.c, s):
+            self._retract(s)
+        elif <size_t> s not in self._keys:
+            self._tell(s)
 
     cdef bytes _key_of(self, sub_t *s):
-        cdef bytes kind = b"QRSID" if s.queue_len else b"RSID"
+        cdef bytes kind = b"QRSID" if is_told_as_member(s) else b"RSID"
         if not s.flags & (SUB_FAR | SUB_SHADOW) and s.link.session != NULL:
             cid = getattr(<object> s.link.session, "cid", None)
             if isinstance(cid, int):
@@ -452,8 +468,7 @@ cdef class LegacyRouteLink(RouteLink):
         if key is None:
             return
         write_line(&self.c, b"UNSUB %b\r\n" % key)
-        if s.queue_len:
-            del self._members[key]
+        if self._members.pop(key, None) is not None:
             if self.c.router.now - self._groups_since > GONE_NS or len(self._groups) >= MOST_GONE:
                 self._former_groups = self._groups
                 self._groups = {}

@@ -21,6 +21,7 @@ cdef class RouteLink(Link):
     cdef _tell_all(self, Interest interest, bint wanted)
     cdef _hear_nothing(self)
     cdef _drop(self, Interest interest)
+    cdef _tell_anew(self, sub_t *s)
 
 cdef bint may_come(link_t *l, int op) except -1
 cdef bint may_import(RouteLink link, sub_t *s) noexcept

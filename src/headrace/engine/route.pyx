@@ -30,7 +30,7 @@ from headrace.engine.client cimport (
 from headrace.engine.delivery cimport remove_sub, route_far
 from headrace.engine.directory cimport Directory, interest_of
 from headrace.engine.far cimport (
-    is_of_cluster, is_wanted_beside, listen, origin_of, reweigh, same_word, unlisten, weight_in_cluster,
+    is_told, is_wanted_beside, listen, origin_of, reweigh, same_word, unlisten, weight_told,
 )
 from headrace.engine.interest cimport Interest, table_seed, unmapped_plan
 from headrace.engine.link cimport Link, doom, emit
@@ -39,8 +39,8 @@ from headrace.engine.peer_ops cimport (
     count_arrival, name_of, protocol_t, too_early,
 )
 from headrace.engine.structs cimport (
-    FAR_LEAF, FAR_ROUTE, LINK_CLOSING, LINK_HEADERS, LINK_HELD, LINK_MUST_CONNECT, LINK_TRACED, far_t, group_t, hr_hash,
-    interest_t, link_t, msg_t, node_t, sub_t, target_t, word_t,
+    FAR_LEAF, FAR_ROUTE, SIDE_NONE, LINK_CLOSING, LINK_HEADERS, LINK_HELD, LINK_MUST_CONNECT, LINK_TRACED, far_t, group_t, hr_hash,
+    interest_t, link_t, msg_t, node_t, side_t, sub_t, target_t, word_t,
 )
 from headrace.engine.trie cimport insert, next_node
 from headrace.engine.verdicts cimport Verdicts, verdict
@@ -221,11 +221,11 @@ cdef bint may_import(RouteLink link, sub_t *s) noexcept:
 
 cdef void changed(link_t *l, sub_t *s, int64_t change) noexcept:
     """A listener's hook: see far.pyx."""
-    if not is_of_cluster(s):
+    if not is_told(l, s):
         return
     if s.group != NULL:
-        tell(l, s, weight_in_cluster(s))
-    elif not is_wanted_beside(s):
+        tell(l, s, weight_told(l, s))
+    elif not is_wanted_beside(l, s):
         tell(l, s, 1 if change > 0 else 0)
 
 
@@ -252,19 +252,19 @@ cdef void tell_row(RouteLink link, sub_t **row, uint32_t count, bint wanted) noe
     cdef word_t origin, other
     cdef bint is_known
     for i in range(count):
-        if not is_of_cluster(row[i]):
+        if not is_told(&link.c, row[i]):
             continue
         origin = origin_of(row[i])
         is_known = False
         j = i
         while j > 0 and not is_known:  # a row of near ones ends at the first
             j -= 1
-            if is_of_cluster(row[j]):
+            if is_told(&link.c, row[j]):
                 other = origin_of(row[j])
                 is_known = same_word(&other, &origin)
         if is_known:
             continue
-        weight = weight_in_cluster(row[i]) if row[i].group != NULL else 1
+        weight = weight_told(&link.c, row[i]) if row[i].group != NULL else 1
         if weight:
             tell(&link.c, row[i], weight if wanted else 0)
 
@@ -330,6 +330,30 @@ cdef char *parse_route(link_t *l, char *p, char *end, size_t *need) except NULL:
         if l.parse != parse_route:  # the handshake has shown that the other server speaks another protocol
             return l.parse(l, p, end, need)
     return p
+
+
+cdef bint is_first_of_its_link(sub_t *s) noexcept:
+    """Whether no earlier far subscription to the same, or member of the same group, is of the same link."""
+    cdef sub_t **row = s.group.members if s.group != NULL else s.node.plain
+    cdef uint32_t i
+    for i in range(s.group.near_count if s.group != NULL else s.node.near_count, s.index):
+        if row[i].link == s.link:
+            return False
+    return True
+
+
+cdef int tell_of_each_other(RouteLink one, RouteLink other, interest_t *it) except -1:
+    """Two peers may not be told of each other's interest any more, or may now."""
+    tell_of(one, &other.c, it)
+    return tell_of(other, &one.c, it)
+
+
+cdef int tell_of(RouteLink link, link_t *other, interest_t *it) except -1:
+    cdef uint32_t i
+    for i in range(other.sids_cap):
+        if other.sids[i] != NULL and other.sids[i].interest == it:
+            link._tell_anew(other.sids[i])
+    return 0
 
 
 @cython.no_gc_clear  # it must leave the interest it listens to before that goes
@@ -440,6 +464,33 @@ cdef class RouteLink(Link):
                 remove_sub(self.c.sids[i])  # another may move into the gap
             else:
                 i += 1
+
+    def take_side(self, side_t side):
+        """On which side of the bridge that this server is the peer stands: 1, it speaks 1.x only; 2, 2.x only; 0, on
+        none, or this server is no bridge (any more).
+
+        Peers of the two sides are told of each other's interest, and get each other's messages.
+        """
+        cdef Interest interest
+        cdef link_t *other
+        cdef uint32_t i
+        if side == self.far.side or self._is_detached:
+            return
+        self.far.side = side
+        for interest in self._directory.served.values():
+            for i in range(interest.c.listeners_count):
+                other = interest.c.listeners[i]
+                if other != &self.c and other.far.kind == FAR_ROUTE and other.far.side != SIDE_NONE:
+                    tell_of_each_other(self, <RouteLink> other.owner, &interest.c)
+
+    cdef _tell_anew(self, sub_t *s):
+        """Whether the peer is told of it has changed, as it hangs there."""
+        if not is_first_of_its_link(s):
+            return
+        if s.group != NULL:
+            tell(&self.c, s, weight_told(&self.c, s))
+        else:
+            tell(&self.c, s, 1 if is_told(&self.c, s) or is_wanted_beside(&self.c, s) else 0)
 
     def restrict(self, imports, exports):
         """Subjects that pass between the clusters' servers, or None for any: `imports(subject)` says what is told

@@ -434,9 +434,16 @@ cdef enum far_kind:
     FAR_LEAF
     FAR_GATEWAY
 
+cdef enum side_t:
+    # Of which protocol a peer knows nothing, while this server is the bridge between the two kinds of peers.
+    SIDE_NONE = 0                # none, or this server is no bridge
+    SIDE_LEGACY = 1              # it speaks 1.x only
+    SIDE_MODERN = 2              # it speaks 2.x only
+
 cdef struct far_t:
     # What a link to another server has; the rules are in far.pyx.
     far_kind kind
+    side_t side                  # of a route
     bint is_spoke                # of a leaf link: the other server is the hub
     send_t send                  # one message over this link; 1 when it is in the outbox
     offer_t offer                # of an interest's `offered_to`; 1 when it is in the outbox
