@@ -111,6 +111,9 @@ ROUTE_UPKEEP: Final = 30.0
 ROUTE_UNKNOWN_ACCOUNTS: Final = 1024
 """Names of accounts that are not here and that a peer has told interest in, kept for each connection."""
 
+ROUTE_BRIDGE_WAIT: Final = 3.0
+"""Seconds without an older server that speaks both route protocols, before this one bridges the two."""
+
 ROUTE_REMINDERS: Final = 4
 """Peers that all others are told of at each look; as many missing connections to each peer are made then."""
 

@@ -4,7 +4,7 @@ They are among themselves, beside nodes that speak both, and beside nodes, the G
 speak only the newer ones.
 
 Letters as in `harness.mesh`: l speaks 1.x, x both, h, a and g 2.x. Nodes without a protocol in common are not
-connected, and nothing is forwarded between them: a message gets where its node is connected.
+connected: one of the nodes that speak both carries what they say.
 
 HEADRACE_TEST_GNATSD names the binary of a gnatsd from 1.1 on, which is in the meshes as o then. (Before 1.1 a
 member that leaves takes messages with it.)
@@ -41,7 +41,7 @@ def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 def reached(mesh: Mesh, at: int) -> list[int]:
     """Nodes whose clients get what is published at one of them."""
-    return [number for number in mesh.up() if mesh.nodes[number].is_reached_by(mesh.nodes[at])]
+    return [number for number in mesh.up() if mesh.hears(number, at)]
 
 
 def publish_everywhere(mesh: Mesh, parties: list[Party], subject: str, count: int = MESSAGES) -> None:
@@ -62,6 +62,10 @@ def due(mesh: Mesh, at: int, count: int = MESSAGES) -> Counter[str]:
 
 def all_of(mesh: Mesh, count: int = MESSAGES) -> Counter[str]:
     return Counter(f"{who}.{number}" for who in mesh.up() for number in range(count))
+
+
+def all_of_them(parties: list[Party], count: int) -> Counter[str]:
+    return Counter(f"{who}.{number}" for who in range(len(parties)) for number in range(count))
 
 
 def test_plain_subscriptions_get_everything_once_and_in_order(mesh: Mesh) -> None:
@@ -219,6 +223,21 @@ def test_a_node_that_comes_back_is_as_it_was(tmp_path_factory: pytest.TempPathFa
             )
             assert found == all_of(mesh, 20)
             mesh.leave()
+
+
+def test_another_node_carries_when_the_bridge_is_gone(tmp_path_factory: pytest.TempPathFactory) -> None:
+    with Mesh(tmp_path_factory.mktemp("bridge"), "xlgx") as mesh:
+        mesh.join_all()
+        mesh.converge()
+        mesh.nodes[0].kill()
+        mesh.leave()
+        parties = mesh.join_all()
+        sids = [party.subscribe("bridge") for party in parties]
+        mesh.converge()
+        publish_everywhere(mesh, parties, "bridge", 50)
+        for party, sid in zip(parties, sids, strict=True):
+            assert Counter(texts(party.got(sid))) == all_of_them(parties, 50)
+        assert mesh.nodes[3].server.log.count("Carrying messages between routes of 1.x and of 2.x") == 1
 
 
 @pytest.mark.parametrize("kind", ["xl", "xlg", "lll"])

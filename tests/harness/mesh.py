@@ -98,10 +98,6 @@ class Node:
         assert self.running is not None, f"{self.name} does not run"
         return self.running
 
-    def is_reached_by(self, other: Node) -> bool:
-        """Whether the two have a protocol of routes in common."""
-        return any({self.letter, other.letter} <= letters for letters in (LEGACY, MODERN))
-
     @property
     def url(self) -> str:
         return f"nats://127.0.0.1:{self.port}"
@@ -241,8 +237,14 @@ class Mesh:
         observers = {number: self._observer(number, options)[0] for number in self.up()}
         for one, told in observers.items():
             for other, asking in observers.items():
-                if asking is not told and self.nodes[one].is_reached_by(self.nodes[other]):
+                if asking is not told and self.hears(one, other):
                     reach(asking, told, deadline)
+
+    def hears(self, number: int, other: int) -> bool:
+        """Whether a node gets what is published at another one: from there, or over a third."""
+        letters = {self.nodes[number].letter, self.nodes[other].letter}
+        carrying = {self.nodes[each].letter for each in self.up()} & LEGACY & MODERN
+        return letters <= LEGACY or letters <= MODERN or bool(carrying)
 
     def fence(self, *publishers: Party, **options: Any) -> None:
         """Returns when every node has passed on to its clients what these clients had published until now."""
@@ -250,9 +252,9 @@ class Mesh:
         for publisher in publishers:
             subject = f"fence.{next(_numbers)}"
             publisher.publish(subject)
-            origin = next(node for node in self.nodes if node.running is publisher.server)
+            origin = next(at for at, node in enumerate(self.nodes) if node.running is publisher.server)
             for number, (observer, sid) in observers.items():
-                if not self.nodes[number].is_reached_by(origin):
+                if not self.hears(number, origin):
                     continue
                 while observer.next(sid).subject != subject:
                     pass

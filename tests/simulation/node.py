@@ -102,6 +102,7 @@ class Node:
         self.address = address
         self.server_id = server_id
         self.is_up = True
+        self.started_ns = network.clock.now_ns + 1
         self.is_settling = False
         self.has_mistake = ""
         self.clients: list[SimulatedClient] = []
@@ -136,6 +137,7 @@ class Node:
             auth_required=self.mesh.options.user is not None,
             max_payload=self.max_payload,
             connect_urls=(f"{self.address.host}:4222",),
+            started_ns=self.started_ns,
         )
 
     def now_ns(self) -> int:

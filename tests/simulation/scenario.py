@@ -202,7 +202,20 @@ class Scenario:
         if node is publishing:
             return True
         is_legacy = self._is_legacy(node, publishing)
-        return is_legacy is False or (is_legacy is True and account == "$G")
+        if is_legacy is None and not self._bridges():
+            return False
+        return is_legacy is False or account == "$G"
+
+    def _bridges(self) -> list[Node]:
+        """Who carries, or will carry, messages between nodes that have nothing to say to each other."""
+        return [node for node in self.nodes.values() if self._protocol(node.address) == "auto"]
+
+    def _carried(self, bridge: Node, to: Node) -> Iterator[Node]:
+        """Nodes for which that one speaks."""
+        if bridge.mesh.bridge.is_on:
+            for node in self.nodes.values():
+                if node is not to and self._is_legacy(node, to) is None:
+                    yield node
 
     # -- what clients do --------------------------------------------------------------------------
 
@@ -315,6 +328,9 @@ class Scenario:
 
     def _problems(self) -> Iterator[str]:
         nodes = list(self.nodes.values())
+        bridging = [node.server_id for node in nodes if node.mesh.bridge.is_on]
+        if len(bridging) != min(len(self._bridges()), 1):
+            yield f"bridges: {bridging}"
         for node in nodes:
             for other in nodes:
                 if node is other:
@@ -346,7 +362,7 @@ class Scenario:
             if session.is_legacy is not self._is_legacy(node, other):
                 yield f"{where}: connection {index} speaks another protocol than it should"
         if self._is_legacy(node, other):
-            yield from self._account_differences(where, slots[0], other, "$G")
+            yield from self._account_differences(where, slots[0], node, other, "$G")
             return
         for account, connections in node.mesh.registry.dedicated.items():
             session = connections.get(other.server_id)
@@ -367,10 +383,10 @@ class Scenario:
             if session is None:
                 yield f"{where}: nothing carries {account}"
                 continue
-            yield from self._account_differences(where, session, other, account)
+            yield from self._account_differences(where, session, node, other, account)
 
     def _account_differences(
-        self, where: str, session: RouteSession | None, other: Node, account: str
+        self, where: str, session: RouteSession | None, node: Node, other: Node, account: str
     ) -> Iterator[str]:
         assert session is not None
         known: Counter[tuple[str, str]] = Counter()
@@ -378,6 +394,12 @@ class Scenario:
             if name.decode() == account:
                 known[subject.decode(), (queue or b"").decode()] += weight if queue else 0
         actual = _interest(other, account)
+        if account == "$G":
+            for each in self._carried(other, node):
+                for (subject, queue), weight in _interest(each, account).items():
+                    # To 1.x a group of 2.x is a plain subscription.
+                    key = (subject, "") if self._protocol(each.address) == "2.x" else (subject, queue)
+                    actual[key] = actual.get(key, 0) + (weight if key[1] else 0)
         if known != actual:
             yield f"{where}: {account}: knows {known}, but it is {actual}"
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from headrace import limits
 from headrace.cluster import gossip
+from headrace.cluster.bridge import Bridge
 from headrace.cluster.legacy import ACCOUNT as LEGACY_ACCOUNT
 from headrace.cluster.moving import Moving
 from headrace.cluster.names import ClusterName
@@ -43,7 +44,8 @@ class Mesh:
     `sessions`: every connection, also those whose handshake goes on. `solicitors`: peers that are being
     reached. `gateways`: those of this server, which hear of peers. `connect_urls`, `ws_connect_urls`: where
     clients reach the peers, sorted, and `leafnode_urls` where leaf nodes do. `rivals`: peers that serve what
-    only one can. Raises: ConfigError for permissions that are no subjects.
+    only one can. `bridge`: between peers of 1.x and of 2.x. Raises: ConfigError for permissions that are no
+    subjects.
     """
 
     def __init__(self, port: Port, options: ClusterOptions, system_account: str | None) -> None:
@@ -57,6 +59,7 @@ class Mesh:
         self.solicitors: dict[Solicitor, None] = {}
         self.moving: Final = Moving(self)
         self.rivals: Final = Rivals(self)
+        self.bridge: Final = Bridge(self)
         self._upkeep = Upkeep(self)
         self.gateways: Gateways | None = None
         self.connect_urls: tuple[str, ...] = ()
@@ -76,6 +79,7 @@ class Mesh:
         if self.name.is_dynamic:
             self.port.log(logging.WARNING, "Cluster name was dynamically generated, consider setting one")
         self._upkeep.start()
+        self.bridge.start()
         self.solicit(self.options.routes, ("", *self.registry.dedicated))
 
     def stop(self) -> None:
@@ -83,6 +87,7 @@ class Mesh:
         self.is_stopped = True
         self.moving.stop()
         self._upkeep.stop()
+        self.bridge.stop()
         for solicitor in list(self.solicitors):
             solicitor.stop()
         for session in list(self.sessions):
@@ -122,8 +127,10 @@ class Mesh:
     def info(self) -> PeerInfo:
         """This server's INFO as of now."""
         options = self.options
+        own = self.port.identity()
+        speaks_both = options.protocol == "auto"
         info = replace(
-            self.port.identity(),
+            own,
             cluster=self.name.text,
             cluster_dynamic=self.name.is_dynamic,
             imports=self.rules.imports,
@@ -131,7 +138,8 @@ class Mesh:
             lnoc=True,
             lnocu=True,
             route_pool_size=max(options.pool_size, 0),
-            legacy_routes=options.protocol == "auto",
+            legacy_routes=speaks_both,
+            started_ns=own.started_ns if speaks_both else 0,
         )
         return replace(info, connect_urls=(), ws_connect_urls=()) if options.no_advertise else info
 
@@ -321,6 +329,7 @@ class Mesh:
                 session.starts_next = True
         if self.rivals.met(session, info):
             return  # this server ends: what it serves is not to be known any more
+        self.bridge.met(session)
         self.serve(session)
         if session.starts_next or self.rivals.is_looking:
             session.ping()
@@ -444,6 +453,8 @@ class Mesh:
                 self.gateways.route_removed(session.remote)
         if self.is_stopped:
             return
+        if was_last:
+            self.bridge.left()
         self.rivals.check()
         self.moving.ended(session)
         self._reconnect(session)

@@ -104,8 +104,9 @@ class Port(Protocol):
         """What INFO on routes says of this server beside what the mesh knows itself.
 
         That is: server_id, server_name, version, go, host, port and ip of the cluster port as advertised,
-        max_payload, headers, jetstream, domain, streaming, serving_ns, tls_required, tls_verify,
-        auth_required, and, unless they are not to be advertised, its own connect_urls and ws_connect_urls.
+        max_payload, headers, jetstream, domain, streaming, serving_ns, started_ns, tls_required,
+        tls_verify, auth_required, and, unless they are not to be advertised, its own connect_urls and
+        ws_connect_urls.
         Asked for whenever an INFO is sent.
         """
 

@@ -101,7 +101,9 @@ class PeerInfo:
     serving_ns: int = 0
     """Of Headrace only: for how long it serves what only one can; 0: it still looks for others."""
     legacy_routes: bool = False
-    """Ours: routes of servers before 2.0 are accepted too."""
+    """Of Headrace only: routes of servers before 2.0 are spoken too."""
+    started_ns: int = 0
+    """Of Headrace only: when it was started, ns since 1970, where `legacy_routes` are spoken."""
 
     @classmethod
     def read(cls, text: bytes) -> PeerInfo:
@@ -206,6 +208,7 @@ _WIRE_NAMES: Final = {
     "password": "pass",
     "streaming": "headrace_streaming",
     "serving_ns": "headrace_serving_ns",
+    "started_ns": "headrace_started_ns",
 }
 _ALWAYS_IN_INFO: Final = frozenset(
     ["server_id", "server_name", "version", "proto", "go", "host", "port", "headers", "max_payload"]

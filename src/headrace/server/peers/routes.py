@@ -184,6 +184,7 @@ class Routes(PeerHost[RouteSession]):
             domain=jetstream.domain if jetstream is not None else "",
             streaming=server.streaming_subject,
             serving_ns=monotonic_ns() - server.serving_since if server.serving_since else 0,
+            started_ns=server.start_ns,
             connect_urls=() if server.is_lame_duck else self._own_urls(),
             ldm=server.is_lame_duck,
             gateway_url=gateways.machine.url if gateways is not None else "",
