@@ -44,8 +44,10 @@ install: .venv/.built
 demo: .venv/.built .venv/.spark
 	$(BIN)/headrace demo
 
+# Files of tests go to as many processes as JOBS says.
+JOBS ?= 2
 test: .venv/.built .venv/.notebook
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 
 lint: .venv/.built
 	$(BIN)/ruff check .

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from bench.cases import Fill, case_named
@@ -13,6 +14,8 @@ from bench.machine import cpu_model, machine_class
 from bench.process import Command, await_rest, cpu_ns, machine_cpu_ns, pinned
 from bench.runner import version_text
 from bench.sides import side_command
+
+ROOT = Path(__file__).parents[3]
 
 
 def test_command_words_fill_ports_and_append_extras():
@@ -72,10 +75,27 @@ def test_pinned_without_taskset_raises(monkeypatch):
         pinned(["a"], "0")
 
 
-def test_cpu_ns_of_this_process_equals_its_own_clock():
-    before = time.process_time_ns()
-    seen = cpu_ns(os.getpid())
-    assert before <= seen <= time.process_time_ns()
+def test_cpu_ns_of_a_process_without_children_equals_its_own_clock():
+    """In a process of its own: this one may have children, whose time counts too."""
+    code = (
+        "import os, time; from bench.process import cpu_ns; before = time.process_time_ns();"
+        " print(before, cpu_ns(os.getpid()), time.process_time_ns())"
+    )
+    said = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    before, seen, after = map(int, said.stdout.split())
+    assert before <= seen <= after
+
+
+def test_cpu_ns_counts_children_that_run():
+    burning = "import time\nwhile time.process_time() < 0.05: pass\nprint(flush=True); input()"
+    with subprocess.Popen(
+        [sys.executable, "-c", burning], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        own = time.process_time_ns()
+        assert cpu_ns(os.getpid()) >= own + 50_000_000
+        child.communicate(b"\n")
 
 
 def test_machine_cpu_ns_is_at_least_that_of_this_process():
