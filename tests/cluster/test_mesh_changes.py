@@ -117,13 +117,19 @@ def test_a_node_that_ends_under_load_costs_only_its_own(
         for text in (*while_whole, *before, *meanwhile, *alone, *coming, *again)
         if int(text.split(".")[0]) != lost
     ]
+    # A nats-server that stops closes its clients first. What still comes for a member of a group there it sends on to
+    # another server, where it is for plain subscriptions too: they had it already.
+    sent_on = {*before, *meanwhile} if mesh.nodes[lost].letter == "g" and end is signal.SIGTERM else set()
     for at in rest:
         found = Counter(traffic.heard[at])
-        assert not _repeated(found), "delivered twice"
+        repeated = _repeated(found)
+        assert not set(repeated) - sent_on, "delivered twice"
+        assert set(repeated.values()) <= {2}, repeated
         assert not set(from_rest) - set(found), "lost between nodes that stayed"
         assert not set(while_whole) - set(found), "lost although the mesh was whole"
         assert not set(again) - set(found), "lost although the mesh was whole again"
-        assert_in_order([text for text in traffic.heard[at] if int(text.split(".")[0]) != lost])
+        once = [text for text in traffic.heard[at] if text not in repeated]
+        assert_in_order([text for text in once if int(text.split(".")[0]) != lost])
     back = Counter(traffic.heard[lost])
     assert not _repeated(back), "delivered twice to the node that came back"
     assert not set(again) - set(back)
