@@ -16,6 +16,7 @@ COMPILED = [
     "engine.trie",
     "engine.interest",
     "engine.s2",
+    "engine.intake",
     "engine.link",
     "engine.answers",
     "engine.far",

@@ -117,8 +117,8 @@ def test_a_node_that_ends_under_load_costs_only_its_own(
         for text in (*while_whole, *before, *meanwhile, *alone, *coming, *again)
         if int(text.split(".")[0]) != lost
     ]
-    # A nats-server that stops closes its clients first. What still comes for a member of a group there it sends on to
-    # another server, where it is for plain subscriptions too: they had it already.
+    # A nats-server that stops closes its clients first. What still comes for a member of a group there it
+    # sends on to another server, where it is for plain subscriptions too: they had it already.
     sent_on = {*before, *meanwhile} if mesh.nodes[lost].letter == "g" and end is signal.SIGTERM else set()
     for at in rest:
         found = Counter(traffic.heard[at])

@@ -39,9 +39,7 @@ def joined(leafs: Leafs, pair: str, **remote: str) -> tuple[Party, Party]:
     """A client of a hub and one of its leaf node, which know each other."""
     leafs.hub("hub", pair[0])
     leafs.leaf("leaf", pair[1], "hub", **remote)
-    clients = leafs.join("hub"), leafs.join("leaf")
-    leafs.meet(*clients)
-    return clients
+    return leafs.clients()
 
 
 # -- messages and interest ----------------------------------------------------------------------------
@@ -345,8 +343,7 @@ def test_a_version_that_is_too_old_is_refused(leafs: Leafs, pair: str) -> None:
 def test_a_hub_that_comes_back_is_reached_again(leafs: Leafs, pair: str) -> None:
     leafs.hub("hub", pair[0])
     leafs.leaf("leaf", pair[1], "hub", block='reconnect: "50ms"')
-    hub, leaf = leafs.join("hub"), leafs.join("leaf")
-    leafs.meet(hub, leaf)
+    hub, leaf = leafs.clients()
     leafs.nodes["hub"].stop()
     assert not leaf.has_responders("probe.gone")
     leafs.nodes["hub"].start()
@@ -369,7 +366,7 @@ def test_a_hub_is_waited_for(leafs: Leafs, pair: str) -> None:
     leaf = leafs.leaf("leaf", pair[1], "hub", block='reconnect: "50ms"')
     leaf.server.wait_for_line("Error trying to connect as leafnode to remote server")
     leafs.hub("hub", pair[0])
-    leafs.meet(leafs.join("hub"), leafs.join("leaf"))
+    leafs.clients()
 
 
 # -- clusters -----------------------------------------------------------------------------------------

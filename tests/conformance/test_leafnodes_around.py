@@ -15,7 +15,7 @@ from harness.certificates import tls_config
 from harness.claims import ACCOUNT_KEY, USER_KEY, account_token, user_token
 from harness.keys import credentials
 from harness.leafs import PAIRS, Leafs
-from harness.mesh import counts
+from harness.mesh import Party, counts
 from harness.operators import configuration, signed
 from harness.waiting import wait_until
 
@@ -47,8 +47,7 @@ def trusting(authority: Authority, *more: str) -> str:
 
 
 def exchange(leafs: Leafs) -> None:
-    hub, leaf = leafs.join("hub"), leafs.join("leaf")
-    leafs.meet(hub, leaf)
+    hub, leaf = leafs.clients()
     sids = hub.subscribe("x"), leaf.subscribe("x")
     leafs.meet(hub, leaf)
     hub.publish("x", b"y" * 100_000)
@@ -57,24 +56,20 @@ def exchange(leafs: Leafs) -> None:
     assert counts((hub, leaf), sids) == [2, 2]
 
 
+TLS_BEGINS: Final = {
+    "after the first INFO": ((), ()),
+    "before it": (("handshake_first: true",), ("handshake_first: true",)),
+    "after a hub has waited for it": (('handshake_first: "100ms"',), ()),
+}
+"""What the hub says of it, and what the leaf node."""
+
+
+@pytest.mark.parametrize("begins", TLS_BEGINS)
 @pytest.mark.parametrize("pair", PAIRS)
-def test_tls_follows_the_first_info(leafs: Leafs, pair: str, authority: Authority) -> None:
-    leafs.hub("hub", pair[0], block=tls_config(authority.issue("hub")))
-    leafs.leaf("leaf", pair[1], "hub", remote=trusting(authority))
-    exchange(leafs)
-
-
-@pytest.mark.parametrize("pair", PAIRS)
-def test_tls_before_the_first_info(leafs: Leafs, pair: str, authority: Authority) -> None:
-    leafs.hub("hub", pair[0], block=tls_config(authority.issue("hub"), "handshake_first: true"))
-    leafs.leaf("leaf", pair[1], "hub", remote=trusting(authority, "handshake_first: true"))
-    exchange(leafs)
-
-
-@pytest.mark.parametrize("pair", PAIRS)
-def test_tls_after_a_hub_has_waited_for_the_handshake(leafs: Leafs, pair: str, authority: Authority) -> None:
-    leafs.hub("hub", pair[0], block=tls_config(authority.issue("hub"), 'handshake_first: "100ms"'))
-    leafs.leaf("leaf", pair[1], "hub", remote=trusting(authority))
+def test_tls_begins(leafs: Leafs, pair: str, begins: str, authority: Authority) -> None:
+    at_hub, at_leaf = TLS_BEGINS[begins]
+    leafs.hub("hub", pair[0], block=tls_config(authority.issue("hub"), *at_hub))
+    leafs.leaf("leaf", pair[1], "hub", remote=trusting(authority, *at_leaf))
     exchange(leafs)
 
 
@@ -109,16 +104,17 @@ def test_tls_is_insecure_where_that_is_said(leafs: Leafs, pair: str, authority: 
 # -- tokens -------------------------------------------------------------------------------------------
 
 
-def operator_hub(leafs: Leafs, letter: str) -> None:
-    leafs.hub("hub", letter, configuration({ACCOUNT_KEY.public: account_token()}))
+def operators(leafs: Leafs, pair: str, tmp_path: Path, token: str) -> None:
+    """A hub in operator mode, and a leaf node with that token and the user's seed."""
+    leafs.hub("hub", pair[0], configuration({ACCOUNT_KEY.public: account_token()}))
+    file = tmp_path / "leaf.creds"
+    file.write_text(credentials(USER_KEY, token))
+    leafs.leaf("leaf", pair[1], "hub", remote=f'credentials: "{file}"')
 
 
 @pytest.mark.parametrize("pair", PAIRS)
 def test_credentials_of_a_file_are_proved(leafs: Leafs, pair: str, tmp_path: Path) -> None:
-    operator_hub(leafs, pair[0])
-    file = tmp_path / "leaf.creds"
-    file.write_text(credentials(USER_KEY, user_token()))
-    leafs.leaf("leaf", pair[1], "hub", remote=f'credentials: "{file}"')
+    operators(leafs, pair, tmp_path, user_token())
     wire = leafs.nodes["hub"].server.connect()
     said = {"verbose": False, "jwt": user_token(), "sig": signed(USER_KEY, wire.info["nonce"])}
     wire.send(b"CONNECT " + json.dumps(said).encode() + b"\r\nSUB here 1\r\nPING\r\n")
@@ -132,26 +128,24 @@ def test_credentials_of_a_file_are_proved(leafs: Leafs, pair: str, tmp_path: Pat
 
 @pytest.mark.parametrize("pair", PAIRS)
 def test_credentials_that_are_wrong_are_refused(leafs: Leafs, pair: str, tmp_path: Path) -> None:
-    operator_hub(leafs, pair[0])
-    file = tmp_path / "leaf.creds"
-    file.write_text(credentials(USER_KEY, account_token()))
-    leafs.leaf("leaf", pair[1], "hub", remote=f'credentials: "{file}"')
+    operators(leafs, pair, tmp_path, account_token())
     leafs.nodes["leaf"].server.wait_for_line("Authorization Violation")
 
 
 # -- JetStream ----------------------------------------------------------------------------------------
 
 
-def stored(domain: str, folder: Path) -> str:
-    return f'jetstream {{ domain: {domain}, store_dir: "{folder}" }}\n'
+def domains(leafs: Leafs, pair: str, folder: Path) -> tuple[Party, Party]:
+    """Clients of a hub whose domain is `up`, and of a leaf node whose domain is `down`."""
+    up, down = (f'jetstream {{ domain: {name}, store_dir: "{folder / name}" }}\n' for name in ("up", "down"))
+    leafs.hub("hub", pair[0], up)
+    leafs.leaf("leaf", pair[1], "hub", down)
+    return leafs.clients()
 
 
 @pytest.mark.parametrize("pair", PAIRS)
 def test_a_domain_is_reached_from_the_other_end(leafs: Leafs, pair: str, tmp_path: Path) -> None:
-    leafs.hub("hub", pair[0], stored("up", tmp_path / "up"))
-    leafs.leaf("leaf", pair[1], "hub", stored("down", tmp_path / "down"))
-    hub, leaf = leafs.join("hub"), leafs.join("leaf")
-    leafs.meet(hub, leaf)
+    hub, leaf = domains(leafs, pair, tmp_path)
     for party, own, other in ((hub, "up", "down"), (leaf, "down", "up")):
         wait_until(lambda party=party, other=other: party.has_responders(f"$JS.{other}.API.INFO"), other)
         assert json.loads(party.request("$JS.API.INFO").payload)["domain"] == own
@@ -160,10 +154,7 @@ def test_a_domain_is_reached_from_the_other_end(leafs: Leafs, pair: str, tmp_pat
 
 @pytest.mark.parametrize("pair", PAIRS)
 def test_streams_of_a_domain_are_used_from_the_other_end(leafs: Leafs, pair: str, tmp_path: Path) -> None:
-    leafs.hub("hub", pair[0], stored("up", tmp_path / "up"))
-    leafs.leaf("leaf", pair[1], "hub", stored("down", tmp_path / "down"))
-    hub, leaf = leafs.join("hub"), leafs.join("leaf")
-    leafs.meet(hub, leaf)
+    hub, leaf = domains(leafs, pair, tmp_path)
     api = "$JS.down.API"
     wait_until(lambda: hub.has_responders(f"{api}.INFO"), "the other domain")
     made = json.loads(hub.request(f"{api}.STREAM.CREATE.S", {"name": "S", "subjects": ["kept.>"]}).payload)
@@ -188,8 +179,7 @@ def test_the_api_of_each_end_stays_at_home(leafs: Leafs, pair: str, tmp_path: Pa
     """JetStream only at the hub, without domains: the leaf node's clients do not reach it."""
     leafs.hub("hub", pair[0], f'jetstream {{ store_dir: "{tmp_path / "hub store"}" }}\n')
     leafs.leaf("leaf", pair[1], "hub")
-    hub, leaf = leafs.join("hub"), leafs.join("leaf")
-    leafs.meet(hub, leaf)
+    hub, leaf = leafs.clients()
     assert "memory" in json.loads(hub.request("$JS.API.INFO").payload)
     assert not leaf.has_responders("$JS.API.INFO")
 
@@ -206,61 +196,57 @@ accounts {
 """
 
 
+def user_of(leafs: Leafs, name: str) -> Party:
+    """A client of the hub."""
+    return leafs.join("hub", user=name, **{"pass": name})
+
+
+def shared(leafs: Leafs, pair: str, at_hub: str, at_leaf: str) -> tuple[Party, Party]:
+    """A client of the hub, and one of a leaf node that is another user there."""
+    leafs.hub("hub", pair[0], SHARED)
+    leafs.leaf("leaf", pair[1], "hub", user=f"{at_leaf}:{at_leaf}@")
+    return user_of(leafs, at_hub), leafs.join("leaf")
+
+
+def asks_and_is_answered(asking: Party, serving: Party, sid: int) -> None:
+    reply = asking.ask("help.me", b"please")
+    serving.publish(serving.next(sid).reply, b"done")
+    assert asking.answer(reply).payload == b"done"
+
+
 @pytest.mark.parametrize("pair", PAIRS)
 def test_a_service_of_another_account_is_asked_over_the_link(leafs: Leafs, pair: str) -> None:
     """The leaf node is in the importing account."""
-    leafs.hub("hub", pair[0], SHARED)
-    leafs.leaf("leaf", pair[1], "hub", user="b:b@")
-    server, leaf = leafs.join("hub", user="a", **{"pass": "a"}), leafs.join("leaf")
+    server, leaf = shared(leafs, pair, "a", "b")
     probes, sid = server.subscribe("help.probe"), server.subscribe("help.me")
     server.sync()
     wait_until(lambda: leaf.has_responders("help.probe"), "the service")
     server.next(probes)
-    reply = leaf.ask("help.me", b"please")
-    request = server.next(sid)
-    server.publish(request.reply, b"done")
-    assert leaf.answer(reply).payload == b"done"
+    asks_and_is_answered(leaf, server, sid)
 
 
 @pytest.mark.parametrize("pair", PAIRS)
 def test_a_service_at_a_leaf_node_is_imported_at_the_hub(leafs: Leafs, pair: str) -> None:
     """The leaf node is in the exporting account, and the responder is there."""
-    leafs.hub("hub", pair[0], SHARED)
-    leafs.leaf("leaf", pair[1], "hub", user="a:a@")
-    asking, leaf = leafs.join("hub", user="b", **{"pass": "b"}), leafs.join("leaf")
-    beside = leafs.join("hub", user="a", **{"pass": "a"})
+    asking, leaf = shared(leafs, pair, "b", "a")
     sid = leaf.subscribe("help.me")
-    leafs.meet(leaf, beside)
-    reply = asking.ask("help.me", b"please")
-    request = leaf.next(sid)
-    leaf.publish(request.reply, b"done")
-    assert asking.answer(reply).payload == b"done"
+    leafs.meet(leaf, user_of(leafs, "a"))
+    asks_and_is_answered(asking, leaf, sid)
 
 
+@pytest.mark.parametrize("at_leaf", ["publisher", "importer"])
 @pytest.mark.parametrize("pair", PAIRS)
-def test_a_stream_published_at_a_leaf_node_is_imported_at_the_hub(leafs: Leafs, pair: str) -> None:
-    leafs.hub("hub", pair[0], SHARED)
-    leafs.leaf("leaf", pair[1], "hub", user="a:a@")
-    importing, leaf = leafs.join("hub", user="b", **{"pass": "b"}), leafs.join("leaf")
+def test_a_stream_is_imported_from_one_end_at_the_other(leafs: Leafs, pair: str, at_leaf: str) -> None:
+    if at_leaf == "publisher":
+        importing, publishing = shared(leafs, pair, "b", "a")
+    else:
+        publishing, importing = shared(leafs, pair, "a", "b")
     probes, sid = importing.subscribe("feed.probe"), importing.subscribe("feed.x")
     importing.sync()
-    wait_until(lambda: leaf.has_responders("feed.probe"), "the import's interest")
+    wait_until(lambda: publishing.has_responders("feed.probe"), "the import's interest")
     importing.next(probes)
-    leaf.publish("feed.x", b"news")
-    assert importing.next(sid).payload == b"news"
-
-
-@pytest.mark.parametrize("pair", PAIRS)
-def test_a_stream_published_at_the_hub_is_imported_for_a_leaf_node(leafs: Leafs, pair: str) -> None:
-    leafs.hub("hub", pair[0], SHARED)
-    leafs.leaf("leaf", pair[1], "hub", user="b:b@")
-    publishing, leaf = leafs.join("hub", user="a", **{"pass": "a"}), leafs.join("leaf")
-    probes, sid = leaf.subscribe("feed.probe"), leaf.subscribe("feed.x")
-    leaf.sync()
-    wait_until(lambda: publishing.has_responders("feed.probe"), "the leaf node's interest")
-    leaf.next(probes)
     publishing.publish("feed.x", b"news", {"K": "v"})
-    message = leaf.next(sid)
+    message = importing.next(sid)
     assert (message.payload, message.header("K")) == (b"news", "v")
 
 
@@ -286,8 +272,7 @@ def test_leafz_and_varz_are_those_of_the_go_server(tmp_path: Path) -> None:
         with Leafs(folder) as leafs:
             leafs.hub("hub", kind[0], MONITOR)
             leafs.leaf("leaf", kind[1], "hub", MONITOR, remote='deny_imports: "no.>"')
-            hub, leaf = leafs.join("hub"), leafs.join("leaf")
-            leafs.meet(hub, leaf)
+            hub, leaf = leafs.clients()
             leaf.subscribe("at.leaf")
             hub.subscribe("at.hub")
             leafs.meet(hub, leaf)
@@ -324,8 +309,7 @@ def test_leafz_and_varz_are_those_of_the_go_server(tmp_path: Path) -> None:
 def test_a_reload_adds_and_takes_away_hubs(leafs: Leafs, pair: str) -> None:
     leafs.hub("hub", pair[0])
     node = leafs.leaf("leaf", pair[1], "hub")
-    hub, leaf = leafs.join("hub"), leafs.join("leaf")
-    leafs.meet(hub, leaf)
+    hub, leaf = leafs.clients()
     config = node.server.config_file
     before = config.read_text()
     remotes = f'remotes: [ {{ url: "{leafs.url("hub")}"'
@@ -348,11 +332,8 @@ def test_the_system_account_is_told_of_leaf_nodes(leafs: Leafs, letter: str) -> 
     )
     leafs.hub("hub", letter, accounts)
     leafs.leaf("leaf", letter, "hub", user="b:b@")
-    system, inside = (
-        leafs.join("hub", user="s", **{"pass": "s"}),
-        leafs.join("hub", user="b", **{"pass": "b"}),
-    )
-    leafs.meet(inside, leafs.join("leaf"))
+    system = user_of(leafs, "s")
+    leafs.meet(user_of(leafs, "b"), leafs.join("leaf"))
     for subject, asked, accounts_shown in (
         ("$SYS.REQ.SERVER.PING.LEAFZ", None, ["B"]),
         ("$SYS.REQ.SERVER.PING.LEAFZ", {"account": "A"}, []),
@@ -435,4 +416,4 @@ def test_what_is_no_leaf_node_is_refused_and_leaves_nothing(leafs: Leafs, letter
                 pass
     wait_until(lambda: page(leafs, "hub", "/varz")["leafnodes"] == 0, "all are gone")
     leafs.leaf("leaf", letter, "hub")
-    leafs.meet(leafs.join("hub"), leafs.join("leaf"))
+    leafs.clients()

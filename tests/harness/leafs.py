@@ -73,6 +73,12 @@ class Leafs:
         self._parties.append(party)
         return party
 
+    def clients(self) -> tuple[Party, Party]:
+        """One of `hub` and one of its leaf node `leaf`, whose servers know each other."""
+        both = self.join("hub"), self.join("leaf")
+        self.meet(*both)
+        return both
+
     def meet(self, *parties: Party, seconds: float = PATIENCE) -> None:
         """Returns when each server of these clients knows what the others' clients had told until now."""
         deadline = time.monotonic() + seconds

@@ -276,7 +276,7 @@ def test_reload_takes_permissions_over(start: Callable[..., ServerProcess]) -> N
 @pytest.mark.parametrize(
     ("old", "new", "what"),
     [
-        ("127.0.0.1:-1", f"127.0.0.1:{free_port()}", r"cluster\.port: old=-1, new=\d+"),
+        ("127.0.0.1:-1", "127.0.0.1:{port}", r"cluster\.port: old=-1, new=\d+"),
         ("127.0.0.1:-1", "0.0.0.0:-1", r"cluster\.host: old=127\.0\.0\.1, new=0\.0\.0\.0"),
     ],
 )
@@ -285,8 +285,9 @@ def test_reload_does_not_move_the_port(
 ) -> None:
     server = start(HEADRACES[0], "one")
     text = server.config_file.read_text()
+    there = new.format(port=free_port())
 
-    server.config_file.write_text(text.replace(f'listen: "{old}"', f'listen: "{new}"'))
+    server.config_file.write_text(text.replace(f'listen: "{old}"', f'listen: "{there}"'))
     server.signal(signal.SIGHUP)
 
     server.wait_for_line(rf"\[ERR\] .*config reload not supported for {what}$")

@@ -20,6 +20,7 @@ from headrace.client.handshake import ConnectOptions
 from headrace.errors import StartError
 from headrace.protocol.stan import ConnectRequest
 from headrace.server import logs
+from headrace.server.listeners import open_monitor
 from headrace.server.preparing import announce
 from headrace.server.server import Server
 from headrace.streaming import wording
@@ -55,7 +56,7 @@ class AttachedServer(Server):
         try:
             for service in self.services:
                 await self._attach(service)
-            await self._start_monitor()
+            self._monitor = await open_monitor(self)
         except BaseException:
             await self.stop()
             raise

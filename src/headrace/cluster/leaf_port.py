@@ -11,17 +11,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from headrace.cluster.port import Host
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from headrace.cluster.leaf import LeafSession
-    from headrace.cluster.port import Timer, Wire
+    from headrace.cluster.port import Wire
     from headrace.conf.leaf_options import LeafRemote
     from headrace.conf.options import Permissions
     from headrace.conf.peer_options import PeerURL
-    from headrace.engine.interest import Interest
-    from headrace.engine.link import Router
-    from headrace.protocol.peers import LeafConnect, PeerInfo
+    from headrace.protocol.peers import LeafConnect
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,23 +33,12 @@ class LeafGrant:
     user: str = ""
 
 
-class LeafPort(Protocol):
-    """What the leaf nodes of a server need of it; what `headrace.cluster.port.Port` has too is as there."""
+class LeafPort(Host, Protocol):
+    """What the leaf nodes of a server need of it.
 
-    @property
-    def router(self) -> Router: ...
-
-    @property
-    def max_payload(self) -> int: ...
-
-    @property
-    def max_control_line(self) -> int: ...
-
-    @property
-    def ping_interval(self) -> float: ...
-
-    @property
-    def ping_max(self) -> int: ...
+    `identity` also has ip of the port for leaf nodes, jetstream, domain, api_lvl, info_on_connect,
+    leafnode_urls and compression, but nothing that concerns one connection.
+    """
 
     @property
     def has_headers(self) -> bool:
@@ -62,21 +51,6 @@ class LeafPort(Protocol):
     @property
     def system_account(self) -> str | None: ...
 
-    def identity(self) -> PeerInfo:
-        """What INFO says to leaf nodes, but for what concerns one connection."""
-
-    def now_ns(self) -> int: ...
-
-    def call_later(self, seconds: float, call: Callable[[], object]) -> Timer: ...
-
-    def new_nonce(self) -> str: ...
-
-    def new_name(self) -> str: ...
-
-    def random(self) -> float: ...
-
-    def wake(self) -> None: ...
-
     def dial(
         self,
         remote: LeafRemote,
@@ -88,8 +62,6 @@ class LeafPort(Protocol):
 
         `failed` gets the reason as text; None when something else has said it.
         """
-
-    def interest(self, account: str) -> Interest | None: ...
 
     def always_wanted(self, account: str) -> Iterable[bytes]:
         """Subjects that are wanted in an account whoever subscribes: those of its mappings."""
@@ -128,5 +100,3 @@ class LeafPort(Protocol):
 
     def forget(self, session: LeafSession) -> None:
         """The connection is over, whether it was registered or not."""
-
-    def log(self, level: int, text: str) -> None: ...

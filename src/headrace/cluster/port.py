@@ -47,6 +47,10 @@ class PeerSession(Protocol):
     @property
     def link(self) -> Link: ...
 
+    @property
+    def is_registered(self) -> bool:
+        """Whether the handshake is over: messages flow."""
+
     def opened(self) -> None:
         """Bytes flow."""
 
@@ -55,6 +59,7 @@ class PeerSession(Protocol):
 
 
 SessionT = TypeVar("SessionT", bound=PeerSession)
+SessionT_co = TypeVar("SessionT_co", bound=PeerSession, covariant=True)
 
 
 class Wire(Protocol):
@@ -80,8 +85,24 @@ class Wire(Protocol):
         """A message goes out; likewise."""
 
 
-class Port(Protocol):
-    """What a mesh needs of its server."""
+class Machine(Protocol[SessionT_co]):
+    """What the server gives its connections of one kind to: `Mesh`, `Leafs` or `Gateways`."""
+
+    def start(self) -> None:
+        """Connections may be accepted from now on; the servers that are configured are reached."""
+
+    def stop(self) -> None:
+        """Closes everything, reaches nobody any more."""
+
+    def accepted(self, wire: Wire) -> SessionT_co | None:
+        """Somebody connected. None: the connection is not wanted."""
+
+    def accounts_changed(self) -> None:
+        """There are other accounts than before."""
+
+
+class Host(Protocol):
+    """What machines need of their server; each asks for what it needs, and its own port says what else."""
 
     @property
     def router(self) -> Router: ...
@@ -101,13 +122,11 @@ class Port(Protocol):
     def ping_max(self) -> int: ...
 
     def identity(self) -> PeerInfo:
-        """What INFO on routes says of this server beside what the mesh knows itself.
+        """What INFO says of this server beside what the machine knows itself.
 
-        That is: server_id, server_name, version, go, host, port and ip of the cluster port as advertised,
-        max_payload, headers, jetstream, domain, streaming, serving_ns, started_ns, tls_required,
-        tls_verify, auth_required, and, unless they are not to be advertised, its own connect_urls and
-        ws_connect_urls.
-        Asked for whenever an INFO is sent.
+        Always: server_id, server_name, version, proto, git_commit, go, host and port of the machine's port as
+        advertised, headers, auth_required, tls_required, tls_verify, max_payload. Asked for whenever an INFO
+        is sent.
         """
 
     def now_ns(self) -> int:
@@ -116,7 +135,7 @@ class Port(Protocol):
     def call_later(self, seconds: float, call: Callable[[], object]) -> Timer: ...
 
     def new_nonce(self) -> str:
-        """What INFO has as `nonce`; peers do nothing with it."""
+        """What INFO has as `nonce`; peers do nothing with it, leaf nodes sign it."""
 
     def new_name(self) -> str:
         """A name that nobody else makes up, for a cluster without one and for requests among peers."""
@@ -126,18 +145,6 @@ class Port(Protocol):
 
     def wake(self) -> None:
         """Something was sent, or a link doomed, outside of a tick: one must end soon."""
-
-    def dial(
-        self,
-        address: Address,
-        connected: Callable[[Wire], RouteSession | None],
-        failed: Callable[[str | None], object],
-    ) -> None:
-        """Connects, with TLS if the cluster has it; one of the two is called, later and once.
-
-        It is given up after a second (`limits.ROUTE_DIAL_TIMEOUT`). `failed` gets the reason as text, None
-        when all addresses of that name are this server's own.
-        """
 
     def account_names(self) -> Iterable[str]:
         """The names of all accounts whose interest is told."""
@@ -151,6 +158,29 @@ class Port(Protocol):
         In constant time; now, or later where that takes long.
         """
 
+    def log(self, level: int, text: str) -> None:
+        """A line about other servers, with a level of `logging`."""
+
+
+class Port(Host, Protocol):
+    """What a mesh needs of its server.
+
+    `identity` also has ip of the cluster port, jetstream, domain, streaming, serving_ns, gateway_url,
+    leafnode_urls and, unless they are not to be advertised, its own connect_urls and ws_connect_urls.
+    """
+
+    def dial(
+        self,
+        address: Address,
+        connected: Callable[[Wire], RouteSession | None],
+        failed: Callable[[str | None], object],
+    ) -> None:
+        """Connects, with TLS if the cluster has it; one of the two is called, later and once.
+
+        It is given up after a second (`limits.ROUTE_DIAL_TIMEOUT`). `failed` gets the reason as text, None
+        when all addresses of that name are this server's own.
+        """
+
     def must_end(self, reason: str) -> None:
         """Another server of the cluster serves what only one can, and stays: this one has to end."""
 
@@ -159,6 +189,3 @@ class Port(Protocol):
 
     def peers_changed(self) -> None:
         """`Mesh.connect_urls` or `Mesh.ws_connect_urls` are others than before: tell clients."""
-
-    def log(self, level: int, text: str) -> None:
-        """A line about the cluster, with a level of `logging`."""

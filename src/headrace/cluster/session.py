@@ -15,26 +15,11 @@ from headrace.engine.reasons import CloseReason
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Protocol
 
-    from headrace.cluster.port import Timer, Wire
+    from headrace.cluster.port import Host, Timer, Wire
     from headrace.engine.link import Link
     from headrace.errors import ProtocolError
     from headrace.protocol.peers import PeerConnect
-
-    class Host(Protocol):
-        """What of a port every session needs."""
-
-        def now_ns(self) -> int: ...
-
-        def call_later(self, seconds: float, call: Callable[[], object]) -> Timer: ...
-
-        def wake(self) -> None: ...
-
-        def log(self, level: int, text: str) -> None: ...
-
-    class JudgingHost(Host, Protocol):
-        def compare(self, stored: str, given: str, judged: Callable[[bool], object]) -> None: ...
 
 
 class Session(ABC):
@@ -189,9 +174,8 @@ class Session(ABC):
 class UserSession(Session):
     """One whose peer is a single user of the configuration, if it must be anybody."""
 
-    def __init__(self, port: JudgingHost, wire: Wire) -> None:
+    def __init__(self, port: Host, wire: Wire) -> None:
         super().__init__(port, wire)
-        self._judge: Final = port
         self._is_judged = False
 
     def _authenticate(
@@ -222,6 +206,6 @@ class UserSession(Session):
             if self.link.is_held:
                 self.wire.resume()
 
-        self._judge.compare(password or "", given.password, judged)
+        self._port.compare(password or "", given.password, judged)
         if not self._is_judged:
             self.link.hold()

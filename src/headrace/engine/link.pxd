@@ -2,11 +2,9 @@
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
-from headrace.engine.structs cimport buf_t, link_t, router_t, sub_t
+from headrace.engine.structs cimport link_t, router_t
 
 cdef enum:
-    READ_SIZE = 65536        # performance.md rule 1: smaller is slower, larger falls out of L2
-    DIRECT_FRAME = 32768     # an incomplete frame larger than this is received into its own buffer
     FLUSH_MARK = 65536       # rule 2: flush early from here on
     FIRST_OUTBOX = 1024
     IDLE_OUTBOX = 131072     # an empty outbox larger than this gives its memory back
@@ -47,8 +45,6 @@ cdef int emit(link_t *l, const char *data, size_t n) noexcept
 cdef void after_write(link_t *l, size_t n, bint blocked) noexcept
 cdef void prepare_outbox(link_t *l) noexcept
 cdef void stall(link_t *publisher, link_t *receiver) noexcept
-cdef void space(link_t *l, char **data, size_t *n) except *
-cdef int received(link_t *l, size_t n) except -1
-cdef int reparse(link_t *l) except -1
+cdef void serve_due(router_t *r) noexcept
 cdef void flush_dirty(router_t *r) noexcept
 cdef int release_stalled_of(link_t *l) noexcept

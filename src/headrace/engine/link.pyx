@@ -1,12 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """One connection's buffers, and the router that ties connections together within a tick.
 
-A transport asks `space` where to put bytes, reports them with `received`, and takes frames from the
-outbox. A router holds what connections share: the read buffer, the list of outboxes to flush, the
-list of connections to close, the figures. Sockets, clocks and the meaning of any byte live elsewhere.
-
-Bytes that the parser could not use are kept in `carry`. They are put in front of the next read, except when the
-frame is known to be large: then `carry` gets the frame's size and the rest is received straight into it.
+A transport brings what it reads to `intake` and takes frames from the outbox. A router holds what connections
+share: the read buffer, the list of outboxes to flush, the list of connections to close, the figures. Sockets,
+clocks and the meaning of any byte live elsewhere.
 """
 
 import os
@@ -18,19 +15,18 @@ from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
-from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t
 from libc.string cimport memcpy, memmove, memset
 
 from headrace.engine.answers cimport forget_answers
+from headrace.engine.intake cimport DIRECT_FRAME, READ_SIZE, received, reparse, space
 from headrace.engine.interest cimport Interest, row_of
-from headrace.engine.memory cimport buf_append, buf_free, buf_grow, buf_reserve, give, live, take
-from headrace.engine.s2 cimport (
-    S2_BROKEN, S2_MORE, compress, free_s2, new_s2, next_chunk, s2_error,
-)
+from headrace.engine.memory cimport buf_free, buf_grow, give, live, take
+from headrace.engine.s2 cimport compress_tail, free_s2, new_s2
 from headrace.engine.shadows cimport shadow_rows
 from headrace.engine.structs cimport (
     HR_GUARD, HR_PAD, LINK_BLOCKED, LINK_CLOSING, LINK_CONGESTED, LINK_DIRTY, LINK_DOOMED, LINK_HELD,
-    LINK_STALLED, LINK_TRACED, REASON_READ_ERROR, REASON_SLOW_PENDING, buf_t, link_t, router_t,
+    LINK_STALLED, LINK_TRACED, REASON_SLOW_PENDING, buf_t, link_t, router_t,
 )
 from headrace.engine.withdrawal cimport sweep, withdraw_all, withdraw_some
 
@@ -191,6 +187,19 @@ cdef void after_write(link_t *l, size_t n, bint blocked) noexcept:
         l.flags &= ~<uint32_t> LINK_CONGESTED
 
 
+cdef void prepare_outbox(link_t *l) noexcept:
+    """Before a write of a compressed connection: what was said since the last one becomes what is sent."""
+    cdef size_t pending = l.out.end - l.out.start
+    try:
+        compress_tail(l.s2, &l.out)
+    except MemoryError:
+        doom(l, REASON_SLOW_PENDING)
+        after_write(l, l.out.end - l.out.start, False)
+        return
+    if pending > l.out.end - l.out.start:
+        l.written += pending - (l.out.end - l.out.start)  # as if it had been sent: what is written counts ops
+
+
 # ---- back-pressure ------------------------------------------------------------------------------
 
 cdef void stall(link_t *publisher, link_t *receiver) noexcept:
@@ -225,194 +234,7 @@ cdef int release_stalled_of(link_t *l) noexcept:
     return 1
 
 
-# ---- receiving ----------------------------------------------------------------------------------
-
-cdef void space(link_t *l, char **data, size_t *n) except *:
-    """Where the transport puts the next bytes of this connection, and how many fit."""
-    if l.s2 == NULL:
-        space_for_ops(l, data, n)
-        return
-    if l.router.parsing != NULL:
-        raise RuntimeError("bytes came in while others are being parsed: the read buffer is in use")
-    data[0] = l.router.read_buffer
-    n[0] = READ_SIZE
-
-
-cdef int received(link_t *l, size_t n) except -1:
-    """The transport has put n bytes where `space` said."""
-    if l.s2 == NULL:
-        return received_ops(l, n)
-    if n > READ_SIZE:
-        raise ValueError("more bytes than there was room for")
-    if not l.flags & LINK_CLOSING:
-        buf_append(&l.s2.raw, l.router.read_buffer, n)
-        decompress(l)
-    return 0
-
-
-cdef int decompress(link_t *l) except -1:
-    """Takes in what is whole of a compressed stream."""
-    cdef char *data
-    cdef char *room
-    cdef size_t left, n
-    cdef int got
-    while not l.flags & LINK_CLOSING:
-        got = next_chunk(l.s2)
-        if got == S2_MORE:
-            return 0
-        if got == S2_BROKEN:
-            doom(l, REASON_READ_ERROR)
-            (<object> l.session).parse_failed(f"compressed stream: {s2_error(l.s2)}")
-            return 0
-        data = l.s2.plain.data
-        left = l.s2.plain.end
-        while left and not l.flags & LINK_CLOSING:
-            space_for_ops(l, &room, &n)
-            n = min(n, left)
-            memcpy(room, data, n)
-            data += n
-            left -= n
-            received_ops(l, n)
-    return 0
-
-
-cdef int compress_outbox(link_t *l) except -1:
-    """What was written since the last time becomes what is to be sent."""
-    cdef buf_t *out = &l.out
-    cdef buf_t packed
-    cdef size_t plain = out.end - out.start - l.s2.ready
-    if plain == 0:
-        return 0
-    memset(&packed, 0, sizeof(buf_t))
-    try:
-        compress(l.s2, out.data + out.end - plain, plain, &packed)
-        out.end -= plain
-        buf_append(out, packed.data, packed.end)
-    finally:
-        buf_free(&packed)
-    l.s2.ready = out.end - out.start
-    if plain > packed.end:
-        l.written += plain - packed.end  # as if it had been sent: what is written counts ops
-    return 0
-
-
-cdef void prepare_outbox(link_t *l) noexcept:
-    """Before a write of a compressed connection."""
-    try:
-        compress_outbox(l)
-    except MemoryError:
-        doom(l, REASON_SLOW_PENDING)
-        after_write(l, l.out.end - l.out.start, False)
-
-
-cdef void space_for_ops(link_t *l, char **data, size_t *n) except *:
-    cdef size_t have = l.carry.end - l.carry.start
-    if l.router.parsing != NULL:
-        raise RuntimeError("bytes came in while others are being parsed: the read buffer is in use")
-    if l.carry_direct:
-        data[0] = l.carry.data + l.carry.end
-        n[0] = l.carry.cap - l.carry.end
-        return
-    HR_GUARD(have <= DIRECT_FRAME)
-    if have:
-        memcpy(l.router.read_buffer, l.carry.data + l.carry.start, have)
-    data[0] = l.router.read_buffer + have
-    n[0] = READ_SIZE
-
-
-cdef int keep_rest(link_t *l, char *at, size_t n) except -1:
-    """Stores the n bytes that the parser left, which may lie inside `carry` itself."""
-    cdef size_t size
-    if n == 0:
-        l.carry.start = l.carry.end = 0
-        if l.carry.cap > DIRECT_FRAME or l.carry_direct:
-            buf_free(&l.carry)
-        l.carry_direct = False
-        l.need = 0
-        return 0
-    if n <= DIRECT_FRAME and l.need <= DIRECT_FRAME and not l.flags & LINK_HELD:
-        if l.carry_direct:
-            memcpy(l.router.read_buffer, at, n)
-            at = l.router.read_buffer
-            buf_free(&l.carry)
-            l.carry_direct = False
-        if l.carry.cap < n:
-            buf_free(&l.carry)
-            buf_grow(&l.carry, max(n, <size_t> 256))
-        memmove(l.carry.data, at, n)
-        l.carry.start = 0
-        l.carry.end = n
-        return 0
-    size = max(l.need, 2 * n + DIRECT_FRAME)
-    if l.carry_direct:
-        l.carry.start = at - l.carry.data
-        if l.carry.start == 0 and l.carry.cap > n and l.carry.cap >= l.need:
-            return 0
-        buf_grow(&l.carry, size)
-        return 0
-    buf_free(&l.carry)
-    buf_grow(&l.carry, size)
-    memcpy(l.carry.data, at, n)
-    l.carry.end = n
-    l.carry_direct = True
-    return 0
-
-
-cdef int parse(link_t *l, char *start, char *end) except -1:
-    cdef char *rest
-    if l.parse == NULL or l.interest == NULL and l.far == NULL:
-        raise RuntimeError("a link needs a parser and an interest before its first byte")
-    l.need = 0
-    l.router.parsing = l
-    try:
-        rest = start if l.flags & LINK_HELD else l.parse(l, start, end, &l.need)
-    finally:
-        l.router.parsing = NULL
-    HR_GUARD(rest >= start and rest <= end)
-    if l.s2 != NULL and l.s2.is_fresh:  # its first bytes may be here already
-        if rest != end:
-            buf_append(&l.s2.raw, rest, end - rest)
-            rest = end
-        l.flags &= ~<uint32_t> LINK_HELD
-    if l.flags & LINK_CLOSING:
-        buf_free(&l.carry)
-        l.carry_direct = False
-        l.need = 0
-    else:
-        keep_rest(l, rest, end - rest)
-        if l.s2 != NULL and l.s2.is_fresh:
-            l.s2.is_fresh = False
-            decompress(l)
-    if l.router.is_urgent:
-        serve_due(l.router)
-    return 0
-
-
-cdef int received_ops(link_t *l, size_t n) except -1:
-    """n bytes were put where `space_for_ops` said."""
-    cdef size_t have = l.carry.end - l.carry.start
-    if l.flags & LINK_CLOSING:
-        return 0
-    if l.carry_direct:
-        if n > l.carry.cap - l.carry.end:
-            raise ValueError("more bytes than there was room for")
-        l.carry.end += n
-        have += n
-        if have < l.need:
-            return 0
-        return parse(l, l.carry.data + l.carry.start, l.carry.data + l.carry.end)
-    if n > READ_SIZE:
-        raise ValueError("more bytes than there was room for")
-    return parse(l, l.router.read_buffer, l.router.read_buffer + have + n)
-
-
-cdef int reparse(link_t *l) except -1:
-    """Goes on with bytes that were left while the connection was held."""
-    cdef char *data
-    cdef size_t room
-    space_for_ops(l, &data, &room)
-    return parse(l, data - (l.carry.end - l.carry.start), data)
-
+# ---- leaving ------------------------------------------------------------------------------------
 
 cdef bint take_off(link_t **at, link_t *l) noexcept:
     """Takes a link out of a list that is tied by next_dirty; False when it is not in there."""

@@ -13,4 +13,4 @@ cdef s2_t *new_s2(int level) except NULL
 cdef void free_s2(s2_t *c) noexcept
 cdef int next_chunk(s2_t *c) except -1
 cdef str s2_error(s2_t *c)
-cdef int compress(s2_t *c, const char *data, size_t n, buf_t *out) except -1
+cdef int compress_tail(s2_t *c, buf_t *out) except -1

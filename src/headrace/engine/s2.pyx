@@ -425,6 +425,23 @@ cdef int compress(s2_t *c, const char *data, size_t n, buf_t *out) except -1:
     return 0
 
 
+cdef int compress_tail(s2_t *c, buf_t *out) except -1:
+    """What was written to an outbox since the last time (`ready` is before it) becomes what is to be sent."""
+    cdef buf_t packed
+    cdef size_t plain = out.end - out.start - c.ready
+    if plain == 0:
+        return 0
+    memset(&packed, 0, sizeof(buf_t))
+    try:
+        compress(c, out.data + out.end - plain, plain, &packed)
+        out.end -= plain
+        buf_append(out, packed.data, packed.end)
+    finally:
+        buf_free(&packed)
+    c.ready = out.end - out.start
+    return 0
+
+
 # ---- for tests and tools ------------------------------------------------------------------------
 
 def decode_block(bytes block not None, size_t limit=MAX_BLOCK):

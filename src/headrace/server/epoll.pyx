@@ -16,8 +16,9 @@ from libc.string cimport strerror
 from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 from posix.unistd cimport close
 
+from headrace.engine.intake cimport READ_SIZE, received, space
 from headrace.engine.link cimport (
-    READ_SIZE, Link, Router, after_write, doom, flush_dirty, prepare_outbox, received, release_stalled_of, space,
+    Link, Router, after_write, doom, flush_dirty, prepare_outbox, release_stalled_of,
 )
 from headrace.engine.memory cimport give, take
 from headrace.engine.structs cimport (

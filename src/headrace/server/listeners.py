@@ -1,4 +1,5 @@
-"""The ports of a server that have TLS: their contexts, made at the start and anew on reload.
+"""The ports of a server beside that of its clients, and the TLS of all: contexts, made at the start and anew
+on reload.
 
 Here lives what concerns several listeners. Never lives here: accepting (`listener`, `websocket.listener`).
 """
@@ -6,16 +7,19 @@ Here lives what concerns several listeners. Never lives here: accepting (`listen
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from headrace.engine.reasons import CloseReason
 from headrace.errors import StartError
+from headrace.server.peers.addresses import address_text
+from headrace.server.snapshot import ServerMonitor
 
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Mapping
 
     from headrace.conf.options import Options, TLSOptions
+    from headrace.server.monitor import MonitorHandle
     from headrace.server.peers.gateways import GatewayHost
     from headrace.server.peers.leafs import LeafNodes
     from headrace.server.peers.routes import Routes
@@ -23,25 +27,32 @@ if TYPE_CHECKING:
     from headrace.server.websocket.listener import WebSocketListener
 
 
+class PortTLS(NamedTuple):
+    """What connections of a port are accepted with; None: no TLS.
+
+    `expires_ns`: when its certificate does, since the Unix epoch.
+    """
+
+    context: ssl.SSLContext | None = None
+    expires_ns: int | None = None
+
+
+_NO_TLS: Final = PortTLS()
+
+
 @dataclass(frozen=True, slots=True)
 class Contexts:
-    """For new connections; None: no TLS. `expires_ns`: when the certificate of the client port does, since
-    the Unix epoch; `websocket_expires_ns` that of the WebSocket port, and so on. Routes and gateways are
-    accepted with one context and begun with another: `gateways_begun` by cluster, "" for all others."""
+    """For new connections. Routes and gateways are accepted with one context and begun with another:
+    `gateways_begun` by cluster, "" for all others."""
 
-    client: ssl.SSLContext | None = None
-    websocket: ssl.SSLContext | None = None
+    client: PortTLS = _NO_TLS
+    websocket: PortTLS = _NO_TLS
     monitor: ssl.SSLContext | None = None
-    routes: ssl.SSLContext | None = None
+    routes: PortTLS = _NO_TLS
     routes_begun: ssl.SSLContext | None = None
-    gateways: ssl.SSLContext | None = None
+    gateways: PortTLS = _NO_TLS
     gateways_begun: Mapping[str, ssl.SSLContext] = field(default_factory=dict)
-    leafs: ssl.SSLContext | None = None
-    expires_ns: int | None = None
-    websocket_expires_ns: int | None = None
-    routes_expires_ns: int | None = None
-    gateways_expires_ns: int | None = None
-    leafs_expires_ns: int | None = None
+    leafs: PortTLS = _NO_TLS
     concerns: tuple[str, ...] = ()
 
 
@@ -62,21 +73,24 @@ def make_contexts(options: Options) -> Contexts:
 
     begun = {**({"": gateways} if gateways else {}), **remotes}
     return Contexts(
-        client=tls.server_context(options.tls) if options.tls else None,
-        websocket=tls.server_context(websocket) if websocket else None,
+        client=_port_tls(options.tls),
+        websocket=_port_tls(websocket),
         monitor=None if options.https_port is None else _monitor_context(options.tls),
-        routes=tls.server_context(routes) if routes else None,
+        routes=_port_tls(routes),
         routes_begun=tls.client_context(routes) if routes else None,
-        gateways=tls.server_context(gateways) if gateways else None,
+        gateways=_port_tls(gateways),
         gateways_begun={name: tls.client_context(each) for name, each in begun.items()},
-        expires_ns=tls.certificate_expires_ns(options.tls) if options.tls else None,
-        websocket_expires_ns=tls.certificate_expires_ns(websocket) if websocket else None,
-        routes_expires_ns=tls.certificate_expires_ns(routes) if routes else None,
-        gateways_expires_ns=tls.certificate_expires_ns(gateways) if gateways else None,
-        leafs=tls.server_context(leafs) if leafs else None,
-        leafs_expires_ns=tls.certificate_expires_ns(leafs) if leafs else None,
+        leafs=_port_tls(leafs),
         concerns=tuple(dict.fromkeys(line for each in configured for line in tls.concerns(each))),
     )
+
+
+def _port_tls(options: TLSOptions | None) -> PortTLS:
+    if options is None:
+        return _NO_TLS
+    from headrace.server import tls
+
+    return PortTLS(tls.server_context(options), tls.certificate_expires_ns(options))
 
 
 def _monitor_context(options: TLSOptions | None) -> ssl.SSLContext:
@@ -109,13 +123,50 @@ def open_websocket(server: Server) -> WebSocketListener | None:
         sock = listen(options.host, options.port)
     except StartError as error:
         raise StartError(f"Unable to listen for websocket connections: {error}") from error
-    listener = WebSocketListener(server, options, server.contexts.websocket, sock)
+    listener = WebSocketListener(server, options, server.contexts.websocket.context, sock)
     server.log.info(
         "Listening for websocket clients on %s://%s:%d", listener.scheme, options.host, listener.port
     )
     if options.tls is None:
         server.log.warning("Websocket not configured with TLS. DO NOT USE IN PRODUCTION!")
     return listener
+
+
+async def open_monitor(server: Server) -> MonitorHandle | None:
+    """What answers monitoring, listening; None when it is off. Raises: StartError."""
+    options = server.options
+    port = options.http_port if options.https_port is None else options.https_port
+    if port is None:
+        return None
+    from headrace.server.monitor import start_monitor  # aiohttp is only loaded where it is asked for
+    from headrace.server.monitor.streaming import source_among
+
+    def refused(address: str) -> None:
+        text = "Monitoring authentication error"
+        if server.log_limits.admits(text, address):
+            server.log.error("%s from %s", text, address)
+
+    host = options.http_host or options.host
+    monitor = await start_monitor(
+        _monitor_source(server),
+        host,
+        port,
+        options.http_base_path,
+        streaming=source_among(server.services),
+        context=server.contexts.monitor,
+        authorization=options.http_authorization,
+        refused=refused,
+    )
+    server.log.info("Starting %s monitor on %s", monitor.scheme, address_text(host, monitor.port))
+    return monitor
+
+
+def _monitor_source(server: Server) -> ServerMonitor:
+    if server.worker is None:
+        return ServerMonitor(server)
+    from headrace.server.monitor.pictures import SpreadMonitor  # most servers are one process
+
+    return SpreadMonitor(server, server.worker)
 
 
 def open_routes(server: Server) -> Routes | None:

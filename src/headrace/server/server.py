@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import platform
 from collections import deque
 from itertools import count
 from time import monotonic, monotonic_ns, time_ns
 from typing import TYPE_CHECKING, Any
 
-import headrace
 from headrace import limits
 from headrace.conf.options import Options
 from headrace.core.accounts import Accounts
@@ -22,11 +20,11 @@ from headrace.engine.link import Router
 from headrace.engine.reasons import CloseReason
 from headrace.errors import StartError
 from headrace.protocol import nkeys
-from headrace.protocol.info import COMPATIBLE_VERSION, JETSTREAM_API_LEVEL
 from headrace.server import logs
 from headrace.server.admission import Admission
 from headrace.server.auth import Authenticator
 from headrace.server.departures import STALLED_CHECK, Departures
+from headrace.server.info import client_info
 from headrace.server.listener import Listener, busy_poll, default_transport, listen
 from headrace.server.listeners import (
     Contexts,
@@ -34,6 +32,7 @@ from headrace.server.listeners import (
     make_contexts,
     open_gateways,
     open_leafs,
+    open_monitor,
     open_routes,
     open_websocket,
 )
@@ -43,7 +42,7 @@ from headrace.server.peers.addresses import address_text, reachable_host
 from headrace.server.preparing import announce, check_accounts, check_alone, check_services, gate, hosted
 from headrace.server.services import ServiceHost
 from headrace.server.session import ClientSession
-from headrace.server.snapshot import ServerMonitor, closed_snapshot
+from headrace.server.snapshot import closed_snapshot
 from headrace.server.system.service import SystemService
 
 if TYPE_CHECKING:
@@ -61,6 +60,7 @@ if TYPE_CHECKING:
     from headrace.server.departures import Party
     from headrace.server.epoll import Poller
     from headrace.server.latency import LatencyMeter
+    from headrace.server.monitor import MonitorHandle
     from headrace.server.monitor.source import ConnectionSnapshot
     from headrace.server.peers.gateways import GatewayHost
     from headrace.server.peers.leafs import LeafNodes
@@ -135,7 +135,7 @@ class Server:
         self.routes: Routes | None = None
         self.gateways: GatewayHost | None = None
         self.leafs: LeafNodes | None = None
-        self._monitor: Any = None
+        self._monitor: MonitorHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._stalled: list[AsyncioTransport] = []
         self.departures = Departures(self)
@@ -205,7 +205,7 @@ class Server:
         """Ports, and what must be there before the first client."""
         options = self.options
         bound, self._bound = self._bound or listen(options.host, options.port), None
-        self._listener = Listener(self, self.contexts.client, bound)
+        self._listener = Listener(self, self.contexts.client.context, bound)
         if self.gate is not None:
             await self.gate.start()
         self._websocket = open_websocket(self)
@@ -213,7 +213,7 @@ class Server:
         self.leafs = open_leafs(self)
         self.routes = open_routes(self)
         self.renew_info()
-        await self._start_monitor()
+        self._monitor = await open_monitor(self)
         if self.routes is not None:
             self.routes.mesh.gateways = self.gateways.machine if self.gateways is not None else None
         if self.routes is not None and self.serves_alone:
@@ -252,9 +252,9 @@ class Server:
         for line in contexts.concerns:
             self.log.warning("%s", line)
         if self._listener is not None:
-            self._listener.use(contexts.client)
+            self._listener.use(contexts.client.context)
         if self._websocket is not None:
-            self._websocket.use(contexts.websocket)
+            self._websocket.use(contexts.websocket.context)
         if self._monitor is not None and contexts.monitor is not None:
             self._monitor.use(contexts.monitor)
         drop_unpinned(self)
@@ -273,41 +273,6 @@ class Server:
         """Until what the start began in the background has been loaded: monitoring."""
         if self._monitor is not None:
             await self._monitor.is_up()
-
-    async def _start_monitor(self) -> None:
-        options = self.options
-        port = options.http_port if options.https_port is None else options.https_port
-        if port is None:
-            return
-        from headrace.server.monitor import start_monitor  # aiohttp is only loaded where it is asked for
-        from headrace.server.monitor.streaming import source_among
-
-        host = options.http_host or options.host
-        self._monitor = await start_monitor(
-            self._monitor_source(),
-            host,
-            port,
-            options.http_base_path,
-            streaming=source_among(self.services),
-            context=self.contexts.monitor,
-            authorization=options.http_authorization,
-            refused=self._monitor_refused,
-        )
-        self.log.info(
-            "Starting %s monitor on %s", self._monitor.scheme, address_text(host, self._monitor.port)
-        )
-
-    def _monitor_source(self) -> ServerMonitor:
-        if self.worker is None:
-            return ServerMonitor(self)
-        from headrace.server.monitor.pictures import SpreadMonitor  # most servers are one process
-
-        return SpreadMonitor(self, self.worker)
-
-    def _monitor_refused(self, address: str) -> None:
-        text = "Monitoring authentication error"
-        if self.log_limits.admits(text, address):
-            self.log.error("%s from %s", text, address)
 
     def _start_services(self) -> None:
         """And the links to other servers, over which they are reached, unless those had to be there first."""
@@ -527,41 +492,7 @@ class Server:
 
     def renew_info(self) -> None:
         """INFO as options and state are now."""
-        options = self.options
-        host, port = self.advertised_address
-        self.info = {
-            "server_id": self.server_id,
-            "server_name": self.name,
-            "version": COMPATIBLE_VERSION,
-            "proto": 1,
-            "git_commit": f"headrace-{headrace.__version__}",
-            "go": f"python{platform.python_version()}",
-            "host": host,
-            "port": port,
-            "headers": not options.no_header_support,
-            "auth_required": self.authenticator.required,
-            "tls_required": options.tls is not None and not options.allow_non_tls,
-            "tls_verify": options.tls is not None and options.tls.verify,
-            "tls_available": options.tls is not None and options.allow_non_tls,
-            "max_payload": options.max_payload,
-            "jetstream": self._offers_jetstream,
-            "domain": options.jetstream.domain if options.jetstream is not None else "",
-            "api_lvl": JETSTREAM_API_LEVEL,
-            "xkey": self.gate.curve_key if self.gate is not None else None,
-            **self._cluster_info(),
-            **({"ldm": True} if self.is_lame_duck else {}),
-        }
-
-    @property
-    def _offers_jetstream(self) -> bool:
-        return self.options.jetstream is not None or (self.worker is not None and self.worker.runs_jetstream)
-
-    def _cluster_info(self) -> dict[str, object]:
-        """What clients are told of a cluster."""
-        if self.worker is not None and self.worker.has_private_mesh:
-            return {}
-        named = {} if self.cluster_name is None else {"cluster": self.cluster_name}
-        return named | (self.routes.client_info() if self.routes is not None else {})
+        self.info = client_info(self)
 
     @property
     def cluster_name(self) -> str | None:

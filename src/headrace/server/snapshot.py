@@ -6,15 +6,14 @@ Nothing here is formatted; field names and JSON belong to the endpoint modules.
 from __future__ import annotations
 
 import os
-import platform
 from collections import Counter
 from dataclasses import replace
 from time import monotonic_ns, process_time, time_ns
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import headrace
 from headrace.protocol.info import COMPATIBLE_VERSION
 from headrace.server.auth import shown_user
+from headrace.server.info import GIT_COMMIT, LANGUAGE
 from headrace.server.monitor.jetstream import JetStreamSource
 from headrace.server.monitor.source import (
     AccountSnapshot,
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from headrace.core.account import Account
     from headrace.engine.link import Link
     from headrace.server.monitor.jetstream import JetStreamFigures
+    from headrace.server.peers.connection import PeerConnection
     from headrace.server.server import Server
     from headrace.server.session import ClientSession
 
@@ -58,44 +58,66 @@ def _rows(
     rows: Iterable[tuple[bytes, bytes | None, bytes, int, int]], account: str, cid: int
 ) -> Iterable[SubscriptionSnapshot]:
     for subject, queue, sid, delivered, limit in rows:
-        yield SubscriptionSnapshot(
-            account=account,
-            subject=_text(subject),
-            queue=_text(queue or b""),
-            sid=_text(sid),
-            msgs=delivered,
-            max_msgs=limit,
-            cid=cid,
-        )
+        yield subscription_snapshot(account, subject, queue, sid, cid, msgs=delivered, max_msgs=limit)
 
 
-def _text(wire: bytes) -> str:
+def subscription_snapshot(
+    account: str,
+    subject: bytes,
+    queue: bytes | None,
+    sid: bytes,
+    cid: int,
+    *,
+    msgs: int = 0,
+    max_msgs: int = 0,
+) -> SubscriptionSnapshot:
+    """One subscription, as the engine names it."""
+    return SubscriptionSnapshot(
+        account=account,
+        subject=text_of(subject),
+        queue=text_of(queue or b""),
+        sid=text_of(sid),
+        msgs=msgs,
+        max_msgs=max_msgs,
+        cid=cid,
+    )
+
+
+def text_of(wire: bytes) -> str:
     return wire.decode("utf-8", "replace")
+
+
+def link_figures(party: ClientSession | PeerConnection[Any], rtt_ns: int) -> dict[str, Any]:
+    """The fields of `LinkSnapshot` as they are now, but for the number of subscriptions."""
+    link = party.link
+    in_msgs, in_bytes, out_msgs, out_bytes, _ = link.counters
+    last = max(link.last_activity, link.last_written)
+    return {
+        "ip": party.address,
+        "port": party.port,
+        "start_ns": party.start_ns,
+        "last_activity_ns": max(party.start_ns, time_ns() - (monotonic_ns() - last)),
+        "rtt_ns": rtt_ns,
+        "pending_bytes": link.pending,
+        "in_msgs": in_msgs,
+        "out_msgs": out_msgs,
+        "in_bytes": in_bytes,
+        "out_bytes": out_bytes,
+    }
 
 
 def _connection(
     session: ClientSession, subscriptions: tuple[SubscriptionSnapshot, ...] | None = None
 ) -> ConnectionSnapshot:
     link, options, identity = session.link, session.options, session.identity
-    in_msgs, in_bytes, out_msgs, out_bytes, stalls = link.counters
     token = identity.token if identity else None
-    last = max(link.last_activity, link.last_written)
     return ConnectionSnapshot(
         cid=session.cid,
         type=session.access.kind,
-        ip=session.address,
-        port=session.port,
-        start_ns=session.start_ns,
-        last_activity_ns=max(session.start_ns, time_ns() - (monotonic_ns() - last)),
+        **link_figures(session, session.rtt_ns),
         stop_ns=session.stop_ns or None,
         reason=session.close_reason.text,
-        rtt_ns=session.rtt_ns,
-        pending_bytes=link.pending,
-        in_msgs=in_msgs,
-        out_msgs=out_msgs,
-        in_bytes=in_bytes,
-        out_bytes=out_bytes,
-        stalls=stalls,
+        stalls=link.counters[-1],
         num_subscriptions=link.subscriptions_count,
         name=options.name,
         lang=options.lang,
@@ -147,8 +169,8 @@ class ServerMonitor:
             server_id=server.server_id,
             server_name=server.name,
             version=COMPATIBLE_VERSION,
-            git_commit=f"headrace-{headrace.__version__}",
-            language_version=f"python{platform.python_version()}",
+            git_commit=GIT_COMMIT,
+            language_version=LANGUAGE,
             host=options.host,
             port=server.port,
             http_host=options.http_host or options.host,
@@ -162,9 +184,9 @@ class ServerMonitor:
             now_ns=time_ns(),
             config_load_time_ns=server.config_load_ns,
             config_digest=options.config_digest or "",
-            tls_certificate_expires_ns=server.contexts.expires_ns,
+            tls_certificate_expires_ns=server.contexts.client.expires_ns,
             websocket_port=server.websocket_port or 0,
-            websocket_certificate_expires_ns=server.contexts.websocket_expires_ns,
+            websocket_certificate_expires_ns=server.contexts.websocket.expires_ns,
             memory_bytes=_resident_bytes(),
             cores=os.cpu_count() or 1,
             cpu_percent=self._cpu_percent(),

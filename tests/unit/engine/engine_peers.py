@@ -164,12 +164,7 @@ class Peer:
 
     def send(self, data: bytes) -> Peer:
         """Feeds `data` in this test's way of splitting, until the link closes."""
-        for piece in self._broker.splitter.pieces(data):
-            if self.link.is_closing:
-                break
-            self.link.feed(piece)
-            if self._broker.splitter.ends_tick():
-                self._broker.end_tick()
+        self._broker.feed(self.link, data)
         return self
 
     def received(self) -> bytes:
@@ -199,6 +194,15 @@ class Broker:
         if hello:
             peer.send(hello)
         return peer
+
+    def feed(self, link: Link, data: bytes) -> None:
+        """In this test's way of splitting, until the link closes."""
+        for piece in self.splitter.pieces(data):
+            if link.is_closing:
+                break
+            link.feed(piece)
+            if self.splitter.ends_tick():
+                self.end_tick()
 
     def end_tick(self) -> None:
         self.closed += self.router.end_tick()

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from engine_peers import QUIET, Peer
-from route_peers import GLOBAL, RouteSession, Server
+from route_peers import GLOBAL, OtherEnd, RouteSession, Server
 
 from headrace.engine.gateway import GatewayLink, join_gateways
-from headrace.engine.reasons import CloseReason
 
 A_HASH: Final = b"NUmM6c"
 B_HASH: Final = b"BBBBBB"
@@ -17,13 +16,6 @@ OTHER_HASH: Final = b"SRVtwo"
 START: Final = b'INFO {"cmd":2}\r\n'
 COMPLETE: Final = b'INFO {"cmd":3}\r\n'
 PREFIX: Final = b"_GR_.NUmM6c.SRVone."
-
-
-class GatewaySession(RouteSession):
-    """What it is called with is in `calls`; who sends messages is told of unknown accounts."""
-
-    def wrong_side(self, op: str) -> None:
-        self.calls.append(("wrong_side", op))
 
 
 class GatewayServer(Server):
@@ -58,34 +50,15 @@ class GatewayServer(Server):
         return gateway
 
 
-class Gateway:
-    """One connection: `say` is what the other server writes, `heard` what it is written."""
+class Gateway(OtherEnd[RouteSession, GatewayLink]):
+    """One connection to a server of another cluster."""
 
     def __init__(self, server: GatewayServer, *, outbound: bool, **limits: Any) -> None:
-        self._server = server
-        self.session = GatewaySession(server.accounts)
-        self.link = GatewayLink(server.router, self.session, is_outbound=outbound, **limits)
-        self.session.link = self.link  # type: ignore[assignment]
-        server.routes.append(self)  # type: ignore[arg-type]  # they end together
-
-    def say(self, data: bytes) -> Gateway:
-        for piece in self._server.splitter.pieces(data):
-            if self.link.is_closing:
-                break
-            self.link.feed(piece)
-            if self._server.splitter.ends_tick():
-                self._server.end_tick()
-        return self
-
-    def heard(self) -> bytes:
-        return self.link.take()
+        session = RouteSession(server.accounts)
+        super().__init__(server, session, GatewayLink(server.router, session, is_outbound=outbound, **limits))
 
     def switched(self, account: bytes = GLOBAL) -> Gateway:
         """The peer has told all it wants."""
         self.link.switch(account, complete=False)
         self.link.switch(account, complete=True)
         return self
-
-    @property
-    def reason(self) -> CloseReason:
-        return CloseReason(self.link.reason)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
 
 from engine_peers import Broker
 
@@ -14,20 +14,20 @@ from headrace.engine.route import RouteLink
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from headrace.engine.link import Link
+
 GLOBAL: Final = b"$G"
 
+SessionT = TypeVar("SessionT", bound="FarSession")
+LinkT = TypeVar("LinkT", bound="Link")
 
-class RouteSession:
-    """A session without policy: knows the accounts it is given, keeps every call in `calls`."""
 
-    def __init__(self, accounts: dict[bytes, Interest]) -> None:
-        self.accounts = accounts
+class FarSession:
+    """A session without policy, of a connection to another server: keeps every call in `calls`."""
+
+    def __init__(self) -> None:
         self.calls: list[tuple[Any, ...]] = []
-        self.link: RouteLink
-
-    def account_interest(self, name: bytes) -> Interest | None:
-        self.calls.append(("account_interest", name))
-        return self.accounts.get(name)
+        self.link: Link
 
     def unauthenticated(self) -> None:
         self.link.send(b"-ERR 'Authorization Violation'\r\n")
@@ -46,14 +46,48 @@ class RouteSession:
         return [call[1:] for call in self.calls if call[0] == name]
 
 
+class RouteSession(FarSession):
+    """Knows the accounts it is given."""
+
+    def __init__(self, accounts: dict[bytes, Interest]) -> None:
+        super().__init__()
+        self.accounts = accounts
+
+    def account_interest(self, name: bytes) -> Interest | None:
+        self.calls.append(("account_interest", name))
+        return self.accounts.get(name)
+
+
+class OtherEnd(Generic[SessionT, LinkT]):
+    """One connection to another server: `say` is what that writes, `heard` what it is written."""
+
+    def __init__(self, server: Server, session: SessionT, link: LinkT) -> None:
+        self._server = server
+        self.session = session
+        self.link = link
+        session.link = link
+        server.others.append(self)
+
+    def say(self, data: bytes) -> Self:
+        self._server.feed(self.link, data)
+        return self
+
+    def heard(self) -> bytes:
+        return self.link.take()
+
+    @property
+    def reason(self) -> CloseReason:
+        return CloseReason(self.link.reason)
+
+
 class Server(Broker):
-    """A broker that may have routes. Its clients act in $G."""
+    """A broker that may have connections to other servers, `others`. Its clients act in $G."""
 
     def __init__(self, way: str = "whole", **router_options: Any) -> None:
         super().__init__(way, **router_options)
         self.accounts = {GLOBAL: self.interest}
         self.interest.account = GLOBAL
-        self.routes: list[Far] = []
+        self.others: list[OtherEnd[Any, Any]] = []
 
     def account(self, name: bytes) -> Interest:
         """One more account."""
@@ -87,41 +121,23 @@ class Server(Broker):
         return far
 
     def end_routes(self) -> None:
-        for far in self.routes:
+        """And what else leads to other servers."""
+        for far in self.others:
             far.link.detach()
             vars(far.session).clear()
-        self.routes.clear()
+        self.others.clear()
 
     def stop(self) -> None:
         self.end_routes()
         super().stop()
 
 
-class Far:
-    """One route: `say` is what the other server writes, `heard` what it is written."""
+class Far(OtherEnd[RouteSession, RouteLink]):
+    """One route."""
 
     def __init__(self, server: Server, kind: type[RouteLink] = RouteLink, **limits: Any) -> None:
-        self._server = server
-        self.session = RouteSession(server.accounts)
-        self.link = kind(server.router, self.session, **limits)
-        self.session.link = self.link
-        server.routes.append(self)
-
-    def say(self, data: bytes) -> Far:
-        for piece in self._server.splitter.pieces(data):
-            if self.link.is_closing:
-                break
-            self.link.feed(piece)
-            if self._server.splitter.ends_tick():
-                self._server.end_tick()
-        return self
-
-    def heard(self) -> bytes:
-        return self.link.take()
-
-    @property
-    def reason(self) -> CloseReason:
-        return CloseReason(self.link.reason)
+        session = RouteSession(server.accounts)
+        super().__init__(server, session, kind(server.router, session, **limits))
 
 
 def exchange(*pairs: tuple[Far, Far]) -> None:

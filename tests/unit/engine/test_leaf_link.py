@@ -308,7 +308,7 @@ def test_everything_is_given_back(hub: Hub) -> None:
     leaf.link.open(hub.interest, is_spoke=False, headers=True, origin=b"o", loop=LOOP, always=[b"x"])
     leaf.say(b"LS+ a\r\nLS+ b g 3\r\nLMSG a 1\r\nx\r\n")
     leaf.link.detach()
-    hub.leafs.remove(leaf)
+    hub.others.remove(leaf)
     vars(leaf.session).clear()
     del leaf
     hub.end_tick()

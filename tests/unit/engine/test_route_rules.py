@@ -510,7 +510,7 @@ def test_a_route_that_is_let_go_leaves_nothing(is_reachable: bool) -> None:
     interest = server.interest
     peer = server.peer().send(b"SUB b 1\r\n")
     far = server.route().say(b"RS+ $G a\r\nRS+ $G a q 2\r\n")
-    server.routes.clear()
+    server.others.clear()
     far.session.calls.append((far,))  # a cycle that only the collector can end
     if not is_reachable:
         vars(server)["accounts"] = {}

@@ -123,7 +123,7 @@ def test_a_router_that_goes_takes_along_what_is_left() -> None:
     server = Server(withdraws=AT_ONCE)
     wanting(server).link.detach()
     assert server.router.is_withdrawing
-    server.routes.clear()
+    server.others.clear()
     vars(server).clear()
     gc.collect()  # a router and what leaves it refer to each other
 

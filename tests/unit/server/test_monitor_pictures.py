@@ -226,7 +226,7 @@ def test_leaf_links_of_all_processes_are_listed_at_the_first_one_s_port() -> Non
     def process(lid: int, port: int) -> SampleSource:
         link = LeafSnapshot(
             lid=lid, name="far", is_spoke=True, is_isolated=False, account="$G", ip="127.0.0.1", port=1,
-            rtt_ns=1, subjects=lambda: [f"s.{lid}"],
+            start_ns=0, last_activity_ns=0, rtt_ns=1, subjects=lambda: [f"s.{lid}"],
         )  # fmt: skip
         return SampleSource(
             snapshot=replace(SERVER, leafnodes=LeafNodesSnapshot(host="h", port=port, links=(link,)))

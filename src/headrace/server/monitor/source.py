@@ -54,7 +54,24 @@ def _no_subscriptions() -> Sequence[SubscriptionSnapshot]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RouteSnapshot:
+class LinkSnapshot:
+    """What every connection has, whoever is at the other end. `rtt_ns` 0 means: not measured yet."""
+
+    ip: str
+    port: int
+    start_ns: int
+    last_activity_ns: int
+    rtt_ns: int = 0
+    pending_bytes: int = 0
+    in_msgs: int = 0
+    out_msgs: int = 0
+    in_bytes: int = 0
+    out_bytes: int = 0
+    num_subscriptions: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouteSnapshot(LinkSnapshot):
     """One connection to another server of the cluster.
 
     `imports` and `exports` are what the peer says of itself, None: everything. `account`: whose it is, ""
@@ -66,19 +83,8 @@ class RouteSnapshot:
     remote_name: str
     did_solicit: bool
     is_configured: bool
-    ip: str
-    port: int
-    start_ns: int
-    last_activity_ns: int
-    rtt_ns: int = 0
     imports: SubjectPermission | None = None
     exports: SubjectPermission | None = None
-    pending_bytes: int = 0
-    in_msgs: int = 0
-    out_msgs: int = 0
-    in_bytes: int = 0
-    out_bytes: int = 0
-    num_subscriptions: int = 0
     account: str = ""
     compression: str = ""
     subscriptions: Callable[[], Sequence[SubscriptionSnapshot]] = _no_subscriptions
@@ -101,7 +107,7 @@ class ClusterSnapshot:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeafSnapshot:
+class LeafSnapshot(LinkSnapshot):
     """One leaf link. `is_spoke`: the hub is at the other end; `subjects` gives what is wanted there."""
 
     lid: int
@@ -109,14 +115,6 @@ class LeafSnapshot:
     is_spoke: bool
     is_isolated: bool
     account: str
-    ip: str
-    port: int
-    rtt_ns: int
-    in_msgs: int = 0
-    out_msgs: int = 0
-    in_bytes: int = 0
-    out_bytes: int = 0
-    num_subscriptions: int = 0
     compression: str = ""
     subjects: Callable[[], Sequence[str]] = tuple
 
@@ -200,11 +198,11 @@ class SubscriptionSnapshot:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConnectionSnapshot:
+class ConnectionSnapshot(LinkSnapshot):
     """One connection, open or closed; `stop_ns` and `reason` are set on closed ones.
 
     `subscriptions` is called only when a request asks for the list, so that a plain `/connz` of many
-    connections copies none. `rtt_ns` 0 means: not measured yet. `user` is the name that authenticated
+    connections copies none. `user` is the name that authenticated
     (an nkey's public key; never a token), and `peer_certificates` are DER, the client's own first; both are
     shown only when a request says `auth=1`, as are `account_tag` (what the account's token calls it),
     `issuer` (whose key signed the user's token) and that token's `tags`. `proxy_key`: of the trusted proxy
@@ -214,20 +212,9 @@ class ConnectionSnapshot:
     cid: int
     kind: str = "Client"
     type: str = "nats"
-    ip: str
-    port: int
-    start_ns: int
-    last_activity_ns: int
     stop_ns: int | None = None
     reason: str = ""
-    rtt_ns: int = 0
-    pending_bytes: int = 0
-    in_msgs: int = 0
-    out_msgs: int = 0
-    in_bytes: int = 0
-    out_bytes: int = 0
     stalls: int = 0
-    num_subscriptions: int = 0
     name: str = ""
     lang: str = ""
     version: str = ""

@@ -9,13 +9,13 @@ Source: streaming specification, 9.
 from __future__ import annotations
 
 import os
-import platform
 import re
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar, runtime_checkable
 
 from headrace.errors import HeadraceError
 from headrace.protocol.rfc3339 import short_time
 from headrace.protocol.stan import COMPATIBLE_VERSION
+from headrace.server.info import LANGUAGE
 from headrace.server.monitor import query as options
 from headrace.server.monitor.query import QueryError
 from headrace.server.monitor.text import uptime
@@ -246,7 +246,7 @@ def serverz(source: StreamingSource, query: Mapping[str, str]) -> dict[str, obje
         "cluster_id": server.cluster_id,
         "server_id": server.server_id,
         "version": COMPATIBLE_VERSION,
-        "go": f"python{platform.python_version()}",
+        "go": LANGUAGE,
         "state": server.state,
         **_given("role", server.role),
         **_given("node_id", server.node_id),

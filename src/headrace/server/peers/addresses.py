@@ -27,6 +27,17 @@ def is_wildcard(host: str) -> bool:
     return host in ("0.0.0.0", "::", "")
 
 
+def is_address(host: str) -> bool:
+    """Whether it is no name."""
+    from ipaddress import ip_address  # only where certificates are checked
+
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
 def machine_addresses() -> tuple[str, ...]:
     """Cost: asks the system for its interfaces."""
     import ifaddr  # only where an address is a wildcard

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from time import monotonic_ns, time_ns
 from typing import TYPE_CHECKING
 
 from headrace.server.monitor.source import (
@@ -10,8 +9,8 @@ from headrace.server.monitor.source import (
     GatewayAccountSnapshot,
     GatewaySnapshot,
     GatewaysSnapshot,
-    SubscriptionSnapshot,
 )
+from headrace.server.snapshot import link_figures, subscription_snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,12 +22,9 @@ if TYPE_CHECKING:
 _MODES = ("Optimistic", "Transitioning", "Interest-Only")
 
 
-def gateways_snapshot(host: GatewayHost, certificate_expires_ns: int | None) -> GatewaysSnapshot:
+def gateways_snapshot(host: GatewayHost) -> GatewaysSnapshot:
     """The gateways now. Connections whose handshake goes on are not shown."""
-    machine, identity = host.machine, host.identity()
-    shown = sorted(
-        (each for each in host.connections if each.session.is_registered), key=lambda each: each.number
-    )
+    machine, identity, shown = host.machine, host.identity(), host.registered_connections()
     urls = {name: tuple(other.urls) for name, other in machine.remotes.items()}
     own = next((each for each in host.options.gateways if each.name == host.options.name), None)
     if own is not None:
@@ -39,7 +35,7 @@ def gateways_snapshot(host: GatewayHost, certificate_expires_ns: int | None) -> 
         port=identity.port,
         bound_host=host.host,
         bound_port=host.port,
-        certificate_expires_ns=certificate_expires_ns,
+        certificate_expires_ns=host.certificate_expires_ns,
         urls=urls,
         outbound=tuple(_gateway(each) for each in shown if each.session.is_outbound),
         inbound=tuple(_gateway(each) for each in shown if not each.session.is_outbound),
@@ -47,11 +43,8 @@ def gateways_snapshot(host: GatewayHost, certificate_expires_ns: int | None) -> 
 
 
 def _gateway(connection: PeerConnection[GatewaySession]) -> GatewaySnapshot:
-    session, link = connection.session, connection.session.link
-    remote = session.remote
+    session, remote = connection.session, connection.session.remote
     assert remote is not None, "a registered one has introduced itself"
-    in_msgs, in_bytes, out_msgs, out_bytes, _ = link.counters
-    last = max(link.last_activity, link.last_written)
     return GatewaySnapshot(
         gateway=session.gateway,
         is_configured=session.other is not None and session.other.is_explicit,
@@ -59,17 +52,8 @@ def _gateway(connection: PeerConnection[GatewaySession]) -> GatewaySnapshot:
             cid=connection.number,
             kind="Gateway",
             type="",
-            ip=connection.address,
-            port=connection.port,
-            start_ns=connection.start_ns,
-            last_activity_ns=max(connection.start_ns, time_ns() - (monotonic_ns() - last)),
-            rtt_ns=session.rtt_ns,
-            pending_bytes=link.pending,
-            in_msgs=in_msgs,
-            out_msgs=out_msgs,
-            in_bytes=in_bytes,
-            out_bytes=out_bytes,
-            num_subscriptions=len(link.interest_rows()),
+            **link_figures(connection, session.rtt_ns),
+            num_subscriptions=len(session.link.interest_rows()),
             name=remote.server_id,
             tls_version=connection.tls_version,
             tls_cipher=connection.tls_cipher,
@@ -96,13 +80,7 @@ def _accounts(connection: PeerConnection[GatewaySession]) -> Iterator[GatewayAcc
             num_subscriptions=plain + queued,
             num_queue_subscriptions=queued,
             subscriptions=tuple(
-                SubscriptionSnapshot(
-                    account=account.decode(),
-                    subject=subject.decode("utf-8", "replace"),
-                    queue=(queue or b"").decode("utf-8", "replace"),
-                    sid="",
-                    cid=connection.number,
-                )
+                subscription_snapshot(account.decode(), subject, queue, b"", connection.number)
                 for subject, queue in wanted.get(account, ())
             ),
         )

@@ -12,11 +12,14 @@ from functools import partial
 from time import monotonic_ns
 from typing import TYPE_CHECKING, ClassVar, Final, Generic, NamedTuple
 
-from headrace.cluster.port import SessionT
+from headrace.cluster.port import Address, SessionT
 from headrace.errors import StartError
 from headrace.protocol import nkeys
+from headrace.protocol.info import COMPATIBLE_VERSION
 from headrace.protocol.nuid import new_nuid
+from headrace.protocol.peers import ROUTE_PROTOCOL, PeerInfo
 from headrace.server import passwords
+from headrace.server.info import GIT_COMMIT, LANGUAGE
 from headrace.server.listener import listen
 from headrace.server.peers.addresses import is_wildcard, machine_addresses
 from headrace.server.peers.connection import PeerConnection
@@ -30,10 +33,13 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable, Coroutine, Iterator
 
-    from headrace.cluster.port import Address, Wire
+    from headrace.cluster.port import Machine, Wire
+    from headrace.conf.leaf_options import LeafNodeOptions
     from headrace.conf.options import TLSOptions
+    from headrace.conf.peer_options import ClusterOptions, GatewayOptions
     from headrace.engine.interest import Interest
     from headrace.engine.link import Router
+    from headrace.server.listeners import PortTLS
     from headrace.server.server import Server
 
 
@@ -61,6 +67,11 @@ class PeerHost(ABC, Generic[SessionT]):
     port_title: ClassVar[str]
     """`cluster`, as in `Unable to listen for cluster connections`."""
 
+    options: ClusterOptions | GatewayOptions | LeafNodeOptions
+    """As they are now."""
+    machine: Machine[SessionT]
+    """What decides; set once there is a port, or none is wanted."""
+
     def __init__(self, server: Server) -> None:
         self._server = server
         self.connections: Final[set[PeerConnection[SessionT]]] = set()
@@ -75,33 +86,50 @@ class PeerHost(ABC, Generic[SessionT]):
         except StartError as error:
             raise StartError(f"Unable to listen for {self.port_title} connections: {error}") from error
 
+    def start(self) -> None:
+        """Accept, and reach the servers that are configured."""
+        if self.listener is not None:
+            self._announce()
+            self.listener.start()
+        self._server.accounts.followers.append(self.machine.accounts_changed)
+        self.machine.start()
+
+    def stop(self) -> None:
+        """Closes everything, reaches nobody any more."""
+        self.machine.stop()
+
     # -- what a kind of peer says of itself -------------------------------------------------------
 
     @abstractmethod
-    def begin(self, wire: Wire) -> SessionT | None:
-        """The session of an accepted connection; None: it is not wanted."""
+    def _announce(self) -> None:
+        """What the log says of the port before it accepts."""
 
     @property
     @abstractmethod
-    def tls(self) -> TLSOptions | None:
-        """Of the port, and of connections begun where they have none of their own."""
-
-    @property
-    @abstractmethod
-    def accepting_context(self) -> ssl.SSLContext | None:
-        """As it is now; None: without TLS."""
-
-    @property
-    @abstractmethod
-    def own_write_deadline(self) -> float | None:
-        """Seconds; None: the server's."""
-
-    @property
-    @abstractmethod
-    def closes_late(self) -> bool:
-        """Whether a peer that has not taken a write in time is closed, although it takes something."""
+    def _port_tls(self) -> PortTLS:
+        """As it is now."""
 
     # -- facts ------------------------------------------------------------------------------------
+
+    @property
+    def tls(self) -> TLSOptions | None:
+        """Of the port, and of connections begun where they have none of their own."""
+        return self.options.tls
+
+    @property
+    def accepting_context(self) -> ssl.SSLContext | None:
+        """As it is now; None: without TLS."""
+        return self._port_tls.context
+
+    @property
+    def certificate_expires_ns(self) -> int | None:
+        """When the certificate of the port does, since the Unix epoch."""
+        return self._port_tls.expires_ns
+
+    @property
+    def closes_late(self) -> bool:
+        """Whether a peer that has not taken a write in time is closed, although it takes something."""
+        return self.options.write_timeout == "close"
 
     @property
     def host(self) -> str:
@@ -113,6 +141,24 @@ class PeerHost(ABC, Generic[SessionT]):
         return self._bound.port
 
     @property
+    def address(self) -> Address:
+        return Address(self.host, self.port)
+
+    @property
+    def advertised(self) -> Address:
+        """Where others are told to connect to."""
+        if not self.options.advertise:
+            return Address(self._told_host, self.port)
+        from headrace.conf.listen import advertised
+
+        return Address(*advertised(self.options.advertise, self.port))
+
+    @property
+    def _told_host(self) -> str:
+        """Where nothing is advertised."""
+        return machine_addresses()[0] if is_wildcard(self.host) else self.host
+
+    @property
     def _bound(self) -> PeerListener:
         if self.listener is None:
             raise RuntimeError(f"there is no port for {self.port_title} connections")
@@ -121,16 +167,21 @@ class PeerHost(ABC, Generic[SessionT]):
     @property
     def write_deadline(self) -> float:
         """Seconds."""
-        own = self.own_write_deadline
+        own = self.options.write_deadline
         return self._server.options.write_deadline if own is None else own
 
     # -- connections ------------------------------------------------------------------------------
+
+    def registered_connections(self) -> list[PeerConnection[SessionT]]:
+        """Those whose handshake is over, in the order they came."""
+        found = (each for each in self.connections if each.session.is_registered)
+        return sorted(found, key=lambda each: each.number)
 
     def accepted(
         self, sock: socket.socket, address: tuple[str, int]
     ) -> Coroutine[object, object, None] | None:
         """A server connected; what is to be done about it, unless that is done already."""
-        enter = partial(self._enter, address, self.begin)
+        enter = partial(self._enter, address, self.machine.accepted)
         if self.accepting_context is None and self._server.poller is not None:
             open_over_epoll(self._server, sock, enter)
             return None
@@ -218,6 +269,25 @@ class PeerHost(ABC, Generic[SessionT]):
         return host in machine_addresses() if is_wildcard(self.host) else host == self.host
 
     # -- what a machine of the cluster is given (`headrace.cluster.port.Port`) -----------------------
+
+    def _identity(self, address: Address, *, has_users: bool) -> PeerInfo:
+        """What INFO says of this server and a port. `has_users`: who connects there must be one of them."""
+        server, tls = self._server, self.tls
+        return PeerInfo(
+            server_id=server.server_id,
+            server_name=server.name,
+            version=COMPATIBLE_VERSION,
+            proto=ROUTE_PROTOCOL,
+            git_commit=GIT_COMMIT,
+            go=LANGUAGE,
+            host=address.host,
+            port=address.port,
+            headers=not server.options.no_header_support,
+            auth_required=has_users,
+            tls_required=tls is not None,
+            tls_verify=tls is not None,
+            max_payload=server.options.max_payload,
+        )
 
     @property
     def router(self) -> Router:

@@ -8,27 +8,25 @@ the rules of leaf nodes, what other kinds of peers need as well (`host`).
 from __future__ import annotations
 
 import asyncio
-import platform
 import socket
 import ssl
+from dataclasses import replace
 from functools import partial
-from ipaddress import ip_address
 from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING
 
-import headrace
 from headrace import limits
 from headrace.cluster.leaf import LeafSession
 from headrace.cluster.leafs import Leafs
 from headrace.cluster.port import Address
 from headrace.engine.reasons import CloseReason
 from headrace.errors import ProtocolError, StartError
-from headrace.protocol.info import COMPATIBLE_VERSION, JETSTREAM_API_LEVEL
-from headrace.protocol.peers import ROUTE_PROTOCOL, PeerInfo
+from headrace.protocol.info import JETSTREAM_API_LEVEL
+from headrace.protocol.peers import PeerInfo
 from headrace.protocol.user_seeds import SeedError, proof_of_file, proof_of_seed
 from headrace.server.acceptor import first_byte, readable
-from headrace.server.peers.addresses import is_wildcard, machine_addresses
+from headrace.server.peers.addresses import is_address
 from headrace.server.peers.dialing import DialError, connect
 from headrace.server.peers.host import PeerHost, Secured
 from headrace.server.peers.leaf_users import Applicant
@@ -40,10 +38,10 @@ if TYPE_CHECKING:
     from headrace.cluster.leaf_port import LeafGrant
     from headrace.cluster.port import Wire
     from headrace.conf.leaf_options import LeafNodeOptions, LeafRemote
-    from headrace.conf.options import TLSOptions
     from headrace.conf.peer_options import PeerURL
     from headrace.core.grants import TokenIdentity
     from headrace.protocol.peers import LeafConnect
+    from headrace.server.listeners import PortTLS
     from headrace.server.monitor.source import LeafNodesSnapshot
     from headrace.server.peers.connection import PeerConnection
     from headrace.server.server import Server
@@ -63,6 +61,7 @@ class LeafNodes(PeerHost[LeafSession]):
     kind = "leafnode"
     tag = "lid"
     port_title = "leafnode"
+    options: LeafNodeOptions
 
     def __init__(self, server: Server, options: LeafNodeOptions) -> None:
         super().__init__(server)
@@ -72,22 +71,13 @@ class LeafNodes(PeerHost[LeafSession]):
         self._admitted: dict[LeafSession, tuple[bytes, LeafGrant]] = {}
         if options.port:
             self.listen(options.host, options.port)
-        self.leafs = Leafs(self, options)
+        self.leafs = self.machine = Leafs(self, options)
 
-    def start(self) -> None:
-        """Accept, and reach the hubs that are configured."""
-        server = self._server
-        if self.listener is not None:
-            server.log.info("Listening for leafnode connections on %s", Address(self.host, self.port))
-            if self.options.advertise:
-                server.log.info("Advertise address for leafnode is set to %s", self.own_url)
-            self.listener.start()
-        server.accounts.followers.append(self.leafs.accounts_changed)
-        self.leafs.start()
-
-    def stop(self) -> None:
-        """Closes everything, reaches nobody any more."""
-        self.leafs.stop()
+    def _announce(self) -> None:
+        log = self._server.log
+        log.info("Listening for leafnode connections on %s", self.address)
+        if self.options.advertise:
+            log.info("Advertise address for leafnode is set to %s", self.own_url)
 
     def reload(self, options: LeafNodeOptions) -> None:
         """Takes over other options; host and port stay as they are."""
@@ -117,30 +107,13 @@ class LeafNodes(PeerHost[LeafSession]):
         """The connections as monitoring shows them."""
         from headrace.server.peers.pictures import leafnodes_snapshot  # only who is asked loads it
 
-        return leafnodes_snapshot(self, self._server.contexts.leafs_expires_ns)
-
-    # -- what a kind of peer says of itself -------------------------------------------------------
-
-    def begin(self, wire: Wire) -> LeafSession | None:
-        return self.leafs.accepted(wire)
-
-    @property
-    def tls(self) -> TLSOptions | None:
-        return self.options.tls
-
-    @property
-    def accepting_context(self) -> ssl.SSLContext | None:
-        return self._server.contexts.leafs
-
-    @property
-    def own_write_deadline(self) -> float | None:
-        return self.options.write_deadline
-
-    @property
-    def closes_late(self) -> bool:
-        return self.options.write_timeout == "close"
+        return leafnodes_snapshot(self)
 
     # -- accepting --------------------------------------------------------------------------------
+
+    @property
+    def _port_tls(self) -> PortTLS:
+        return self._server.contexts.leafs
 
     async def _handshake(self, sock: socket.socket, address: tuple[str, int], enter: _Enter) -> None:
         tls, context = self.tls, self.accepting_context
@@ -274,24 +247,12 @@ class LeafNodes(PeerHost[LeafSession]):
     @property
     def own_url(self) -> str:
         """Where leaf nodes connect to, as they and the cluster are told; "" without a port."""
-        if self.listener is None:
-            return ""
-        return str(Address(*self._advertised))
+        return "" if self.listener is None else str(self.advertised)
 
     @property
     def own_urls(self) -> tuple[str, ...]:
         """What the cluster is told to tell its leaf nodes."""
         return (self.own_url,) if self.own_url and not self.options.no_advertise else ()
-
-    @property
-    def _advertised(self) -> tuple[str, int]:
-        if self.listener is None:
-            return "", 0
-        if self.options.advertise:
-            from headrace.conf.listen import advertised
-
-            return advertised(self.options.advertise, self.port)
-        return machine_addresses()[0] if is_wildcard(self.host) else self.host, self.port
 
     @property
     def urls(self) -> tuple[str, ...]:
@@ -301,25 +262,12 @@ class LeafNodes(PeerHost[LeafSession]):
         return tuple(dict.fromkeys(filter(None, (self.own_url, *others))))
 
     def identity(self) -> PeerInfo:
-        server = self._server
-        host, port = self._advertised
-        jetstream = server.options.jetstream
-        tls = self.options.tls
-        return PeerInfo(
-            server_id=server.server_id,
-            server_name=server.name,
-            version=COMPATIBLE_VERSION,
-            proto=ROUTE_PROTOCOL,
-            git_commit=f"headrace-{headrace.__version__}",
-            go=f"python{platform.python_version()}",
-            host=host,
-            port=port,
+        jetstream, tls = self._server.options.jetstream, self.tls
+        address = Address("", 0) if self.listener is None else self.advertised
+        return replace(
+            self._identity(address, has_users=True),
             ip=self.own_url,
-            headers=self.has_headers,
-            auth_required=True,
-            tls_required=tls is not None,
             tls_verify=tls is not None and tls.verify,
-            max_payload=server.options.max_payload,
             jetstream=jetstream is not None,
             domain=jetstream.domain if jetstream is not None else "",
             compression="off",
@@ -460,17 +408,9 @@ def _client_context(remote: LeafRemote) -> ssl.SSLContext:
 
 def _server_name(url: PeerURL, remote: LeafRemote) -> str:
     """Whose certificate the hub must have: an address's is that of the first URL with a name."""
-    if not _is_address(url.host):
+    if not is_address(url.host):
         return url.host
-    return next((each.host for each in remote.urls if not _is_address(each.host)), url.host)
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ip_address(host)
-    except ValueError:
-        return False
-    return True
+    return next((each.host for each in remote.urls if not is_address(each.host)), url.host)
 
 
 def _tighter(first: int, second: int) -> int:

@@ -8,27 +8,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import platform
+from dataclasses import replace
 from time import monotonic_ns
 from typing import TYPE_CHECKING
 
-import headrace
 from headrace import limits
 from headrace.cluster.mesh import Mesh
 from headrace.cluster.route import RouteSession
 from headrace.errors import StartError
-from headrace.protocol.info import COMPATIBLE_VERSION
-from headrace.protocol.peers import ROUTE_PROTOCOL, PeerInfo
 from headrace.server.peers.addresses import reachable
 from headrace.server.peers.host import PeerHost, Secured
 
 if TYPE_CHECKING:
-    import ssl
     from collections.abc import Callable
 
     from headrace.cluster.port import Address, Wire
-    from headrace.conf.options import TLSOptions
     from headrace.conf.peer_options import ClusterOptions
+    from headrace.protocol.peers import PeerInfo
+    from headrace.server.listeners import PortTLS
     from headrace.server.monitor.source import ClusterSnapshot
     from headrace.server.server import Server
 
@@ -39,6 +36,7 @@ class Routes(PeerHost[RouteSession]):
     kind = "route"
     tag = "rid"
     port_title = "cluster"
+    options: ClusterOptions
 
     def __init__(self, server: Server, options: ClusterOptions) -> None:
         super().__init__(server)
@@ -46,16 +44,10 @@ class Routes(PeerHost[RouteSession]):
         self._news = asyncio.Event()
         self._looking: asyncio.Future[None] | None = None
         self.listen(options.host, options.port)
-        self.mesh = Mesh(self, options, server.accounts.system)
+        self.mesh = self.machine = Mesh(self, options, server.accounts.system)
 
-    def start(self) -> None:
-        """Accept, and reach the peers that are configured."""
-        server = self._server
-        where = f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-        server.log.info("Listening for route connections on %s", where)
-        self._bound.start()
-        server.accounts.followers.append(self.mesh.accounts_changed)
-        self.mesh.start()
+    def _announce(self) -> None:
+        self._server.log.info("Listening for route connections on %s", self.address)
 
     async def look(self) -> None:
         """Until it is known that no other server of the cluster serves what only one can.
@@ -72,10 +64,6 @@ class Routes(PeerHost[RouteSession]):
         finally:
             self.mesh.rivals.stop_looking()
             self._looking = None
-
-    def stop(self) -> None:
-        """Closes everything, reaches nobody any more."""
-        self.mesh.stop()
 
     # -- facts ------------------------------------------------------------------------------------
 
@@ -100,7 +88,7 @@ class Routes(PeerHost[RouteSession]):
         """The cluster as monitoring shows it."""
         from headrace.server.peers.pictures import cluster_snapshot  # only who is asked loads it
 
-        return cluster_snapshot(self, self._server.contexts.routes_expires_ns)
+        return cluster_snapshot(self)
 
     def _own_urls(self) -> tuple[str, ...]:
         server = self._server
@@ -124,9 +112,6 @@ class Routes(PeerHost[RouteSession]):
 
     # -- connections ------------------------------------------------------------------------------
 
-    def begin(self, wire: Wire) -> RouteSession | None:
-        return self.mesh.accepted(wire)
-
     def dial(
         self,
         address: Address,
@@ -139,47 +124,21 @@ class Routes(PeerHost[RouteSession]):
         self.connect(address, connected, failed, secured)
 
     @property
-    def tls(self) -> TLSOptions | None:
-        return self.options.tls
-
-    @property
-    def accepting_context(self) -> ssl.SSLContext | None:
+    def _port_tls(self) -> PortTLS:
         return self._server.contexts.routes
 
     @property
-    def own_write_deadline(self) -> float | None:
-        return self.options.write_deadline
-
-    @property
-    def closes_late(self) -> bool:
-        return self.options.write_timeout == "close"
+    def _told_host(self) -> str:
+        return self.host  # peers know from where a server with a wildcard address connects
 
     # -- what the mesh is given -------------------------------------------------------------------
 
     def identity(self) -> PeerInfo:
-        server, options = self._server, self.options
-        host, port = self.host, self.port
-        if options.advertise:
-            from headrace.conf.listen import advertised
-
-            host, port = advertised(options.advertise, port)
-        jetstream = server.options.jetstream
-        gateways = server.gateways
-        return PeerInfo(
-            server_id=server.server_id,
-            server_name=server.name,
-            version=COMPATIBLE_VERSION,
-            proto=ROUTE_PROTOCOL,
-            git_commit=f"headrace-{headrace.__version__}",
-            go=f"python{platform.python_version()}",
-            host=host,
-            port=port,
-            ip=f"nats-route://{host}:{port}/" if options.advertise else "",
-            headers=not server.options.no_header_support,
-            auth_required=options.user is not None,
-            tls_required=options.tls is not None,
-            tls_verify=options.tls is not None,
-            max_payload=server.options.max_payload,
+        server, options, address = self._server, self.options, self.advertised
+        jetstream, gateways = server.options.jetstream, server.gateways
+        return replace(
+            self._identity(address, has_users=options.user is not None),
+            ip=f"nats-route://{address.host}:{address.port}/" if options.advertise else "",
             jetstream=jetstream is not None,
             domain=jetstream.domain if jetstream is not None else "",
             streaming=server.streaming_subject,

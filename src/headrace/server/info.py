@@ -1,0 +1,63 @@
+"""What INFO says to clients: this server as its options and its state are now.
+
+Never lives here: what INFO says to one client alone (`session`), and to other servers (`peers.host`).
+"""
+
+from __future__ import annotations
+
+import platform
+from typing import TYPE_CHECKING, Any, Final
+
+import headrace
+from headrace.protocol.info import COMPATIBLE_VERSION, JETSTREAM_API_LEVEL
+
+if TYPE_CHECKING:
+    from headrace.server.server import Server
+
+GIT_COMMIT: Final = f"headrace-{headrace.__version__}"
+"""Which server this is, where nats-server says of which commit it is."""
+
+LANGUAGE: Final = f"python{platform.python_version()}"
+"""What runs it, in the field that nats-server calls `go`."""
+
+
+def client_info(server: Server) -> dict[str, Any]:
+    """The fields of INFO."""
+    options = server.options
+    host, port = server.advertised_address
+    return {
+        "server_id": server.server_id,
+        "server_name": server.name,
+        "version": COMPATIBLE_VERSION,
+        "proto": 1,
+        "git_commit": GIT_COMMIT,
+        "go": LANGUAGE,
+        "host": host,
+        "port": port,
+        "headers": not options.no_header_support,
+        "auth_required": server.authenticator.required,
+        "tls_required": options.tls is not None and not options.allow_non_tls,
+        "tls_verify": options.tls is not None and options.tls.verify,
+        "tls_available": options.tls is not None and options.allow_non_tls,
+        "max_payload": options.max_payload,
+        "jetstream": _offers_jetstream(server),
+        "domain": options.jetstream.domain if options.jetstream is not None else "",
+        "api_lvl": JETSTREAM_API_LEVEL,
+        "xkey": server.gate.curve_key if server.gate is not None else None,
+        **_cluster_info(server),
+        **({"ldm": True} if server.is_lame_duck else {}),
+    }
+
+
+def _offers_jetstream(server: Server) -> bool:
+    return server.options.jetstream is not None or (
+        server.worker is not None and server.worker.runs_jetstream
+    )
+
+
+def _cluster_info(server: Server) -> dict[str, object]:
+    """What clients are told of a cluster."""
+    if server.worker is not None and server.worker.has_private_mesh:
+        return {}
+    named = {} if server.cluster_name is None else {"cluster": server.cluster_name}
+    return named | (server.routes.client_info() if server.routes is not None else {})
