@@ -343,7 +343,7 @@ def test_a_version_that_is_too_old_is_refused(leafs: Leafs, pair: str) -> None:
 def test_a_hub_that_comes_back_is_reached_again(leafs: Leafs, pair: str) -> None:
     leafs.hub("hub", pair[0])
     leafs.leaf("leaf", pair[1], "hub", block='reconnect: "50ms"')
-    hub, leaf = leafs.clients()
+    _, leaf = leafs.clients()
     leafs.nodes["hub"].stop()
     assert not leaf.has_responders("probe.gone")
     leafs.nodes["hub"].start()

@@ -165,8 +165,9 @@ class Host(Protocol):
 class Port(Host, Protocol):
     """What a mesh needs of its server.
 
-    `identity` also has ip of the cluster port, jetstream, domain, streaming, serving_ns, gateway_url,
-    leafnode_urls and, unless they are not to be advertised, its own connect_urls and ws_connect_urls.
+    `identity` also has ip of the cluster port, jetstream, domain, streaming, serving_ns, started_ns,
+    gateway_url, leafnode_urls and, unless they are not to be advertised, its own connect_urls and
+    ws_connect_urls.
     """
 
     def dial(
