@@ -27,7 +27,7 @@ COMPILED = [
     "engine.exchange",
     "engine.directory",
     "engine.wire",
-    "engine.peer_ops",
+    "engine.peer",
     "engine.withdrawal",
     "engine.route",
     "engine.legacy_route",

@@ -24,6 +24,7 @@ COMPILED: Final = [
     "headrace.engine.link",
     "headrace.engine.memory",
     "headrace.engine.messages",
+    "headrace.engine.peer",
     "headrace.engine.records",
     "headrace.engine.replay",
     "headrace.engine.route",
@@ -43,7 +44,7 @@ ALLOWED: Final = r"""
 # Cython's own: classes carry pickling hooks and method tables, modules a table of doctests.
 headrace\..*\.__(pyx_capi|test|reduce_cython|setstate_cython|pyx_vtable)__
 # Constructors are __cinit__ in Cython: the signature of __init__ is not to be seen.
-headrace\.engine\.(batches\.(Block|Gathered|Outgoing)|columns\.ColumnsBuilder|frames\.Payload|gateway\.GatewayLink|client\.ClientLink|exchange\.(AccountLink|ServiceImport)|leaf\.LeafLink|link\.(Link|Router)|records\.Scan|route\.RouteLink|legacy_route\.LegacyRouteLink|s2\.Stream|service\.ServiceLink|shadows\.StreamImport|verdicts\.Verdicts|interest\.Interest)\.__(init|new)__
+headrace\.engine\.(batches\.(Block|Gathered|Outgoing)|columns\.ColumnsBuilder|frames\.Payload|gateway\.GatewayLink|client\.ClientLink|exchange\.(AccountLink|ServiceImport)|leaf\.LeafLink|peer\.PeerLink|link\.(Link|Router)|records\.Scan|route\.RouteLink|legacy_route\.LegacyRouteLink|s2\.Stream|service\.ServiceLink|shadows\.StreamImport|verdicts\.Verdicts|interest\.Interest)\.__(init|new)__
 headrace\.server\.epoll\.Poller\.__(init|new)__
 # The buffer protocol has no method to be seen before Python 3.12.
 headrace\.engine\.frames\.Payload\.__buffer__

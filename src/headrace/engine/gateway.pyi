@@ -2,12 +2,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from headrace.engine.interest import Interest
-from headrace.engine.link import Link, Router
+from headrace.engine.link import Router
+from headrace.engine.peer import PeerLink
 
 def join_gateways(router: Router, cluster_hash: bytes, server_hash: bytes) -> None: ...
 def answers_awaited(router: Router) -> int: ...
 
-class GatewayLink(Link):
+class GatewayLink(PeerLink):
     def __init__(
         self,
         router: Router,

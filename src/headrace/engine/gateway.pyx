@@ -37,8 +37,7 @@ from libc.string cimport memcmp, memcpy, memset
 
 from headrace.engine.answers cimport CLUSTER_AT, HASH_LEN, PREFIX_LEN, SERVER_AT, is_mapped, pass_on, take_in_answer
 from headrace.engine.client cimport (
-    OP_PARTIAL, OP_UNKNOWN, add_sid, bad_arguments, find_sid, has_payload, is_valid_subject, line_t, read_line,
-    trimmed, word,
+    OP_PARTIAL, OP_UNKNOWN, add_sid, bad_arguments, find_sid, is_valid_subject, line_t, word,
 )
 from headrace.engine.cluster_interest cimport cluster_changed, tell_all
 from headrace.engine.delivery cimport remove_sub, route_far
@@ -47,23 +46,20 @@ from headrace.engine.far cimport (
     add_target, is_asked_for, is_response, listen, note_served, open_target, prefix_of, room_to_tell, unlisten,
 )
 from headrace.engine.interest cimport Interest, table_seed, unmapped_plan
-from headrace.engine.link cimport Link, Router, doom, emit
+from headrace.engine.link cimport Router, doom, emit
 from headrace.engine.outlooks cimport (
     INTEREST_ONLY, OPTIMISTIC, TRANSITIONING, add_view, covers, drop_view, release_views, view_of, view_t, views_t,
 )
-from headrace.engine.peer_ops cimport (
-    LAST_MESSAGE, OP_A_MINUS, OP_A_PLUS, OP_HMSG, OP_RMSG, OP_RS_MINUS, OP_RS_PLUS, carry_out, common_op_at,
-    count_arrival, name_of, protocol_t, too_early,
+from headrace.engine.peer cimport (
+    LAST_MESSAGE, OP_A_MINUS, OP_A_PLUS, OP_HMSG, OP_RMSG, OP_RS_MINUS, OP_RS_PLUS, PeerLink, common_op_at, name_of,
+    protocol_t, take_message,
 )
 from headrace.engine.structs cimport (
-    FAR_GATEWAY, FAR_LEAF, LINK_CLOSING, LINK_HEADERS, LINK_HELD, LINK_MUST_CONNECT, LINK_TRACED,
-    REASON_PROTOCOL_VIOLATION, SUB_FAR, SUB_LOCAL, SUB_REMOVED, far_t, hr_hash, interest_t, link_t, msg_t, plan_t, router_t,
-    sub_t, target_t, word_t,
+    FAR_GATEWAY, FAR_LEAF, LINK_CLOSING, LINK_HEADERS, REASON_PROTOCOL_VIOLATION, SUB_FAR, SUB_LOCAL, SUB_REMOVED,
+    far_t, hr_hash, interest_t, link_t, msg_t, plan_t, router_t, sub_t, target_t, word_t,
 )
 from headrace.engine.trie cimport insert
-from headrace.engine.wire cimport (
-    add_word, fit_tail, new_far_sub, read_message, release_wire, split, wire_t, write_message,
-)
+from headrace.engine.wire cimport add_word, new_far_sub, wire_t, write_message
 
 cdef enum:
     MOST_REFUSED = 1 << 14
@@ -395,34 +391,16 @@ cdef int say(GatewayLink link, bytes line) except -1:
     return 0
 
 
-cdef char *message(link_t *l, int op, char *at, char *args, char *end, size_t *need) except NULL:
-    """One RMSG or HMSG at `at`; returns what follows it, or `at` when it is incomplete."""
+cdef uint32_t words_before(link_t *l, int op) noexcept:
+    """account"""
+    return 1
+
+
+cdef int arrived(link_t *l, int op, msg_t *m) except -1:
+    """A complete message: delivered to whom it is for in this cluster."""
     cdef GatewayLink link = <GatewayLink> l.owner
-    cdef uint32_t sizes = 1 if op == OP_RMSG else 2
-    cdef line_t line
-    cdef msg_t m
-    if not read_line(l, args, end, &line):
-        return at
-    split(&link.wire, &line)
-    if read_message(&link.wire, &link.far, 1, sizes, &m) < 0:
-        bad_arguments(l, "RoutedMsgArgs" if op == OP_RMSG else "RoutedHeaderMsgArgs", &line)
-        return at
-    if not has_payload(l, at, line.next, end, m.body_len, need):
-        return at
-    if l.flags & LINK_TRACED:
-        link.session.trace(name_of(op), trimmed(&line), line.next[:m.body_len])
-    fit_tail(&link.wire, l, sizes, &line, &m)
-    arrived(link, &m)
-    return line.next + m.body_len + 2
-
-
-cdef int arrived(GatewayLink link, msg_t *m) except -1:
-    """A complete message: counted, and delivered to whom it is for in this cluster."""
-    cdef link_t *l = &link.c
     cdef router_t *r = l.router
-    cdef interest_t *it
-    count_arrival(l, m)
-    it = interest_of(link._directory, link.session, link.wire.words[0].text, link.wire.words[0].len)
+    cdef interest_t *it = interest_of(link._directory, link.session, link.wire.words[0].text, link.wire.words[0].len)
     if it == NULL:
         return 0
     if r.is_gateway and is_mapped(m.subject, m.subject_len) and (pass_on(it, m) or not take_in_answer(r, m)):
@@ -452,11 +430,8 @@ cdef int interest(link_t *l, int op, line_t *line) except -1:
 
 
 cdef bint may_come(link_t *l, int op) except -1:
-    """Interest comes over one of the two connections, messages over the other, when the handshake is over."""
+    """Interest comes over one of the two connections, messages over the other."""
     cdef GatewayLink link = <GatewayLink> l.owner
-    if not link._is_open:
-        too_early(l, op)
-        return False
     if (op <= LAST_MESSAGE) == link._is_outbound:
         doom(l, REASON_PROTOCOL_VIOLATION)
         link.session.wrong_side(name_of(op))
@@ -465,57 +440,37 @@ cdef bint may_come(link_t *l, int op) except -1:
 
 
 cdef protocol_t gateway_protocol
+memset(&gateway_protocol, 0, sizeof(protocol_t))
 gateway_protocol.first = b"C"
+gateway_protocol.op_at = op_at
 gateway_protocol.may_come = may_come
-gateway_protocol.message = message
+gateway_protocol.message = take_message
 gateway_protocol.interest = interest
-
-
-cdef char *parse_gateway(link_t *l, char *p, char *end, size_t *need) except NULL:
-    """Carries out every complete op; returns the first byte that was not used."""
-    cdef char *following
-    cdef uint32_t length
-    cdef int op
-    while p < end and not l.flags & (LINK_CLOSING | LINK_HELD):
-        length = 0
-        op = op_at(p, end, &length)
-        following = carry_out(l, &(<GatewayLink> l.owner).wire, &gateway_protocol, op, length, p, end, need)
-        if following == p:
-            return p
-        p = following
-    return p
+gateway_protocol.bare = OP_RMSG
+gateway_protocol.misread = [b"RoutedMsgArgs", b"RoutedHeaderMsgArgs", b""]
+gateway_protocol.words_before = words_before
+gateway_protocol.arrived = arrived
 
 
 @cython.no_gc_clear  # it must leave the interest it listens to before that goes
-cdef class GatewayLink(Link):
+cdef class GatewayLink(PeerLink):
     """A connection to a server of another cluster. `is_outbound`: this side has opened it."""
 
-    cdef far_t far
-    cdef wire_t wire
     cdef Directory _directory
     cdef Interest _refused       # where subjects hang that RS- has named, of all accounts
     cdef views_t _views
     cdef bint _is_outbound
-    cdef bint _is_open           # the handshake is over
     cdef bint _is_interest_only
     cdef char _prefix[PREFIX_LEN]
 
-    def __cinit__(self, *_args, bint is_outbound=False, uint32_t max_payload=1 << 20, uint32_t max_control_line=65536,
-                  bint must_connect=False):
-        memset(&self.far, 0, sizeof(far_t))
-        memset(&self.wire, 0, sizeof(wire_t))
+    def __cinit__(self, *_args, bint is_outbound=False, **_limits):
         memset(&self._views, 0, sizeof(views_t))
         self.far.kind = FAR_GATEWAY
         self.far.send = send_nothing
         self.far.changed = noted if is_outbound else cluster_changed
         if is_outbound:
             self.far.offer = offer
-        self.c.far = &self.far
-        self.c.parse = parse_gateway
-        self.c.max_payload = max_payload
-        self.c.max_control_line = max_control_line
-        if must_connect:
-            self.c.flags |= LINK_MUST_CONNECT
+        self.protocol = &gateway_protocol
         self._is_outbound = is_outbound
         self._directory = Directory()
         self._refused = Interest()
@@ -523,13 +478,10 @@ cdef class GatewayLink(Link):
     def __dealloc__(self):
         self._hear_nothing()
         self._release()  # while there are the accounts that its subscriptions hang in
-        release_wire(&self.wire)
 
     cdef _leave(self):
-        self._hear_nothing()  # not of its own subscriptions' end either
-        Link._leave(self)
+        PeerLink._leave(self)
         self._directory.clear()
-        release_wire(&self.wire)
 
     cdef _hear_nothing(self):
         for interest in self._directory.served.values():

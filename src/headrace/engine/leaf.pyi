@@ -1,23 +1,9 @@
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from headrace.engine.interest import Interest
-from headrace.engine.link import Link, Router
+from headrace.engine.peer import PeerLink
 
-class LeafLink(Link):
-    def __init__(
-        self,
-        router: Router,
-        session: Any,
-        *,
-        max_payload: int = ...,
-        max_control_line: int = ...,
-        must_connect: bool = ...,
-    ) -> None: ...
-    @property
-    def is_open(self) -> bool: ...
-    @property
-    def has_headers(self) -> bool: ...
+class LeafLink(PeerLink):
     def restrict(
         self,
         tells: Callable[[bytes], bool] | None,

@@ -31,15 +31,14 @@ from libc.string cimport memcmp, memset
 
 from headrace.engine.answers cimport is_mapped, pass_on, take_in_answer
 from headrace.engine.client cimport (
-    OP_PARTIAL, OP_UNKNOWN, add_sid, bad_arguments, find_sid, has_payload, is_valid_subject, line_t, read_line,
-    size_of, trimmed, word,
+    OP_PARTIAL, OP_UNKNOWN, add_sid, bad_arguments, find_sid, is_valid_subject, line_t, size_of, word,
 )
 from headrace.engine.delivery cimport remove_sub, route_far
 from headrace.engine.far cimport listen, origin_of, reweigh, same_word, unlisten
 from headrace.engine.interest cimport Interest, plan_for, table_seed
-from headrace.engine.link cimport Link, doom, emit
-from headrace.engine.peer_ops cimport (
-    OP_HMSG, OP_LMSG, OP_LS_MINUS, OP_LS_PLUS, carry_out, common_op_at, count_arrival, name_of, protocol_t, too_early,
+from headrace.engine.link cimport doom, emit
+from headrace.engine.peer cimport (
+    OP_HMSG, OP_LMSG, OP_LS_MINUS, OP_LS_PLUS, PeerLink, common_op_at, protocol_t, take_message,
 )
 from headrace.engine.shadows cimport hang_shadows, rename
 from headrace.engine.structs cimport (
@@ -49,9 +48,7 @@ from headrace.engine.structs cimport (
 )
 from headrace.engine.trie cimport insert, next_node
 from headrace.engine.verdicts cimport Verdicts, verdict
-from headrace.engine.wire cimport (
-    add_word, fit_tail, new_far_sub, read_message, release_wire, split, wire_t, write_interest, write_message,
-)
+from headrace.engine.wire cimport add_word, new_far_sub, write_interest, write_message
 
 # ---- lines --------------------------------------------------------------------------------------
 
@@ -170,33 +167,15 @@ cdef int unsubscribe(LeafLink link) except -1:
 
 # ---- messages of the other server ---------------------------------------------------------------
 
-cdef char *message(link_t *l, int op, char *at, char *args, char *end, size_t *need) except NULL:
-    """One LMSG or HMSG at `at`; returns what follows it, or `at` when it is incomplete."""
+cdef uint32_t words_before(link_t *l, int op) noexcept:
+    return 0
+
+
+cdef int arrived(link_t *l, int op, msg_t *m) except -1:
+    """A complete message: judged, mapped, and delivered."""
     cdef LeafLink link = <LeafLink> l.owner
-    cdef uint32_t sizes = 1 if op == OP_LMSG else 2
-    cdef line_t line
-    cdef msg_t m
-    if not read_line(l, args, end, &line):
-        return at
-    split(&link.wire, &line)
-    if read_message(&link.wire, &link.far, 0, sizes, &m) < 0:
-        bad_arguments(l, "LeafMsgArgs" if op == OP_LMSG else "LeafHeaderMsgArgs", &line)
-        return at
-    if not has_payload(l, at, line.next, end, m.body_len, need):
-        return at
-    if l.flags & LINK_TRACED:
-        link.session.trace(name_of(op), trimmed(&line), line.next[:m.body_len])
-    fit_tail(&link.wire, l, sizes, &line, &m)
-    arrived(link, &m)
-    return line.next + m.body_len + 2
-
-
-cdef int arrived(LeafLink link, msg_t *m) except -1:
-    """A complete message: counted, judged, mapped, and delivered."""
-    cdef link_t *l = &link.c
     cdef router_t *r = l.router
     cdef plan_t *plan
-    count_arrival(l, m)
     if link._receives is not None and not is_answer(m.subject, m.subject_len) \
             and not allows(link._receives, m.subject, m.subject_len):
         if not link.session.message_refused(m.subject[:m.subject_len]):
@@ -345,14 +324,6 @@ cdef int send_as(target_t *target, msg_t *m) except -1:
 
 # ---- ops ----------------------------------------------------------------------------------------
 
-cdef bint may_come(link_t *l, int op) except -1:
-    """Interest and messages come when the handshake is over."""
-    if not (<LeafLink> l.owner)._is_open:
-        too_early(l, op)
-        return False
-    return True
-
-
 cdef int interest(link_t *l, int op, line_t *line) except -1:
     """A line that says what the other server wants; it is split."""
     if op == OP_LS_PLUS:
@@ -361,68 +332,41 @@ cdef int interest(link_t *l, int op, line_t *line) except -1:
 
 
 cdef protocol_t leaf_protocol
+memset(&leaf_protocol, 0, sizeof(protocol_t))
 leaf_protocol.first = b"CI"  # INFO: what it can do about compression
-leaf_protocol.may_come = may_come
-leaf_protocol.message = message
+leaf_protocol.op_at = op_at
+leaf_protocol.message = take_message
 leaf_protocol.interest = interest
-
-
-cdef char *parse_leaf(link_t *l, char *p, char *end, size_t *need) except NULL:
-    """Carries out every complete op; returns the first byte that was not used."""
-    cdef char *following
-    cdef uint32_t length
-    cdef int op
-    while p < end and not l.flags & (LINK_CLOSING | LINK_HELD):
-        length = 0
-        op = op_at(p, end, &length)
-        following = carry_out(l, &(<LeafLink> l.owner).wire, &leaf_protocol, op, length, p, end, need)
-        if following == p:
-            return p
-        p = following
-    return p
+leaf_protocol.bare = OP_LMSG
+leaf_protocol.misread = [b"", b"LeafHeaderMsgArgs", b"LeafMsgArgs"]
+leaf_protocol.words_before = words_before
+leaf_protocol.arrived = arrived
 
 
 @cython.no_gc_clear  # it must leave the interest it listens to before that goes
-cdef class LeafLink(Link):
-    """A connection between an account and one of another server, whichever of the two has opened it."""
+cdef class LeafLink(PeerLink):
+    """A connection between an account and one of another server."""
 
-    cdef far_t far
-    cdef wire_t wire
     cdef bytes _origin           # far.origin is borrowed from it
     cdef bytes _loop
     cdef frozenset _always
-    cdef bint _is_open           # the handshake is over
     cdef bint _is_listening
     cdef bint _is_isolated
     cdef Verdicts _tells
     cdef Verdicts _sends
     cdef Verdicts _receives
 
-    def __cinit__(self, *_args, uint32_t max_payload=1 << 20, uint32_t max_control_line=65536,
-                  bint must_connect=False):
-        memset(&self.far, 0, sizeof(far_t))
-        memset(&self.wire, 0, sizeof(wire_t))
+    def __cinit__(self, *_args, **_limits):
         self._loop = b""
         self._always = frozenset()
         self.far.kind = FAR_LEAF
         self.far.send = send
         self.far.changed = changed
-        self.c.far = &self.far
-        self.c.parse = parse_leaf
-        self.c.max_payload = max_payload
-        self.c.max_control_line = max_control_line
-        if must_connect:
-            self.c.flags |= LINK_MUST_CONNECT
+        self.protocol = &leaf_protocol
 
     def __dealloc__(self):
         self._hear_nothing()
         self._release()  # while there is the account that its subscriptions hang in
-        release_wire(&self.wire)
-
-    cdef _leave(self):
-        self._hear_nothing()  # not of its own subscriptions' end either
-        Link._leave(self)
-        release_wire(&self.wire)
 
     cdef _hear_nothing(self):
         if self._is_listening:
@@ -506,19 +450,9 @@ cdef class LeafLink(Link):
         return False
 
     def limit(self, *, uint32_t max_payload, uint32_t max_control_line, uint32_t max_subscriptions=0):
-        """Limits for what comes from now on: bytes, and subjects wanted at once (0: any number)."""
-        self.c.max_payload = max_payload
-        self.c.max_control_line = max_control_line
+        """As for any peer; and how many subjects may be wanted at once (0: any number)."""
+        PeerLink.limit(self, max_payload=max_payload, max_control_line=max_control_line)
         self.c.max_subscriptions = max_subscriptions
-
-    @property
-    def is_open(self):
-        """Whether interest and messages pass."""
-        return bool(self._is_open)
-
-    @property
-    def has_headers(self):
-        return bool(self.c.flags & LINK_HEADERS)
 
     def interest_rows(self):
         """[(subject, queue group or None, members)] that the other server wants, in no particular order."""

@@ -29,7 +29,7 @@ Source: cluster protocol, A1 to A4; fine points from gnatsd 1.1.0 and 1.4.1.
 
 cimport cython
 from libc.stdint cimport int64_t, uint32_t, uint64_t
-from libc.string cimport memcmp, memcpy
+from libc.string cimport memcmp, memcpy, memset
 
 from headrace.engine.client cimport (
     add_sid, bad_arguments, find_sid, has_payload, is_valid_subject, line_t, new_sub,
@@ -39,12 +39,10 @@ from headrace.engine.delivery cimport deliver, remove_sub, route_far, strip_head
 from headrace.engine.far cimport admits, is_told, room_to_send, room_to_tell, sent
 from headrace.engine.interest cimport Interest, table_seed, unmapped_plan
 from headrace.engine.link cimport emit
-from headrace.engine.peer_ops cimport (
-    OP_MSG, OP_PUB, OP_SUB, OP_UNSUB, carry_out, common_op_at, count_arrival, name_of, protocol_t,
-)
-from headrace.engine.route cimport RouteLink, may_come, may_export, may_import
+from headrace.engine.peer cimport OP_MSG, OP_PUB, OP_SUB, OP_UNSUB, common_op_at, count_arrival, name_of, protocol_t
+from headrace.engine.route cimport RouteLink, may_export, may_import
 from headrace.engine.structs cimport (
-    FAR_ROUTE, HR_GUARD, LINK_CLOSING, LINK_HELD, LINK_TRACED, SUB_FAR, SUB_FILTERED, SUB_LIMITED, SUB_SHADOW, group_t,
+    FAR_ROUTE, HR_GUARD, LINK_CLOSING, LINK_TRACED, SUB_FAR, SUB_FILTERED, SUB_LIMITED, SUB_SHADOW, group_t,
     hr_copy, hr_hash, link_t, msg_t, node_t, plan_t, router_t, sub_t, target_t, word_t,
 )
 from headrace.engine.trie cimport insert, next_node
@@ -84,7 +82,7 @@ cdef int bad_line(LegacyRouteLink link, int op, line_t *line) except -1:
 
 # ---- interest of the other server ---------------------------------------------------------------
 
-cdef int take_interest(link_t *l, int op, line_t *line) except -1:
+cdef int interest(link_t *l, int op, line_t *line) except -1:
     """SUB or UNSUB; the line is split."""
     if op == OP_SUB:
         return subscribe(<LegacyRouteLink> l.owner, line)
@@ -142,7 +140,7 @@ cdef int unsubscribe(LegacyRouteLink link, line_t *line) except -1:
 
 # ---- messages of the other server ---------------------------------------------------------------
 
-cdef char *take_message(link_t *l, int op, char *at, char *args, char *end, size_t *need) except NULL:
+cdef char *message(link_t *l, int op, char *at, char *args, char *end, size_t *need) except NULL:
     """One MSG or PUB at `at`; returns what follows it, or `at` when it is incomplete."""
     cdef LegacyRouteLink link = <LegacyRouteLink> l.owner
     cdef word_t *words
@@ -350,25 +348,11 @@ cdef int write_message(LegacyRouteLink link, sub_t *s, msg_t *m) except -1:
 # ---- the link -----------------------------------------------------------------------------------
 
 cdef protocol_t legacy_protocol
+memset(&legacy_protocol, 0, sizeof(protocol_t))
 legacy_protocol.first = b"C"
-legacy_protocol.may_come = may_come
-legacy_protocol.message = take_message
-legacy_protocol.interest = take_interest
-
-
-cdef char *parse_legacy(link_t *l, char *p, char *end, size_t *need) except NULL:
-    """Carries out every complete op; returns the first byte that was not used."""
-    cdef char *following
-    cdef uint32_t length
-    cdef int op
-    while p < end and not l.flags & (LINK_CLOSING | LINK_HELD):
-        length = 0
-        op = op_at(p, end, &length)
-        following = carry_out(l, &(<RouteLink> l.owner).wire, &legacy_protocol, op, length, p, end, need)
-        if following == p:
-            return p
-        p = following
-    return p
+legacy_protocol.op_at = op_at
+legacy_protocol.message = message
+legacy_protocol.interest = interest
 
 
 @cython.no_gc_clear  # it must leave the interest it listens to before that goes
@@ -401,7 +385,7 @@ cdef class LegacyRouteLink(RouteLink):
         if self._is_open:
             raise ValueError("a route does not change its protocol after the handshake")
         self._is_legacy = True
-        self.c.parse = parse_legacy
+        self.protocol = &legacy_protocol
         self.far.send = send
         self.far.changed = changed
         self.far.limited = limited

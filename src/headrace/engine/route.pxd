@@ -2,17 +2,13 @@
 
 from headrace.engine.directory cimport Directory
 from headrace.engine.interest cimport Interest
-from headrace.engine.link cimport Link
-from headrace.engine.structs cimport far_t, interest_t, link_t, msg_t, sub_t
+from headrace.engine.peer cimport PeerLink
+from headrace.engine.structs cimport interest_t, msg_t, sub_t
 from headrace.engine.verdicts cimport Verdicts
-from headrace.engine.wire cimport wire_t
 
-cdef class RouteLink(Link):
-    cdef far_t far
-    cdef wire_t wire
+cdef class RouteLink(PeerLink):
     cdef Directory _directory
     cdef interest_t *_dedicated  # of the only account here, while _is_dedicated
-    cdef bint _is_open           # the handshake is over
     cdef bint _is_dedicated
     cdef bint _has_origin
     cdef bint _origin_unsub
@@ -23,6 +19,5 @@ cdef class RouteLink(Link):
     cdef _drop(self, Interest interest)
     cdef _tell_anew(self, sub_t *s)
 
-cdef bint may_come(link_t *l, int op) except -1
 cdef bint may_import(RouteLink link, sub_t *s) noexcept
 cdef bint may_export(RouteLink link, msg_t *m) except -1

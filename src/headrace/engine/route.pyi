@@ -1,23 +1,11 @@
 from collections.abc import Callable
-from typing import Any
 
 from headrace.engine.interest import Interest
-from headrace.engine.link import Link, Router
+from headrace.engine.peer import PeerLink
 
-class RouteLink(Link):
-    def __init__(
-        self,
-        router: Router,
-        session: Any,
-        *,
-        max_payload: int = ...,
-        max_control_line: int = ...,
-        must_connect: bool = ...,
-    ) -> None: ...
+class RouteLink(PeerLink):
     @property
     def served(self) -> tuple[bytes, ...]: ...
-    @property
-    def has_headers(self) -> bool: ...
     def configure(
         self, *, headers: bool, has_origin: bool, origin_unsub: bool, server_hash: bytes | None = ...
     ) -> None: ...
@@ -27,5 +15,4 @@ class RouteLink(Link):
     def restrict(
         self, imports: Callable[[bytes], bool] | None, exports: Callable[[bytes], bool] | None
     ) -> None: ...
-    def limit(self, *, max_payload: int, max_control_line: int) -> None: ...
     def interest_rows(self) -> list[tuple[bytes, bytes, bytes | None, int]]: ...

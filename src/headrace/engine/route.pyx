@@ -24,8 +24,7 @@ from libc.string cimport memcpy, memset
 
 from headrace.engine.answers cimport HASH_LEN, is_mapped, take_in_answer
 from headrace.engine.client cimport (
-    OP_PARTIAL, OP_UNKNOWN, add_sid, bad_arguments, find_sid, has_payload, is_valid_subject, line_t, read_line,
-    size_of, trimmed, word,
+    OP_PARTIAL, OP_UNKNOWN, add_sid, bad_arguments, find_sid, is_valid_subject, line_t, size_of, word,
 )
 from headrace.engine.delivery cimport remove_sub, route_far
 from headrace.engine.directory cimport Directory, interest_of
@@ -33,20 +32,18 @@ from headrace.engine.far cimport (
     is_told, is_wanted_beside, listen, origin_of, reweigh, same_word, unlisten, weight_told,
 )
 from headrace.engine.interest cimport Interest, table_seed, unmapped_plan
-from headrace.engine.link cimport Link, doom, emit
-from headrace.engine.peer_ops cimport (
-    OP_HMSG, OP_LMSG, OP_LS_MINUS, OP_LS_PLUS, OP_RMSG, OP_RS_MINUS, OP_RS_PLUS, carry_out, common_op_at,
-    count_arrival, name_of, protocol_t, too_early,
+from headrace.engine.link cimport emit
+from headrace.engine.peer cimport (
+    OP_HMSG, OP_LMSG, OP_LS_MINUS, OP_LS_PLUS, OP_RMSG, OP_RS_MINUS, OP_RS_PLUS, PeerLink, common_op_at, protocol_t,
+    take_message,
 )
 from headrace.engine.structs cimport (
-    FAR_LEAF, FAR_ROUTE, SIDE_NONE, LINK_CLOSING, LINK_HEADERS, LINK_HELD, LINK_MUST_CONNECT, LINK_TRACED, far_t, group_t, hr_hash,
+    FAR_LEAF, FAR_ROUTE, LINK_CLOSING, LINK_HEADERS, SIDE_NONE, group_t, hr_hash,
     interest_t, link_t, msg_t, node_t, side_t, sub_t, target_t, word_t,
 )
 from headrace.engine.trie cimport insert, next_node
 from headrace.engine.verdicts cimport Verdicts, verdict
-from headrace.engine.wire cimport (
-    add_word, fit_tail, new_far_sub, read_message, release_wire, split, wire_t, write_interest, write_message,
-)
+from headrace.engine.wire cimport add_word, new_far_sub, wire_t, write_interest, write_message
 
 cdef word_t r_word, l_word, no_word
 r_word.text = b"R"
@@ -157,39 +154,25 @@ cdef int compose_key(RouteLink link, word_t *origin, uint32_t subject_at, word_t
 
 # ---- messages of the other server ---------------------------------------------------------------
 
-cdef char *message(link_t *l, int op, char *at, char *args, char *end, size_t *need) except NULL:
-    """One RMSG, HMSG or LMSG at `at`; returns what follows it, or `at` when it is incomplete."""
+cdef uint32_t words_before(link_t *l, int op) noexcept:
+    """[origin] [account]"""
+    return (1 if op == OP_LMSG else 0) + (0 if (<RouteLink> l.owner)._is_dedicated else 1)
+
+
+cdef int arrived(link_t *l, int op, msg_t *m) except -1:
+    """A complete message: delivered to whom it is for here."""
     cdef RouteLink link = <RouteLink> l.owner
-    cdef uint32_t sizes = 1 if op == OP_RMSG else 2
-    cdef uint32_t origins = 1 if op == OP_LMSG else 0
-    cdef line_t line
-    cdef msg_t m
-    if not read_line(l, args, end, &line):
-        return at
-    split(&link.wire, &line)
-    if read_message(&link.wire, &link.far, origins + (0 if link._is_dedicated else 1), sizes, &m) < 0:
-        bad_arguments(l, {OP_RMSG: "RoutedMsgArgs", OP_HMSG: "RoutedHeaderMsgArgs",
-                          OP_LMSG: "RoutedOriginClusterMsgArgs"}[op], &line)
-        return at
-    if not has_payload(l, at, line.next, end, m.body_len, need):
-        return at
-    if l.flags & LINK_TRACED:
-        link.session.trace(name_of(op), trimmed(&line), line.next[:m.body_len])
-    link.far.came_from = link.wire.words[0] if origins else no_word
-    fit_tail(&link.wire, l, sizes, &line, &m)
-    arrived(link, &m, &link.wire.words[origins])
-    return line.next + m.body_len + 2
-
-
-cdef int arrived(RouteLink link, msg_t *m, word_t *account) except -1:
-    """A complete message: counted, and delivered to whom it is for here."""
+    cdef word_t *account = link.wire.words
     cdef interest_t *it = link._dedicated
-    count_arrival(&link.c, m)
+    link.far.came_from.len = 0
+    if op == OP_LMSG:
+        link.far.came_from = account[0]
+        account += 1
     if not link._is_dedicated:
         it = interest_of(link._directory, link.session, account.text, account.len)
     if it == NULL:
         return 0
-    if link.c.router.is_gateway and is_mapped(m.subject, m.subject_len) and not take_in_answer(link.c.router, m):
+    if l.router.is_gateway and is_mapped(m.subject, m.subject_len) and not take_in_answer(l.router, m):
         return 0
     route_far(unmapped_plan(it, m.subject, m.subject_len), m)
     return 0
@@ -292,14 +275,6 @@ cdef int send(target_t *target, msg_t *m) except -1:
 
 # ---- ops ----------------------------------------------------------------------------------------
 
-cdef bint may_come(link_t *l, int op) except -1:
-    """Interest and messages come when the handshake is over."""
-    if not (<RouteLink> l.owner)._is_open:
-        too_early(l, op)
-        return False
-    return True
-
-
 cdef int interest(link_t *l, int op, line_t *line) except -1:
     """A line that says what the other server wants; it is split."""
     cdef RouteLink link = <RouteLink> l.owner
@@ -309,27 +284,15 @@ cdef int interest(link_t *l, int op, line_t *line) except -1:
 
 
 cdef protocol_t route_protocol
+memset(&route_protocol, 0, sizeof(protocol_t))
 route_protocol.first = b"C"
-route_protocol.may_come = may_come
-route_protocol.message = message
+route_protocol.op_at = op_at
+route_protocol.message = take_message
 route_protocol.interest = interest
-
-
-cdef char *parse_route(link_t *l, char *p, char *end, size_t *need) except NULL:
-    """Carries out every complete op; returns the first byte that was not used."""
-    cdef char *following
-    cdef uint32_t length
-    cdef int op
-    while p < end and not l.flags & (LINK_CLOSING | LINK_HELD):
-        length = 0
-        op = op_at(p, end, &length)
-        following = carry_out(l, &(<RouteLink> l.owner).wire, &route_protocol, op, length, p, end, need)
-        if following == p:
-            return p
-        p = following
-        if l.parse != parse_route:  # the handshake has shown that the other server speaks another protocol
-            return l.parse(l, p, end, need)
-    return p
+route_protocol.bare = OP_RMSG
+route_protocol.misread = [b"RoutedMsgArgs", b"RoutedHeaderMsgArgs", b"RoutedOriginClusterMsgArgs"]
+route_protocol.words_before = words_before
+route_protocol.arrived = arrived
 
 
 cdef bint is_first_of_its_link(sub_t *s) noexcept:
@@ -357,34 +320,24 @@ cdef int tell_of(RouteLink link, link_t *other, interest_t *it) except -1:
 
 
 @cython.no_gc_clear  # it must leave the interest it listens to before that goes
-cdef class RouteLink(Link):
-    """A connection to another server of the cluster, whichever of the two has opened it."""
+cdef class RouteLink(PeerLink):
+    """A connection to another server of the cluster."""
 
-    def __cinit__(self, *_args, uint32_t max_payload=1 << 20, uint32_t max_control_line=65536,
-                  bint must_connect=False):
-        memset(&self.far, 0, sizeof(far_t))
-        memset(&self.wire, 0, sizeof(wire_t))
+    def __cinit__(self, *_args, **_limits):
         self.far.kind = FAR_ROUTE
         self.far.send = send
         self.far.changed = changed
-        self.c.far = &self.far
-        self.c.parse = parse_route
-        self.c.max_payload = max_payload
-        self.c.max_control_line = max_control_line
-        if must_connect:
-            self.c.flags |= LINK_MUST_CONNECT
+        self.protocol = &route_protocol
         self._directory = Directory()
 
     def __dealloc__(self):
         self._hear_nothing()
         self._release()  # while there are the accounts that its subscriptions hang in
-        release_wire(&self.wire)
 
     cdef _leave(self):
-        Link._leave(self)
+        PeerLink._leave(self)
         self._directory.clear()
         self._dedicated = NULL
-        release_wire(&self.wire)
 
     cdef _tell_all(self, Interest interest, bint wanted):
         """Says what is wanted in an account, or that nothing is."""
@@ -501,19 +454,10 @@ cdef class RouteLink(Link):
         self._imports = None if imports is None else Verdicts(imports)
         self._exports = None if exports is None else Verdicts(exports)
 
-    def limit(self, *, uint32_t max_payload, uint32_t max_control_line):
-        """Limits for what comes from now on, in bytes."""
-        self.c.max_payload = max_payload
-        self.c.max_control_line = max_control_line
-
     @property
     def served(self):
         """Names of the accounts that are served here."""
         return tuple(self._directory.served)
-
-    @property
-    def has_headers(self):
-        return bool(self.c.flags & LINK_HEADERS)
 
     def interest_rows(self):
         """[(account, subject, queue group or None, members)] that the other server wants, in no particular order."""
