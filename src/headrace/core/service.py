@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from itertools import groupby
 from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from headrace.engine.batches import Gathered
 
@@ -92,6 +92,17 @@ class Host(Protocol):
 
     def now_ns(self) -> int:
         """Wall clock, ns since 1970 UTC."""
+
+
+@runtime_checkable
+class Turning(Protocol):
+    """A service that has something to do at the end of its turn: when `deliver` has returned."""
+
+    def begin_turn(self) -> None:
+        """`deliver` is called next."""
+
+    def end_turn(self, *, is_last: bool) -> None:
+        """`is_last`: no other service is to be served in this tick. What is published goes out with it."""
 
 
 class Service(Protocol):

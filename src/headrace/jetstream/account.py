@@ -168,6 +168,13 @@ class AccountJetStream:
         if mistakes:
             raise ExceptionGroup("messages that could not be taken", mistakes)
 
+    def begin_turn(self) -> None:
+        self.system.committer.begin_turn()
+
+    def end_turn(self, *, is_last: bool) -> None:
+        """Answers what one quick sync makes durable at once (`log.committer`)."""
+        self.system.committer.end_turn(is_last=is_last)
+
     def _guarded(self, work: Callable[..., _T], *arguments: object) -> _T | None:
         """A disk that fails under one stream or consumer ends nothing else: it is said, and others go on."""
         try:
@@ -184,25 +191,22 @@ class AccountJetStream:
         """It is served at the end of this turn."""
         self._woken[served] = None
 
-    def flush(self) -> bool:
+    def flush(self) -> None:
         """Appends what was published so far: whoever asks now, asks after it."""
-        touched = bool(self._touched)
         while self._touched:
             stream, _ = self._touched.popitem()
             if self.streams.get(stream.name) is stream:
                 self._guarded(stream.flush)
                 self._guarded(self.usage.measure, stream)
-        return touched
 
     def _round(self) -> bool:
-        flushed = self.flush()
-        served = self._serve()
-        written = not self.journal.idle
+        """What is due now; whether that left something to do in this turn."""
+        self.flush()
+        self._serve()
         self.journal.flush()
-        return flushed or served or written
+        return bool(self._touched or self._woken) or not self.journal.idle
 
-    def _serve(self) -> bool:
-        woken = bool(self._woken)
+    def _serve(self) -> None:
         while self._woken:
             served = next(iter(self._woken))
             del self._woken[served]
@@ -210,7 +214,6 @@ class AccountJetStream:
                 if not self._again:
                     self.turns.later(_AT_ONCE, self._continue)
                 self._again[served] = None
-        return woken
 
     def _continue(self) -> None:
         again, self._again = self._again, {}

@@ -117,6 +117,8 @@ class ConsumerState:
         self.delivered_consumer, self.delivered_stream, self.floor_consumer, self.floor_stream = numbers
 
     def encode(self) -> bytes:
+        if not (self.pending or self.redelivered or self.held):
+            return _encode(_Whole(self.numbers, [], [], []))
         pending = [part for sequence, pair in self.pending.items() for part in (sequence, *pair)]
         counts = [part for pair in self.redelivered.items() for part in pair]
         return _encode(_Whole(self.numbers, pending, counts, _packed(list(self.held))))
@@ -195,8 +197,7 @@ class AckState:
         self._is_stuck = self._skips_one()
         """Whether what the shown floor waits for was given up: it moves when nothing is pending any more."""
         self._touched = touched
-        self._whole = False
-        self._forget_changes()
+        self.forget_changes()
 
     @property
     def position(self) -> int:
@@ -420,7 +421,9 @@ class AckState:
 
     # -- for the journal -------------------------------------------------------------------------------
 
-    def _forget_changes(self) -> None:
+    def forget_changes(self) -> None:
+        """The whole was taken: what changed is part of it."""
+        self._whole = False
         self._new: list[tuple[int, int, list[int]]] = []
         self._renewed: dict[int, tuple[int, int]] = {}
         self._gone: list[int] = []
@@ -442,6 +445,5 @@ class AckState:
                 [part for pair in self._counts.items() for part in pair],
                 self._uncounted, list(self._held), self._freed,
             ))  # fmt: skip
-        self._whole = False
-        self._forget_changes()
+        self.forget_changes()
         return changes

@@ -14,6 +14,8 @@ _NS: Final = 1_000_000_000
 
 
 class Alarm:
+    __slots__ = ("_function", "_timer", "_turns", "due_ns")
+
     def __init__(self, turns: Turns, function: Callable[[], object]) -> None:
         self._turns = turns
         self._function = function

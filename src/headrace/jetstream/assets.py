@@ -209,7 +209,7 @@ class Assets:
     def record_consumer(self, consumer: Consumer) -> None:
         """Its configuration and its whole state."""
         if consumer.is_stored:
-            consumer.take_delta()  # it is part of the whole
+            consumer.tracker.forget_changes()
             record = consumer_record(
                 consumer.identity, consumer.stream.name, consumer.name, consumer.config, consumer.created_ns
             )

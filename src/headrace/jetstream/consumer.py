@@ -9,7 +9,7 @@ nats-server 2.15.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from headrace.engine.jetstream import Acks
 from headrace.errors import LogError
@@ -63,10 +63,41 @@ def filters_of(config: ConsumerConfig) -> tuple[bytes, ...]:
     return () if _EVERYTHING in subjects else subjects
 
 
+P = TypeVar("P")
+
+
+class _Part(Generic[P]):
+    """What only a consumer in use needs: made when it is first asked for, since most of many have nobody."""
+
+    def __init__(self, make: Callable[[Consumer], P]) -> None:
+        self._make = make
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, consumer: Consumer, owner: type) -> P:
+        part = vars(consumer)[self._name] = self._make(consumer)
+        return part
+
+
+def _redelivery_of(consumer: Consumer) -> Redelivery:
+    return Redelivery(consumer.turns, consumer.tracker, consumer.config, consumer.wake, consumer.exhausted)
+
+
+def _pause_of(consumer: Consumer) -> Alarm:
+    return Alarm(consumer.turns, consumer.unpaused)
+
+
 class Consumer:
     """`identity` is its account's number for it, by which the journal knows it."""
 
     identity = 0
+
+    redelivery = _Part(_redelivery_of)
+    serving = _Part(Serving)
+    _acking = _Part(Acknowledger)
+    _inactivity = _Part(Inactivity)
+    _pause = _Part(_pause_of)
 
     def __init__(
         self,
@@ -90,12 +121,11 @@ class Consumer:
         self.state: Final = state or ConsumerState()
         self.acks: Final = Acks(self)
         """What `sort_acks` puts acknowledgements for this consumer into."""
-        turns = self.account.turns
+        turns = self.turns = self.account.turns
         self.now_ns: Final = turns.now_ns
         self.filters = filters_of(config)
         self.events = Events(self.account, stream.name, name)
         self.tracker = AckState(config.ack_policy, self.state, self._touch)
-        self.redelivery = Redelivery(turns, self.tracker, config, self.wake, self._exhausted)
         self.outstanding = Outstanding(stream, self.filters)
         self.groups = Groups(turns, config, new_nuid, self.events.pinned, self._unpinned)
         self.pulls: Pulls | None = None
@@ -110,10 +140,6 @@ class Consumer:
         self.pace = Pace(0, 0, 0)
         self.order: KeyedOrder | None = None
         self.dead_letters: DeadLetters | None = None
-        self.serving = Serving(self)
-        self._acking = Acknowledger(self)
-        self._inactivity = Inactivity(self)
-        self._pause = Alarm(turns, self._unpaused)
         self._read_config()
 
     def _read_config(self) -> None:
@@ -140,10 +166,12 @@ class Consumer:
         replay = self.config.replay_policy is ReplayPolicy.ORIGINAL
         self.pace = Pace(self.config.rate_limit_bps, burst, stream.last_sequence if replay else 0)
         self.active_ns = self.now_ns()
-        self._inactivity.start()
+        if Inactivity.is_watched(self.config):
+            self._inactivity.start()
         self._extend()
         self._arm_pause()
-        self.wake()
+        if self.push is not None:  # nobody can have asked by now
+            self.wake()
 
     def _extend(self) -> None:
         """What the metadata asks for."""
@@ -182,10 +210,15 @@ class Consumer:
                 self.pulls.release("409 Consumer Deleted")
         if self.push is not None:
             self.push.stop()
-        for part in (self.redelivery, self.groups, self.serving, self._inactivity, self.dead_letters):
-            if part is not None:
-                part.stop()
-        self._pause.cancel()
+        self.groups.stop()
+        if self.dead_letters is not None:
+            self.dead_letters.stop()
+        made = vars(self)
+        for name in ("redelivery", "serving", "_inactivity"):
+            if name in made:
+                made[name].stop()
+        if "_pause" in made:
+            self._pause.cancel()
 
     def update(self, config: ConsumerConfig) -> None:
         """Takes over a configuration that may be taken over. Raises: LogError."""
@@ -260,6 +293,8 @@ class Consumer:
         """One page; whether there is more to send at once."""
         if self._epoch != self.stream.epoch and not self.stopped:
             self.trimmed()
+        if self.pulls is not None and not self.pulls:
+            return False
         return self.serving.serve()
 
     def request(self, delivery: Delivery) -> None:
@@ -484,7 +519,7 @@ class Consumer:
     def num_pending(self) -> int:
         """Messages that are still to be delivered for the first time. Raises: LogError."""
         held = len(self.state.held)
-        if self.serving.skips:
+        if "serving" in vars(self) and self.serving.skips:
             return held + len(self.serving.skips) + self.outstanding.count(self.serving.resume_at)
         return held + self.outstanding.count(self.tracker.position)
 
@@ -497,7 +532,8 @@ class Consumer:
         if self.push is not None and self.acknowledges_by_flow:
             self.push.settle(pending=len(tracker.pending))
 
-    def _exhausted(self, sequence: int, deliveries: int, done: Callable[[], object]) -> None:
+    def exhausted(self, sequence: int, deliveries: int, done: Callable[[], object]) -> None:
+        """A message was delivered as often as it may be (`redelivery`)."""
         if deliveries and (self.dead_letters is None or sequence not in self.dead_letters):
             self.events.exhausted(sequence, deliveries)
         if self.dead_letters is None:
@@ -506,11 +542,13 @@ class Consumer:
             self.dead_letters.bury(sequence, self.tracker.redelivered[sequence], "max_deliver", done)
 
     def _arm_pause(self) -> None:
-        self._pause.cancel()
         if self.is_paused(self.now_ns()):
             self._pause.at(self.paused_until_ns)
+        elif "_pause" in vars(self):
+            self._pause.cancel()
 
-    def _unpaused(self) -> None:
+    def unpaused(self) -> None:
+        """The time has come that it was paused until."""
         self.events.paused(self.paused_until_ns, is_paused=False)
         self.wake()
 

@@ -34,6 +34,9 @@ class Extensions(NamedTuple):
     dead_letters: str = ""
 
 
+_NONE: Final = Extensions()
+
+
 def _refused(key: str, reason: str) -> ApiError:
     return ApiError(10094, err=f"metadata {key}: {reason}")
 
@@ -49,10 +52,11 @@ def _number(config: ConsumerConfig, key: str) -> int:
 
 def extensions_of(config: ConsumerConfig) -> Extensions:
     """Raises: ApiError for what cannot be."""
-    if not any(key.startswith(PREFIX) for key in config.metadata):
-        return Extensions()
-    for key in config.metadata:
-        if key.startswith(PREFIX) and key not in (PER_SUBJECT, ORDER_TOKEN, DEAD_LETTERS):
+    own = [key for key in config.metadata if key.startswith(PREFIX)]
+    if not own:
+        return _NONE
+    for key in own:
+        if key not in (PER_SUBJECT, ORDER_TOKEN, DEAD_LETTERS):
             raise _refused(key, "unknown")
     found = Extensions(
         _number(config, PER_SUBJECT), _number(config, ORDER_TOKEN), config.metadata.get(DEAD_LETTERS, "")

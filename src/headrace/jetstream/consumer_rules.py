@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from headrace.jetstream.consumer_extensions import check_extensions
-from headrace.jetstream.limits import AccountLimits, ServerSettings, Tiers
+from headrace.jetstream.limits import UNTIERED, AccountLimits, ServerSettings, Tiers
 from headrace.jetstream.origin_rules import collide, valid, within
 from headrace.jetstream.refusals import invalid, pedantic_error
-from headrace.jetstream.stream_rules import MAX_DESCRIPTION, MAX_METADATA, metadata_size
+from headrace.jetstream.stream_rules import MAX_DESCRIPTION, MAX_METADATA, is_large
 from headrace.protocol.durations import MILLISECOND, SECOND, format_ns
 from headrace.protocol.jetstream import times
 from headrace.protocol.jetstream.configs import (
@@ -49,7 +49,7 @@ _LONGEST_IN_MEMORY: Final = 512
 """Bytes of a name: it stands in the subjects that acknowledgements are sent to, and those have an end."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ConsumerContext:
     """What is known when a consumer's configuration is judged."""
 
@@ -67,6 +67,9 @@ class ConsumerContext:
 
     def limits(self, config: ConsumerConfig) -> AccountLimits:
         """Raises: ApiError 10120."""
+        for_all = self.tiers.by_name.get(UNTIERED)
+        if for_all is not None:
+            return for_all
         selected = self.tiers.select(_replicas(config, self.stream))
         if selected is None:
             raise ApiError(10120)
@@ -267,14 +270,23 @@ def _with_defaults(
     return replace(config, **changed)
 
 
+_LEAST: Final = (
+    ("max_deliver", -1),
+    ("max_waiting", 0),
+    ("max_ack_pending", -1),
+    ("max_batch", 0),
+    ("max_expires", 0),
+    ("max_bytes", 0),
+    ("idle_heartbeat", 0),
+    ("inactive_threshold", 0),
+    ("priority_timeout", 0),
+)
+
+
 def _without_nonsense(config: ConsumerConfig, *, pedantic: bool) -> dict[str, object]:
     """What stands in the place of numbers that mean nothing. Raises: ApiError 10157."""
     changed: dict[str, object] = {}
-    for name, least in (
-        *(("max_deliver", -1), ("max_waiting", 0), ("max_ack_pending", -1), ("max_batch", 0)),
-        *(("max_expires", 0), ("max_bytes", 0), ("idle_heartbeat", 0), ("inactive_threshold", 0)),
-        ("priority_timeout", 0),
-    ):
+    for name, least in _LEAST:
         if getattr(config, name) < least:
             if pedantic:
                 raise pedantic_error(f"{name} must {'be set to -1' if least else 'not be negative'}")
@@ -454,7 +466,7 @@ def _check_rest(config: ConsumerConfig) -> None:
         raise ApiError(10108)
     if config.durable_name and config.name and config.name != config.durable_name:
         raise ApiError(10132)
-    if metadata_size(config.metadata) > MAX_METADATA:
+    if is_large(config.metadata):
         raise ApiError(10135, limit=f"{MAX_METADATA // 1024}KB")
     _check_groups(config)
 

@@ -25,7 +25,7 @@ def consumer_info(consumer: Consumer) -> dict[str, object]:
     floor: dict[str, object] = {"consumer_seq": state.floor_consumer, "stream_seq": state.floor_stream}
     if tracker.acknowledged_ns:
         floor["last_active"] = short_time(tracker.acknowledged_ns)
-    if consumer.pulls is not None:
+    if consumer.pulls:
         consumer.pulls.process(end=False)
     info: dict[str, object] = {
         "stream_name": consumer.stream.name,

@@ -13,6 +13,7 @@ from headrace.jetstream.consumer_rules import DEFAULT_INACTIVE_THRESHOLD
 
 if TYPE_CHECKING:
     from headrace.jetstream.consumer import Consumer
+    from headrace.protocol.jetstream.configs import ConsumerConfig
 
 _LOOK_NS: Final = 1_000_000_000
 """How often it is looked whether somebody listens."""
@@ -26,6 +27,11 @@ class Inactivity:
         self._threshold = 0
         self._is_used = False
         """Whether somebody listened when it was looked last."""
+
+    @staticmethod
+    def is_watched(config: ConsumerConfig) -> bool:
+        """Whether a consumer with this configuration goes when it is not used."""
+        return not config.durable_name or config.inactive_threshold > 0
 
     def start(self) -> None:
         """With the threshold of the configuration; 0 is none."""

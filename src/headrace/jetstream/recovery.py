@@ -73,7 +73,7 @@ class Recovery:
             account.assets.kept.streams[name] = record
             return
         if stream_log(account.name, name) not in self._logs:
-            account.note.warning(
+            account.note.debug(
                 "stream %s > %s: no messages are stored; one that never had any needs no file",
                 account.name, name,
             )  # fmt: skip

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from headrace.protocol.jetstream.configs import StreamConfig
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Room:
     """What there is to share. `reserved_*`: bytes set aside by `max_bytes` in all accounts."""
 

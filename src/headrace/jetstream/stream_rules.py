@@ -43,9 +43,11 @@ DEFAULT_DUPLICATE_WINDOW: Final = 120 * SECOND
 _LEAST_AGE: Final = 100 * MILLISECOND
 _INTERNAL: Final = (("$JS.>", "$JSC.>", "$NRG.>"), "$JS.EVENT.>")
 _SYSTEM: Final = ("$SYS.>", "$SYS.ACCOUNT.>")
+_BEGINNINGS: Final = ("$", "*", ">")
+"""Of subjects that may meet one of these."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class StreamContext:
     """What is known when a stream's configuration is judged. `name`: what the subject of the request says."""
 
@@ -182,10 +184,11 @@ def complete(config: StreamConfig, context: StreamContext, *, pedantic: bool = F
     config = _with_duplicate_window(config, context.room.settings.duplicate_window, pedantic=pedantic)
     _check_counter(config)
     config = _with_newer_features(config, pedantic=pedantic)
-    config = origin_rules.check_mirror(config, context.streams, pedantic=pedantic)
-    origin_rules.check_sources(config, context.streams)
-    origin_rules.check_prefixes(config, context.streams)
-    origin_rules.check_circles(config, context.streams)
+    if config.mirror is not None or config.sources:
+        config = origin_rules.check_mirror(config, context.streams, pedantic=pedantic)
+        origin_rules.check_sources(config, context.streams)
+        origin_rules.check_prefixes(config, context.streams)
+        origin_rules.check_circles(config, context.streams)
     config = _with_subjects(config)
     required, most = context.room.max_bytes(config)
     if required and config.max_bytes <= 0:
@@ -205,13 +208,16 @@ def _check_texts(config: StreamConfig) -> None:
         raise invalid(f"stream name is too long, maximum allowed is {MAX_LENGTH}")
     if len(config.description.encode()) > MAX_DESCRIPTION:
         raise invalid(f"stream description is too long, maximum allowed is {MAX_DESCRIPTION}")
-    if metadata_size(config.metadata) > MAX_METADATA:
+    if is_large(config.metadata):
         raise invalid(f"stream metadata exceeds maximum size of {MAX_METADATA} bytes")
 
 
-def metadata_size(metadata: Mapping[str, str]) -> int:
-    """Bytes."""
-    return sum(len(key.encode()) + len(value.encode()) for key, value in metadata.items())
+def is_large(metadata: Mapping[str, str]) -> bool:
+    """Whether metadata have more bytes than they may."""
+    characters = sum(map(len, metadata)) + sum(map(len, metadata.values()))
+    if characters * 4 <= MAX_METADATA:  # bytes of the longest character
+        return False
+    return sum(len(text.encode()) for pair in metadata.items() for text in pair) > MAX_METADATA
 
 
 def _with_numbers(config: StreamConfig, *, pedantic: bool) -> StreamConfig:
@@ -335,7 +341,7 @@ def _check_reach(config: StreamConfig, subject: str) -> None:
             raise invalid("capturing all subjects requires no-ack to be true")
         if config.num_replicas != 1:
             raise invalid("capturing all subjects requires replicas of 1")
-    if config.no_ack:
+    if config.no_ack or not subject.startswith(_BEGINNINGS):
         return
     namespaces, events = _INTERNAL
     if any(collide(subject, namespace) for namespace in namespaces) and not within(subject, events):

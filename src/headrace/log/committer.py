@@ -40,6 +40,12 @@ class Committer(Protocol):
         Under INTERVAL and NEVER: soon, without waiting for a disk. With an error nothing may be acknowledged.
         """
 
+    def begin_turn(self) -> None:
+        """What is requested until `end_turn` may be done there."""
+
+    def end_turn(self, *, is_last: bool) -> None:
+        """The turn is over. `is_last`: nobody else has one before the loop goes on."""
+
     def stop(self) -> None:
         """Returns when all that was requested is synced and everybody was told. Safe to call twice."""
 
@@ -49,6 +55,12 @@ class InlineCommitter:
 
     def request(self, log: MessageLog, done: Done) -> None:
         done(_sync(log))
+
+    def begin_turn(self) -> None:
+        """Nothing is left for the end of a turn."""
+
+    def end_turn(self, *, is_last: bool) -> None:
+        """Nothing was left for it."""
 
     def stop(self) -> None:
         """Nothing waits here."""
@@ -62,7 +74,8 @@ class ThreadCommitter:
 
     With `call_soon`, the loop's own, one sync is done on the owner's thread at the end of a turn where that
     is quicker than waking a thread and being woken: it is the only one that is asked for, it covers little,
-    and the syncs before it were quick (`QUICK_S`, `PROOF`, `FEW_BYTES`).
+    and the syncs before it were quick (`QUICK_S`, `PROOF`, `FEW_BYTES`). The end of a turn is the loop's next
+    round, or `end_turn` where the owner says when one is over: what is told then goes out in the same tick.
 
     Under INTERVAL whoever asks is told at once; logs are synced `interval_s` after their first change. When
     that fails, those who ask for this log next get the error, until a sync succeeds. Under NEVER nothing is
@@ -101,6 +114,8 @@ class ThreadCommitter:
         """The worker is at it."""
         self._held = False
         """What waits is looked at once more at the end of the turn; the worker leaves it alone until then."""
+        self._in_turn = False
+        """The owner says when this turn ends."""
         self._unproven = PROOF
         """Quick syncs that are still asked for before the owner does one."""
         self._stopping = False
@@ -130,8 +145,16 @@ class ThreadCommitter:
             self._worker = threading.Thread(target=self._work, name="headrace-committer", daemon=True)
             self._worker.start()
 
+    def begin_turn(self) -> None:
+        self._in_turn = True
+
+    def end_turn(self, *, is_last: bool) -> None:
+        self._in_turn = False
+        if self._held and (is_last or not self._leave_for_later()):
+            self._sync_held()
+
     def stop(self) -> None:
-        self._end_turn()
+        self._sync_held()
         with self._changed:
             self._stopping = True
             self._changed.notify()
@@ -145,14 +168,19 @@ class ThreadCommitter:
         """Whether this turn may end with a sync of `log` on the owner's thread."""
         if self._call_soon is None or self._syncing or self._unproven or log.unsynced > FEW_BYTES:
             return False
+        self._held = self._in_turn or self._leave_for_later()
+        return self._held
+
+    def _leave_for_later(self) -> bool:
+        """Has what is held done in the loop's next round."""
+        assert self._call_soon is not None
         try:
-            self._call_soon(self._end_turn)
+            self._call_soon(self._sync_held)
         except RuntimeError:  # the loop is closed: the worker syncs, and `stop` tells
             return False
-        self._held = True
         return True
 
-    def _end_turn(self) -> None:
+    def _sync_held(self) -> None:
         """Does the one sync that is asked for, or leaves several, or a large one, to the worker."""
         with self._changed:
             if not self._held:

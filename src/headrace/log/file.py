@@ -34,7 +34,7 @@ from headrace.log.counting import Counting
 from headrace.log.filesystem import RealFileSystem, make_directory, remove_file
 from headrace.log.filters import SubjectFilter
 from headrace.log.index import SPACING
-from headrace.log.ledger import add_to_ranges
+from headrace.log.ledger import Ledger, add_to_ranges
 from headrace.log.lookup import SUBJECTS_AT_ONCE, Lookup
 from headrace.log.port import (
     LONGEST_SUBJECT,
@@ -50,7 +50,7 @@ from headrace.log.port import (
     same_weights,
 )
 from headrace.log.reader import LARGE_WINDOW, Reader
-from headrace.log.recovery import CHECKPOINT, DAMAGED_BODY, Recovery, encode_checkpoint
+from headrace.log.recovery import CHECKPOINT, DAMAGED_BODY, Found, Recovery, encode_checkpoint
 from headrace.log.retention import Retention
 from headrace.log.sealing import OVERHEAD
 from headrace.log.sweep import SLICE, Sweep
@@ -61,7 +61,6 @@ if TYPE_CHECKING:
 
     from headrace.log.filesystem import FileSystem
     from headrace.log.outline import Outline
-    from headrace.log.recovery import Found
     from headrace.log.sealing import Cipher
 
 SEGMENT_BYTES: Final = 64 << 20
@@ -85,7 +84,8 @@ class FileLog:
     """A `MessageLog` in a directory of its own, which is created when it is missing.
 
     What is in a directory that was there is durable with the first sync: until then a power loss may leave no
-    trace of it.
+    trace of it. `make`: a log that is not there yet, and until something is written nothing is; then it is
+    called, and makes what the directory needs.
 
     `clock`: wall clock in ns since 1970 UTC. `segment_bytes`: about how large one file becomes. `report`:
     called with each sequence that turns out to be unreadable, and why. `cipher`: seals bodies and
@@ -104,7 +104,9 @@ class FileLog:
         sync: SyncPolicy = SyncPolicy.GROUP,
         cipher: Cipher | None = None,
         report: Callable[[int, str], None] | None = None,
+        make: Callable[[], object] | None = None,
     ) -> None:
+        self._make = make  # until something is written
         self._cipher: Final = cipher
         self._fs: Final[FileSystem] = filesystem if filesystem is not None else RealFileSystem()
         self._directory: Final = directory
@@ -116,9 +118,9 @@ class FileLog:
         self._damaged: list[int] = []
         self._changes = 0
         with storage_errors(f"cannot make the directory {directory.name}"):
-            if not self._fs.is_directory(directory):
+            if make is None and not self._fs.is_directory(directory):
                 make_directory(self._fs, directory)
-        found = Recovery(directory, self._fs, cipher, limits.weights).run()
+        found = Found(Ledger()) if make else Recovery(directory, self._fs, cipher, limits.weights).run()
         self._ledger: Final = found.ledger
         self._chain: Final = Chain(directory, self._fs, sync, segment_bytes, cipher, weights=limits.weights)
         self._reader: Final = Reader(self._chain, self._ledger, self._found_damage, cipher)
@@ -141,6 +143,14 @@ class FileLog:
             self._chain.close()
             raise
 
+    def _begin(self) -> None:
+        """Makes what is not there as long as nothing is written. Raises: StorageError."""
+        if self._make is not None:
+            with storage_errors(f"cannot make the log in {self._directory.name}"):
+                self._make()
+            self._chain.begin(1, 0, self._ledger.floor)
+            self._make = None
+
     def _adopt(self, found: Found) -> None:
         if found.segments:  # what they say is durable before anything is unlinked
             self._chain.adopt(found.segments)
@@ -148,6 +158,8 @@ class FileLog:
             for path in found.obsolete:
                 self._fs.unlink(path)
         ledger = self._ledger
+        if self._make is not None:
+            return
         if not found.segments:
             self._chain.begin(ledger.last_sequence + 1, ledger.last_time, ledger.floor)
         elif self._cipher is not None and not self._chain.active.is_sealed:
@@ -193,6 +205,8 @@ class FileLog:
             return first
         ledger, chain = self._ledger, self._chain
         chain.check()
+        if self._make is not None:
+            self._begin()
         self._make_room(size, first)
         salt = chain.active.salt
         lead = ledger.removal_records(salt)
@@ -248,6 +262,7 @@ class FileLog:
         """The last sequence becomes one below `first`, with no message."""
         ledger, chain = self._ledger, self._chain
         chain.check()
+        self._begin()
         self._make_room(RECORD_HEADER_BYTES, first)
         ranges: list[tuple[int, int]] = []
         data = encode_removal(ranges, ledger.floor, first - 1, ledger.last_time, chain.active.salt)
@@ -384,6 +399,8 @@ class FileLog:
 
     def delete(self, sequence: int, *, erase: bool = False) -> bool:
         self._check_open()
+        if self._make is not None:
+            return False
         ledger = self._ledger
         if not ledger.floor <= sequence <= ledger.last_sequence or sequence in ledger.removed:
             if erase:  # an earlier call may have removed it and failed to overwrite it
@@ -633,7 +650,7 @@ class FileLog:
     def sync(self) -> int:
         self._check_open()
         changes = self._changes
-        return self._chain.sync() + changes
+        return changes if self._make is not None else self._chain.sync() + changes
 
     def _checkpoint_size(self) -> int:
         """About the bytes of one."""
@@ -666,6 +683,8 @@ class FileLog:
         if self._closed:
             return
         self._closed = True
+        if self._make is not None:
+            return
         try:
             self._write_news()
             self._sweep.close()

@@ -190,12 +190,14 @@ def write_all(filesystem: FileSystem, handle: int, data: Bytes) -> None:
 
 def pwrite_all(filesystem: FileSystem, handle: int, data: Bytes, offset: int) -> None:
     """Writes all of `data` at `offset`. Raises OSError, possibly with a part of it written."""
-    rest = memoryview(data).cast("B")
+    rest = data if isinstance(data, bytes) else memoryview(data).cast("B")
     while rest:
         taken = filesystem.pwrite(handle, rest, offset)
         if taken <= 0:
             raise OSError(errno.EIO, "the system takes no bytes and gives no reason")
-        rest = rest[taken:]
+        if taken == len(rest):
+            return
+        rest = memoryview(rest)[taken:]
         offset += taken
 
 

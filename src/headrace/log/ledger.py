@@ -161,10 +161,12 @@ class Ledger:
 
     def unreadable_from(self, sequence: int) -> int | None:
         """The first unreadable sequence at or after one; None: there is none."""
+        if not self.unreadable:
+            return None
         return next((max(a, sequence) for a, b in self.unreadable if b >= sequence), None)
 
     def unreadable_count(self) -> int:
-        return sum(b - a + 1 for a, b in self.unreadable)
+        return sum(b - a + 1 for a, b in self.unreadable) if self.unreadable else 0
 
     def add_unreadable(self, ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
         """Adds what is neither removed nor known as unreadable; gives that."""

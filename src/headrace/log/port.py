@@ -120,8 +120,7 @@ class Limits:
 NO_LIMITS: Final = Limits()
 
 
-@dataclass(frozen=True, slots=True)
-class LogState:
+class LogState(NamedTuple):
     """What a log holds. An empty log keeps its last sequence and time; its first is then one more.
 
     `last_sequence` and `last_time_ns` are those of the last append, also when that message is gone.

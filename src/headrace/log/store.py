@@ -104,7 +104,8 @@ class FileStore:
     """Logs in files below one directory, which is made when missing.
 
     `report` is told of damaged messages: the log's name, the sequence, the reason. `remembers`: a log that
-    was opened is there after a power loss; else only from its first sync on, and making it waits for no disk.
+    was opened is there after a power loss; else it is there once something is written to it, has a name among
+    `names` from then on, and survives a power loss from its first sync on.
     Raises: StoreLocked when another process has the store open, StorageError.
     """
 
@@ -151,9 +152,10 @@ class FileStore:
         if log is not None and _is_open(log):
             log.limits = limits
             return log
-        with self._storage():
-            entry = self._entries.get(name) or self._create(name)
-        log = self._logs[name] = self._open_log(name, entry, limits)
+        if self._remembers and name not in self._entries:
+            with self._storage():
+                self._create(name)
+        log = self._logs[name] = self._open_log(name, limits)
         return log
 
     def names(self) -> list[bytes]:
@@ -162,11 +164,13 @@ class FileStore:
 
     def remove(self, name: bytes) -> bool:
         self._check_open()
+        log = self._logs.pop(name, None)
+        was_open = log is not None and _is_open(log)
+        if log is not None:
+            self._close_unsynced(log)
         entry = self._entries.get(name)
         if entry is None:
-            return False
-        if (log := self._logs.pop(name, None)) is not None:
-            self._close_unsynced(log)
+            return was_open
         with self._storage():
             # Renamed first: a crash on the way must not leave half of a log under its name. If the rename was
             # done and not synced, the removal has failed, and this is the second attempt.
@@ -202,9 +206,10 @@ class FileStore:
     def _home(self) -> Path:
         return self._directory / _HOME
 
-    def _open_log(self, name: bytes, entry: str, limits: Limits) -> MessageLog:
+    def _open_log(self, name: bytes, limits: Limits) -> MessageLog:
+        entry = self._entries.get(name)
         return FileLog(
-            self._home / entry,
+            self._home / (entry or _entry(name)),
             limits=limits,
             clock=self._clock,
             filesystem=self._files,
@@ -212,6 +217,7 @@ class FileStore:
             sync=self._sync,
             cipher=self._cipher,
             report=partial(self._damaged, name),
+            make=partial(self._create, name) if entry is None else None,
         )
 
     def _damaged(self, name: bytes, sequence: int, reason: str) -> None:
@@ -224,7 +230,7 @@ class FileStore:
         except BlockingIOError as error:
             raise StoreLocked(f"another process has {self._directory} open") from error
 
-    def _create(self, name: bytes) -> str:
+    def _create(self, name: bytes) -> None:
         entry = _entry(name)
         path = self._home / entry
         if self._files.is_directory(path) and entry not in self._files.listdir(self._home):
@@ -236,7 +242,6 @@ class FileStore:
         elif not self._files.is_directory(path):
             self._files.mkdir(path)
         self._entries[name] = entry
-        return entry
 
     def _free_name(self) -> str:
         taken = set(self._files.listdir(self._home))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from time import time_ns
 from typing import TYPE_CHECKING, Final
 
-from headrace.core.service import Delivery
+from headrace.core.service import Delivery, Turning
 from headrace.engine.service import ServiceLink
 
 if TYPE_CHECKING:
@@ -46,6 +46,8 @@ class ServiceHost:
     ) -> None:
         self.max_payload = max_payload
         self.service = service
+        self._turning = service if isinstance(service, Turning) else None
+        self._router = router
         self.account = account.name
         self.link = ServiceLink(router, self, Delivery)
         self.link.interest = account.interest
@@ -109,8 +111,17 @@ class ServiceHost:
     # -- called by the link -----------------------------------------------------------------------
 
     def deliver(self, batch: list[Delivery | Gathered[Delivery]]) -> None:
-        if not self._is_stopped:
+        if self._is_stopped:
+            return
+        turning = self._turning
+        if turning is None:
             self.service.deliver(batch)
+            return
+        turning.begin_turn()
+        try:
+            self.service.deliver(batch)
+        finally:
+            turning.end_turn(is_last=not self._router.has_due)
 
     def failed(self, error: Exception) -> None:
         """A mistake of the service: it is served on, and so is everybody else."""

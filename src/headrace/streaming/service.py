@@ -190,6 +190,13 @@ class StreamingService:
                 route(received)
         self._context.settle()
 
+    def begin_turn(self) -> None:
+        self._committer.begin_turn()
+
+    def end_turn(self, *, is_last: bool) -> None:
+        """Answers what one quick sync makes durable at once (`log.committer`)."""
+        self._committer.end_turn(is_last=is_last)
+
     def _round(self) -> bool:
         published = self._publisher.flush()
         served = self._deliverer.run()

@@ -104,6 +104,10 @@ class HandCommitter:
         self.held = False
         self.waiting: list[Callable[[StorageError | None], None]] = []
 
+    def begin_turn(self) -> None: ...
+
+    def end_turn(self, *, is_last: bool) -> None: ...
+
     def request(self, log: MessageLog, done: Callable[[StorageError | None], None]) -> None:
         if self.held:
             self.waiting.append(done)

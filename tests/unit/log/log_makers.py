@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 START: Final = 1_700_000_000_000_000_000
 SECOND: Final = 1_000_000_000
 HEADERS: Final = b"NATS/1.0\r\nA: b\r\n\r\n"
-KINDS: Final = ["memory", "file", "file-small-segments", "file-killed"]
-"""The last is a log whose process dies before each reopening: nothing is closed."""
+KINDS: Final = ["memory", "file", "file-late", "file-small-segments", "file-killed"]
+"""A late one has no file until it is written to. The process of the last dies before each reopening:
+nothing is closed."""
 SMALL: Final = 2048
 
 
@@ -91,10 +92,11 @@ class Maker:
             limits=limits,
             clock=self.clock,
             filesystem=self._killed if self.dies else RealFileSystem(),
-            segment_bytes=1 << 20 if self.kind == "file" else SMALL,
+            segment_bytes=1 << 20 if self.kind in ("file", "file-late") else SMALL,
             sync=SyncPolicy.NEVER,
             cipher=None,
             report=lambda sequence, reason: self.reports.append((sequence, reason)),
+            make=directory.mkdir if self.kind == "file-late" and not directory.exists() else None,
         )
 
 

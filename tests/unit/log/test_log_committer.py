@@ -571,6 +571,49 @@ class TestOwnersThread:
         assert len(log.covered) == count + 1
         assert log.covered[-1] == log.written
 
+    def test_where_the_owner_says_when_a_turn_ends_it_is_done_then(
+        self, group: ThreadCommitter, log: SlowLog, loop: HandLoop, told: Told
+    ) -> None:
+        self.by_worker(group, log, loop, PROOF)
+        log.threads.clear()
+        group.begin_turn()
+        for name in "abc":
+            log.put()
+            group.request(log, told(name))
+        assert not loop.soon
+        assert not told.names
+        group.end_turn(is_last=True)
+
+        assert told.names == ["a", "b", "c"]
+        assert log.threads == {threading.current_thread()}
+        assert not loop.soon
+        group.end_turn(is_last=True)  # finds nothing to do
+        self.by_owner(group, log, loop)
+
+    def test_who_is_not_the_last_leaves_it_to_the_loop(
+        self, group: ThreadCommitter, log: SlowLog, loop: HandLoop, told: Told
+    ) -> None:
+        self.by_worker(group, log, loop, PROOF)
+        group.begin_turn()
+        group.request(log, told("a"))
+        group.end_turn(is_last=False)
+        assert not told.names
+        loop.end_turn()
+
+        assert told.names == ["a"]
+
+    def test_what_is_asked_for_by_whom_is_told_waits_for_the_loop(
+        self, group: ThreadCommitter, log: SlowLog, loop: HandLoop, told: Told
+    ) -> None:
+        self.by_worker(group, log, loop, PROOF)
+        group.begin_turn()
+        group.request(log, lambda _error: group.request(log, told("next")))
+        group.end_turn(is_last=True)
+        assert not told.names
+        loop.end_turn()
+
+        assert told.names == ["next"]
+
     def test_several_logs_are_for_the_worker(
         self, group: ThreadCommitter, log: SlowLog, loop: HandLoop, told: Told
     ) -> None:

@@ -66,6 +66,87 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LogStore]:
     made.close()
 
 
+class TestLate:
+    """A store that need not remember logs to which nothing was written."""
+
+    @pytest.fixture
+    def files(self) -> MemoryFileSystem:
+        return MemoryFileSystem()
+
+    @pytest.fixture
+    def late(self, files: MemoryFileSystem) -> FileStore:
+        return FileStore(ROOT, clock=Clock(), filesystem=files, remembers=False)
+
+    def test_a_log_takes_no_room_until_something_is_written(
+        self, late: FileStore, files: MemoryFileSystem
+    ) -> None:
+        logs = [late.open(name) for name in ODD_NAMES]
+        for log in logs:
+            assert log.state().messages == log.sync() == 0
+            assert log.last() is None
+            assert not log.delete(1, erase=True)
+            assert log.purge() == 0
+        assert files.listdir(ROOT / "logs") == late.names() == []
+
+        put(logs[1], b"a")
+
+        assert late.names() == [b"Orders"]
+        assert files.listdir(ROOT / "logs") == ["Orders"]
+
+    def test_a_gap_is_something(self, late: FileStore, files: MemoryFileSystem) -> None:
+        late.open(b"orders").append([], 100)
+        late.close()
+        again = FileStore(ROOT, clock=Clock(), filesystem=files, remembers=False)
+        assert again.open(b"orders").state().last_sequence == 99
+
+    def test_what_was_written_is_there_after_a_start(self, late: FileStore, files: MemoryFileSystem) -> None:
+        for name in ODD_NAMES:
+            put(late.open(name), b"a")
+        late.open(b"nothing")
+        late.close()
+
+        again = FileStore(ROOT, clock=Clock(), filesystem=files, remembers=False)
+        assert again.names() == sorted(ODD_NAMES)
+        assert all(sequences(again.open(name)) == [1] for name in ODD_NAMES)
+
+    def test_one_without_files_is_removed_and_made_anew(
+        self, late: FileStore, files: MemoryFileSystem
+    ) -> None:
+        log = late.open(b"orders")
+        assert late.remove(b"orders")
+        assert not late.remove(b"orders")
+        with pytest.raises(LogClosed):
+            put(log, b"a")
+        assert files.listdir(ROOT / "logs") == []
+        put(late.open(b"orders"), b"a")
+        assert late.remove(b"orders")
+        assert sequences(late.open(b"orders")) == []
+
+    @pytest.mark.parametrize("name", [b"orders", b"n" * 300])
+    def test_a_disk_that_fails_at_the_first_message_refuses_it_and_takes_the_next(self, name: bytes) -> None:
+        for call in range(1, 100):
+            memory = MemoryFileSystem()
+            files = FaultyFileSystem(memory)
+            log = FileStore(ROOT, clock=Clock(), filesystem=files, remembers=False).open(name)
+            files.calls, files.fail_at = 0, call
+            try:
+                put(log, b"a")
+            except StorageError:
+                files.fail_at = 0
+                assert sequences(log) == []
+                put(log, b"b")
+            files.fail_at = 0
+            kept = [message.subject for message in pages(log)]
+            assert kept in ([b"a"], [b"b"])
+            log.sync()
+            memory.crash(Random(call))
+            again = FileStore(ROOT, clock=Clock(), filesystem=memory, remembers=False)
+            assert [message.subject for message in pages(again.open(name))] == kept
+            if not files.failed:
+                break
+        assert call > 5
+
+
 class TestBoth:
     def test_a_log_is_made_when_missing(self, store: LogStore) -> None:
         assert store.names() == []

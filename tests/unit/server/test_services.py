@@ -102,6 +102,26 @@ class Echo:
             self.host.publish(subject, payload)
 
 
+class Turned(Echo):
+    """Answers at the end of its turn, as what waits for a disk does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._waiting: list[Delivery] = []
+
+    def begin_turn(self) -> None:
+        self.events.append("begin")
+
+    def deliver(self, batch: Sequence[Delivery]) -> None:
+        super().deliver(batch)
+        if self.got[-1].payload == b"raise":
+            raise ValueError("while it was delivered")
+
+    def end_turn(self, *, is_last: bool) -> None:
+        self.events.append("end, last" if is_last else "end")
+        self.host.publish(b"r", b"end")
+
+
 class Failing(Echo):
     """Whose `where` raises."""
 
@@ -156,6 +176,32 @@ def test_request_to_a_service_is_answered(way: str) -> None:
 
     run(way, main())
     assert [(m.subject, m.reply, m.headers, m.payload) for m in echo.got] == [(b"ask.x", b"r", b"", b"hi")]
+
+
+def test_what_a_service_says_at_the_end_of_its_turn_goes_out(
+    way: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each has one for each batch, also for one that it failed at; the last of a tick is told that it is."""
+    services = [Turned(), Turned()]
+
+    def talk(server: Server) -> None:
+        with closing(client(server)) as wire:
+            wire.send(b"SUB r 1\r\n")
+            for payload in (b"fine", b"raise"):
+                wire.send(b"PUB ask.x %d\r\n%b\r\n" % (len(payload), payload))
+                wire.take_through(b"MSG r 1 3\r\nend\r\n" * 2)
+
+    async def main() -> None:
+        async with Server(LOCAL, transport=transport(way), services=services) as server:
+            await asyncio.to_thread(talk, server)
+
+    run(way, main())
+    caplog.clear()  # errors that were logged hold on to the server
+    turns = [service.events for service in services]
+    assert sorted(turns) == [
+        ["start", *["begin", "deliver", "end"] * 2, "stop"],
+        ["start", *["begin", "deliver", "end, last"] * 2, "stop"],
+    ]
 
 
 def test_flood_arrives_whole_and_in_order(way: str) -> None:

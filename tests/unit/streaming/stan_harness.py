@@ -152,6 +152,10 @@ class HeldCommitter:
     def __init__(self) -> None:
         self.waiting: list[tuple[MessageLog, Callable[[StorageError | None], None]]] = []
 
+    def begin_turn(self) -> None: ...
+
+    def end_turn(self, *, is_last: bool) -> None: ...
+
     def request(self, log: MessageLog, done: Callable[[StorageError | None], None]) -> None:
         self.waiting.append((log, done))
 

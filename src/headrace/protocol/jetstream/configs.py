@@ -84,8 +84,11 @@ class Action(StrEnum):
     UPDATE = "update"
 
 
-class _Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One JSON object of a configuration; `go_name` is what the Go server's errors call it."""
+class _Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One JSON object of a configuration; `go_name` is what the Go server's errors call it.
+
+    Written without what says nothing: so they are journaled. How answers show them is `responses`'.
+    """
 
 
 class Placement(_Config, frozen=True):

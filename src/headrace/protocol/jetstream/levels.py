@@ -32,6 +32,8 @@ _LEVEL: Final = re.compile(rb"[+-]?[0-9]{1,18}")
 
 def asks_too_much(headers: bytes) -> bool:
     """Whether these ask for a later API than this one, or do not say for which."""
+    if not headers:
+        return False
     asked = value(headers, REQUIRED_LEVEL)
     return bool(asked) and not (_LEVEL.fullmatch(asked) and int(asked) <= API_LEVEL)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
+from operator import attrgetter
 from typing import Any, ClassVar, Final, NamedTuple, TypeVar, get_args
 
 import msgspec
@@ -20,8 +21,8 @@ from headrace.protocol.jetstream.go_decode import LARGEST, decode_leniently, dec
 from headrace.protocol.jetstream.numbers import UINT64_MAX, Int, Time, Uint64
 from headrace.protocol.jetstream.times import ZERO
 
-_TO_CHECK: Final = re.compile(rb'[0-9]{19}|_time"|_ts"|"pause_until"')
-"""Numbers that may be beyond 64 bits, and times: msgspec lets them pass."""
+_LONG_NUMBER: Final = re.compile(rb"[0-9]{19}")
+"""It may be beyond 64 bits: msgspec lets it pass."""
 _OBJECT_OR_ARRAY: Final = re.compile(rb"[ \t\r\n]*[{\[]")
 _NO_FIELDS: Final = re.compile(rb"[ \t\r\n]*\{[ \t\r\n]*\}[ \t\r\n]*")
 
@@ -188,7 +189,7 @@ def decode(kind: type[T], payload: bytes, *, strict: bool = True) -> T:
     """
     try:
         result: T = _decoder(kind).decode(payload)
-        return _checked(result) if _TO_CHECK.search(payload) else result
+        return _checked(result) if _is_to_check(payload) else result
     except times.TimeError as error:
         raise ApiError(10025, err=error) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -213,10 +214,14 @@ def decode_lenient(kind: type[T], payload: bytes) -> T:
         raise ApiError(10025, err=error) from None
 
 
+_STREAM_FIELDS: Final = StreamConfig.__struct_fields__
+_stream_values: Final = attrgetter(*_STREAM_FIELDS)
+
+
 def decode_stream(payload: bytes, *, strict: bool = True) -> StreamRequest:
     """A stream's configuration and whether it is to be judged pedantically. Raises: ApiError 10025."""
     request = decode(StreamConfigRequest, payload, strict=strict)
-    config = StreamConfig(**{name: getattr(request, name) for name in StreamConfig.__struct_fields__})
+    config = StreamConfig(**dict(zip(_STREAM_FIELDS, _stream_values(request), strict=True)))
     return StreamRequest(config, request.pedantic)
 
 
@@ -228,6 +233,13 @@ def is_object_or_array(payload: bytes) -> bool:
 def is_empty(payload: bytes) -> bool:
     """Whether this is what a request without a body may have: nothing, or an object without fields."""
     return not payload or _NO_FIELDS.fullmatch(payload) is not None
+
+
+def _is_to_check(payload: bytes) -> bool:
+    """Whether there is something that msgspec does not judge: numbers of many digits, and times."""
+    if b'_time"' in payload or b'_ts"' in payload or b'"pause_until"' in payload:
+        return True
+    return _LONG_NUMBER.search(payload) is not None
 
 
 @functools.cache

@@ -6,13 +6,17 @@ Source: JetStream specification, 1 and 2; nats-server 2.15.1.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+import functools
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args, get_origin, get_type_hints
 
 import msgspec
 
 from headrace.protocol.jetstream.levels import with_server
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from headrace.protocol.jetstream.configs import ConsumerConfig, StreamConfig
 
 TYPE_PREFIX: Final = "io.nats.jetstream.api.v1."
@@ -58,15 +62,46 @@ def _with_version(shown: dict[str, Any], version: str) -> dict[str, Any]:
     return shown
 
 
+class _Shape(NamedTuple):
+    """How a type is shown: its fields in order, whether each is always written, and which have parts."""
+
+    names: tuple[str, ...]
+    values: Callable[[msgspec.Struct], tuple[Any, ...]]
+    always: tuple[bool, ...]
+    nested: tuple[str, ...]
+    defaults: tuple[tuple[str, str], ...]
+
+
+@functools.cache
+def _shape(kind: type[msgspec.Struct]) -> _Shape:
+    names = kind.__struct_fields__
+    always = _ALWAYS.get(kind.go_name, frozenset())  # type: ignore[attr-defined]
+    return _Shape(
+        names,
+        attrgetter(*names),
+        tuple(name in always for name in names),
+        tuple(name for name, hint in get_type_hints(kind).items() if name in names and _has_parts(hint)),
+        tuple((name, left_out) for name, left_out in _DEFAULTS.items() if name in names),
+    )
+
+
+def _has_parts(hint: Any) -> bool:
+    if get_origin(hint) in (list, dict):
+        return True
+    return any(
+        isinstance(kind, type) and issubclass(kind, msgspec.Struct) for kind in (hint, *get_args(hint))
+    )
+
+
 def _shown(struct: msgspec.Struct) -> dict[str, Any]:
     """As Go writes it: in the order of its fields, without those that may be left out."""
-    always = _ALWAYS.get(struct.go_name, frozenset())  # type: ignore[attr-defined]
-    shown: dict[str, Any] = {}
-    for name in struct.__struct_fields__:
-        value = getattr(struct, name)
-        if value or name in always:
-            shown[name] = _value(value)
-    for name, left_out in _DEFAULTS.items():
+    shape = _shape(type(struct))
+    fields = zip(shape.names, shape.values(struct), shape.always, strict=True)
+    shown = {name: value for name, value, always in fields if value or always}
+    for name in shape.nested:
+        if name in shown:
+            shown[name] = _value(shown[name])
+    for name, left_out in shape.defaults:
         if shown.get(name) == left_out:
             del shown[name]
     return shown
