@@ -17,7 +17,6 @@ from headrace.cluster.names import gateway_hash
 from headrace.cluster.session import UserSession
 from headrace.engine.gateway import GatewayLink
 from headrace.engine.reasons import CloseReason
-from headrace.errors import ProtocolError
 from headrace.protocol.peers import ALL_INTEREST, ALL_INTEREST_TOLD, TELL_OF_GATEWAY, PeerConnect, PeerInfo
 
 if TYPE_CHECKING:
@@ -97,10 +96,8 @@ class GatewaySession(UserSession):
         if self.is_outbound or self._has_connected:
             self.violates("CONNECT where none is due")
             return
-        try:
-            given = PeerConnect.read(text)
-        except ProtocolError as problem:
-            self._malformed(problem)
+        given = self._read(PeerConnect.read, text)
+        if given is None:
             return
         options = self._gateways.options
         self._authenticate(given, options.user, options.password, self._introduced)
@@ -118,10 +115,8 @@ class GatewaySession(UserSession):
 
     def peer_info(self, text: bytes) -> None:
         """INFO: the first introduces the peer, later ones are commands and news."""
-        try:
-            info = PeerInfo.read(text)
-        except ProtocolError as problem:
-            self._malformed(problem)
+        info = self._read(PeerInfo.read, text)
+        if info is None:
             return
         if self.other is not None:
             self._info_outbound(self.other, info)
@@ -274,10 +269,6 @@ class GatewaySession(UserSession):
     @property
     def _ping_interval(self) -> float:
         return min(self._gateways.port.ping_interval, limits.GATEWAY_PING_INTERVAL)
-
-    @property
-    def _ping_max(self) -> int:
-        return self._gateways.port.ping_max
 
     # -- closing ----------------------------------------------------------------------------------
 

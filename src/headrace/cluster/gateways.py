@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from headrace import limits
 from headrace.cluster.gateway import GatewaySession
 from headrace.cluster.names import gateway_hash
+from headrace.cluster.port import Address
 from headrace.cluster.remotes import Reaching, Remote
 from headrace.engine.gateway import join_gateways
 from headrace.engine.reasons import CloseReason
@@ -90,8 +91,7 @@ class Gateways:
     def url(self) -> str:
         """Where servers of other clusters reach this one, `host:port`."""
         identity = self.port.identity()
-        host = f"[{identity.host}]" if ":" in identity.host else identity.host
-        return f"{host}:{identity.port}"
+        return str(Address(identity.host, identity.port))
 
     def info(self) -> PeerInfo:
         """This server's INFO as of now."""

@@ -19,7 +19,7 @@ from headrace.core.leaf_permissions import LeafRules, domains
 from headrace.core.permissions import PermissionSet
 from headrace.engine.leaf import LeafLink
 from headrace.engine.reasons import CloseReason
-from headrace.errors import ConfigError, ProtocolError
+from headrace.errors import ConfigError
 from headrace.protocol.info import COMPATIBLE_VERSION
 from headrace.protocol.peers import ROUTE_PROTOCOL, LeafConnect, PeerInfo, PeerPermission
 from headrace.protocol.user_seeds import SeedError
@@ -125,10 +125,8 @@ class LeafSession(Session):
         if self.remote is not None or self._connect is not None:
             self.violates("CONNECT where none is due")
             return
-        try:
-            given = LeafConnect.read(text)
-        except ProtocolError as problem:
-            self._malformed(problem)
+        given = self._read(LeafConnect.read, text)
+        if given is None:
             return
         self._connect = given
         self._disarm_auth()
@@ -218,10 +216,8 @@ class LeafSession(Session):
 
     def peer_info(self, text: bytes) -> None:
         """INFO: of a hub who it is, later which account it has found, or where else it is reached."""
-        try:
-            info = PeerInfo.read(text)
-        except ProtocolError as problem:
-            self._malformed(problem)
+        info = self._read(PeerInfo.read, text)
+        if info is None:
             return
         if self.remote is None:
             return  # what it can do about compression, of which there is none
@@ -433,14 +429,6 @@ class LeafSession(Session):
         return self._leafs.port.request_info(self, shares=shares, service=service, names_server=names_server)
 
     # -- liveness ---------------------------------------------------------------------------------
-
-    @property
-    def _ping_interval(self) -> float:
-        return self._leafs.port.ping_interval
-
-    @property
-    def _ping_max(self) -> int:
-        return self._leafs.port.ping_max
 
     def _ping_due(self) -> None:
         """A leaf node always asks; its hub does not ask who has just been heard of."""

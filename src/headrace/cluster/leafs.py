@@ -10,6 +10,7 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from headrace.cluster.attempts import Attempts, shuffle
 from headrace.cluster.leaf import LeafSession
 from headrace.conf.peer_options import PeerURL
 from headrace.engine.reasons import CloseReason
@@ -18,12 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from headrace.cluster.leaf_port import LeafPort
-    from headrace.cluster.port import Timer, Wire
+    from headrace.cluster.port import Wire
     from headrace.conf.leaf_options import LeafNodeOptions, LeafRemote
     from headrace.protocol.peers import PeerInfo
-
-_FIRST_REPORTS: Final = 3600
-"""Of a hub that was never reached every so many failures are errors; of another one each is."""
 
 
 class Leafs:
@@ -160,34 +158,23 @@ class Leafs:
         self.port.wake()
 
 
-class Remote:
+class Remote(Attempts):
     """One hub, and the attempts to reach it. `delay`: seconds before the next one, beside the usual ones."""
 
     def __init__(self, leafs: Leafs, options: LeafRemote) -> None:
+        super().__init__(leafs.port, is_first=True)
         self.options: Final = options
         self.delay = 0.0
-        self.attempts = 0
         self._leafs = leafs
         self._urls = list(options.urls)
-        self._is_first = True
-        self._is_stopped = False
-        self._timer: Timer | None = None
         if not options.no_randomize:
-            _shuffle(self._urls, leafs.port)
+            shuffle(self._urls, leafs.port.random)
         named = next((url for url in self._urls if url.user is not None), None)
         self._user = ("", "") if named is None else (named.user or "", named.password)
 
-    def start(self) -> None:
-        """The first attempt."""
+    def start(self, delay: float = 0.0) -> None:
         if not self.options.disabled and self._urls:
-            self._try()
-
-    def stop(self) -> None:
-        """No more attempts; one that is under way comes to nothing."""
-        self._is_stopped = True
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+            super().start(delay)
 
     def reconnect(self, *, was_registered: bool) -> None:
         """The connection is over."""
@@ -229,12 +216,11 @@ class Remote:
         self._urls.append(self._urls.pop(0))
 
     def _arm(self, seconds: float) -> None:
-        if not self._is_stopped:
-            self._timer = self._leafs.port.call_later(seconds, self._try)
+        if not self._is_done:
+            self._later(seconds)
 
     def _try(self) -> None:
-        self._timer = None
-        if self._is_stopped or self._leafs.is_stopped:
+        if self._is_done or self._leafs.is_stopped:
             return
         url = self._urls[0]
         port = self._leafs.port
@@ -242,26 +228,23 @@ class Remote:
         port.dial(self.options, url, lambda wire: self._connected(wire, url), self._failed)
 
     def _connected(self, wire: Wire, url: PeerURL) -> LeafSession | None:
-        if self._is_stopped or self._leafs.is_stopped:
+        if self._is_done or self._leafs.is_stopped:
             return None
         return self._leafs.solicited(wire, self, url)
 
     def _failed(self, reason: str | None) -> None:
-        if self._is_stopped or self._leafs.is_stopped:
+        if self._is_done or self._leafs.is_stopped:
             return
-        port = self._leafs.port
         self.attempts += 1
-        every = _FIRST_REPORTS if self._is_first else 1
-        is_told = self.attempts == 1 or self.attempts % every == 0
         text = (
             f'Error trying to connect as leafnode to remote server "{self._urls[0]}" '
             f"(attempt {self.attempts}): {reason}"
         )
         if reason is not None:
-            port.log(logging.ERROR if is_told else logging.DEBUG, text)
+            self._tell(logging.ERROR, text)
         self._rotate()
         wait = self._leafs.options.reconnect
-        self._arm(wait + wait * port.random())
+        self._arm(wait + wait * self._host.random())
 
 
 def _place(text: str) -> tuple[str, int] | None:
@@ -270,9 +253,3 @@ def _place(text: str) -> tuple[str, int] | None:
     if not colon or not host or not (port.isascii() and port.isdecimal()) or not 0 < int(port[:6]) < 65536:
         return None
     return host.removeprefix("[").removesuffix("]"), int(port)
-
-
-def _shuffle(urls: list[PeerURL], port: LeafPort) -> None:
-    for last in range(len(urls) - 1, 0, -1):
-        other = int(port.random() * (last + 1))
-        urls[last], urls[other] = urls[other], urls[last]

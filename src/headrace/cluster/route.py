@@ -208,10 +208,8 @@ class RouteSession(UserSession):
         The peer introduces itself. One that was solicited does not have to, but is judged alike.
         """
         self._disarm_auth()
-        try:
-            given = PeerConnect.read(text)
-        except ProtocolError as problem:
-            self._malformed(problem)
+        given = self._read(PeerConnect.read, text)
+        if given is None:
             return
         options = self._mesh.options
         self._authenticate(given, options.user, options.password, self._introduced)
@@ -239,10 +237,8 @@ class RouteSession(UserSession):
 
     def peer_info(self, text: bytes) -> None:
         """INFO: the first introduces the peer, later ones are about it or about other servers."""
-        try:
-            info = PeerInfo.read(text)
-        except ProtocolError as problem:
-            self._malformed(problem)
+        info = self._read(PeerInfo.read, text)
+        if info is None:
             return
         mesh = self._mesh
         if info.server_id == mesh.server_id and (self.remote is None or not self.is_legacy):

@@ -8,21 +8,22 @@ from __future__ import annotations
 
 import hmac
 import logging
-from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
 from headrace.engine.reasons import CloseReason
+from headrace.errors import ProtocolError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from headrace.cluster.port import Host, Timer, Wire
     from headrace.engine.link import Link
-    from headrace.errors import ProtocolError
     from headrace.protocol.peers import PeerConnect
 
+_Said = TypeVar("_Said")
 
-class Session(ABC):
+
+class Session:
     """From accept, or a successful dial, to the end. Times of the port's clock are nanoseconds.
 
     `rtt_ns`: how long the last PONG took, 0 before there was one.
@@ -56,6 +57,14 @@ class Session(ABC):
         self._pings_out = 0
         if self._ping_sent_ns:
             self.rtt_ns = max(self._port.now_ns() - self._ping_sent_ns, 1)
+
+    def _read(self, shape: Callable[[bytes], _Said], text: bytes) -> _Said | None:
+        """What an INFO or a CONNECT says; None for one that cannot be read, by which the connection ends."""
+        try:
+            return shape(text)
+        except ProtocolError as problem:
+            self._malformed(problem)
+            return None
 
     def parse_failed(self, text: str) -> None:
         self.log(logging.ERROR, text)
@@ -103,14 +112,14 @@ class Session(ABC):
     # -- liveness ---------------------------------------------------------------------------------
 
     @property
-    @abstractmethod
     def _ping_interval(self) -> float:
         """Seconds between PINGs."""
+        return self._port.ping_interval
 
     @property
-    @abstractmethod
     def _ping_max(self) -> int:
         """So many PINGs may be without an answer."""
+        return self._port.ping_max
 
     def _arm_ping(self, seconds: float) -> None:
         self._ping_timer = self._port.call_later(seconds, self._ping_due)

@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from headrace.conf.options import SubjectPermission, TLSOptions
 
 
+def address_text(host: str, port: int) -> str:
+    """`host:port`, as URLs and log lines have it."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 @dataclass(frozen=True, slots=True)
 class PeerURL:
     """Where another server listens, and who to be there, where the URL says that."""
@@ -27,7 +32,7 @@ class PeerURL:
 
     def __str__(self) -> str:
         """Where it is, as it is shown: without credentials."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return address_text(self.host, self.port)
 
 
 def parse_peer_url(text: str, usual_port: int | None = None) -> PeerURL:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from headrace.conf.listen import advertised
-from headrace.conf.peer_options import ClusterOptions, PeerURL
+from headrace.conf.peer_options import ClusterOptions, PeerURL, address_text
 from headrace.errors import StartError
 from headrace.server.listener import BACKLOG, listen
 
@@ -250,7 +250,7 @@ class Plan:
         if advertise is not None:
             host, port = advertised(advertise, 0)
             port = port + index if port else place.port
-            advertise = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+            advertise = address_text(host, port)
         routes = tuple(dict.fromkeys((*given.routes, *urls)))
         return replace(given, port=place.port, advertise=advertise, routes=routes)
 

@@ -14,6 +14,7 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from headrace import limits
+from headrace.conf.peer_options import address_text
 from headrace.engine.reasons import CloseReason
 from headrace.errors import StartError
 from headrace.server.acceptor import Acceptor, first_byte, readable
@@ -73,7 +74,7 @@ def listen(host: str, port: int) -> socket.socket:
     inherited = _inherited.pop((host, port), None)
     if inherited is not None:
         return inherited
-    shown = f"[{host}]:{max(port, 0)}" if ":" in host else f"{host}:{max(port, 0)}"
+    shown = address_text(host, max(port, 0))
     try:
         family = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][0]
         sock = socket.create_server((host, max(port, 0)), family=family, backlog=BACKLOG)

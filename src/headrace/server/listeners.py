@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from headrace.conf.peer_options import address_text
 from headrace.engine.reasons import CloseReason
 from headrace.errors import StartError
-from headrace.server.peers.addresses import address_text
 from headrace.server.snapshot import ServerMonitor
 
 if TYPE_CHECKING:

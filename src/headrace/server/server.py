@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace import limits
 from headrace.conf.options import Options
+from headrace.conf.peer_options import address_text
 from headrace.core.accounts import Accounts
 from headrace.engine.link import Router
 from headrace.engine.reasons import CloseReason
@@ -38,7 +39,7 @@ from headrace.server.listeners import (
 )
 from headrace.server.log_limits import LogLimits
 from headrace.server.loop import PollerLoop
-from headrace.server.peers.addresses import address_text, reachable_host
+from headrace.server.peers.addresses import reachable_host
 from headrace.server.preparing import announce, check_accounts, check_alone, check_services, gate, hosted
 from headrace.server.services import ServiceHost
 from headrace.server.session import ClientSession

@@ -16,7 +16,9 @@ from headrace.server.monitor.text import number, uptime
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from headrace.conf.leaf_options import LeafRemote
+    from headrace.conf.leaf_options import LeafNodeOptions, LeafRemote
+    from headrace.conf.options import TLSOptions
+    from headrace.conf.peer_options import ClusterOptions, GatewayOptions
     from headrace.server.monitor.jetstream import JetStreamFigures
     from headrace.server.monitor.source import ServerSnapshot
 
@@ -99,19 +101,15 @@ def _cluster(server: ServerSnapshot) -> dict[str, object]:
     options, cluster = server.options.cluster, server.cluster
     if options is None or cluster is None:
         return {"name": server.gateways.name} if server.gateways is not None else {}
-    tls = options.tls
     fields: dict[str, object] = {
         "name": cluster.name,
         "addr": cluster.host,
         "cluster_port": cluster.port,
         "auth_timeout": number(options.auth_timeout),
         "urls": [str(url) for url in options.routes],
-        "tls_timeout": number(tls.timeout if tls else limits.TLS_TIMEOUT),
-        "tls_required": tls is not None,
-        "tls_verify": tls is not None,
+        **_tls(options.tls),
         "pool_size": options.pool_size,
-        "write_deadline": round((options.write_deadline or 0) * _NS),
-        "write_timeout": "" if options.write_timeout == "default" else options.write_timeout,
+        **_writes(options),
         "tls_cert_not_after": _time_or_none(cluster.certificate_expires_ns),
     }
     return {name: value for name, value in fields.items() if value}
@@ -121,16 +119,12 @@ def _gateway(server: ServerSnapshot) -> dict[str, object]:
     options, gateways = server.options.gateway, server.gateways
     if options is None or gateways is None:
         return {}
-    tls = options.tls
-    default_timeout = limits.TLS_TIMEOUT
     fields: dict[str, object] = {
         "name": gateways.name,
         "host": gateways.bound_host,
         "port": gateways.bound_port,
         "auth_timeout": number(options.auth_timeout),
-        "tls_timeout": number(tls.timeout if tls else default_timeout),
-        "tls_required": tls is not None,
-        "tls_verify": tls is not None,
+        **_tls(options.tls),
         "advertise": options.advertise,
         "connect_retries": options.connect_retries,
         "gateways": [
@@ -142,8 +136,7 @@ def _gateway(server: ServerSnapshot) -> dict[str, object]:
             for each in options.gateways
         ],
         "reject_unknown": options.reject_unknown,
-        "write_deadline": round((options.write_deadline or 0) * _NS),
-        "write_timeout": "" if options.write_timeout == "default" else options.write_timeout,
+        **_writes(options),
         "tls_cert_not_after": _time_or_none(gateways.certificate_expires_ns),
     }
     return {name: value for name, value in fields.items() if value}
@@ -160,15 +153,27 @@ def _leafnodes(server: ServerSnapshot) -> dict[str, object]:
             "host": leafnodes.host,
             "port": leafnodes.port,
             "auth_timeout": number(options.auth_timeout),
-            "tls_timeout": number(tls.timeout if tls else limits.TLS_TIMEOUT),
-            "tls_required": tls is not None,
+            **_tls(tls),
             "tls_verify": tls is not None and tls.verify,
             **fields,
         }
-    fields["write_deadline"] = round((options.write_deadline or 0) * _NS)
-    fields["write_timeout"] = "" if options.write_timeout == "default" else options.write_timeout
+    fields |= _writes(options)
     fields["tls_cert_not_after"] = _time_or_none(leafnodes.certificate_expires_ns)
     return {name: value for name, value in fields.items() if value}
+
+
+def _tls(tls: TLSOptions | None) -> dict[str, object]:
+    """Of a port for servers, both sides of which are verified."""
+    timeout = number(tls.timeout if tls else limits.TLS_TIMEOUT)
+    return {"tls_timeout": timeout, "tls_required": tls is not None, "tls_verify": tls is not None}
+
+
+def _writes(options: ClusterOptions | GatewayOptions | LeafNodeOptions) -> dict[str, object]:
+    """How long a write to another server may take, and what happens then."""
+    return {
+        "write_deadline": round((options.write_deadline or 0) * _NS),
+        "write_timeout": "" if options.write_timeout == "default" else options.write_timeout,
+    }
 
 
 def _remote(remote: LeafRemote) -> dict[str, object]:

@@ -6,16 +6,13 @@ loopback's, for that one where there are no others; link-local ones count for no
 
 from __future__ import annotations
 
+from headrace.conf.peer_options import address_text
+
 
 def reachable(host: str, port: int) -> tuple[str, ...]:
     """`host:port` for each address that a bound host means."""
     hosts = machine_addresses() if is_wildcard(host) else (host,)
     return tuple(address_text(each, port) for each in hosts)
-
-
-def address_text(host: str, port: int) -> str:
-    """`host:port`, as URLs and log lines have it."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def reachable_host(host: str) -> str:

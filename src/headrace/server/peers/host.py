@@ -142,6 +142,7 @@ class PeerHost(ABC, Generic[SessionT]):
 
     @property
     def address(self) -> Address:
+        """Host and port as they are bound. Raises: RuntimeError without a port."""
         return Address(self.host, self.port)
 
     @property

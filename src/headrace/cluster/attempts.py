@@ -1,0 +1,77 @@
+"""Trying to reach a server again and again until it is there: what is the same for servers of all kinds.
+
+Never lives here: whom to reach, and when that is given up (`soliciting`, `remotes`, `leafs`).
+"""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Final
+
+from headrace import limits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from headrace.cluster.port import Host, Timer
+    from headrace.conf.peer_options import PeerURL
+
+_FIRST_REPORTS: Final = 3600
+"""Of a server that was never reached every so many failures are told; of others each."""
+
+
+class Attempts(ABC):
+    """`attempts`: how many there were. `is_first`: it was not reached before, so that less is told."""
+
+    def __init__(self, host: Host, *, is_first: bool) -> None:
+        self.attempts = 0
+        self._host: Final = host
+        self._is_first = is_first
+        self._is_done = False
+        self._retry_delay = limits.ROUTE_RETRY
+        self._timer: Timer | None = None
+
+    def start(self, delay: float = 0.0) -> None:
+        """Begins after that many seconds."""
+        if delay:
+            self._later(delay)
+        else:
+            self._try()
+
+    def stop(self) -> None:
+        """No more attempts; one that is under way comes to nothing."""
+        self._is_done = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    @abstractmethod
+    def _try(self) -> None:
+        """The next attempt."""
+
+    def _later(self, seconds: float) -> None:
+        self._timer = self._host.call_later(seconds, self._due)
+
+    def _due(self) -> None:
+        self._timer = None
+        self._try()
+
+    def _again(self, *, backs_off: bool) -> None:
+        """After the usual delay, which then is longer the next time if it `backs_off`."""
+        self._later(self._retry_delay)
+        if backs_off:
+            self._retry_delay = min(2 * self._retry_delay, limits.ROUTE_RETRY_MOST)
+
+    def _tell(self, level: int, text: str) -> None:
+        """Of this attempt, with that level of `logging` if it is one that is told of."""
+        every = _FIRST_REPORTS if self._is_first else 1
+        is_told = self.attempts == 1 or self.attempts % every == 0
+        self._host.log(level if is_told else logging.DEBUG, text)
+
+
+def shuffle(urls: list[PeerURL], random: Callable[[], float]) -> None:
+    """In place, so that the same random numbers give the same order."""
+    for last in range(len(urls) - 1, 0, -1):
+        other = int(random() * (last + 1))
+        urls[last], urls[other] = urls[other], urls[last]
