@@ -36,9 +36,7 @@ from libc.stdint cimport int64_t, uint32_t
 from libc.string cimport memcmp, memcpy, memset
 
 from headrace.engine.answers cimport CLUSTER_AT, HASH_LEN, PREFIX_LEN, SERVER_AT, is_mapped, pass_on, take_in_answer
-from headrace.engine.client cimport (
-    OP_PARTIAL, OP_UNKNOWN, add_sid, bad_arguments, find_sid, is_valid_subject, line_t, word,
-)
+from headrace.engine.client cimport add_sid, bad_arguments, find_sid, is_valid_subject, line_t
 from headrace.engine.cluster_interest cimport cluster_changed, tell_all
 from headrace.engine.delivery cimport remove_sub, route_far
 from headrace.engine.directory cimport Directory, interest_of
@@ -51,7 +49,7 @@ from headrace.engine.outlooks cimport (
     INTEREST_ONLY, OPTIMISTIC, TRANSITIONING, add_view, covers, drop_view, release_views, view_of, view_t, views_t,
 )
 from headrace.engine.peer cimport (
-    LAST_MESSAGE, OP_A_MINUS, OP_A_PLUS, OP_HMSG, OP_RMSG, OP_RS_MINUS, OP_RS_PLUS, PeerLink, common_op_at, name_of,
+    LAST_MESSAGE, OP_A_MINUS, OP_A_PLUS, OP_HMSG, OP_RMSG, OP_RS_MINUS, OP_RS_PLUS, PeerLink, know, name_of,
     protocol_t, take_message,
 )
 from headrace.engine.structs cimport (
@@ -70,31 +68,6 @@ cdef word_t r_word, n_word
 r_word.text = b"R"
 n_word.text = b"N"
 r_word.len = n_word.len = 1
-
-
-cdef int op_at(const char *p, const char *end, uint32_t *length) noexcept:
-    """Which op begins here, and how long its word is."""
-    cdef char c = p[0] & 0xDF if c'a' <= p[0] <= c'z' else p[0]
-    cdef char d
-    length[0] = 4
-    if c == c'H':
-        return word(p, end, b"HMSG", 4, OP_HMSG)
-    if c != c'R' and c != c'A':
-        return common_op_at(p, end, length)
-    if end - p < 2:
-        return OP_PARTIAL
-    if c == c'A':
-        length[0] = 2
-        return OP_A_PLUS if p[1] == c'+' else OP_A_MINUS if p[1] == c'-' else OP_UNKNOWN
-    d = p[1] & 0xDF
-    if d == c'M':
-        return word(p, end, b"RMSG", 4, OP_RMSG)
-    length[0] = 3
-    if d != c'S':
-        return OP_UNKNOWN
-    if end - p < 3:
-        return OP_PARTIAL
-    return OP_RS_PLUS if p[2] == c'+' else OP_RS_MINUS if p[2] == c'-' else OP_UNKNOWN
 
 
 def join_gateways(Router router not None, bytes cluster_hash not None, bytes server_hash not None):
@@ -440,9 +413,11 @@ cdef bint may_come(link_t *l, int op) except -1:
 
 
 cdef protocol_t gateway_protocol
-memset(&gateway_protocol, 0, sizeof(protocol_t))
+know(&gateway_protocol, (
+    (b"RMSG", OP_RMSG), (b"HMSG", OP_HMSG), (b"RS+", OP_RS_PLUS), (b"RS-", OP_RS_MINUS),
+    (b"A+", OP_A_PLUS), (b"A-", OP_A_MINUS),
+))
 gateway_protocol.first = b"C"
-gateway_protocol.op_at = op_at
 gateway_protocol.may_come = may_come
 gateway_protocol.message = take_message
 gateway_protocol.interest = interest

@@ -27,52 +27,27 @@ Source: leaf node protocol, sections 2 and 3; nats-server 2.15.1.
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t, uint32_t, uint64_t
-from libc.string cimport memcmp, memset
+from libc.string cimport memcmp
 
 from headrace.engine.answers cimport is_mapped, pass_on, take_in_answer
-from headrace.engine.client cimport (
-    OP_PARTIAL, OP_UNKNOWN, add_sid, bad_arguments, find_sid, is_valid_subject, line_t, size_of, word,
-)
+from headrace.engine.client cimport add_sid, bad_arguments, find_sid, is_valid_subject, line_t, size_of
 from headrace.engine.delivery cimport remove_sub, route_far
 from headrace.engine.far cimport listen, origin_of, reweigh, same_word, unlisten
 from headrace.engine.interest cimport Interest, plan_for, table_seed
 from headrace.engine.link cimport doom, emit
 from headrace.engine.peer cimport (
-    OP_HMSG, OP_LMSG, OP_LS_MINUS, OP_LS_PLUS, PeerLink, common_op_at, protocol_t, take_message,
+    OP_HMSG, OP_LMSG, OP_LS_MINUS, OP_LS_PLUS, PeerLink, know, protocol_t, take_message,
 )
 from headrace.engine.shadows cimport hang_shadows, rename
 from headrace.engine.structs cimport (
-    FAR_LEAF, LINK_CLOSING, LINK_HEADERS, LINK_HELD, LINK_MUST_CONNECT, LINK_TRACED, LINK_TRACKS_REPLIES,
-    REASON_PROTOCOL_VIOLATION, SUB_FAR, SUB_SHADOW, far_t, group_t, hr_hash, interest_t, link_t, msg_t, node_t,
-    plan_t, router_t, sub_t, target_t, word_t,
+    FAR_LEAF, LINK_CLOSING, LINK_HEADERS, LINK_TRACKS_REPLIES, REASON_PROTOCOL_VIOLATION, SUB_FAR, SUB_SHADOW,
+    far_t, group_t, hr_hash, interest_t, link_t, msg_t, node_t, plan_t, router_t, sub_t, target_t, word_t,
 )
 from headrace.engine.trie cimport insert, next_node
 from headrace.engine.verdicts cimport Verdicts, verdict
 from headrace.engine.wire cimport add_word, new_far_sub, write_interest, write_message
 
-# ---- lines --------------------------------------------------------------------------------------
-
-cdef int op_at(const char *p, const char *end, uint32_t *length) noexcept:
-    """Which op begins here, and how long its word is."""
-    cdef char c = p[0] & 0xDF if c'a' <= p[0] <= c'z' else p[0]
-    cdef char d
-    length[0] = 4
-    if c == c'H':
-        return word(p, end, b"HMSG", 4, OP_HMSG)
-    if c != c'L':
-        return common_op_at(p, end, length)
-    if end - p < 2:
-        return OP_PARTIAL
-    d = p[1] & 0xDF
-    if d == c'M':
-        return word(p, end, b"LMSG", 4, OP_LMSG)
-    length[0] = 3
-    if d != c'S':
-        return OP_UNKNOWN
-    if end - p < 3:
-        return OP_PARTIAL
-    return OP_LS_PLUS if p[2] == c'+' else OP_LS_MINUS if p[2] == c'-' else OP_UNKNOWN
-
+# ---- subjects -----------------------------------------------------------------------------------
 
 cdef inline bint begins(const char *s, uint32_t n, const char *prefix, uint32_t m) noexcept:
     return n >= m and memcmp(s, prefix, m) == 0
@@ -332,9 +307,8 @@ cdef int interest(link_t *l, int op, line_t *line) except -1:
 
 
 cdef protocol_t leaf_protocol
-memset(&leaf_protocol, 0, sizeof(protocol_t))
+know(&leaf_protocol, ((b"LMSG", OP_LMSG), (b"HMSG", OP_HMSG), (b"LS+", OP_LS_PLUS), (b"LS-", OP_LS_MINUS)))
 leaf_protocol.first = b"CI"  # INFO: what it can do about compression
-leaf_protocol.op_at = op_at
 leaf_protocol.message = take_message
 leaf_protocol.interest = interest
 leaf_protocol.bare = OP_LMSG

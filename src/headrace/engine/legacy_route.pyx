@@ -29,17 +29,17 @@ Source: cluster protocol, A1 to A4; fine points from gnatsd 1.1.0 and 1.4.1.
 
 cimport cython
 from libc.stdint cimport int64_t, uint32_t, uint64_t
-from libc.string cimport memcmp, memcpy, memset
+from libc.string cimport memcmp, memcpy
 
 from headrace.engine.client cimport (
     add_sid, bad_arguments, find_sid, has_payload, is_valid_subject, line_t, new_sub,
-    read_line, size_of, trimmed, word,
+    read_line, size_of, trimmed,
 )
 from headrace.engine.delivery cimport deliver, remove_sub, route_far, strip_headers
 from headrace.engine.far cimport admits, is_told, room_to_send, room_to_tell, sent
 from headrace.engine.interest cimport Interest, table_seed, unmapped_plan
 from headrace.engine.link cimport emit
-from headrace.engine.peer cimport OP_MSG, OP_PUB, OP_SUB, OP_UNSUB, common_op_at, count_arrival, name_of, protocol_t
+from headrace.engine.peer cimport OP_MSG, OP_PUB, OP_SUB, OP_UNSUB, count_arrival, know, name_of, protocol_t
 from headrace.engine.route cimport RouteLink, may_export, may_import
 from headrace.engine.structs cimport (
     FAR_ROUTE, HR_GUARD, LINK_CLOSING, LINK_TRACED, SUB_FAR, SUB_FILTERED, SUB_LIMITED, SUB_SHADOW, group_t,
@@ -56,24 +56,6 @@ cdef int64_t GONE_NS = 30_000_000_000
 
 
 # ---- lines --------------------------------------------------------------------------------------
-
-cdef int op_at(const char *p, const char *end, uint32_t *length) noexcept:
-    """Which op begins here, and how long its word is."""
-    cdef char c = p[0] & 0xDF if c'a' <= p[0] <= c'z' else p[0]
-    if c == c'M':
-        length[0] = 3
-        return word(p, end, b"MSG", 3, OP_MSG)
-    if c == c'S':
-        length[0] = 3
-        return word(p, end, b"SUB", 3, OP_SUB)
-    if c == c'U':
-        length[0] = 5
-        return word(p, end, b"UNSUB", 5, OP_UNSUB)
-    if c == c'P' and end - p > 1 and p[1] & 0xDF == c'U':
-        length[0] = 3
-        return word(p, end, b"PUB", 3, OP_PUB)
-    return common_op_at(p, end, length)
-
 
 cdef int bad_line(LegacyRouteLink link, int op, line_t *line) except -1:
     emit(&link.c, b"-ERR 'Parser Error'\r\n", 21)
@@ -348,9 +330,8 @@ cdef int write_message(LegacyRouteLink link, sub_t *s, msg_t *m) except -1:
 # ---- the link -----------------------------------------------------------------------------------
 
 cdef protocol_t legacy_protocol
-memset(&legacy_protocol, 0, sizeof(protocol_t))
+know(&legacy_protocol, ((b"MSG", OP_MSG), (b"SUB", OP_SUB), (b"UNSUB", OP_UNSUB), (b"PUB", OP_PUB)))
 legacy_protocol.first = b"C"
-legacy_protocol.op_at = op_at
 legacy_protocol.message = message
 legacy_protocol.interest = interest
 

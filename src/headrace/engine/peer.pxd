@@ -31,17 +31,25 @@ cdef enum peer_op_t:
     LAST_MESSAGE = 36
     LAST_INTEREST = 44
 
-ctypedef int (*op_at_t)(const char *p, const char *end, uint32_t *length) noexcept
 ctypedef bint (*may_come_t)(link_t *l, int op) except -1
 ctypedef char *(*message_t)(link_t *l, int op, char *at, char *args, char *end, size_t *need) except NULL
 ctypedef uint32_t (*words_before_t)(link_t *l, int op) noexcept
 ctypedef int (*arrived_t)(link_t *l, int op, msg_t *m) except -1
 ctypedef int (*interest_hook_t)(link_t *l, int op, line_t *line) except -1
 
+cdef enum:
+    MOST_WORDS = 16
+
+cdef struct op_word_t:
+    char text[8]                 # capitals
+    uint32_t len
+    int op
+
 cdef struct protocol_t:
     # One wire. What messages and interest mean is its own.
     const char *first            # capitals that an op may begin with while a CONNECT is due
-    op_at_t op_at                # which op begins here, and how long its word is
+    op_word_t words[MOST_WORDS]  # all ops: see `know`
+    uint32_t words_count
     may_come_t may_come          # whether interest, or a message, may come on this connection; else it dooms the link
     message_t message            # takes in the message at `at`; returns what follows it, or `at`: `take_message`, or its own
     interest_hook_t interest     # takes in a line, which is split
@@ -51,7 +59,7 @@ cdef struct protocol_t:
     words_before_t words_before  # how many words stand before the subject
     arrived_t arrived            # a complete message
 
-cdef int common_op_at(const char *p, const char *end, uint32_t *length) noexcept
+cdef int know(protocol_t *protocol, tuple ops) except -1
 cdef str name_of(int op)
 cdef char *take_message(link_t *l, int op, char *at, char *args, char *end, size_t *need) except NULL
 cdef void count_arrival(link_t *l, msg_t *m) noexcept

@@ -7,8 +7,9 @@ Each wire says what it has of its own (`protocol_t`): route, legacy_route, leaf,
     trace(op, arguments, payload); see route.pyx
 """
 
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport uint32_t
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from headrace.engine.client cimport (
     OP_PARTIAL, OP_UNKNOWN, bad_arguments, has_payload, is_op, line_t, read_line, read_open_line, trimmed, word,
@@ -21,25 +22,38 @@ from headrace.engine.structs cimport (
 from headrace.engine.wire cimport fit_tail, read_message, release_wire, split, wire_t
 
 
-cdef int common_op_at(const char *p, const char *end, uint32_t *length) noexcept:
-    """Which op begins here, of those that all have, and how long its word is."""
-    cdef char c = p[0] & 0xDF if c'a' <= p[0] <= c'z' else p[0]
-    length[0] = 4
-    if c == c'+':
-        length[0] = 3
-        return word(p, end, b"+OK", 3, OP_OK)
-    if c == c'-':
-        return word(p, end, b"-ERR", 4, OP_ERR)
-    if c == c'I':
-        return word(p, end, b"INFO", 4, OP_INFO)
-    if c == c'C':
-        length[0] = 7
-        return word(p, end, b"CONNECT", 7, OP_CONNECT)
-    if c != c'P':
-        return OP_UNKNOWN
-    if end - p < 2:
-        return OP_PARTIAL
-    return word(p, end, b"PING", 4, OP_PING) if p[1] & 0xDF == c'I' else word(p, end, b"PONG", 4, OP_PONG)
+cdef int know(protocol_t *protocol, tuple ops) except -1:
+    """A new protocol has these ops of its own, (word in capitals, op), the most frequent first, and those of all."""
+    cdef op_word_t *known
+    cdef bytes text
+    cdef int op
+    memset(protocol, 0, sizeof(protocol_t))
+    for text, op in (*ops, (b"PING", OP_PING), (b"PONG", OP_PONG), (b"INFO", OP_INFO), (b"CONNECT", OP_CONNECT),
+                     (b"+OK", OP_OK), (b"-ERR", OP_ERR)):
+        known = &protocol.words[protocol.words_count]
+        memcpy(known.text, PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text))
+        known.len = <uint32_t> PyBytes_GET_SIZE(text)
+        known.op = op
+        protocol.words_count += 1
+    return 0
+
+
+cdef int op_at(protocol_t *protocol, const char *p, const char *end, uint32_t *length) noexcept:
+    """Which op begins here, and how long its word is."""
+    cdef char first = p[0] & 0xDF if c'a' <= p[0] <= c'z' else p[0]
+    cdef op_word_t *known = protocol.words
+    cdef op_word_t *behind = known + protocol.words_count
+    cdef int found, so_far = OP_UNKNOWN
+    while known != behind:
+        if known.text[0] == first:
+            found = word(p, end, known.text, known.len, known.op)
+            if found == OP_PARTIAL:
+                so_far = OP_PARTIAL
+            elif found != OP_UNKNOWN:
+                length[0] = known.len
+                return found
+        known += 1
+    return so_far
 
 
 cdef str name_of(int op):
@@ -85,7 +99,7 @@ cdef char *parse_ops(link_t *l, char *p, char *end, size_t *need) except NULL:
     cdef int op
     while p < end and not l.flags & (LINK_CLOSING | LINK_HELD):
         length = 0
-        op = link.protocol.op_at(p, end, &length)
+        op = op_at(link.protocol, p, end, &length)
         following = carry_out(link, op, length, p, end, need)
         if following == p:
             return p

@@ -20,12 +20,10 @@ Source: cluster protocol, B2 and B3.
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING
 from libc.stdint cimport int64_t, uint32_t, uint64_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memcpy
 
 from headrace.engine.answers cimport HASH_LEN, is_mapped, take_in_answer
-from headrace.engine.client cimport (
-    OP_PARTIAL, OP_UNKNOWN, add_sid, bad_arguments, find_sid, is_valid_subject, line_t, size_of, word,
-)
+from headrace.engine.client cimport add_sid, bad_arguments, find_sid, is_valid_subject, line_t, size_of
 from headrace.engine.delivery cimport remove_sub, route_far
 from headrace.engine.directory cimport Directory, interest_of
 from headrace.engine.far cimport (
@@ -34,8 +32,7 @@ from headrace.engine.far cimport (
 from headrace.engine.interest cimport Interest, table_seed, unmapped_plan
 from headrace.engine.link cimport emit
 from headrace.engine.peer cimport (
-    OP_HMSG, OP_LMSG, OP_LS_MINUS, OP_LS_PLUS, OP_RMSG, OP_RS_MINUS, OP_RS_PLUS, PeerLink, common_op_at, protocol_t,
-    take_message,
+    OP_HMSG, OP_LMSG, OP_LS_MINUS, OP_LS_PLUS, OP_RMSG, OP_RS_MINUS, OP_RS_PLUS, PeerLink, know, protocol_t, take_message,
 )
 from headrace.engine.structs cimport (
     FAR_LEAF, FAR_ROUTE, LINK_CLOSING, LINK_HEADERS, SIDE_NONE, group_t, hr_hash,
@@ -51,34 +48,6 @@ l_word.text = b"L"
 r_word.len = l_word.len = 1
 no_word.text = b""
 no_word.len = 0
-
-
-# ---- lines --------------------------------------------------------------------------------------
-
-cdef int op_at(const char *p, const char *end, uint32_t *length) noexcept:
-    """Which op begins here, and how long its word is."""
-    cdef char c = p[0] & 0xDF if c'a' <= p[0] <= c'z' else p[0]
-    cdef char d
-    length[0] = 4
-    if c == c'H':
-        return word(p, end, b"HMSG", 4, OP_HMSG)
-    if c != c'R' and c != c'L':
-        return common_op_at(p, end, length)
-    if end - p < 2:
-        return OP_PARTIAL
-    d = p[1] & 0xDF
-    if d == c'M':
-        return word(p, end, b"RMSG", 4, OP_RMSG) if c == c'R' else word(p, end, b"LMSG", 4, OP_LMSG)
-    length[0] = 3
-    if d != c'S':
-        return OP_UNKNOWN
-    if end - p < 3:
-        return OP_PARTIAL
-    if p[2] == c'+':
-        return OP_RS_PLUS if c == c'R' else OP_LS_PLUS
-    if p[2] == c'-':
-        return OP_RS_MINUS if c == c'R' else OP_LS_MINUS
-    return OP_UNKNOWN
 
 
 # ---- interest of the other server ---------------------------------------------------------------
@@ -284,9 +253,11 @@ cdef int interest(link_t *l, int op, line_t *line) except -1:
 
 
 cdef protocol_t route_protocol
-memset(&route_protocol, 0, sizeof(protocol_t))
+know(&route_protocol, (
+    (b"RMSG", OP_RMSG), (b"HMSG", OP_HMSG), (b"LMSG", OP_LMSG),
+    (b"RS+", OP_RS_PLUS), (b"RS-", OP_RS_MINUS), (b"LS+", OP_LS_PLUS), (b"LS-", OP_LS_MINUS),
+))
 route_protocol.first = b"C"
-route_protocol.op_at = op_at
 route_protocol.message = take_message
 route_protocol.interest = interest
 route_protocol.bare = OP_RMSG
