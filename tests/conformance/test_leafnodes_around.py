@@ -325,6 +325,37 @@ def test_a_reload_adds_and_takes_away_hubs(leafs: Leafs, pair: str) -> None:
     leafs.meet(hub, leaf)
 
 
+@pytest.mark.parametrize("block", ["", "leafnodes { }"])
+@pytest.mark.parametrize("pair", PAIRS)
+def test_a_server_without_leaf_nodes_becomes_one_and_is_none_again(
+    leafs: Leafs, pair: str, block: str
+) -> None:
+    leafs.hub("hub", pair[0])
+    node = leafs.server("leaf", pair[1], block)
+    hub, leaf = leafs.join("hub"), leafs.join("leaf")
+    hub.subscribe("there")
+    config = node.server.config_file
+    before = config.read_text()
+    for _ in range(2):
+        remotes = f'leafnodes {{ remotes: [ {{ url: "{leafs.url("hub")}" }} ] }}'
+        config.write_text(before.replace("leafnodes { }", "") + remotes)
+        node.server.signal(signal.SIGHUP)
+        leafs.meet(hub, leaf)
+        assert leaf.has_responders("there")
+        config.write_text(before)
+        node.server.signal(signal.SIGHUP)
+        wait_until(lambda: not leaf.has_responders("there"), "the link is gone")
+
+
+@pytest.mark.parametrize("letter", ["h", "a"])
+def test_a_port_for_leaf_nodes_does_not_come_with_a_reload(leafs: Leafs, letter: str) -> None:
+    node = leafs.server("leaf", letter, "")
+    config = node.server.config_file
+    config.write_text(config.read_text() + "leafnodes { listen: 127.0.0.1:-1 }")
+    node.server.signal(signal.SIGHUP)
+    node.server.wait_for_line(r"\[ERR\] .*config reload not supported for leafnodes")
+
+
 @pytest.mark.parametrize("letter", ["g", "h", "a"])
 def test_the_system_account_is_told_of_leaf_nodes(leafs: Leafs, letter: str) -> None:
     accounts = (

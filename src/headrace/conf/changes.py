@@ -12,7 +12,7 @@ from dataclasses import MISSING, dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from headrace.conf.durations import format_duration
-from headrace.conf.leaf_options import LeafRemote, LeafUser
+from headrace.conf.leaf_options import LeafNodeOptions, LeafRemote, LeafUser
 from headrace.conf.options import (
     AccountOptions,
     ExportOptions,
@@ -46,9 +46,11 @@ _FIXED_WITHIN: Final = frozenset(
 )
 """What of an option that it takes over it does not."""
 
-_AS_A_WHOLE: Final = frozenset(("authorization.callout", "cluster", "leafnodes"))
+_AS_A_WHOLE: Final = frozenset(("authorization.callout", "cluster"))
 """What can be changed, but neither come nor go: with a callout a server's id is the key it asks with, and a
-cluster has a port, as leaf nodes may."""
+cluster has a port."""
+_NOTHING: Final = {"leafnodes": LeafNodeOptions()}
+"""What says as much as no block at all."""
 _RELOADABLE_WITHIN: Final = "websocket.tls."
 """And what of another option it takes over."""
 
@@ -115,8 +117,13 @@ def differences(old: Options, new: Options) -> list[Change]:
     return [
         change
         for name in changed_options(old, new)
-        for change in _walk(name, getattr(old, name), getattr(new, name), is_secret=False)
+        for change in _walk(name, _value(old, name), _value(new, name), is_secret=False)
     ]
+
+
+def _value(options: Options, name: str) -> object:
+    value = getattr(options, name)
+    return _NOTHING.get(name) if value is None else value
 
 
 def _walk(path: str, old: Any, new: Any, *, is_secret: bool) -> Iterator[Change]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Mapping
 
+    from headrace.conf.leaf_options import LeafNodeOptions
     from headrace.conf.options import Options, TLSOptions
     from headrace.server.monitor import MonitorHandle
     from headrace.server.peers.gateways import GatewayHost
@@ -189,12 +190,11 @@ def open_gateways(server: Server) -> GatewayHost | None:
     return GatewayHost(server, options)
 
 
-def open_leafs(server: Server) -> LeafNodes | None:
+def open_leafs(server: Server, options: LeafNodeOptions | None) -> LeafNodes | None:
     """What leaf nodes connect to, and whom this server connects to as one; None when there is neither.
 
     Raises: StartError.
     """
-    options = server.options.leafnodes
     if options is None or not (options.port or options.remotes):
         return None
     from headrace.server.peers.leafs import LeafNodes  # most servers have no leaf nodes

@@ -13,12 +13,13 @@ from time import time_ns
 from typing import TYPE_CHECKING, Final, Protocol
 
 from headrace.conf.changes import changed_options, differences, shown_value
+from headrace.conf.leaf_options import LeafNodeOptions
 from headrace.core.accounts import all_accounts
 from headrace.core.mapping import Mappings
 from headrace.engine.reasons import CloseReason
 from headrace.errors import StartError
 from headrace.server.auth import Authenticator
-from headrace.server.listeners import make_contexts
+from headrace.server.listeners import make_contexts, open_leafs
 from headrace.server.preparing import check_accounts
 from headrace.server.standing import close_excess, judge_clients
 
@@ -148,10 +149,17 @@ def _cluster(server: Server, new: Options) -> Callable[[], None]:
 
 
 def _leafnodes(server: Server, new: Options) -> Callable[[], None]:
-    leafs, options = server.leafs, new.leafnodes
-    if leafs is None or options is None:
-        return lambda: None
-    return lambda: leafs.reload(options)
+    options = new.leafnodes or LeafNodeOptions()
+
+    def change() -> None:
+        if server.leafs is not None:
+            server.leafs.reload(options)
+            return
+        server.leafs = open_leafs(server, options)
+        if server.leafs is not None:
+            server.leafs.start()
+
+    return change
 
 
 def _users_and_accounts(server: Server, new: Options) -> Callable[[], None]:

@@ -211,7 +211,7 @@ class Server:
             await self.gate.start()
         self._websocket = open_websocket(self)
         self.gateways = open_gateways(self)
-        self.leafs = open_leafs(self)
+        self.leafs = open_leafs(self, options.leafnodes)
         self.routes = open_routes(self)
         self.renew_info()
         self._monitor = await open_monitor(self)
