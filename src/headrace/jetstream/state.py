@@ -37,8 +37,15 @@ _CONSUMER: Final = struct.Struct("<QQH")
 _LENGTH: Final = struct.Struct("<H")
 
 
-class _Named(msgspec.Struct):
+class _Naming(msgspec.Struct):
     """A consumer's name, which its configuration needs not have, and its configuration."""
+
+    name: str
+    config: ConsumerConfig
+
+
+class _Named(msgspec.Struct):
+    """The same as it is read: the configuration may be one that cannot be."""
 
     name: str
     config: msgspec.Raw
@@ -108,8 +115,7 @@ def stream_record(config: StreamConfig, created_ns: int) -> StreamRecord:
 def consumer_record(
     identity: int, stream: str, name: str, config: ConsumerConfig, created_ns: int
 ) -> ConsumerRecord:
-    named = msgspec.json.encode(_Named(name, msgspec.Raw(msgspec.json.encode(config))))
-    return ConsumerRecord(identity, created_ns, stream, named)
+    return ConsumerRecord(identity, created_ns, stream, msgspec.json.encode(_Naming(name, config)))
 
 
 def stream(record: StreamRecord) -> bytes:

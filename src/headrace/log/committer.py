@@ -101,8 +101,9 @@ class ThreadCommitter:
         self._interval = interval_s
         self._clock = clock
         self._report = report
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
         """Guards all below."""
+        self._changed = threading.Condition(self._lock)
         self._waiting: dict[MessageLog, list[Done]] = {}
         """Logs to sync in the order they were asked for, with whom to tell."""
         self._due: dict[MessageLog, float] = {}
@@ -123,7 +124,7 @@ class ThreadCommitter:
 
     def request(self, log: MessageLog, done: Done) -> None:
         """Raises: LogClosed after `stop`."""
-        with self._changed:
+        with self._lock:
             if self._stopping:
                 raise LogClosed("the committer is stopped")
             if self._policy is SyncPolicy.GROUP:
@@ -155,7 +156,7 @@ class ThreadCommitter:
 
     def stop(self) -> None:
         self._sync_held()
-        with self._changed:
+        with self._lock:
             self._stopping = True
             self._changed.notify()
         if self._worker is not None:
@@ -182,7 +183,7 @@ class ThreadCommitter:
 
     def _sync_held(self) -> None:
         """Does the one sync that is asked for, or leaves several, or a large one, to the worker."""
-        with self._changed:
+        with self._lock:
             if not self._held:
                 return
             self._held = False
@@ -192,7 +193,7 @@ class ThreadCommitter:
                 return
             self._waiting.clear()
         error = self._timed_sync(log)
-        with self._changed:
+        with self._lock:
             self._finished.extend(partial(done, error) for done in waiting)
         self._tell()
 
@@ -202,7 +203,7 @@ class ThreadCommitter:
         while (job := self._next()) is not None:
             log, waiting = job
             error = self._timed_sync(log)
-            with self._changed:
+            with self._lock:
                 self._syncing = False
                 self._finished.extend(partial(done, error) for done in waiting)
                 if not waiting:
@@ -219,7 +220,7 @@ class ThreadCommitter:
 
     def _next(self) -> tuple[MessageLog, list[Done]] | None:
         """Waits for the next log to sync; None when stopping and all is done."""
-        with self._changed:
+        with self._lock:
             while True:
                 if self._waiting and not self._held:
                     log = next(iter(self._waiting))
@@ -258,7 +259,7 @@ class ThreadCommitter:
 
     def _tell(self) -> None:
         """On the owner's thread."""
-        with self._changed:
+        with self._lock:
             self._telling = False
             finished, self._finished = self._finished, deque()
         while finished:
@@ -266,7 +267,7 @@ class ThreadCommitter:
             try:
                 tell()
             except BaseException:  # the loop reports it; the others are told all the same
-                with self._changed:
+                with self._lock:
                     self._finished.extendleft(reversed(finished))
                     self._tell_soon()
                 raise

@@ -337,6 +337,8 @@ class Retention:
 
     def next_expiry(self, limits: Limits) -> int | None:
         """May be early, is never late."""
+        if not (limits.max_age_ns or self._ledger.expiring):
+            return None
         ends = [NEVER]
         if self._ledger.expiring:
             ends += [segment.index.next_expiry for segment in self._chain.segments]

@@ -35,7 +35,9 @@ def format_time(ns: int) -> str:
 
 def short_time(ns: int) -> str:
     """In UTC and without zeros at the end of the fraction, as the Go server writes times in JSON."""
-    return format_time(ns)[:-1].rstrip("0").rstrip(".") + "Z"
+    second, rest = divmod(ns, _NS)
+    text = format_second(second)
+    return f"{text}.{rest:09d}".rstrip("0") + "Z" if rest else text + "Z"
 
 
 def parse_time(text: str) -> int:
