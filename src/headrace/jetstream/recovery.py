@@ -105,6 +105,13 @@ class Recovery:
             )  # fmt: skip
             account.assets.kept.consumers[record.identity] = record
             return
+        state = record.state
+        if state is not None and state.delivered_consumer and state.delivered_stream > stream.last_sequence:
+            account.note.warning(
+                "stream %s > %s: consumer %s was given messages up to %d, and the last one stored is %d:"
+                " some are lost",
+                account.name, record.stream, name, state.delivered_stream, stream.last_sequence,
+            )  # fmt: skip
         consumer = Consumer(stream, config, name, record.created_ns, record.state)
         account.assets.enter(consumer, record.identity)
 

@@ -173,6 +173,31 @@ def test_messages_without_a_stream_are_kept_and_said(
     assert place.stream("LOST")["state"]["messages"] == 1
 
 
+@pytest.mark.parametrize("are_lost", [False, True])
+def test_messages_that_were_delivered_and_are_gone_are_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, are_lost: bool
+) -> None:
+    place = Place(tmp_path)
+    place.stream("S", subjects=["s"])
+    place.consumer("S", "late", deliver_policy="by_start_sequence", opt_start_seq=100)
+    place.consumer("S", "used")
+    place.publish("s", b"1")
+    assert len(place.fetch("S", "used")) == 1
+    place.account.stop()
+    if are_lost:
+        place.file.remove(stream_log("A", "S"))
+    place.file.close()
+    with caplog.at_level(logging.WARNING):
+        place = Place(tmp_path)
+    said = [record.getMessage() for record in caplog.records]
+    lost = (
+        "stream A > S: consumer used was given messages up to 1, and the last one stored is 0: some are lost"
+    )
+    assert said == [lost] * are_lost
+    place.account.stop()
+    place.file.close()
+
+
 def test_a_damaged_record_is_said_and_the_rest_is_believed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
