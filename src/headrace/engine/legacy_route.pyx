@@ -77,11 +77,12 @@ cdef int subscribe(LegacyRouteLink link, line_t *line) except -1:
     cdef word_t *words = link.wire.words
     cdef word_t *subject = words
     cdef word_t *queue = words + 1 if link.wire.count == 3 else NULL
-    cdef word_t *rsid = words + link.wire.count - 1
+    cdef word_t *rsid
     cdef uint32_t hash
     cdef sub_t *s
     if link.wire.count != 2 and queue == NULL:
         return bad_line(link, OP_SUB, line)
+    rsid = words + link.wire.count - 1
     if link._dedicated == NULL or link._exports is not None and not verdict(
             link._exports, hr_hash(subject.text, subject.len, table_seed), subject.text, subject.len):
         return 0
@@ -126,7 +127,7 @@ cdef char *message(link_t *l, int op, char *at, char *args, char *end, size_t *n
     """One MSG or PUB at `at`; returns what follows it, or `at` when it is incomplete."""
     cdef LegacyRouteLink link = <LegacyRouteLink> l.owner
     cdef word_t *words
-    cdef word_t *last
+    cdef word_t *last = NULL
     cdef uint32_t fixed = 3 if op == OP_MSG else 2  # words without a reply
     cdef long long size = -1
     cdef bytes member = None
@@ -136,8 +137,8 @@ cdef char *message(link_t *l, int op, char *at, char *args, char *end, size_t *n
         return at
     split(&link.wire, &line)
     words = link.wire.words
-    last = words + link.wire.count - 1
     if fixed <= link.wire.count <= fixed + 1:
+        last = words + link.wire.count - 1
         size = size_of(last)
     if size < 0:
         bad_line(link, op, &line)

@@ -36,10 +36,12 @@ cdef inline bint is_blank(char c) noexcept:
 
 
 cdef int split(wire_t *w, line_t *line) except -1:
-    """Takes a line apart; it has as many words as it likes. A CR separates too."""
+    """Takes a line apart; it has as many words as it likes, or none. A CR separates too."""
     cdef const char *p = line.start
     cdef const char *begin
     w.count = 0
+    if w.words == NULL:  # the second of no words may be pointed at, though never looked at
+        more_words(w)
     while True:
         while p < line.end and is_blank(p[0]):
             p += 1
@@ -49,11 +51,16 @@ cdef int split(wire_t *w, line_t *line) except -1:
         while p < line.end and not is_blank(p[0]):
             p += 1
         if w.count == w.cap:
-            w.cap = max(16, 2 * w.cap)
-            w.words = <word_t *> resize(w.words, w.cap * sizeof(word_t))
+            more_words(w)
         w.words[w.count].text = begin
         w.words[w.count].len = <uint32_t> (p - begin)
         w.count += 1
+
+
+cdef int more_words(wire_t *w) except -1:
+    w.cap = max(16, 2 * w.cap)
+    w.words = <word_t *> resize(w.words, w.cap * sizeof(word_t))
+    return 0
 
 
 cdef void release_wire(wire_t *w) noexcept:
@@ -71,11 +78,13 @@ cdef int read_message(wire_t *w, far_t *far, uint32_t skipped, uint32_t sizes, m
 
     `sizes`: 2 when a header size stands before the size, else 1.
     """
-    cdef word_t *words = w.words + skipped
-    cdef word_t *end = w.words + w.count - sizes
+    cdef word_t *words
+    cdef word_t *end
     cdef long long header = 0, size
     if w.count < skipped + 1 + sizes:
         return -1
+    words = w.words + skipped
+    end = w.words + w.count - sizes
     m.subject = words.text
     m.subject_len = words.len
     words += 1
