@@ -61,19 +61,13 @@ class Bridge:
         mesh = self._mesh
         if mesh.options.protocol != "auto" or mesh.is_stopped:
             return
-        if any(map(self._is_older, mesh.registry.firsts())):
+        own = mesh.port.identity()
+        age = own.started_ns, own.server_id
+        if any(_is_older(session, age) for session in mesh.registry.firsts()):
             self.stop()
             self._turn(is_on=False)
         elif not self.is_on and self._timer is None:
             self._timer = mesh.port.call_later(limits.ROUTE_BRIDGE_WAIT, self._due)
-
-    def _is_older(self, session: RouteSession) -> bool:
-        peer, own = session.remote, self._mesh.port.identity()
-        return (
-            peer is not None
-            and peer.legacy_routes
-            and (peer.started_ns, peer.server_id) < (own.started_ns, own.server_id)
-        )
 
     def _due(self) -> None:
         self._timer = None
@@ -104,3 +98,9 @@ class Bridge:
             self._is_needed = is_needed
             begins = "Carrying" if is_needed else "No longer carrying"
             self._mesh.port.log(logging.INFO, f"{begins} messages between routes of 1.x and of 2.x")
+
+
+def _is_older(session: RouteSession, age: tuple[int, str]) -> bool:
+    """Whether the peer speaks both protocols, and has for longer. `age`: when this server began; its id."""
+    peer = session.remote
+    return peer is not None and peer.legacy_routes and (peer.started_ns, peer.server_id) < age

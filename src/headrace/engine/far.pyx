@@ -58,8 +58,8 @@ from libc.string cimport memcmp, memcpy
 from headrace.engine.link cimport doom, make_room, mark_dirty, next_random, stall
 from headrace.engine.memory cimport buf_reserve, resize
 from headrace.engine.structs cimport (
-    FAR_GATEWAY, FAR_LEAF, FAR_ROUTE, HR_GUARD, SIDE_LEGACY, LINK_CLOSING, LINK_CONGESTED, LINK_SERVICE, REASON_SLOW_PENDING,
-    SIDE_NONE, SUB_FAR, SUB_LOCAL, SUB_ORIGIN, SUB_REMOVED, choice_t, far_kind, far_t, group_t, interest_t, link_t, msg_t, node_t, pick_t,
+    FAR_GATEWAY, FAR_LEAF, FAR_ROUTE, HR_GUARD, LINK_CLOSING, LINK_CONGESTED, LINK_SERVICE, REASON_SLOW_PENDING,
+    SIDE_LEGACY, SIDE_NONE, SUB_FAR, SUB_LOCAL, SUB_ORIGIN, SUB_REMOVED, choice_t, far_kind, far_t, group_t, interest_t, link_t, msg_t, node_t, pick_t,
     plan_t, router_t, sub_t, target_t, word_t,
 )
 from headrace.engine.trie cimport tell_change
@@ -240,8 +240,8 @@ cdef bint is_left_across(sub_t **members, uint32_t count, msg_t *m) noexcept:
         return False
     for i in range(count):
         its = members[i].link.far
-        if is_across(members[i], source):
-            is_found = is_found or members[i].limit
+        if its != NULL and bridges(its, source):
+            is_found = is_found or members[i].limit and not is_gone(members[i])
         elif is_told(m.source, members[i]) or its != NULL and its.kind == FAR_ROUTE and members[i].limit:
             return False
     return is_found

@@ -1,5 +1,4 @@
 from collections.abc import Iterable
-from typing import Any
 
 from headrace.engine.interest import Interest
 from headrace.engine.link import Router
@@ -9,16 +8,6 @@ def join_gateways(router: Router, cluster_hash: bytes, server_hash: bytes) -> No
 def answers_awaited(router: Router) -> int: ...
 
 class GatewayLink(PeerLink):
-    def __init__(
-        self,
-        router: Router,
-        session: Any,
-        *,
-        is_outbound: bool = ...,
-        max_payload: int = ...,
-        max_control_line: int = ...,
-        must_connect: bool = ...,
-    ) -> None: ...
     @property
     def is_outbound(self) -> bool: ...
     @property

@@ -434,19 +434,17 @@ cdef class GatewayLink(PeerLink):
     cdef Directory _directory
     cdef Interest _refused       # where subjects hang that RS- has named, of all accounts
     cdef views_t _views
-    cdef bint _is_outbound
     cdef bint _is_interest_only
     cdef char _prefix[PREFIX_LEN]
 
-    def __cinit__(self, *_args, bint is_outbound=False, **_limits):
+    def __cinit__(self, *_args, **_options):
         memset(&self._views, 0, sizeof(views_t))
         self.far.kind = FAR_GATEWAY
         self.far.send = send_nothing
-        self.far.changed = noted if is_outbound else cluster_changed
-        if is_outbound:
+        self.far.changed = noted if self._is_outbound else cluster_changed
+        if self._is_outbound:
             self.far.offer = offer
         self.protocol = &gateway_protocol
-        self._is_outbound = is_outbound
         self._directory = Directory()
         self._refused = Interest()
 

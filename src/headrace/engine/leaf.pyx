@@ -330,7 +330,7 @@ cdef class LeafLink(PeerLink):
     cdef Verdicts _sends
     cdef Verdicts _receives
 
-    def __cinit__(self, *_args, **_limits):
+    def __cinit__(self, *_args, **_options):
         self._loop = b""
         self._always = frozenset()
         self.far.kind = FAR_LEAF

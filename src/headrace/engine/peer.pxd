@@ -68,4 +68,5 @@ cdef class PeerLink(Link):
     cdef far_t far
     cdef wire_t wire
     cdef protocol_t *protocol    # may become another one between two ops
+    cdef bint _is_outbound
     cdef bint _is_open           # the handshake is over: interest and messages may come

@@ -11,6 +11,7 @@ class PeerLink(Link):
         max_payload: int = ...,
         max_control_line: int = ...,
         must_connect: bool = ...,
+        is_outbound: bool = ...,
     ) -> None: ...
     @property
     def is_open(self) -> bool: ...

@@ -189,16 +189,18 @@ cdef class PeerLink(Link):
     theirs of `far`.
 
     Bytes: `max_payload` of a message, `max_control_line` of a line. `must_connect`: CONNECT is due first.
+    `is_outbound`: this side has opened it, which makes a difference to gateways only. Raises: TypeError for others.
     """
 
     def __cinit__(self, *_args, uint32_t max_payload=1 << 20, uint32_t max_control_line=65536,
-                  bint must_connect=False, **_more):
+                  bint must_connect=False, bint is_outbound=False):
         memset(&self.far, 0, sizeof(far_t))
         memset(&self.wire, 0, sizeof(wire_t))
         self.c.far = &self.far
         self.c.parse = parse_ops
         self.c.max_payload = max_payload
         self.c.max_control_line = max_control_line
+        self._is_outbound = is_outbound
         if must_connect:
             self.c.flags |= LINK_MUST_CONNECT
 

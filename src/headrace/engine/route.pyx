@@ -35,8 +35,7 @@ from headrace.engine.peer cimport (
     OP_HMSG, OP_LMSG, OP_LS_MINUS, OP_LS_PLUS, OP_RMSG, OP_RS_MINUS, OP_RS_PLUS, PeerLink, know, protocol_t, take_message,
 )
 from headrace.engine.structs cimport (
-    FAR_LEAF, FAR_ROUTE, LINK_CLOSING, LINK_HEADERS, SIDE_NONE, group_t, hr_hash,
-    interest_t, link_t, msg_t, node_t, side_t, sub_t, target_t, word_t,
+    FAR_LEAF, FAR_ROUTE, LINK_CLOSING, LINK_HEADERS, SIDE_NONE, group_t, hr_hash, interest_t, link_t, msg_t, node_t, side_t, sub_t, target_t, word_t,
 )
 from headrace.engine.trie cimport insert, next_node
 from headrace.engine.verdicts cimport Verdicts, verdict
@@ -294,7 +293,7 @@ cdef int tell_of(RouteLink link, link_t *other, interest_t *it) except -1:
 cdef class RouteLink(PeerLink):
     """A connection to another server of the cluster."""
 
-    def __cinit__(self, *_args, **_limits):
+    def __cinit__(self, *_args, **_options):
         self.far.kind = FAR_ROUTE
         self.far.send = send
         self.far.changed = changed

@@ -9,6 +9,8 @@ import pytest
 from engine_peers import WAYS
 from route_peers import GLOBAL, Server
 
+from headrace.engine.reasons import CloseReason
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -190,6 +192,15 @@ def test_a_group_of_2x_gets_a_message_of_1x_where_its_sender_knows_nobody_of_it(
     shares = [far.count(b"RMSG $G w | q ") for far in heard]
     assert sum(shares) == 400
     assert 50 < shares[0] < 150, shares
+
+
+def test_a_member_of_2x_that_is_being_closed_is_no_hindrance_to_another(server: Server) -> None:
+    one, closing, other = old(server), new(server), new(server)
+    closing.say(b"RS+ $G w q 1\r\n")
+    other.say(b"RS+ $G w q 1\r\n")
+    closing.link.doom(CloseReason.CLIENT_CLOSED)
+    one.say(b"MSG w RSID:0:1 1\r\nx\r\n")
+    assert other.heard() == b"RMSG $G w | q 1\r\nx\r\n"
 
 
 @pytest.mark.parametrize("where", ["here", "at the sender", "at a third", "at one that speaks both"])

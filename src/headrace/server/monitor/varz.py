@@ -146,15 +146,13 @@ def _leafnodes(server: ServerSnapshot) -> dict[str, object]:
     options, leafnodes = server.options.leafnodes, server.leafnodes
     if options is None or leafnodes is None:
         return {}
-    tls = options.tls
     fields: dict[str, object] = {"remotes": [_remote(remote) for remote in options.remotes]}
     if leafnodes.port:
         fields = {
             "host": leafnodes.host,
             "port": leafnodes.port,
             "auth_timeout": number(options.auth_timeout),
-            **_tls(tls),
-            "tls_verify": tls is not None and tls.verify,
+            **_tls(options.tls, always_verifies=False),
             **fields,
         }
     fields |= _writes(options)
@@ -162,10 +160,13 @@ def _leafnodes(server: ServerSnapshot) -> dict[str, object]:
     return {name: value for name, value in fields.items() if value}
 
 
-def _tls(tls: TLSOptions | None) -> dict[str, object]:
-    """Of a port for servers, both sides of which are verified."""
-    timeout = number(tls.timeout if tls else limits.TLS_TIMEOUT)
-    return {"tls_timeout": timeout, "tls_required": tls is not None, "tls_verify": tls is not None}
+def _tls(tls: TLSOptions | None, *, always_verifies: bool = True) -> dict[str, object]:
+    """Of a port for servers. `always_verifies`: both sides show certificates, whatever `verify` says."""
+    return {
+        "tls_timeout": number(tls.timeout if tls else limits.TLS_TIMEOUT),
+        "tls_required": tls is not None,
+        "tls_verify": tls is not None and (always_verifies or tls.verify),
+    }
 
 
 def _writes(options: ClusterOptions | GatewayOptions | LeafNodeOptions) -> dict[str, object]:
