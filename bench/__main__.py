@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from bench import chart, spark_read, spark_scan, spark_sink, spark_stream, storage
+from bench import chart, spark_read, spark_scan, spark_sink, spark_stream, storage, syncs
 from bench.cases import CASES, Case, select_cases
 from bench.errors import BenchError
 from bench.generator import build_generator
@@ -41,6 +41,10 @@ OWN: Final = {
     "storage": Own(
         "the log alone: starts, memory, rates",
         storage.add_arguments, storage.run_storage, storage.render_storage,
+    ),
+    "sync": Own(
+        "what a sync costs by what was at the place that is written",
+        syncs.add_arguments, syncs.run_sync, syncs.render_sync,
     ),
     "spark-scan": Own(
         "Spark reads a stored stream, beside others",

@@ -3,9 +3,8 @@
 Here live the open files and everything that may go wrong with them. What is in the bytes is for
 `headrace.engine.records`; which messages there are, for `ledger`. Never here: limits, subjects.
 
-Room. Under `SyncPolicy.GROUP` the file of the active segment is longer than its records, since a write into
-room that was reserved is synced sooner (docs/adr/0023-acknowledged-publishes.md). A roll and a close cut that
-off.
+Room. Under `SyncPolicy.GROUP` the file of the active segment is longer than its records, since a write over
+zeros is synced sooner (docs/adr/0023-acknowledged-publishes.md). A roll and a close cut them off.
 
 Durability. `sync` runs on any thread while the owner appends; a lock keeps it and a roll apart. A segment is
 synced before the next one is begun, so only the last one can have a cut-off tail. After a write that failed
@@ -46,10 +45,10 @@ if TYPE_CHECKING:
 
 BLOCK: Final = 4096
 """Bytes that file systems give out at once."""
-LARGEST_STEP: Final = 1 << 20
-"""Bytes that are reserved at once."""
-LARGEST_RESERVING: Final = 16 << 10
-"""Bytes of a write for which room is reserved: the rest of a larger one's sync is little beside it."""
+LARGEST_STEP: Final = 256 << 10
+"""Bytes of zeros that are written at once: the sync after them writes them too."""
+LARGEST_RESERVING: Final = 64 << 10
+"""Bytes of a write for which room is reserved: a larger one would take most of a step."""
 MORE_THAN_BYTES: Final = 1 << 62
 """Stands for a sync that has more than appended bytes to make durable: names of files, files beside them."""
 READ_HANDLES: Final = 4
@@ -255,9 +254,6 @@ class Chain:
         active = self.active
         if not self._is_begun:
             self._sync_header()
-        end = active.size + len(data)
-        if end > self._extent and len(data) <= LARGEST_RESERVING and self._policy is SyncPolicy.GROUP:
-            self._reserve(end)
         try:
             pwrite_all(self._fs, self._handle, data, active.size)
         except OSError as error:
@@ -266,9 +262,12 @@ class Chain:
                 self._cut_back()  # if it fails, `check` tries again and refuses until it succeeds
             raise StorageError(f"cannot write {active.path.name}: {error.strerror or error}") from error
         offset = active.size - HEADER_BYTES
-        active.size = end
-        self._extent = max(self._extent, end)
+        active.size += len(data)
         self.written += len(data)
+        if active.size > self._extent:
+            self._extent = active.size
+            if len(data) <= LARGEST_RESERVING and self._policy is SyncPolicy.GROUP:
+                self._reserve(len(data))
         return offset
 
     def _sync_header(self) -> None:
@@ -282,20 +281,21 @@ class Chain:
                 raise
             self._is_begun = True
 
-    def _reserve(self, end: int) -> None:
-        """Makes room behind what is about to be written up to `end`, which then changes no size and no place
-        on the disk, and is synced sooner. In steps that grow with the segment; a write that would take most
-        of a step gains nothing.
+    def _reserve(self, more: int) -> None:
+        """Makes room behind a write of so many bytes: those that follow change no size and no place on the
+        disk, and are synced sooner. In steps that grow with the segment; a write that takes most of a step
+        gains nothing.
         """
         assert self._handle is not None
-        start = self._extent
-        step = min(self.active.size // 4, LARGEST_STEP)
-        until = -(-(end + step) // BLOCK) * BLOCK
-        if end - start > max(step, BLOCK):
+        start = self.active.size
+        step = min(start // 4, LARGEST_STEP)
+        if more > max(step, BLOCK):
             return
-        self._extent = until  # also when that fails: the next attempt is a step further on
-        with contextlib.suppress(OSError):  # the system cannot, or the disk is full: the write will tell
-            self._fs.reserve(self._handle, start, until - start)
+        self._extent = (
+            -(-(start + step) // BLOCK) * BLOCK
+        )  # also when it fails: the next is a step further on
+        with contextlib.suppress(OSError):  # the disk is full: the next write will tell
+            self._fs.reserve(self._handle, start, self._extent - start)
 
     def _trim(self) -> None:
         """Cuts off what was reserved and is not needed. Raises OSError."""

@@ -61,8 +61,9 @@ class FileSystem(Protocol):
         """Writes at `offset` of a file opened for CREATE or UPDATE; may take fewer bytes than given."""
 
     def reserve(self, handle: int, offset: int, size: int) -> None:
-        """Extends a file that ends at `offset` by `size` bytes that read as zeros and have their room on the
-        disk. May fail where a write would not; the file may be longer then all the same.
+        """Extends a file that ends at `offset` by `size` zeros. They are written: room that is only promised
+        (`posix_fallocate`) costs a commit of the file system's journal with the first write into it. May
+        fail; the file may be longer then all the same.
         """
 
     def truncate(self, handle: int, size: int) -> None:
@@ -123,9 +124,7 @@ class RealFileSystem:
         return os.pwrite(handle, data, offset)
 
     def reserve(self, handle: int, offset: int, size: int) -> None:
-        if not hasattr(os, "posix_fallocate"):
-            raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
-        os.posix_fallocate(handle, offset, size)
+        pwrite_all(self, handle, bytes(size), offset)
 
     def truncate(self, handle: int, size: int) -> None:
         os.ftruncate(handle, size)

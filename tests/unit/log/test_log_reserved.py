@@ -131,6 +131,17 @@ class TestRoom:
             lengths.add(length(files))
         assert len(lengths) < 20
 
+    @pytest.mark.parametrize("size", [100, 2_000, 40_000])
+    def test_writes_of_any_common_size_find_it(self, size: int) -> None:
+        """Also many publishers' messages together, one write: what is reserved lasts for several of those."""
+        files = FaultyFileSystem(MemoryFileSystem(), only=["reserve"])
+        log = open_log(files, segment_bytes=64 << 20)
+        fill(log, 2 + 4 * LARGEST_STEP // size, size)
+        before = files.calls
+        count = max(100, 8 * LARGEST_STEP // size)
+        fill(log, count, size)
+        assert 1 <= files.calls - before <= 2 + count * (size + 100) // (LARGEST_STEP - size)
+
     @pytest.mark.parametrize("policy", [SyncPolicy.NEVER, SyncPolicy.INTERVAL])
     def test_is_not_taken_where_nobody_waits_for_a_sync(self, policy: SyncPolicy) -> None:
         files = MemoryFileSystem()
