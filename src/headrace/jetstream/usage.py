@@ -54,7 +54,7 @@ class Usage:
 
     def measure(self, stream: Stream) -> None:
         """Counts a stream anew. Cheap: no message is read."""
-        self._set(stream, stream.log.state().bytes)
+        self._set(stream, stream.log.size)
 
     def forget(self, stream: Stream) -> None:
         self._set(stream, 0)

@@ -186,6 +186,10 @@ class FileLog:
         return self._chain.written + self._changes
 
     @property
+    def size(self) -> int:
+        return self._ledger.bytes
+
+    @property
     def unsynced(self) -> int:
         return self._chain.unsynced
 
@@ -286,9 +290,8 @@ class FileLog:
         """Nothing is added to a plain segment once there is a key."""
         ledger = self._ledger
         if self._chain.active.base > ledger.last_sequence:
-            self._leave_gap(
-                ledger.last_sequence + 2
-            )  # a segment is named by its base: the next needs another
+            # A segment is named by its base: the next needs another.
+            self._leave_gap(ledger.last_sequence + 2)
         self._chain.roll(ledger.last_sequence + 1, ledger.last_time, ledger.floor)
 
     # ---- read -------------------------------------------------------------------------------
@@ -325,8 +328,7 @@ class FileLog:
             return left < 0
 
         following, _ = self._reader.walk(start, self._window_for(max_messages), step, READ_PER_CALL)
-        following = end if following >= stop else following
-        following = max(following, sequence)
+        following = max(end if following >= stop else following, sequence)
         return Page(out, following, self._damaged_between(sequence, following))
 
     def _window_for(self, messages: int) -> int:
@@ -511,13 +513,9 @@ class FileLog:
         removed = ledger.messages
         if not removed and not ledger.unreadable:
             return 0
-        chain = self._chain
+        chain, last = self._chain, ledger.last_sequence
         chain.check()
-        chain.append(
-            encode_removal(
-                [], ledger.last_sequence + 1, ledger.last_sequence, ledger.last_time, chain.active.salt
-            )
-        )
+        chain.append(encode_removal([], last + 1, last, ledger.last_time, chain.active.salt))
         ledger.forget_all()
         ledger.noted()
         self._retention.forget_front()

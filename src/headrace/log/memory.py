@@ -83,6 +83,10 @@ class MemoryLog:
         return self._written
 
     @property
+    def size(self) -> int:
+        return self._bytes
+
+    @property
     def unsynced(self) -> int:
         return 0
 

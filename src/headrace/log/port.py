@@ -252,6 +252,10 @@ class MessageLog(Protocol):
         """A position that grows with every change (append, delete, purge)."""
 
     @property
+    def size(self) -> int:
+        """The `bytes` of `state`, which costs more."""
+
+    @property
     def unsynced(self) -> int:
         """Bytes that the next `sync` has to force to disk, far more of them where it has other work too."""
 

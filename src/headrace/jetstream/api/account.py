@@ -54,7 +54,7 @@ def _tiers(streams: Sequence[Stream], tiers: dict[str, AccountLimits]) -> dict[s
 def _figures(streams: Sequence[Stream], limits: AccountLimits) -> dict[str, Any]:
     held = Held()
     for stream in streams:
-        held.add(stream.config.storage, stream.log.state().bytes)
+        held.add(stream.config.storage, stream.log.size)
     configs = [stream.config for stream in streams]
     return {
         "memory": held.memory,
