@@ -204,7 +204,12 @@ cdef class StoredMessages(Messages):
         put(made, 5, PyBytes_FromStringAndSize(m.payload, m.payload_len))
         return made
 
-    def sequences(self) -> list[int]:
-        """The sequence of each."""
+    def sequences(self) -> Sequence[int]:
+        """The sequence of each; a range where each is one more than the one before."""
         cdef Py_ssize_t i
-        return [self.items[i].sequence for i in range(self.count)]
+        cdef object first
+        for i in range(1, self.count):
+            if self.items[i].sequence != self.items[0].sequence + <uint64_t> i:
+                return [self.items[i].sequence for i in range(self.count)]
+        first = self.items[0].sequence if self.count else 0
+        return range(first, first + self.count)

@@ -51,10 +51,9 @@ _decode = msgspec.msgpack.Decoder(_Whole | _Changes).decode
 
 def _packed(sequences: Sequence[int]) -> list[int]:
     """A run without gaps as its first and its negative length; anything else as it is."""
-    listed = list(sequences)
-    if len(listed) > 2 and without_gap(listed):
-        return [listed[0], -len(listed)]
-    return listed
+    if len(sequences) > 2 and (isinstance(sequences, range) or without_gap(list(sequences))):
+        return [sequences[0], -len(sequences)]
+    return list(sequences)
 
 
 def _unpacked(packed: list[int]) -> Sequence[int]:
@@ -211,7 +210,7 @@ class AckState:
 
     # -- deliveries ------------------------------------------------------------------------------------
 
-    def sent(self, sequences: list[int], ns: int) -> None:
+    def sent(self, sequences: Sequence[int], ns: int) -> None:
         """New messages went out, ascending; those that await acknowledgement are in `pending` already."""
         state = self.state
         first = state.delivered_consumer + 1
@@ -424,7 +423,7 @@ class AckState:
     def forget_changes(self) -> None:
         """The whole was taken: what changed is part of it."""
         self._whole = False
-        self._new: list[tuple[int, int, list[int]]] = []
+        self._new: list[tuple[int, int, Sequence[int]]] = []
         self._renewed: dict[int, tuple[int, int]] = {}
         self._gone: list[int] = []
         self._counts: dict[int, int] = {}

@@ -14,34 +14,50 @@ _NS: Final = 1_000_000_000
 
 
 class Alarm:
-    __slots__ = ("_function", "_timer", "_turns", "due_ns")
+    """Most of what is set is set anew, for later, before its time: a timer stays, and sees what is due."""
+
+    __slots__ = ("_function", "_rings_ns", "_timer", "_turns", "due_ns")
 
     def __init__(self, turns: Turns, function: Callable[[], object]) -> None:
         self._turns = turns
         self._function = function
         self._timer: Timer | None = None
+        self._rings_ns = 0
+        """What the timer was set for."""
         self.due_ns = 0
         """When it rings; 0: it is not set."""
 
     def by(self, due_ns: int) -> None:
         """Rings at `due_ns`, or earlier if it was to already."""
-        if self.due_ns and self.due_ns <= due_ns:
-            return
-        self.at(due_ns)
+        if not self.due_ns or due_ns < self.due_ns:
+            self.at(due_ns)
 
     def at(self, due_ns: int) -> None:
         """Rings at `due_ns`, whatever was set before."""
-        self.cancel()
         self.due_ns = due_ns
+        if self._timer is not None:
+            if self._rings_ns <= due_ns:
+                return
+            self._timer.cancel()
+        self._rings_ns = due_ns
         self._timer = self._turns.later(max(due_ns - self._turns.now_ns(), 0) / _NS, self._ring)
 
+    def rest(self) -> None:
+        """Does not ring until it is set again, which will be soon."""
+        self.due_ns = 0
+
     def cancel(self) -> None:
+        """Does not ring, and leaves no timer behind."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = None
         self.due_ns = 0
 
     def _ring(self) -> None:
+        due_ns, rang_ns = self.due_ns, self._rings_ns
         self._timer = None
         self.due_ns = 0
-        self._function()
+        if due_ns > rang_ns:
+            self.at(due_ns)
+        elif due_ns:
+            self._function()

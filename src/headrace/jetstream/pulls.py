@@ -139,7 +139,7 @@ class Pulls:
         self._queue.popleft()
         if not self._queue:
             self.plain = True
-            self._alarm.cancel()
+            self._alarm.rest()
 
     # -- who is served ---------------------------------------------------------------------------------
 
@@ -256,7 +256,7 @@ class Pulls:
         self._queue = kept
         if not kept:
             self.plain = True
-            self._alarm.cancel()
+            self._alarm.rest()
         elif due:
             self._alarm.by(due)
         return wanted

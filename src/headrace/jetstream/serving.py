@@ -15,7 +15,7 @@ from headrace.errors import LogError
 from headrace.jetstream.alarm import Alarm
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from headrace.engine.jetstream import Publications
     from headrace.engine.messages import Messages
@@ -233,7 +233,7 @@ class Serving:
             if batch.size >= consumer.push.room():
                 return False
             inbox = consumer.push_subject
-        sequences = list(range(first, first + count))
+        sequences = range(first, first + count)
         self._send_run(inbox, batch, sequences, consumer.stream.last_sequence - first + 1, now)
         if only is not None and consumer.pulls is not None:
             consumer.pulls.took(only, count, now)
@@ -242,7 +242,7 @@ class Serving:
     # -- sending ---------------------------------------------------------------------------------------
 
     def _send_run(
-        self, inbox: bytes, messages: Messages[Any], sequences: list[int], outstanding: int, now: int
+        self, inbox: bytes, messages: Messages[Any], sequences: Sequence[int], outstanding: int, now: int
     ) -> None:
         """New messages, all to one; `outstanding`: how many there are still to get with these."""
         consumer = self._consumer

@@ -88,4 +88,16 @@ def test_measure() -> None:
 def test_subjects_and_sequences() -> None:
     batch = [NewMessage(subject, b"") for subject in (b"a", b"a", b"b", b"", b"a")]
     assert NewMessages(NewMessage, batch).subjects() == {b"a", b"b", b""}
-    assert StoredMessages(StoredMessage, STORED).sequences() == list(range(1, 20))
+    assert StoredMessages(StoredMessage, STORED).sequences() == range(1, 20)
+
+
+@pytest.mark.parametrize("order", [[1, 2, 4], [1, 3, 2], [3, 2, 1], [1, 5, 3], [2, 2], [7, 1, 2, 3]])
+def test_sequences_that_do_not_follow_one_another(order: list[int]) -> None:
+    batch = [STORED[0]._replace(sequence=sequence) for sequence in order]
+    assert StoredMessages(StoredMessage, batch).sequences() == order
+
+
+@pytest.mark.parametrize("order", [range(0), range(7, 8), range(2**64 - 3, 2**64)])
+def test_sequences_that_follow_one_another(order: range) -> None:
+    batch = [STORED[0]._replace(sequence=sequence) for sequence in order]
+    assert StoredMessages(StoredMessage, batch).sequences() == order

@@ -48,7 +48,7 @@ def filled(tmp_path: Path, files: _Metered) -> Iterator[FileLog]:
 
 def _read_on(log: FileLog, sequence: int, count: int, filters: tuple[bytes, ...] = ()) -> int:
     page = log.read_from(sequence, max_messages=count, filters=filters)
-    assert page.messages.sequences() == list(range(sequence, sequence + count))
+    assert page.messages.sequences() == range(sequence, sequence + count)
     return page.next_sequence
 
 
