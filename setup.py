@@ -45,6 +45,7 @@ COMPILED = [
     "engine.columns",
     "engine.frames",
     "engine.traffic",
+    "engine.syncer",
 ]
 if sys.platform == "linux":
     COMPILED.append("server.epoll")

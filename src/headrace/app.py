@@ -118,8 +118,7 @@ def jetstream_services(
     loop = asyncio.get_running_loop()
     return JetStreamServer(
         options,
-        call_soon=loop.call_soon,
-        call_soon_threadsafe=loop.call_soon_threadsafe,
+        loop=loop,
         log=logging.getLogger(f"{logs.LOGGER_NAME}.jetstream"),
         cipher=store_cipher(options.encryption_key, options.encryption_cipher),
         adopted=adoption,
@@ -161,6 +160,8 @@ def streaming_service(
             SyncPolicy(options.sync),
             options.sync_interval,
             call_soon=loop.call_soon,
+            add_reader=loop.add_reader,
+            remove_reader=loop.remove_reader,
             report=lambda error: log.error("STREAM: could not sync: %s", error),
         )
     channels = store if adoption is None else adoption.for_channels(store, committer)

@@ -35,6 +35,7 @@ COMPILED: Final = [
     "headrace.engine.jetstream",
     "headrace.engine.legacy_route",
     "headrace.engine.traffic",
+    "headrace.engine.syncer",
     "headrace.engine.verdicts",
 ]
 if sys.platform == "linux":

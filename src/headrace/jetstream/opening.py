@@ -24,8 +24,8 @@ from headrace.log.store import FileStore, MemoryStore
 from headrace.protocol.info import JETSTREAM_API_LEVEL
 
 if TYPE_CHECKING:
+    import asyncio
     import logging
-    from collections.abc import Callable
 
     from headrace.conf.options import (
         AccountOptions,
@@ -60,15 +60,14 @@ class Adopted(Protocol):
 class JetStreamServer:
     """Makes the services of a server's accounts (`server.account_services.AccountServices`).
 
-    `call_soon` and `call_soon_threadsafe` are the loop's. `adopted`: streams whose logs are somebody else's.
+    `loop`: the one that it runs on. `adopted`: streams whose logs are somebody else's.
     """
 
     def __init__(
         self,
         options: JetStreamOptions,
         *,
-        call_soon: Callable[[Callable[[], None]], object],
-        call_soon_threadsafe: Callable[[Callable[[], None]], object],
+        loop: asyncio.AbstractEventLoop,
         log: logging.Logger,
         cipher: Cipher | None = None,
         adopted: Adopted | None = None,
@@ -79,8 +78,7 @@ class JetStreamServer:
         self.max_storage: Final = (
             _three_quarters_of_disk(self.directory) if options.max_storage < 0 else options.max_storage
         )
-        self._call_soon = call_soon
-        self._call_soon_threadsafe = call_soon_threadsafe
+        self._loop = loop
         self._log = log
         self._cipher = cipher
         self._adopted = adopted
@@ -160,10 +158,12 @@ class JetStreamServer:
 
     def _own_committer(self) -> ThreadCommitter:
         self._committer = ThreadCommitter(
-            self._call_soon_threadsafe,
+            self._loop.call_soon_threadsafe,
             SyncPolicy(self.options.sync),
             self.options.sync_interval,
-            call_soon=self._call_soon,
+            call_soon=self._loop.call_soon,
+            add_reader=self._loop.add_reader,
+            remove_reader=self._loop.remove_reader,
             report=lambda error: self._log.error("JetStream: could not sync: %s", error),
         )
         return self._committer

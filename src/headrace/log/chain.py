@@ -22,6 +22,7 @@ before would miss it and read everything. What is to be done when something is d
 from __future__ import annotations
 
 import contextlib
+import os
 import secrets
 import threading
 from bisect import bisect_right
@@ -40,7 +41,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from headrace.engine.syncer import SyncJob
     from headrace.log.filesystem import FileSystem
+    from headrace.log.port import Submit
     from headrace.log.sealing import Cipher
 
 BLOCK: Final = 4096
@@ -142,6 +145,10 @@ class Chain:
         self._drafts: deque[Draft] = deque()
         """The one that waits; the owner adds, `sync` takes."""
         self._copies: list[Copy] = []
+        self._job: SyncJob | None = None
+        """A sync that `begin_sync` has begun and nobody has ended."""
+        self._job_covers = (0, 0)
+        """The position and the bytes of the active segment that it makes durable."""
         self.drafted = 0
         """The number of the last draft."""
         self.saved = 0
@@ -302,6 +309,7 @@ class Chain:
         assert self._handle is not None
         if self._extent > self.active.size:
             with self._lock:
+                self._end_job()
                 self._is_trimmed = True
                 self._fs.truncate(self._handle, self.active.size)
                 self._extent = self.active.size
@@ -310,6 +318,7 @@ class Chain:
         assert self._handle is not None
         active = self.active
         with self._lock, storage_errors(f"cannot cut {active.path.name} back to its last whole record"):
+            self._end_job()
             self._fs.truncate(self._handle, active.size)
             self._extent = active.size
             if self._policy is not SyncPolicy.NEVER:
@@ -337,9 +346,51 @@ class Chain:
     @property
     def unsynced(self) -> int:
         """Bytes that were appended and are not known to be durable; very many when more waits for `sync`."""
+        return MORE_THAN_BYTES if self._has_more_than_bytes else self.written - self._synced
+
+    @property
+    def _has_more_than_bytes(self) -> bool:
         buries = self._doomed and self._doomed[0][2] <= self.saved
-        waits = self._names_changed or self._drafts or self._copies or buries
-        return MORE_THAN_BYTES if waits else self.written - self._synced
+        return bool(self._names_changed or self._drafts or self._copies or buries)
+
+    def begin_sync(self, submit: Submit) -> SyncJob | None:
+        """Has `submit` sync what was appended, if that is all that `sync` would do; else None."""
+        assert self._handle is not None
+        descriptor = self._fs.descriptor(self._handle)
+        if descriptor is None or self._job is not None or not self._lock.acquire(blocking=False):
+            return None
+        try:
+            is_odd = self._has_more_than_bytes or self._suspect or self._is_trimmed or not self._is_begun
+            if is_odd or self.active.size == self._synced_size:
+                return None
+            self._job_covers = self.written, self.active.size
+            self._job = submit(descriptor)
+        finally:
+            self._lock.release()
+        return self._job
+
+    def end_sync(self, job: SyncJob) -> StorageError | None:
+        """What came of it; others may have ended it before."""
+        if job is self._job:
+            with self._lock:
+                self._end_job()
+        return (
+            StorageError(f"cannot sync {self.active.path.name}: {os.strerror(job.error)}")
+            if job.error
+            else None
+        )
+
+    def _end_job(self) -> None:
+        """Waits for a sync that was begun: nothing may be changed under it. With the lock."""
+        job, self._job = self._job, None
+        if job is None:
+            return
+        job.wait()
+        if job.error:
+            self._suspect = True
+            return
+        position, self._synced_size = self._job_covers
+        self._synced = max(self._synced, position)
 
     def sync(self) -> int:
         """Makes what is written durable; gives the position reached. Any thread. Raises StorageError."""
@@ -347,6 +398,7 @@ class Chain:
 
     def _sync(self, *, with_copies: bool) -> int:
         with self._lock:
+            self._end_job()
             position = self.written
             size = self.active.size
             if self._suspect:
@@ -577,6 +629,7 @@ class Chain:
             with contextlib.suppress(OSError):  # zeros behind the records are cut off by the next start
                 self._trim()
         with self._lock:
+            self._end_job()
             handles = [*self._readers.values(), *([] if self._handle is None else [self._handle])]
             self._readers.clear()
             self._handle = None

@@ -13,11 +13,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from headrace.errors import LogClosed, LogError, StorageError
+from headrace.log.begun import BegunSyncs
 from headrace.log.port import SyncPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from headrace.log.begun import Ended
     from headrace.log.port import MessageLog
 
 Done: TypeAlias = "Callable[[StorageError | None], None]"
@@ -67,10 +69,12 @@ class InlineCommitter:
 
 
 class ThreadCommitter:
-    """Syncs on one worker thread, so that the loop does not wait for a disk.
+    """Syncs beside the owner's thread, so that the loop does not wait for a disk.
 
     Under GROUP each sync covers all that was requested for its log before it began; what comes while it runs
-    waits for the next. Logs take turns. The slower the disk, the larger the groups, without any timer.
+    waits for the next. Logs take turns. The slower the disk, the larger the groups, without any timer. A log
+    for which one sync of one file is enough is synced without Python (`BegunSyncs`); the others, by a worker
+    thread.
 
     With `call_soon`, the loop's own, one sync is done on the owner's thread at the end of a turn where that
     is quicker than waking a thread and being woken: it is the only one that is asked for, it covers little,
@@ -81,8 +85,9 @@ class ThreadCommitter:
     that fails, those who ask for this log next get the error, until a sync succeeds. Under NEVER nothing is
     synced.
 
-    `call_soon_threadsafe`: the owner's loop's. All methods are the owner's to call. `report` is called on the
-    owner's thread for each sync that failed with nobody waiting for it.
+    `call_soon_threadsafe`, `add_reader`, `remove_reader`: the owner's loop's; without the latter two there is
+    the worker alone. All methods are the owner's to call. `report` is called on the owner's thread for each
+    sync that failed with nobody waiting for it.
     """
 
     def __init__(
@@ -92,6 +97,8 @@ class ThreadCommitter:
         interval_s: float = DEFAULT_INTERVAL_S,
         *,
         call_soon: Callable[[Callable[[], None]], object] | None = None,
+        add_reader: Callable[[int, Callable[[], None]], object] | None = None,
+        remove_reader: Callable[[int], object] | None = None,
         clock: Callable[[], float] = time.monotonic,
         report: Callable[[StorageError], object] | None = None,
     ) -> None:
@@ -121,6 +128,10 @@ class ThreadCommitter:
         """Quick syncs that are still asked for before the owner does one."""
         self._stopping = False
         self._worker: threading.Thread | None = None
+        self._begun: BegunSyncs | None = None
+        """What waits for a log that is among them waits for that."""
+        if add_reader is not None and remove_reader is not None:
+            self._begun = BegunSyncs(add_reader, remove_reader, self._take)
 
     def request(self, log: MessageLog, done: Done) -> None:
         """Raises: LogClosed after `stop`."""
@@ -130,14 +141,24 @@ class ThreadCommitter:
             if self._policy is SyncPolicy.GROUP:
                 is_first = not self._waiting
                 self._waiting.setdefault(log, []).append(done)
-                if self._held or (is_first and self._hold(log)):
-                    return
-            else:
-                self._finished.append(partial(done, self._failed.get(log)))
-                self._tell_soon()
-                if self._policy is SyncPolicy.NEVER:
-                    return
-                self._due.setdefault(log, self._clock() + self._interval)
+                if not self._held and not (is_first and self._hold(log)):
+                    self._begin(log)
+                return
+            self._finished.append(partial(done, self._failed.get(log)))
+            self._tell_soon()
+            if self._policy is SyncPolicy.NEVER:
+                return
+            self._due.setdefault(log, self._clock() + self._interval)
+            self._set_to_work()
+
+    def _begin(self, log: MessageLog) -> None:
+        """Has a log synced that somebody waits for."""
+        begun = self._begun
+        if begun is not None and log in begun:
+            return
+        if begun is not None and not self._stopping and begun.begin(log, self._waiting[log]):
+            del self._waiting[log]
+        else:
             self._set_to_work()
 
     def _set_to_work(self) -> None:
@@ -159,6 +180,8 @@ class ThreadCommitter:
         with self._lock:
             self._stopping = True
             self._changed.notify()
+        if self._begun is not None:
+            self._note_ended(self._begun.stop)
         if self._worker is not None:
             self._worker.join()
         self._tell()
@@ -167,7 +190,8 @@ class ThreadCommitter:
 
     def _hold(self, log: MessageLog) -> bool:
         """Whether this turn may end with a sync of `log` on the owner's thread."""
-        if self._call_soon is None or self._syncing or self._unproven or log.unsynced > FEW_BYTES:
+        is_busy = self._syncing or self._begun
+        if self._call_soon is None or is_busy or self._unproven or log.unsynced > FEW_BYTES:
             return False
         self._held = self._in_turn or self._leave_for_later()
         return self._held
@@ -189,13 +213,29 @@ class ThreadCommitter:
             self._held = False
             log, waiting = next(iter(self._waiting.items()))
             if len(self._waiting) > 1 or log.unsynced > FEW_BYTES:
-                self._set_to_work()
+                for one in list(self._waiting):
+                    self._begin(one)
                 return
             self._waiting.clear()
         error = self._timed_sync(log)
         with self._lock:
             self._finished.extend(partial(done, error) for done in waiting)
         self._tell()
+
+    def _take(self) -> None:
+        """Syncs that were begun have ended."""
+        assert self._begun is not None
+        self._note_ended(self._begun.take)
+        self._tell()
+
+    def _note_ended(self, take: Callable[[], list[Ended]]) -> None:
+        """Logs that somebody waits for are synced again at once."""
+        with self._lock:
+            for ended in take():
+                self._prove(ended.seconds)
+                self._finished.extend(partial(done, ended.error) for done in ended.waiting)
+                if ended.log in self._waiting:
+                    self._begin(ended.log)
 
     # ---- on the worker -----------------------------------------------------------------------
 
@@ -214,20 +254,23 @@ class ThreadCommitter:
     def _timed_sync(self, log: MessageLog) -> StorageError | None:
         began = self._clock()
         error = _sync(log)
-        times = (self._clock() - began) / QUICK_S
-        self._unproven = max(self._unproven - 1, 0) if times <= 1 else int(PROOF * times)
+        self._prove(self._clock() - began)
         return error
+
+    def _prove(self, seconds: float) -> None:
+        times = seconds / QUICK_S
+        self._unproven = max(self._unproven - 1, 0) if times <= 1 else int(PROOF * times)
 
     def _next(self) -> tuple[MessageLog, list[Done]] | None:
         """Waits for the next log to sync; None when stopping and all is done."""
         with self._lock:
             while True:
-                if self._waiting and not self._held:
-                    log = next(iter(self._waiting))
+                log = self._next_waiting()
+                if log is not None and not self._held:
                     self._syncing = True
                     return log, self._waiting.pop(log)
                 log_due = min(self._due, key=self._due.__getitem__, default=None)
-                if log_due is None and self._stopping:
+                if log_due is None and self._stopping and not self._waiting:
                     return None
                 if log_due is None:
                     self._changed.wait()
@@ -236,6 +279,10 @@ class ThreadCommitter:
                     return log_due, []
                 else:
                     self._changed.wait(rest)
+
+    def _next_waiting(self) -> MessageLog | None:
+        begun = self._begun or ()
+        return next((log for log in self._waiting if log not in begun), None)
 
     def _note(self, log: MessageLog, error: StorageError | None) -> None:
         """Under INTERVAL, after a sync: a log that failed is tried again, unless it is closed or all ends."""

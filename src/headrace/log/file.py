@@ -59,8 +59,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
+    from headrace.engine.syncer import SyncJob
     from headrace.log.filesystem import FileSystem
     from headrace.log.outline import Outline
+    from headrace.log.port import Submit
     from headrace.log.sealing import Cipher
 
 SEGMENT_BYTES: Final = 64 << 20
@@ -447,7 +449,9 @@ class FileLog:
         """
         if self._checkpoint_size() > CHECKPOINT_ON_ERASE:
             self.sync()  # and with it a checkpoint that waits for it
-            self._forget_checkpoint()
+            durable = self._policy is not SyncPolicy.NEVER
+            remove_file(self._fs, self._directory / CHECKPOINT, durable=durable)
+            self._unsaved = 1 << 62
             return
         before = self._chain.drafted
         self._checkpoint()
@@ -550,16 +554,13 @@ class FileLog:
                 if not place:
                     break
         removed += self._retention.make_fit(limits, ())
-        may_expire = not limits.waits_for_expire
-        if may_expire and (limits.max_age_ns or self._has_expired()):
-            removed += self._retention.expire(limits, self._clock())
+        now = self._clock()
+        has_expired = limits.max_age_ns or any(s.index.next_expiry <= now for s in self._chain.segments)
+        if has_expired and not limits.waits_for_expire:
+            removed += self._retention.expire(limits, now)
         self._changes += bool(removed)
         self._settle()
         self._write_and_clean_up()
-
-    def _has_expired(self) -> bool:
-        now = self._clock()
-        return any(s.index.next_expiry <= now for s in self._chain.segments)
 
     def _write_removal(self, ranges: list[tuple[int, int]], floor: int = 0) -> None:
         """Writes a removal, and those by limits that wait. Raises StorageError; then nothing has changed."""
@@ -645,6 +646,12 @@ class FileLog:
             damaged=tuple(self._damaged),
         )
 
+    def begin_sync(self, submit: Submit) -> SyncJob | None:
+        return None if self._closed or self._make is not None else self._chain.begin_sync(submit)
+
+    def end_sync(self, job: SyncJob) -> StorageError | None:
+        return self._chain.end_sync(job)
+
     def sync(self) -> int:
         self._check_open()
         changes = self._changes
@@ -671,11 +678,6 @@ class FileLog:
         data = encode_checkpoint(self._ledger, self._sweep.entries(), active, self._cipher)
         self._unsaved, self._saved_at = 0, self._chain.written
         self._chain.save((self._directory / CHECKPOINT, data))
-
-    def _forget_checkpoint(self) -> None:
-        """Raises OSError."""
-        remove_file(self._fs, self._directory / CHECKPOINT, durable=self._policy is not SyncPolicy.NEVER)
-        self._unsaved = 1 << 62
 
     def close(self) -> None:
         if self._closed:

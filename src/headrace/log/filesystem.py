@@ -66,6 +66,9 @@ class FileSystem(Protocol):
         fail; the file may be longer then all the same.
         """
 
+    def descriptor(self, handle: int) -> int | None:
+        """What the system knows the file by, for whoever syncs it without `fdatasync`; None: nothing."""
+
     def truncate(self, handle: int, size: int) -> None:
         """Cuts or extends (with zeros) to `size` bytes."""
 
@@ -125,6 +128,9 @@ class RealFileSystem:
 
     def reserve(self, handle: int, offset: int, size: int) -> None:
         pwrite_all(self, handle, bytes(size), offset)
+
+    def descriptor(self, handle: int) -> int | None:
+        return handle
 
     def truncate(self, handle: int, size: int) -> None:
         os.ftruncate(handle, size)

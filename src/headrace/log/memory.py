@@ -35,7 +35,9 @@ from headrace.log.port import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from headrace.log.port import NewMessage
+    from headrace.engine.syncer import SyncJob
+    from headrace.errors import StorageError
+    from headrace.log.port import NewMessage, Submit
 
 SCAN: Final = 4096
 """Messages that one filtered read looks at; then its page ends, empty or not."""
@@ -81,6 +83,12 @@ class MemoryLog:
     @property
     def written(self) -> int:
         return self._written
+
+    def begin_sync(self, submit: Submit) -> SyncJob | None:
+        return None
+
+    def end_sync(self, job: SyncJob) -> StorageError | None:
+        raise AssertionError("none was begun")
 
     @property
     def size(self) -> int:

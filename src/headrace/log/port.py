@@ -11,12 +11,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from headrace.engine.messages import StoredMessages
+    from headrace.engine.syncer import SyncJob
+    from headrace.errors import StorageError
+
+Submit: TypeAlias = "Callable[[int], SyncJob]"
+"""Has the file behind a descriptor synced, which stays open until the job is done."""
 
 LARGEST_SEQUENCE: Final = (1 << 63) - 2
 """An append that would go beyond is a LogError."""
@@ -258,6 +263,14 @@ class MessageLog(Protocol):
     @property
     def unsynced(self) -> int:
         """Bytes that the next `sync` has to force to disk, far more of them where it has other work too."""
+
+    def begin_sync(self, submit: Submit) -> SyncJob | None:
+        """Has `submit` do what `sync` would, if it is one sync of one file; None: `sync` is to be called. The
+        owner's thread alone, and `end_sync` before the next one; anything else may be called meanwhile.
+        """
+
+    def end_sync(self, job: SyncJob) -> StorageError | None:
+        """What was appended before `begin_sync` is durable, unless an error says why not. `job` is done."""
 
     def sync(self) -> int:
         """Forces everything up to the `written` it read first to disk and returns that. Any thread."""

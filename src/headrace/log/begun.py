@@ -1,0 +1,93 @@
+"""Syncs that were begun and go on without Python: of logs for which one sync of one file is enough.
+
+Here lives who waits for which of them, and how the owner's loop hears that one has ended. Never here: when
+a log is to be synced (`committer`), what a sync means (`chain`), the thread that does it (`engine.syncer`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, NamedTuple
+
+from headrace.engine.syncer import Syncer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from headrace.engine.syncer import SyncJob
+    from headrace.errors import StorageError
+    from headrace.log.port import MessageLog
+
+    Done = Callable[[StorageError | None], None]
+
+
+class Ended(NamedTuple):
+    """A sync that has ended, what came of it, how long it took and who waits for it."""
+
+    log: MessageLog
+    error: StorageError | None
+    seconds: float
+    waiting: list[Done]
+
+
+class BegunSyncs:
+    """For the owner's thread. `add_reader` and `remove_reader` are its loop's; `ended` is called there."""
+
+    def __init__(
+        self,
+        add_reader: Callable[[int, Callable[[], None]], object],
+        remove_reader: Callable[[int], object],
+        ended: Callable[[], None],
+    ) -> None:
+        self._add_reader = add_reader
+        self._remove_reader = remove_reader
+        self._ended = ended
+        self._syncer: Syncer | None = None
+        self._waiting: dict[SyncJob, tuple[MessageLog, list[Done]]] = {}
+        self._logs: set[MessageLog] = set()
+
+    def __contains__(self, log: MessageLog) -> bool:
+        return log in self._logs
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def begin(self, log: MessageLog, waiting: list[Done]) -> bool:
+        """Begins one of a log that has none; False when more is to be done, or it cannot be begun."""
+        try:
+            job = log.begin_sync(self._submit)
+        except (RuntimeError, OSError):  # the loop is closed, or there is no thread or pipe to be had
+            return False
+        if job is None:
+            return False
+        self._waiting[job] = log, waiting
+        self._logs.add(log)
+        return True
+
+    def _submit(self, descriptor: int) -> SyncJob:
+        if self._syncer is None:
+            syncer = Syncer()
+            self._add_reader(syncer.fileno(), self._ended)
+            self._syncer = syncer
+        return self._syncer.submit(descriptor)
+
+    def take(self) -> list[Ended]:
+        """Those that have ended, each once."""
+        return [] if self._syncer is None else self._outcomes(self._syncer.take())
+
+    def stop(self) -> list[Ended]:
+        """Returns when all have ended; gives those that were not taken. Safe to call twice."""
+        if self._syncer is None:
+            return []
+        syncer, self._syncer = self._syncer, None
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self._remove_reader(syncer.fileno())
+        return self._outcomes(syncer.stop())
+
+    def _outcomes(self, jobs: list[SyncJob]) -> list[Ended]:
+        found = []
+        for job in jobs:
+            log, waiting = self._waiting.pop(job)
+            self._logs.remove(log)
+            found.append(Ended(log, log.end_sync(job), job.seconds, waiting))
+        return found
