@@ -7,6 +7,9 @@ from headrace.engine.structs cimport link_t, router_t
 cdef enum:
     FLUSH_MARK = 65536       # rule 2: flush early from here on
     FIRST_OUTBOX = 1024
+    SMALL_FRAME = 8192
+    USUAL_OUTBOX = 98304     # of small frames so much is flushed at once: what one read makes, in one call, and of
+                             # a longer run the receiver begins with the front while the rest is written
     IDLE_OUTBOX = 131072     # an empty outbox larger than this gives its memory back
     WITHDRAWN_AT_ONCE = 2048 # subscriptions of lost servers that one tick removes: some milliseconds
 

@@ -128,6 +128,8 @@ cdef char *make_room(link_t *l, size_t n) noexcept:
     elif out.cap - out.end < n:
         wanted = max(max(FIRST_OUTBOX, 2 * out.cap), pending + n)
         wanted = min(wanted, max(l.router.max_pending, pending + n))
+        if n <= SMALL_FRAME and pending + n <= USUAL_OUTBOX:
+            wanted = min(wanted, <size_t> USUAL_OUTBOX)
         try:
             buf_grow(out, wanted)
         except MemoryError:

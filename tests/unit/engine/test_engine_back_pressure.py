@@ -268,6 +268,28 @@ def test_writer_is_called_early_once_much_is_waiting(plain_broker: Broker) -> No
     assert bytes(writer.written) == b"MSG a 1 1000\r\n%b\r\n" % (b"x" * 1000) * 4000
 
 
+@pytest.mark.parametrize("times", [1, 2])
+def test_what_one_read_makes_is_written_at_once(plain_broker: Broker, times: int) -> None:
+    publisher, receiver = pair(plain_broker)
+    writer = Writer(receiver)
+    for calls in range(times):
+        publisher.link.feed(b"PUB a 1\r\nx\r\n" * 5000)
+        assert writer.calls == calls
+        plain_broker.end_tick()
+    assert writer.calls == times
+
+
+def test_the_front_of_a_long_run_is_written_while_the_rest_is_made(plain_broker: Broker) -> None:
+    publisher, receiver = pair(plain_broker)
+    writer = Writer(receiver)
+    seen = 0
+    for _ in range(1000):
+        publisher.link.feed(KB)
+        part, seen = len(writer.written) - seen, len(writer.written)
+        assert part == 0 or 65_536 <= part <= 98_304
+    assert writer.calls >= 1000 * FRAME // 98_304
+
+
 def test_blocked_writer_is_not_called_early_again(plain_broker: Broker) -> None:
     publisher, receiver = pair(plain_broker)
     writer = Writer(receiver)
