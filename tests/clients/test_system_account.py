@@ -288,4 +288,7 @@ async def test_other_accounts_may_import_events(
     await settle(client)
     await connect(server, user="a", password="a", name="next")
 
-    assert json.loads((await events.next_msg(5)).data)["client"]["name"] == "next"
+    heard = [json.loads((await events.next_msg(5)).data)["client"]["name"]]
+    if heard == ["a"]:  # what nats-server tells of the listener itself may come that late
+        heard.append(json.loads((await events.next_msg(5)).data)["client"]["name"])
+    assert heard[-1] == "next"

@@ -358,7 +358,7 @@ def test_a_leaf_node_that_is_killed_leaves_no_interest(leafs: Leafs, pair: str) 
     assert hub.has_responders("gone")
     leafs.nodes["leaf"].kill()
     leafs.nodes["hub"].server.wait_for_line("Leafnode connection closed")
-    assert not hub.has_responders("gone")
+    wait_until(lambda: not hub.has_responders("gone"), "the interest of the leaf node to go")
 
 
 @pytest.mark.parametrize("pair", PAIRS)

@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 
     from headrace.engine.syncer import SyncJob
     from headrace.errors import StorageError
-    from headrace.log.port import MessageLog
-
-    Done = Callable[[StorageError | None], None]
+    from headrace.log.port import Done, MessageLog
 
 
 class Ended(NamedTuple):

@@ -298,9 +298,8 @@ class Chain:
         step = min(start // 4, LARGEST_STEP)
         if more > max(step, BLOCK):
             return
-        self._extent = (
-            -(-(start + step) // BLOCK) * BLOCK
-        )  # also when it fails: the next is a step further on
+        # Also when it fails: the next one is a step further on.
+        self._extent = -(-(start + step) // BLOCK) * BLOCK
         with contextlib.suppress(OSError):  # the disk is full: the next write will tell
             self._fs.reserve(self._handle, start, self._extent - start)
 
@@ -374,11 +373,9 @@ class Chain:
         if job is self._job:
             with self._lock:
                 self._end_job()
-        return (
-            StorageError(f"cannot sync {self.active.path.name}: {os.strerror(job.error)}")
-            if job.error
-            else None
-        )
+        if not job.error:
+            return None
+        return StorageError(f"cannot sync {self.active.path.name}: {os.strerror(job.error)}")
 
     def _end_job(self) -> None:
         """Waits for a sync that was begun: nothing may be changed under it. With the lock."""

@@ -10,7 +10,7 @@ import threading
 import time
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol
 
 from headrace.errors import LogClosed, LogError, StorageError
 from headrace.log.begun import BegunSyncs
@@ -20,9 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from headrace.log.begun import Ended
-    from headrace.log.port import MessageLog
-
-Done: TypeAlias = "Callable[[StorageError | None], None]"
+    from headrace.log.port import Done, MessageLog
 
 DEFAULT_INTERVAL_S: Final = 60.0
 """Between two syncs under `SyncPolicy.INTERVAL`: what a power loss may take."""

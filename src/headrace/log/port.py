@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from headrace.engine.syncer import SyncJob
     from headrace.errors import StorageError
 
+Done: TypeAlias = "Callable[[StorageError | None], None]"
+"""Whoever waits for a sync is told what came of it."""
 Submit: TypeAlias = "Callable[[int], SyncJob]"
 """Has the file behind a descriptor synced, which stays open until the job is done."""
 
