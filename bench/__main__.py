@@ -40,11 +40,11 @@ class Own(NamedTuple):
 OWN: Final = {
     "storage": Own(
         "the log alone: starts, memory, rates",
-        storage.add_arguments, storage.run_storage, storage.render_storage,
+        storage.add_arguments, storage.run_storage, storage.SECTION.render,
     ),
     "sync": Own(
         "what a sync costs by what was at the place that is written",
-        syncs.add_arguments, syncs.run_sync, syncs.render_sync,
+        syncs.add_arguments, syncs.run_sync, syncs.SECTION.render,
     ),
     "spark-scan": Own(
         "Spark reads a stored stream, beside others",

@@ -18,13 +18,12 @@ from typing import TYPE_CHECKING, Any, Final
 from bench.errors import BenchError
 from bench.machine import ROOT
 from bench.progress import Progress, bar, short_number
-from bench.render import RESULTS, replace_section
+from bench.section import Section
 
 if TYPE_CHECKING:
     import argparse
 
 PAGE: Final = ROOT / "docs" / "durability.md"
-RESULT: Final = RESULTS / "storage.json"
 RESERVE: Final = 4 << 30
 """Bytes of the disk that a run leaves free."""
 SMALLEST = 4 << 20
@@ -58,20 +57,8 @@ def run_storage(options: argparse.Namespace, origin: dict[str, object]) -> int:
     finally:
         progress.close()
         shutil.rmtree(home)
-    path = RESULTS / "local" / f"{options.name}.json" if options.name else RESULT
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({**origin, **figures}, indent=1) + "\n", encoding="utf-8")
-    print(storage_text(json.loads(path.read_text(encoding="utf-8"))))
-    if not options.name:
-        render_storage()
+    SECTION.publish({**origin, **figures}, options.name)
     return 0
-
-
-def render_storage() -> None:
-    """Fill the page from the stored result."""
-    text = storage_text(json.loads(RESULT.read_text(encoding="utf-8"))) if RESULT.exists() else None
-    page = PAGE.read_text(encoding="utf-8")
-    PAGE.write_text(replace_section(page, "storage", text or "Not measured yet.\n"), encoding="utf-8")
 
 
 # ---- the pieces -----------------------------------------------------------------------------
@@ -190,3 +177,6 @@ def storage_text(result: dict[str, Any]) -> str:
         f"{short_number(rates['replay'])}.",
     ]
     return "\n".join(rows) + "\n"
+
+
+SECTION: Final = Section("storage", PAGE, storage_text)

@@ -6,7 +6,6 @@ docs/durability.md: why the log writes zeros ahead of its records (docs/adr/0023
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import statistics
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bench.errors import BenchError
 from bench.progress import Progress
-from bench.render import RESULTS, replace_section
+from bench.section import Section
 from bench.storage import PAGE
 from headrace.log.chain import LARGEST_STEP
 
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
-RESULT: Final = RESULTS / "sync.json"
 SIZES: Final = (192, 2_000, 12_000, 44_000, 128_000)
 WAYS: Final = {
     "end": "at the end of the file",
@@ -61,20 +59,8 @@ def run_sync(options: argparse.Namespace, origin: dict[str, object]) -> int:
     finally:
         progress.close()
         shutil.rmtree(home)
-    path = RESULTS / "local" / f"{options.name}.json" if options.name else RESULT
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({**origin, "sizes": found}, indent=1) + "\n", encoding="utf-8")
-    print(sync_text(json.loads(path.read_text(encoding="utf-8"))))
-    if not options.name:
-        render_sync()
+    SECTION.publish({**origin, "sizes": found}, options.name)
     return 0
-
-
-def render_sync() -> None:
-    """Fill the page from the stored result."""
-    text = sync_text(json.loads(RESULT.read_text(encoding="utf-8"))) if RESULT.exists() else None
-    page = PAGE.read_text(encoding="utf-8")
-    PAGE.write_text(replace_section(page, "sync", text or "Not measured yet.\n"), encoding="utf-8")
 
 
 # ---- one file -------------------------------------------------------------------------------
@@ -145,3 +131,6 @@ def sync_text(result: dict[str, Any]) -> str:
         cells = (" / ".join(f"{found[way][key]:,.0f}" for key in ("mean", "p50", "p99")) for way in WAYS)
         rows.append(f"| {int(size):,} | " + " | ".join(cells) + " |")
     return "\n".join(rows) + "\n"
+
+
+SECTION: Final = Section("sync", PAGE, sync_text)

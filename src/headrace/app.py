@@ -115,10 +115,9 @@ def jetstream_services(
     # Who runs no JetStream does not pay for loading it.
     from headrace.jetstream.opening import JetStreamServer
 
-    loop = asyncio.get_running_loop()
     return JetStreamServer(
         options,
-        loop=loop,
+        loop=asyncio.get_running_loop(),
         log=logging.getLogger(f"{logs.LOGGER_NAME}.jetstream"),
         cipher=store_cipher(options.encryption_key, options.encryption_cipher),
         adopted=adoption,
@@ -154,15 +153,11 @@ def streaming_service(
             raise StartError(f"STREAM: Failed to start: {error}") from error
     committer: InlineCommitter | ThreadCommitter = InlineCommitter()
     if resolved.store_type is StoreType.FILE:
-        loop = asyncio.get_running_loop()
-        committer = ThreadCommitter(
-            loop.call_soon_threadsafe,
+        committer = ThreadCommitter.on(
+            asyncio.get_running_loop(),
             SyncPolicy(options.sync),
             options.sync_interval,
-            call_soon=loop.call_soon,
-            add_reader=loop.add_reader,
-            remove_reader=loop.remove_reader,
-            report=lambda error: log.error("STREAM: could not sync: %s", error),
+            lambda error: log.error("STREAM: could not sync: %s", error),
         )
     channels = store if adoption is None else adoption.for_channels(store, committer)
     service = StreamingService(

@@ -12,9 +12,9 @@ from collections import deque
 
 from libc.errno cimport EINTR, errno
 from libc.stdint cimport int64_t
-from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 from posix.unistd cimport close, read, write
 
+from headrace.engine.clock cimport monotonic
 from headrace.engine.memory cimport give, take
 
 cdef extern from "<pthread.h>" nogil:
@@ -52,12 +52,6 @@ cdef struct job_t:
     int64_t ns               # that it took
     bint is_done
     job_t *next              # in the queue
-
-
-cdef int64_t monotonic() noexcept nogil:
-    cdef timespec t
-    clock_gettime(CLOCK_MONOTONIC, &t)
-    return <int64_t> t.tv_sec * 1_000_000_000 + t.tv_nsec
 
 
 cdef class SyncJob:
@@ -100,7 +94,10 @@ cdef class SyncJob:
 
 
 cdef class Syncer:
-    """Begins its thread with the first job. All methods are for one thread, the owner's."""
+    """Has a thread until `stop`, which must be called. All methods are for one thread, the owner's.
+
+    Raises: OSError, RuntimeError where there is no pipe, no thread to be had.
+    """
 
     cdef pthread_mutex_t _lock       # guards what the thread looks at
     cdef pthread_cond_t _changed     # the thread has something to do
@@ -122,9 +119,11 @@ cdef class Syncer:
         self._jobs = deque()
         self._read_end, self._write_end = os.pipe()
         os.set_blocking(self._read_end, False)
+        self._thread = threading.Thread(target=self._run, name="headrace-syncer", daemon=True)
+        self._thread.start()
 
     def __dealloc__(self):
-        if self._read_end >= 0:  # nobody has called `stop`, and no thread was begun: it holds on to this
+        if self._read_end >= 0:  # there was no thread to be had
             close(self._read_end)
             close(self._write_end)
         pthread_cond_destroy(&self._done)
@@ -136,17 +135,10 @@ cdef class Syncer:
         return self._read_end
 
     def submit(self, int fd) -> SyncJob:
-        """Has a descriptor synced, which must stay open until that is done.
-
-        Raises: RuntimeError after `stop`, or when there is no thread to be had.
-        """
+        """Has a descriptor synced, which must stay open until that is done. Raises: RuntimeError after `stop`."""
         cdef SyncJob job
         if self._is_stopping:
             raise RuntimeError("the syncer is stopped")
-        if self._thread is None:
-            thread = threading.Thread(target=self._run, name="headrace-syncer", daemon=True)
-            thread.start()
-            self._thread = thread
         job = SyncJob(self, fd)
         self._jobs.append(job)
         pthread_mutex_lock(&self._lock)
@@ -183,8 +175,7 @@ cdef class Syncer:
         self._is_stopping = True
         pthread_cond_signal(&self._changed)
         pthread_mutex_unlock(&self._lock)
-        if self._thread is not None:
-            self._thread.join()
+        self._thread.join()
         left = self.take()
         if self._read_end >= 0:
             os.close(self._read_end)

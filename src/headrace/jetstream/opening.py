@@ -157,14 +157,11 @@ class JetStreamServer:
         self._log.info("JetStream Shutdown")
 
     def _own_committer(self) -> ThreadCommitter:
-        self._committer = ThreadCommitter(
-            self._loop.call_soon_threadsafe,
+        self._committer = ThreadCommitter.on(
+            self._loop,
             SyncPolicy(self.options.sync),
             self.options.sync_interval,
-            call_soon=self._loop.call_soon,
-            add_reader=self._loop.add_reader,
-            remove_reader=self._loop.remove_reader,
-            report=lambda error: self._log.error("JetStream: could not sync: %s", error),
+            lambda error: self._log.error("JetStream: could not sync: %s", error),
         )
         return self._committer
 

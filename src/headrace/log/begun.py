@@ -52,22 +52,29 @@ class BegunSyncs:
 
     def begin(self, log: MessageLog, waiting: list[Done]) -> bool:
         """Begins one of a log that has none; False when more is to be done, or it cannot be begun."""
-        try:
-            job = log.begin_sync(self._submit)
-        except (RuntimeError, OSError):  # the loop is closed, or there is no thread or pipe to be had
-            return False
+        syncer = self._ready()
+        job = None if syncer is None else log.begin_sync(syncer.submit)
         if job is None:
             return False
         self._waiting[job] = log, waiting
         self._logs.add(log)
         return True
 
-    def _submit(self, descriptor: int) -> SyncJob:
-        if self._syncer is None:
+    def _ready(self) -> Syncer | None:
+        """Made when it is first needed; None where it cannot be had, or the loop is closed."""
+        if self._syncer is not None:
+            return self._syncer
+        try:
             syncer = Syncer()
+        except (OSError, RuntimeError):
+            return None
+        try:
             self._add_reader(syncer.fileno(), self._ended)
-            self._syncer = syncer
-        return self._syncer.submit(descriptor)
+        except RuntimeError:
+            syncer.stop()
+            return None
+        self._syncer = syncer
+        return syncer
 
     def take(self) -> list[Ended]:
         """Those that have ended, each once."""

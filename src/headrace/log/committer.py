@@ -17,6 +17,7 @@ from headrace.log.begun import BegunSyncs
 from headrace.log.port import SyncPolicy
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable
 
     from headrace.log.begun import Ended
@@ -27,8 +28,8 @@ DEFAULT_INTERVAL_S: Final = 60.0
 QUICK_S: Final = 0.001
 """A sync that takes no longer is quick: so long may one turn of the owner's loop last."""
 PROOF: Final = 8
-"""Quick syncs in a row on the worker before one is done on the owner's thread. One that takes n times as long
-as a quick one asks for n times as many again, so a disk that stalls costs the owner little of its time."""
+"""Quick syncs in a row on another thread before one is done on the owner's. One that takes n times as long as
+a quick one asks for n times as many again, so a disk that stalls costs the owner little of its time."""
 FEW_BYTES: Final = 4 << 10
 """What one sync on the owner's thread covers at most: who sends more goes on sending meanwhile."""
 
@@ -130,6 +131,25 @@ class ThreadCommitter:
         """What waits for a log that is among them waits for that."""
         if add_reader is not None and remove_reader is not None:
             self._begun = BegunSyncs(add_reader, remove_reader, self._take)
+
+    @classmethod
+    def on(
+        cls,
+        loop: asyncio.AbstractEventLoop,
+        policy: SyncPolicy,
+        interval_s: float,
+        report: Callable[[StorageError], object],
+    ) -> ThreadCommitter:
+        """One for an owner that runs on this loop, with all that a loop gives."""
+        return cls(
+            loop.call_soon_threadsafe,
+            policy,
+            interval_s,
+            call_soon=loop.call_soon,
+            add_reader=loop.add_reader,
+            remove_reader=loop.remove_reader,
+            report=report,
+        )
 
     def request(self, log: MessageLog, done: Done) -> None:
         """Raises: LogClosed after `stop`."""

@@ -13,9 +13,9 @@ from libc.errno cimport EAGAIN, EINTR, errno
 from libc.stdint cimport int64_t, uint32_t
 from libc.math cimport ceil
 from libc.string cimport strerror
-from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 from posix.unistd cimport close
 
+from headrace.engine.clock cimport monotonic
 from headrace.engine.intake cimport READ_SIZE, received, space
 from headrace.engine.link cimport (
     Link, Router, after_write, doom, flush_dirty, prepare_outbox, release_stalled_of,
@@ -79,12 +79,6 @@ cdef struct socket_t:
     int fd
     int epfd
     uint32_t events
-
-
-cdef int64_t monotonic() noexcept nogil:
-    cdef timespec t
-    clock_gettime(CLOCK_MONOTONIC, &t)
-    return <int64_t> t.tv_sec * 1_000_000_000 + t.tv_nsec
 
 
 cdef int milliseconds(timeout) except -2:

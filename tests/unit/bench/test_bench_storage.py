@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from bench import storage
 from bench.errors import BenchError
-from bench.storage import add_arguments, render_storage, run_storage, storage_text
+from bench.storage import add_arguments, run_storage, storage_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 def test_a_small_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = tmp_path / "page.md"
     page.write_text("before\n<!-- bench:storage -->\nold\n<!-- /bench:storage -->\n", encoding="utf-8")
-    monkeypatch.setattr(storage, "RESULT", tmp_path / "storage.json")
-    monkeypatch.setattr(storage, "PAGE", page)
+    monkeypatch.setattr(storage, "SECTION", storage.SECTION._replace(results=tmp_path, page=page))
     parser = argparse.ArgumentParser()
     add_arguments(parser)
     (tmp_path / "logs").mkdir()
@@ -47,10 +46,9 @@ def machine() -> dict[str, str | int]:
     return {"cpu": "one", "cores": 2, "memory_gib": 1}
 
 
-def test_a_page_without_markers_is_a_mistake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_without_markers_is_a_mistake(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("nothing", encoding="utf-8")
-    monkeypatch.setattr(storage, "RESULT", tmp_path / "none.json")
-    monkeypatch.setattr(storage, "PAGE", page)
+    section = storage.SECTION._replace(results=tmp_path, page=page)
     with pytest.raises(BenchError, match="storage"):
-        render_storage()
+        section.render()

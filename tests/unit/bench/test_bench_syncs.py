@@ -22,8 +22,7 @@ ORIGIN: dict[str, object] = {
 def test_a_small_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = tmp_path / "page.md"
     page.write_text("before\n<!-- bench:sync -->\nold\n<!-- /bench:sync -->\n", encoding="utf-8")
-    monkeypatch.setattr(syncs, "RESULT", tmp_path / "sync.json")
-    monkeypatch.setattr(syncs, "PAGE", page)
+    monkeypatch.setattr(syncs, "SECTION", syncs.SECTION._replace(results=tmp_path, page=page))
     parser = argparse.ArgumentParser()
     add_arguments(parser)
     (tmp_path / "files").mkdir()
@@ -40,8 +39,9 @@ def test_a_small_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_named_run_leaves_the_page_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(syncs, "RESULTS", tmp_path)
-    monkeypatch.setattr(syncs, "PAGE", tmp_path / "none.md")
+    section = syncs.SECTION._replace(results=tmp_path, page=tmp_path / "none.md")
+    monkeypatch.setattr(syncs, "SECTION", section)
     options = argparse.Namespace(writes=3, reps=1, directory=str(tmp_path), name="mine")
     assert run_sync(options, ORIGIN) == 0
     assert (tmp_path / "local" / "mine.json").exists()
+    assert not section.result.exists()

@@ -127,8 +127,7 @@ def test_it_gives_its_descriptors_back(descriptor: int) -> None:
         syncer = Syncer()
         if used:
             syncer.submit(descriptor)
-            syncer.stop()
-            assert syncer.fileno() == -1
-        del syncer
+        syncer.stop()
+        assert syncer.fileno() == -1
     assert len(os.listdir("/dev/fd")) == before
     assert threading.active_count() == threads

@@ -14,6 +14,7 @@ from log_makers import Clock
 
 from harness.tallies import note
 from headrace.engine.syncer import Syncer, SyncJob
+from headrace.log import begun as begun_syncs
 from headrace.log.committer import ThreadCommitter
 from headrace.log.file import FileLog
 from headrace.log.filesystem import RealFileSystem
@@ -86,6 +87,13 @@ def fill(log: MessageLog, count: int = 1, size: int = 100) -> None:
         log.append([NewMessage(b"s", b"x" * size)])
 
 
+def begun(log: MessageLog, disk: SlowDisk) -> SyncJob:
+    """A sync of all that was appended until now."""
+    job = log.begin_sync(disk.submit)
+    assert job is not None
+    return job
+
+
 def held(log: MessageLog) -> list[int]:
     return list(log.read_from(1, max_messages=100_000, max_bytes=1 << 30).messages.sequences())
 
@@ -107,8 +115,7 @@ def log(disk: SlowDisk) -> FileLog:
 class TestBegin:
     def test_covers_what_was_appended_before(self, disk: SlowDisk, log: FileLog) -> None:
         fill(log, 2)
-        job = log.begin_sync(disk.submit)
-        assert job is not None
+        job = begun(log, disk)
         before = log.unsynced
         fill(log)
         added = log.unsynced - before
@@ -118,8 +125,7 @@ class TestBegin:
 
     def test_there_is_one_at_a_time(self, disk: SlowDisk, log: FileLog) -> None:
         fill(log)
-        job = log.begin_sync(disk.submit)
-        assert job is not None
+        job = begun(log, disk)
         fill(log)
         assert log.begin_sync(disk.submit) is None
         job.wait()
@@ -162,8 +168,7 @@ class TestMeanwhile:
         self, does: str, disk: SlowDisk, log: FileLog
     ) -> None:
         fill(log)
-        job = log.begin_sync(disk.submit)
-        assert job is not None
+        job = begun(log, disk)
         fill(log)
         assert not job.is_done
         match does:
@@ -180,8 +185,7 @@ class TestMeanwhile:
 
     def test_reads_and_removals_do_not(self, disk: SlowDisk, log: FileLog) -> None:
         fill(log, 5)
-        job = log.begin_sync(disk.submit)
-        assert job is not None
+        job = begun(log, disk)
         assert held(log) == [1, 2, 3, 4, 5, 6]
         log.delete(3)
         log.purge(up_to=2)
@@ -193,8 +197,7 @@ class TestFailure:
     def test_is_told_and_what_was_written_is_written_again(self, disk: SlowDisk, log: FileLog) -> None:
         fill(log, 3)
         disk.errors = [errno.EIO]
-        job = log.begin_sync(disk.submit)
-        assert job is not None
+        job = begun(log, disk)
         job.wait()
         error = log.end_sync(job)
         assert error is not None
@@ -207,8 +210,7 @@ class TestFailure:
     def test_is_found_by_whoever_waits_first(self, disk: SlowDisk, log: FileLog) -> None:
         fill(log, 3)
         disk.errors = [errno.EIO]
-        job = log.begin_sync(disk.submit)
-        assert job is not None
+        job = begun(log, disk)
         log.sync()
         error = log.end_sync(job)
         assert error is not None
@@ -398,6 +400,20 @@ def test_where_the_loop_is_closed_the_worker_syncs(tmp_path: Path, files: Watche
     owner.group.stop()
     assert owner.told == [("a", None)]
     assert log.unsynced == 0
+
+
+@pytest.mark.parametrize("error", [OSError(errno.EMFILE, "no descriptors"), RuntimeError("no threads")])
+def test_where_no_thread_is_to_be_had_the_worker_syncs(
+    tmp_path: Path, files: Watched, owner: Owner, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fail() -> Syncer:
+        raise error
+
+    monkeypatch.setattr(begun_syncs, "Syncer", fail)
+    log = real_log(files, tmp_path)
+    owner.request(log, "a")
+    assert owner.names(1) == ["a"]
+    assert (owner.errors, log.unsynced, files.begun) == ([""], 0, 0)
 
 
 def test_a_loop_that_is_closed_while_one_goes_on(tmp_path: Path, files: Watched, owner: Owner) -> None:
