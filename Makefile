@@ -37,6 +37,7 @@ help:
 
 .venv/.built: .venv/.requirements setup.py pyproject.toml $(ENGINE)
 	$(BIN)/python -m pip install -q --disable-pip-version-check --no-build-isolation --no-deps -e .
+	$(BIN)/python -m compileall -q src/headrace  # as pip does for what it copies: compiling takes longer than starting
 	@touch $@
 
 install: .venv/.built

@@ -20,6 +20,8 @@ COMPILED = [
     "engine.link",
     "engine.answers",
     "engine.far",
+    "engine.reframing",
+    "engine.tracing",
     "engine.delivery",
     "engine.client",
     "engine.service",
@@ -46,6 +48,7 @@ COMPILED = [
     "engine.frames",
     "engine.traffic",
     "engine.syncer",
+    "engine.message_blocks",
 ]
 if sys.platform == "linux":
     COMPILED.append("server.epoll")

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from bench import chart, spark_read, spark_scan, spark_sink, spark_stream, storage, syncs
+from bench import chart, compression, spark_read, spark_scan, spark_sink, spark_stream, starts, storage, syncs
 from bench.cases import CASES, Case, select_cases
 from bench.errors import BenchError
 from bench.generator import build_generator
@@ -41,6 +41,14 @@ OWN: Final = {
     "storage": Own(
         "the log alone: starts, memory, rates",
         storage.add_arguments, storage.run_storage, storage.SECTION.render,
+    ),
+    "compression": Own(
+        "a log with and without compression: room, appends, reads",
+        compression.add_arguments, compression.run_compression, compression.SECTION.render,
+    ),
+    "start": Own(
+        "from the start to the first INFO, beside nats-server",
+        starts.add_arguments, starts.run_starts, starts.SECTION.render,
     ),
     "sync": Own(
         "what a sync costs by what was at the place that is written",

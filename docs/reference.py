@@ -11,9 +11,11 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import tomllib
-from dataclasses import MISSING, fields, is_dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
 
 import headrace.conf
 from headrace.conf import fields as readers
@@ -22,9 +24,10 @@ from headrace.conf import options as options_module
 from headrace.conf.changes import RELOADABLE
 from headrace.conf.durations import format_duration
 from headrace.conf.fields import Field, Table
+from headrace.structures import defaults_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from headrace.conf.fields import Reader
 
@@ -114,17 +117,16 @@ def _row(
 
 
 def _defaults(name: str | None) -> dict[str, object]:
-    """The defaults of a dataclass of options."""
+    """The defaults of a structure of options."""
     if name is None:
         return {}
     modules = (options_module, peer_options, leaf_options)
     kind = next(getattr(module, name) for module in modules if hasattr(module, name))
-    assert is_dataclass(kind)
-    return {entry.name: entry.default for entry in fields(kind) if entry.default is not MISSING}
+    return defaults_of(kind)
 
 
 def _shown(value: object, *, is_duration: bool, is_size: bool) -> str:
-    if value is None or value == "" or isinstance(value, tuple):
+    if value is None or value == "" or isinstance(value, (tuple, Mapping, Struct)):
         return ""
     if isinstance(value, bool):
         return str(value).lower()

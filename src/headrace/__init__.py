@@ -9,20 +9,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from headrace.conf.options import JetStreamOptions as JetStreamOptions
     from headrace.conf.options import Options as Options
-    from headrace.server.server import Server as Server
+    from headrace.conf.options import StreamingOptions as StreamingOptions
+    from headrace.embedding import Server as Server
 
 __version__ = "0.1.0"
-__all__ = ["Options", "Server", "__version__"]
+__all__ = ["JetStreamOptions", "Options", "Server", "StreamingOptions", "__version__"]
+_OPTIONS = frozenset(("Options", "JetStreamOptions", "StreamingOptions"))
 
 
 def __getattr__(name: str) -> object:
     if name == "Server":
-        from headrace.server.server import Server
+        from headrace.embedding import Server
 
         return Server
-    if name == "Options":
-        from headrace.conf.options import Options
+    if name in _OPTIONS:
+        from headrace.conf import options
 
-        return Options
+        return getattr(options, name)
     raise AttributeError(f"module 'headrace' has no attribute {name!r}")

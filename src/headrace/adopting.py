@@ -10,8 +10,9 @@ one. Deleting the stream leaves the channel and its messages; the stream comes b
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, cast
+
+from msgspec.structs import replace
 
 from headrace.conf.options import GLOBAL_ACCOUNT
 from headrace.errors import LogError, StartError

@@ -13,26 +13,28 @@ import logging
 import resource
 import signal
 from contextlib import contextmanager
-from dataclasses import fields
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any, Final
 
 from headrace.engine.memory import keep_freed
 from headrace.errors import ConfigError, HeadraceError, LogError, StartError
+from headrace.interruption import Interrupted, on_end
 from headrace.server import files, logs
-from headrace.server.listener import listen
 from headrace.server.listeners import make_contexts
 from headrace.server.loop import run_in_poller
 from headrace.server.server import Server
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Callable, Coroutine, Iterator, Sequence
+
+    from msgspec import Struct
 
     from headrace.adopting import Adoption
     from headrace.conf.options import ArchiveOptions, JetStreamOptions, Options, StreamingOptions
     from headrace.core.service import Service
     from headrace.jetstream.opening import JetStreamServer
+    from headrace.log.damage import Damage
     from headrace.log.sealing import Cipher
     from headrace.log.store import LogStore
     from headrace.server.account_services import AccountServices
@@ -60,8 +62,19 @@ def run(options: Options) -> int:
     except StartError as error:
         logging.getLogger(logs.LOGGER_NAME).critical("%s", error)
         return EXIT_FAILURE
+    except Interrupted as signal_name:
+        tell_of_end(signal_name)
+        return EXIT_OK
     finally:
         logs.uninstall()
+
+
+def tell_of_end(signal_name: Interrupted) -> None:
+    """What the log says of a start that a signal ended."""
+    log = logging.getLogger(logs.LOGGER_NAME)
+    log.info('Trapped "%s" signal', signal_name)
+    log.info("Initiating Shutdown...")
+    log.info("Server Exiting..")
 
 
 async def serve(process: Process) -> int:
@@ -72,12 +85,8 @@ async def serve(process: Process) -> int:
             return await process.serve(service)
     if options.streaming is None and options.jetstream is None:
         return await process.serve()
-    # Clients that do not try twice are let in while stores are loaded; they are served when all is ready.
-    with (
-        listen(options.host, options.port) as listening,
-        stored_services(options, process.fail) as (services, accounts),
-    ):
-        return await process.serve(*services, account_services=accounts, listening=listening)
+    with stored_services(options, process.fail) as (services, accounts):
+        return await process.serve(*services, account_services=accounts)
 
 
 @contextmanager
@@ -145,6 +154,7 @@ def streaming_service(
     level = logs.TRACE if options.stan_trace else logging.DEBUG if options.stan_debug else logging.INFO
     log.setLevel(level)
     resolved = service_options(options)
+    _refuse_foreign_store(options)
     store = SharedStore(lambda: _open_store(options, log))
     if not options.ft_group:  # else it is the service's to take, when nobody else has it
         try:
@@ -221,6 +231,7 @@ def service_options(options: StreamingOptions) -> streaming_options.StreamingOpt
         directory=Path(options.directory) if options.directory else None,
         sync=SyncPolicy(options.sync),
         sync_interval=options.sync_interval,
+        compression=options.compression == "s2",
         limits=limits,
         hb_interval=options.hb_interval,
         hb_timeout=options.hb_timeout,
@@ -234,8 +245,26 @@ def service_options(options: StreamingOptions) -> streaming_options.StreamingOpt
     )
 
 
-def _fields_of(values: Any) -> dict[str, Any]:
-    return {field.name: getattr(values, field.name) for field in fields(values)}
+def _fields_of(values: Struct) -> dict[str, Any]:
+    return {name: getattr(values, name) for name in values.__struct_fields__}
+
+
+def _refuse_foreign_store(options: StreamingOptions) -> None:
+    """A start would pass over the channels that nats-streaming-server left there. Raises: StartError."""
+    from headrace.streaming.importing.detecting import is_foreign_store
+
+    if options.store_type == "MEMORY" or options.directory is None:
+        return
+    try:
+        if not is_foreign_store(Path(options.directory)):
+            return
+    except OSError as error:
+        raise StartError(f"STREAM: Failed to start: {error}") from error
+    raise StartError(
+        f"STREAM: Failed to start: {options.directory} has a store of nats-streaming-server, which is not "
+        f'served from there; run "headrace streaming import {quote(options.directory)} --dir NEW" '
+        'and start with "-dir NEW"'
+    )
 
 
 def _open_store(options: StreamingOptions, log: logging.Logger) -> LogStore:
@@ -246,9 +275,8 @@ def _open_store(options: StreamingOptions, log: logging.Logger) -> LogStore:
     if options.store_type == "MEMORY" or options.directory is None:
         return MemoryStore()
 
-    def report(name: bytes, sequence: int, reason: str) -> None:
-        channel = name.decode("utf-8", "backslashreplace")
-        log.error("STREAM: channel %s: message %d is damaged: %s", channel, sequence, reason)
+    def report(name: bytes, damage: Damage) -> None:
+        log.error("STREAM: channel %s: %s", name.decode("utf-8", "backslashreplace"), damage)
 
     return FileStore(
         Path(options.directory),
@@ -295,10 +323,9 @@ def _server(
     options: Options,
     services: Sequence[Service],
     account_services: AccountServices | None,
-    listening: socket.socket | None,
 ) -> Server:
     if options.streaming is None or options.streaming.nats_server is None:
-        return Server(options, services=services, account_services=account_services, listening=listening)
+        return Server(options, services=services, account_services=account_services)
     from headrace.attached.server import AttachedServer
 
     return AttachedServer(options, services)
@@ -324,30 +351,62 @@ class Process:
         self,
         *services: Service,
         account_services: AccountServices | None = None,
-        listening: socket.socket | None = None,
     ) -> int:
         """Raises: StartError."""
-        server = self._server = _server(self.options, services, account_services, listening)
+        server = self._server = _server(self.options, services, account_services)
         server.surroundings = self
         if self.worker is not None:
             server.use_worker(self.worker)
         if server.options.pid_file:
             files.write_pid_file(server.options.pid_file)
-        self._install_signals()  # before the ready line: whoever reads it may signal at once
+        self._install_signals()
         try:
-            await server.start()
+            with self._interruptible():
+                await server.start()
             self.started.set()
             self._begun()
             await server.settled()
-            # What start-up allocated lives as long as the process: keep the collector from walking it.
-            gc.collect()
-            gc.freeze()
+            gc.freeze()  # what monitoring has loaded, too
             await server.stopped.wait()
         finally:
             await server.stop()
             self._remove_ports_file()
         server.log.info("Server Exiting..")
         return self._exit_code if server.failure is None else EXIT_FAILURE
+
+    @contextmanager
+    def _interruptible(self) -> Iterator[None]:
+        """INT and TERM end the start of the server, also while it reads stores and no event is handled.
+
+        Nothing else that runs on the loop hears of it. Raises: Interrupted.
+        """
+        loop, start = asyncio.get_running_loop(), asyncio.current_task()
+        assert start is not None, "the server is started by a task"
+        trapped: list[Interrupted] = []
+
+        def interrupt(number: int) -> None:
+            trapped.append(Interrupted(number))
+            if asyncio.current_task(loop) is start:
+                raise trapped[0]
+            loop.call_soon_threadsafe(start.cancel)
+
+        self._on_early_end(interrupt)
+        try:
+            yield
+        except asyncio.CancelledError:
+            if not trapped:
+                raise
+            raise trapped[0] from None
+
+    def _on_early_end(self, handle: Callable[[int], None]) -> None:
+        on_end(handle)
+
+    def before_clients(self) -> None:
+        self._end_by_signals()  # before the ready line: whoever reads it may signal at once
+        # What start-up allocated lives as long as the process: keep the collector from walking it.
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
     def fail(self, reason: str) -> None:
         """A service cannot go on: the process ends, and says why."""
@@ -375,11 +434,15 @@ class Process:
 
     def _install_signals(self) -> None:
         loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGINT, self._terminate, "interrupt")
-        loop.add_signal_handler(signal.SIGTERM, self._terminate, "terminated")
         loop.add_signal_handler(signal.SIGHUP, self._reload)
         loop.add_signal_handler(signal.SIGUSR1, self._reopen_log)
         loop.add_signal_handler(signal.SIGUSR2, self._lame_duck)
+
+    def _end_by_signals(self) -> None:
+        """INT and TERM stop the server from now on; before, they ended its start."""
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGINT, self._terminate, "interrupt")
+        loop.add_signal_handler(signal.SIGTERM, self._terminate, "terminated")
 
     def _run(self, end: Callable[[], Coroutine[object, object, None]]) -> None:
         """Begins the end of the server, once it has started."""

@@ -12,8 +12,9 @@ import asyncio
 import concurrent.futures
 import threading
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+
+from msgspec.structs import replace
 
 from headrace.errors import HeadraceError
 from headrace.protocol.columns import Columns

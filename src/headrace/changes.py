@@ -6,6 +6,8 @@ written anew between two marks, synced, and only then everything before it is pu
 mark is missing is as if it had not been begun. What the entries mean is the service's, never said here.
 
 A record's payload is entries, each kind (1 byte), length (u32 little-endian), body; the marks are `(`, `)`.
+Every record is there twice, since one that is lost could be all that says of a stream that it exists: the
+first begins with `2`, the one behind it with `=`. Those of earlier versions have neither and are there once.
 """
 
 from __future__ import annotations
@@ -36,6 +38,8 @@ _RECORD_BYTES: Final = 256 << 10
 _ENTRY: Final = struct.Struct("<cI")
 BEGIN: Final = b"("
 END: Final = b")"
+_TWICE: Final = _ENTRY.pack(b"2", 0)
+_COPY: Final = _ENTRY.pack(b"=", 0)
 
 
 def entry(kind: bytes, body: bytes = b"") -> bytes:
@@ -122,7 +126,7 @@ class ChangeWriter:
     def _append(self, batch: list[NewMessage]) -> int:
         if self._log is None:
             self._log = self._open_log()
-        first = self._log.append(batch)
+        first = self._log.append(list(twice(batch)))
         self._grown += sum(len(message.payload) for message in batch)
         self._appended += len(batch)
         return first
@@ -189,6 +193,13 @@ def _tell(waiters: Sequence[Waiter], error: LogError | None) -> None:
         waiter(error)
 
 
+def twice(records: Iterable[NewMessage]) -> Iterator[NewMessage]:
+    """Records as they are written: each with its copy behind it."""
+    for record in records:
+        yield record._replace(payload=_TWICE + record.payload)
+        yield record._replace(payload=_COPY + record.payload)
+
+
 def snapshot(entries: Iterable[bytes], subject: bytes) -> Iterator[NewMessage]:
     """The records of a whole state, between its marks."""
     gathered: list[bytes] = []
@@ -231,13 +242,11 @@ def read_changes(log: MessageLog, changed: Changed, report: Callable[[int, str],
     while sequence <= last:
         page = log.read_from(sequence)
         for damaged in page.damaged:
-            report(damaged, "unreadable")
-            reader.damaged = True
+            reader.damage(damaged)
         for message in page.messages:
             reader.read(message)
         sequence = max(page.next_sequence, sequence + 1)
-    if reader.inside:
-        reader.lose()
+    reader.finish(last + 1)
     return reader.damaged
 
 
@@ -246,18 +255,48 @@ class _Reader:
         self._changed = changed
         self._report = report
         self._expected = 0
+        self._unread: list[int] = []
+        """Records that are unreadable, up to the one that is read."""
+        self._has_copy = False
+        """Whether the last record that was read is there once more."""
         self.inside = False
         """Whether a snapshot was begun and has not ended."""
         self.damaged = False
 
+    def damage(self, sequence: int) -> None:
+        self.damaged = True
+        self._unread.append(sequence)
+
     def read(self, message: StoredMessage) -> None:
-        if message.sequence != (self._expected or message.sequence):
+        mark, payload = _marked(message.payload)
+        expected, self._expected = self._expected or message.sequence, message.sequence + 1
+        is_copy = mark == _COPY
+        missing = message.sequence - expected
+        if is_copy and not missing and self._has_copy:
+            self._has_copy = False
+            return
+        # Of a record and its copy one is enough: the last one before the gap, or the first one behind it.
+        lost = missing - self._has_copy - is_copy
+        self._tell_unread(message.sequence, lost > 0)
+        if lost > 0:
             self.lose()
-        self._expected = message.sequence + 1
+        self._has_copy = mark == _TWICE
         try:
-            self._read_record(message.payload)
+            self._read_record(payload)
         except (ProtocolError, ValueError, struct.error) as error:
             self._report(message.sequence, str(error))
+            self.lose()
+
+    def _tell_unread(self, before: int, is_lost: bool) -> None:
+        for sequence in self._unread:
+            if sequence < before:
+                self._report(sequence, "unreadable" if is_lost else "unreadable, but there twice")
+        self._unread = [sequence for sequence in self._unread if sequence >= before]
+
+    def finish(self, end: int) -> None:
+        """There is nothing more before `end`."""
+        self._tell_unread(end, len(self._unread) > self._has_copy)
+        if self.inside:
             self.lose()
 
     def lose(self) -> None:
@@ -281,3 +320,9 @@ class _Reader:
                 self._changed.end()
             else:
                 self._changed.apply(kind, body)
+
+
+def _marked(payload: bytes) -> tuple[bytes, bytes]:
+    """What a record says of its copy, and the rest of it."""
+    mark = payload[: len(_COPY)]
+    return (mark, payload[len(mark) :]) if mark in (_TWICE, _COPY) else (b"", payload)

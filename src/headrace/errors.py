@@ -7,15 +7,14 @@ the edge that catches one of these logs its text as one line.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
 class HeadraceError(Exception):
     """Root of all errors raised on purpose by this package."""
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
+class Position(Struct, frozen=True):
     """A place in a configuration file; line and column count from 1."""
 
     file: str
@@ -26,13 +25,16 @@ class Position:
         return f"{self.file}:{self.line}:{self.column}"
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigProblem:
-    """One thing wrong with a configuration, with an optional hint at what was meant."""
+class ConfigProblem(Struct, frozen=True):
+    """One thing wrong with a configuration, with an optional hint at what was meant.
+
+    `is_syntax`: the text itself cannot be read there.
+    """
 
     message: str
     position: Position | None = None
     hint: str | None = None
+    is_syntax: bool = False
 
     def __str__(self) -> str:
         where = f"{self.position}: " if self.position else ""

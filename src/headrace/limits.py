@@ -82,6 +82,16 @@ ROUTE_AUTH_TIMEOUT: Final = 2.0
 ROUTE_DIAL_TIMEOUT: Final = 1.0
 """A connection to a peer that is not there by then has failed."""
 
+FIRST_REACH: Final = 0.25
+"""Seconds that a start waits for the servers that are configured, before it lets clients in."""
+
+CONNECT_ERROR_REPORTS: Final = 3600
+"""Of the failed attempts to reach a server that was never met, the first and every so manieth is an error in
+the log; others are debug lines."""
+
+RECONNECT_ERROR_REPORTS: Final = 1
+"""The same of a server that was met before."""
+
 ROUTE_RETRY: Final = 1.0
 """Seconds between attempts to reach a configured peer, and to reach one again."""
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import signal
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -22,7 +23,10 @@ accounts: {
     ORIGIN: {
         jetstream: enabled
         users: [{user: origin, password: p}]
-        exports: [{service: "$JS.API.CONSUMER.>"}, {stream: "SYNC.>"}, {service: "$JS.FC.>"}]
+        exports: [
+            {service: "$JS.API.CONSUMER.>"}, {stream: "SYNC.>"}, {service: "$JS.FC.>"}
+            {service: "$JS.API.>"}, {service: "$JS.API.INFO"}, {service: other}
+        ]
     }
     COPY: {
         jetstream: enabled
@@ -33,6 +37,7 @@ accounts: {
             {stream: {account: ORIGIN, subject: "SYNC.>"}}
         ]
     }
+    ASKS: {users: [{user: asks, password: p}], imports: [%s]}
 }
 """
 EXTERNAL = {"api": "FROM.API", "deliver": "SYNC.x"}
@@ -44,7 +49,7 @@ def server(
 ) -> Iterator[ServerProcess]:
     program: Program = request.param
     folder: Path = tmp_path_factory.mktemp("across")
-    with ServerProcess(program, folder, config=CONFIG % (folder / "js")) as running:
+    with ServerProcess(program, folder, config=CONFIG % (folder / "js", "")) as running:
         yield running
 
 
@@ -128,3 +133,57 @@ def test_an_origin_of_another_account_that_is_not_there_yet(
         return bool(copy.api("STREAM.INFO.M")["mirror"].get("error", {}).get("err_code") == 10059)
 
     wait_until(refused, "the origin is looked for")
+
+
+# -- accounts without JetStream ------------------------------------------------------------------------
+
+FINE: Final = "fine"
+NOTHING: Final = "no answer"
+NOBODY: Final = "503"
+NOT_ENABLED: Final = "10039"
+NOT_FOUND: Final = "10059"
+IMPORT: Final = '{service: {account: ORIGIN, subject: "%s"}%s}'
+ASKED: Final = ("INFO", "STREAM.INFO.X", "CONSUMER.INFO.X.c", "CONSUMER.MSG.NEXT.X.c", "NONSENSE")
+PARTS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
+    "nothing": ("", (NOT_ENABLED, NOT_ENABLED, NOT_ENABLED, NOBODY, NOTHING)),
+    "another service": (IMPORT % ("other", ""), (NOT_ENABLED, NOT_ENABLED, NOT_ENABLED, NOBODY, NOTHING)),
+    "INFO": (IMPORT % ("$JS.API.INFO", ""), (FINE, NOBODY, NOBODY, NOBODY, NOBODY)),
+    "INFO, to a pattern": (
+        IMPORT % ("$JS.API.INFO", ", to: '$JS.API.*'"),
+        (FINE, NOBODY, NOBODY, NOBODY, FINE),
+    ),
+    "all": (IMPORT % ("$JS.API.>", ""), (FINE, NOT_FOUND, NOT_FOUND, NOBODY, NOTHING)),
+    "all, elsewhere": (
+        IMPORT % ("$JS.API.>", ", to: 'FROM.API.>'"),
+        (NOT_ENABLED, NOT_ENABLED, NOT_ENABLED, NOBODY, NOTHING),
+    ),
+}
+"""What an account without JetStream imports, and what it is answered: a number, a status, or nothing."""
+
+
+def answered(wire: JetStreamWire, reply: str) -> str:
+    message = wire.answer(reply)
+    if not message.payload:
+        return message.status[:3]
+    return str(message.json().get("error", {}).get("err_code", FINE))
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_an_account_that_imports_the_first_question_has_what_it_imports_and_no_more(
+    part: str, server: ServerProcess
+) -> None:
+    """Read from a new configuration each time, so that what was there before is gone."""
+    imports, expected = PARTS[part]
+    folder = server.config_file.parent
+    server.config_file.write_text(CONFIG % (folder / "js", imports))
+    before = len(server.lines)
+    server.signal(signal.SIGHUP)
+    server.wait_for_line("Reloaded server configuration|Reloaded:", after=before)
+
+    with JetStreamWire(server, user="asks", **{"pass": "p"}) as wire:
+        replies = {verb: wire.ask(f"$JS.API.{verb}") for verb in ASKED}
+        for verb, wanted in zip(ASKED, expected, strict=True):
+            assert wanted == NOTHING or answered(wire, replies[verb]) == wanted, verb
+        wire.sync()
+        wire.quiet(0.2)
+        assert not any(wire.answers(reply) for reply in replies.values())

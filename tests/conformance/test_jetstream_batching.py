@@ -258,6 +258,41 @@ for _name, _sent in FAST.items():
         SCENARIOS.row(f"fast ingest of {_name}, {_mode}", _fast(_sent, _mode, 3))
 
 
+def _fast_at_once(messages: list[Sent], mode: str, flow: int) -> Callable[[Play], None]:
+    """In one write: what a message or an operation is answered goes to its own reply subject all the same."""
+
+    def act(play: Play) -> None:
+        play.stream(allow_batched=True, allow_rollup_hdrs=True)
+        play.publish("s.x", "x", {"Nats-Msg-Id": "known"})
+        sid = play.wire.subscribe("in.fast.>")
+        with play.wire.together():
+            for place, (number, operation, fields) in enumerate(messages):
+                reply = f"in.fast.{place}.u.{flow}.{mode}.{number}.{operation}.$FI"
+                play.wire.publish("s.a", str(number), fields or None, reply)
+        play.publish("s.end")
+        play.publish("s.end")
+        for message in sorted(play.wire.taken(sid), key=lambda message: message.subject):
+            play.say("got", shown(message))
+        play.read()
+
+    return act
+
+
+AT_ONCE: Final[dict[str, list[Sent]]] = {
+    "an end": [(1, 0, {}), (2, 1, {}), (3, 1, {}), (4, 3, {})],
+    "an end that is far": [(1, 0, {}), (2, 1, {}), (7, 3, {})],
+    "an end and more": [(1, 0, {}), (2, 1, {}), (3, 3, {}), (3, 1, {}), (4, 2, {})],
+    "an end behind a duplicate": [(1, 0, {}), (2, 1, {"Nats-Msg-Id": "known"}), (3, 3, {})],
+    "an end behind a wrong one": [(1, 0, {}), (2, 1, {SEQUENCE: "9"}), (3, 3, {})],
+    "a ping and an end": [(1, 0, {}), (2, 1, {}), (3, 1, {}), (4, 1, {}), (4, 4, {}), (5, 3, {})],
+    "a ping that is far": [(1, 0, {}), (2, 1, {}), (3, 1, {}), (9, 4, {}), (10, 1, {}), (11, 3, {})],
+    "a ping behind": [(1, 0, {}), (2, 1, {}), (3, 1, {}), (1, 4, {}), (4, 2, {})],
+}
+for _name, _sent in (FAST | AT_ONCE).items():
+    for _mode in ("fail", "ok"):
+        SCENARIOS.row(f"fast ingest at once of {_name}, {_mode}", _fast_at_once(_sent, _mode, 3))
+
+
 @SCENARIOS.add
 def fast_ingest_where_it_is_not_allowed(play: Play) -> None:
     play.stream()
@@ -399,8 +434,8 @@ def headers_of_what_is_taken(play: Play) -> None:
 # -- backups -------------------------------------------------------------------------------------------
 
 
-def _taken(wire: JetStreamWire, stream: str, **asked: Any) -> bytes:
-    """A backup as a client takes it."""
+def _taken(wire: JetStreamWire, stream: str, **asked: Any) -> tuple[Any, bytes]:
+    """A backup as a client takes it: what it is told of the stream, and the data."""
     sid = wire.subscribe("in.backup")
     answer = wire.api(f"STREAM.SNAPSHOT.{stream}", {"deliver_subject": "in.backup", **asked})
     assert "error" not in answer, answer
@@ -410,11 +445,12 @@ def _taken(wire: JetStreamWire, stream: str, **asked: Any) -> bytes:
         if message.reply:
             wire.publish(message.reply)
     wire.unsubscribe(sid)
-    return data
+    return {"config": answer["config"], "state": answer["state"]}, data
 
 
-def _given(wire: JetStreamWire, stream: str, config: Any, data: bytes) -> Any:
-    answer = wire.api(f"STREAM.RESTORE.{stream}", {"config": config, "state": {}})
+def _given(wire: JetStreamWire, stream: str, told: Any, data: bytes) -> Any:
+    """As tools do: `told` is sent back whole."""
+    answer = wire.api(f"STREAM.RESTORE.{stream}", told)
     assert "error" not in answer, answer
     subject = answer["deliver_subject"]
     for start in range(0, len(data), 50_000):
@@ -437,15 +473,17 @@ def _everything(wire: JetStreamWire, stream: str) -> list[Any]:
     return found
 
 
-@pytest.mark.parametrize("direction", ["from the Go server", "to the Go server"])
-def test_backups_are_exchanged(direction: str, jetstream_pair: tuple[ServerProcess, ServerProcess]) -> None:
-    """A stream with gaps, headers and consumers is the same on the other server."""
-    theirs, ours = jetstream_pair
-    origin, target = (theirs, ours) if direction.startswith("from") else (ours, theirs)
+@pytest.mark.parametrize("asked", [{"chunk_size": 4096}, {}], ids=["small chunks", "one chunk"])
+@pytest.mark.parametrize("target", [0, 1], ids=["to the Go server", "to Headrace"])
+@pytest.mark.parametrize("origin", [0, 1], ids=["from the Go server", "from Headrace"])
+def test_backups_are_exchanged(
+    origin: int, target: int, asked: dict[str, int], jetstream_pair: tuple[ServerProcess, ServerProcess]
+) -> None:
+    """A stream with gaps, headers and consumers is the same on the other server, and on its own again."""
     user = USERS[0]
     with (
-        JetStreamWire(origin, inbox="_INBOX.a", **user) as wire,
-        JetStreamWire(target, inbox="_INBOX.b", **user) as other,
+        JetStreamWire(jetstream_pair[origin], inbox="_INBOX.a", **user) as wire,
+        JetStreamWire(jetstream_pair[target], inbox="_INBOX.b", **user) as other,
     ):
         config = {"name": "BACKUP", "subjects": ["backup.>"], "max_age": 3600 * SECOND}
         wire.api("STREAM.CREATE.BACKUP", config)
@@ -462,11 +500,15 @@ def test_backups_are_exchanged(direction: str, jetstream_pair: tuple[ServerProce
         for number, message in enumerate(wire.take(sid, 10)):
             if number % 3 != 1:
                 wire.request(message.reply, "+ACK")
-        data = _taken(wire, "BACKUP", chunk_size=4096)
-        answer = _given(other, "BACKUP", config, data)
-        assert "error" not in answer, answer
+        told, data = _taken(wire, "BACKUP", **asked)
+        assert {"first_ts", "last_ts"} <= told["state"].keys()
+        before = _everything(wire, "BACKUP")
+        if origin == target:
+            wire.api("STREAM.DELETE.BACKUP")
         try:
-            assert _everything(other, "BACKUP") == _everything(wire, "BACKUP")
+            answer = _given(other, "BACKUP", told, data)
+            assert "error" not in answer, answer
+            assert _everything(other, "BACKUP") == before
         finally:
             for one in (wire, other):
                 one.api("STREAM.DELETE.BACKUP")

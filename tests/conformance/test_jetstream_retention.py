@@ -305,6 +305,28 @@ def markers_of_what_went(play: Play) -> None:
         play.say({name: held for name, held in answer.items() if name != "seq"})
 
 
+@SCENARIOS.add
+def markers_of_a_key_value_store(play: Play) -> None:
+    """What is purged says so already; what is deleted does not."""
+    play.stream(
+        "S", ["s.>"], allow_msg_ttl=True, subject_delete_marker_ttl=1 * SECOND, max_msgs_per_subject=1
+    )
+    operations = {
+        "value": {},
+        "del": {"KV-Operation": "DEL"},
+        "purge": {"KV-Operation": "PURGE", "Nats-Rollup": "sub"},
+        "purge.alone": {"KV-Operation": "PURGE"},
+        "lower": {"KV-Operation": "purge"},
+        "removed": {"Nats-Marker-Reason": "Remove"},
+        "empty": {"Nats-Marker-Reason": ""},
+    }
+    for name, fields in operations.items():
+        play.publish(f"s.{name}", "x", fields | {"Nats-TTL": "1s"})
+    marked = {f"s.{name}": 1 for name in ("value", "del", "lower", "empty")}
+    play.until(lambda info: info["state"]["first_seq"] > len(operations) and info["state"]["messages"] == 4)
+    play.say(play.quiet("STREAM.INFO.S", {"subjects_filter": ">"})["state"]["subjects"] == marked)
+
+
 @pytest.mark.parametrize("scenario", SCENARIOS.all, ids=str)
 def test_retention(scenario: Scenario, jetstream_pair: tuple[ServerProcess, ServerProcess]) -> None:
     compare(scenario, *jetstream_pair)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import socket
+import threading
 import urllib.request
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
@@ -399,26 +400,48 @@ BAD_HUBS: Final = {
 }
 
 
+class BadHub:
+    """Plays something that is no hub to everybody who connects, before the leaf node starts and after it."""
+
+    def __init__(self, port: int, said: bytes | None) -> None:
+        self.met: list[socket.socket] = []
+        self._said = said
+        self._listener = socket.create_server(("127.0.0.1", port))
+        self._thread = threading.Thread(target=self._serve)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                sock, _ = self._listener.accept()
+            except OSError:  # shut down
+                return
+            self.met.append(sock)
+            if self._said is None:
+                sock.close()
+            else:
+                with suppress(ConnectionError):
+                    sock.sendall(self._said)
+
+    def close(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+        for sock in (self._listener, *self.met):
+            sock.close()
+
+
 @pytest.mark.parametrize("letter", ["h", "a"])
 @pytest.mark.parametrize("name", BAD_HUBS)
 def test_a_hub_that_is_none_is_an_error_and_tried_again(leafs: Leafs, letter: str, name: str) -> None:
     said, complaint = BAD_HUBS[name]
-    with socket.create_server(("127.0.0.1", leafs.port("hub"))) as listener:
+    hub = BadHub(leafs.port("hub"), said)
+    try:
         more = 'first_info_timeout: "100ms"'
         node = leafs.leaf("leaf", letter, "hub", remote=more, block='reconnect: "20ms"')
-        opened = []
-        for _ in range(2):
-            listener.settimeout(10)
-            sock, _ = listener.accept()
-            if said is None:
-                sock.close()
-            else:
-                with suppress(ConnectionError):
-                    sock.sendall(said)
-                opened.append(sock)
-            node.server.wait_for_line(complaint)
-        for sock in opened:
-            sock.close()
+        node.server.wait_for_line(complaint)
+        wait_until(lambda: len(hub.met) > 1, "it is tried again")
+    finally:
+        hub.close()
     leaf = leafs.join("leaf")
     sid = leaf.subscribe("alive")
     leaf.publish("alive")

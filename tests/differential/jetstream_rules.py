@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from dataclasses import replace as changed
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
+from msgspec.structs import replace as changed
 
 from headrace.jetstream.consumer_rules import ConsumerContext, check_consumer_update, check_new_consumer
 from headrace.jetstream.limits import ServerSettings, Tiers

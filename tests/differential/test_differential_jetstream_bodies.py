@@ -16,7 +16,24 @@ import pytest
 from harness.jetstream import JetStreamWire
 from harness.processes import NATS_SERVER, ServerProcess
 from headrace.protocol.jetstream.errors import ApiError
-from headrace.protocol.jetstream.requests import ConsumerRequest, StreamConfigRequest, decode
+from headrace.protocol.jetstream.requests import (
+    ConsumerRequest,
+    ConsumersRequest,
+    MessageDeleteRequest,
+    MessageGetRequest,
+    PauseRequest,
+    PurgeRequest,
+    Request,
+    RestoreRequest,
+    SnapshotRequest,
+    StreamConfigRequest,
+    StreamInfoRequest,
+    StreamListRequest,
+    StreamNamesRequest,
+    decode,
+    is_empty,
+    is_object_or_array,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,6 +77,40 @@ CONSUMER: Final[dict[str, Any]] = {
         "priority_policy": "none",
     },
 }
+STATE: Final[dict[str, Any]] = {
+    "messages": 3,
+    "bytes": 100,
+    "first_seq": 1,
+    "first_ts": "2026-01-02T03:04:05.123456789Z",
+    "last_seq": 1234567890123456789,
+    "last_ts": "2026-01-02T03:04:05+01:00",
+    "num_subjects": 1,
+    "subjects": {"a.b": 18446744073709551615},
+    "num_deleted": 2,
+    "deleted": [2, 9223372036854775808],
+    "lost": {"msgs": [1234567890123456789], "bytes": 5},
+    "consumer_count": 1,
+}
+OTHERS: Final[dict[str, tuple[type[Request], dict[str, Any]]]] = {
+    "STREAM.RESTORE.R": (
+        RestoreRequest,
+        {"config": {"name": "R", "subjects": ["r"], "first_seq": 5}, "state": STATE},
+    ),
+    "STREAM.SNAPSHOT.Z": (
+        SnapshotRequest,
+        {"deliver_subject": "", "no_consumers": True, "chunk_size": 5, "window_size": 5, "jsck": True},
+    ),
+    "STREAM.INFO.Z": (StreamInfoRequest, {"offset": 1, "deleted_details": True, "subjects_filter": "a"}),
+    "STREAM.NAMES": (StreamNamesRequest, {"offset": 1, "subject": "a"}),
+    "STREAM.LIST": (StreamListRequest, {"offset": 1, "subject": "a"}),
+    "STREAM.PURGE.Z": (PurgeRequest, {"seq": 1, "filter": "a", "keep": 0}),
+    "STREAM.MSG.GET.Z": (MessageGetRequest, {"seq": 1, "next_by_subj": "a", "start_time": STATE["last_ts"]}),
+    "STREAM.MSG.DELETE.Z": (MessageDeleteRequest, {"seq": 1, "no_erase": True}),
+    "CONSUMER.NAMES.Z": (ConsumersRequest, {"offset": 1}),
+    "CONSUMER.LIST.Z": (ConsumersRequest, {"offset": 1}),
+    "CONSUMER.PAUSE.Z.c": (PauseRequest, {"pause_until": STATE["first_ts"]}),
+}
+"""What else has a body that is read as strictly."""
 _OTHER: Final = (
     None,
     True,
@@ -96,7 +147,24 @@ def test_spoilt_bodies_are_refused_in_the_go_servers_words(tmp_path: Path, *, st
             wire.api("STREAM.DELETE.Z")
 
 
-def refusal(kind: type[StreamConfigRequest | ConsumerRequest], body: bytes, *, strict: bool) -> str:
+@pytest.mark.parametrize("strict", [True, False])
+def test_spoilt_bodies_of_other_requests_too(tmp_path: Path, *, strict: bool) -> None:
+    drawn = random.Random(FIRST)
+    config = f"jetstream {{ store_dir: {tmp_path}, strict: {str(strict).lower()} }}"
+    with ServerProcess(NATS_SERVER, tmp_path, config=config) as server, JetStreamWire(server) as wire:
+        wire.api("STREAM.CREATE.Z", {"name": "Z", "subjects": ["z"]})
+        for _ in range(CASES):
+            subject = drawn.choice(list(OTHERS))
+            kind, right = OTHERS[subject]
+            body = spoilt(drawn, right).encode("latin-1")
+            if is_empty(body) or not is_object_or_array(body):
+                continue  # as good as none, where there need be none
+            theirs = wire.api(subject, body).get("error", {})
+            text = theirs["description"] if theirs.get("err_code") == 10025 else ""
+            assert refusal(kind, body, strict=strict) == text, (subject, body)
+
+
+def refusal(kind: type[StreamConfigRequest | Request], body: bytes, *, strict: bool) -> str:
     try:
         decode(kind, body, strict=strict)
     except ApiError as error:

@@ -7,10 +7,10 @@ error, or the whole configuration that comes of a move. Our rules play alone fir
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from msgspec.structs import replace
 
 from differential.jetstream_assets import Draw
 from differential.jetstream_rules import Rules, heard

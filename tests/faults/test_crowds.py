@@ -9,12 +9,13 @@ import struct
 import time
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
 
 from harness.processes import HEADRACES, Program, limited
-from harness.waiting import wait_until
+from harness.waiting import PATIENCE, wait_until
 from harness.wire import Wire
 
 if TYPE_CHECKING:
@@ -176,3 +177,46 @@ def test_full_descriptor_table_pauses_accepting_and_serves_those_inside(
     assert len(pauses) < 40  # one line a pause, not one a client or a loop
     with server.connect(b""):
         pass
+
+
+EVERY_PORT = """
+http: "127.0.0.1:-1"
+websocket { listen: "127.0.0.1:-1", no_tls: true }
+cluster { name: c, listen: "127.0.0.1:-1" }
+leafnodes { listen: "127.0.0.1:-1" }
+gateway { name: c, listen: "127.0.0.1:-1" }
+"""
+GREETINGS = {
+    r"Listening for client connections on": (b"", b"INFO "),
+    r"Listening for websocket clients on": (b"GET / HTTP/1.1\r\n\r\n", b"HTTP/1.1 400"),
+    r"Listening for route connections on": (b"", b"INFO "),
+    r"Listening for leafnode connections on": (b"", b"INFO "),
+    r"Listening for gateways connections on": (b"", b"INFO "),
+    r"Starting http monitor on": (b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", b"HTTP/1.1 200"),
+}
+
+
+def test_every_port_answers_again_after_there_were_no_descriptors(
+    start_process: Callable[..., ServerProcess],
+) -> None:
+    # Full from the first connection on: what is loaded late is loaded then.
+    server = start_process(limited(HEADRACES[0], "-n 64"), config=EVERY_PORT, ready=False)
+    crowd = []
+    with ExitStack() as stack:
+        for _ in range(80):
+            crowd.append(stack.enter_context(socket.create_connection(("127.0.0.1", server.port))))
+        server.wait_for_line(r"Temporary Client Accept Error \(Too many open files\)")
+        monitor = int(server.wait_for_line(r"Starting http monitor on \S+:(\d+)").group(1))
+        # Monitoring has descriptors that clients do not get.
+        assert greeting(monitor, *GREETINGS["Starting http monitor on"])
+    for line, (said, heard) in GREETINGS.items():
+        port = int(server.wait_for_line(line + r" \S+:(\d+)").group(1))
+        assert greeting(port, said, heard), line
+    assert not [line for line in server.lines if "Traceback" in line]
+
+
+def greeting(port: int, said: bytes, heard: bytes) -> bool:
+    """Whether a port answers what it should."""
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as sock:
+        sock.sendall(said)
+        return sock.recv(len(heard), socket.MSG_WAITALL) == heard

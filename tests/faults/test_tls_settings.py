@@ -6,20 +6,20 @@ import datetime
 import hashlib
 import logging
 import ssl
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from cryptography.x509.oid import NameOID
+from msgspec.structs import replace
 
 from harness.certificates import Pair
 from harness.waiting import wait_until
 from harness.websocket import WebSocket
 from headrace.conf.options import TLSOptions, WebSocketOptions
 from headrace.errors import StartError
-from headrace.server.listeners import make_contexts
+from headrace.server.listeners import drop_unpinned, make_contexts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -199,6 +199,7 @@ def test_pins_that_are_taken_away_end_connections(serve: Callable[..., Served], 
         def apply() -> None:
             served.server.options = new
             served.server.use_contexts(contexts)
+            drop_unpinned(served.server)
 
         served.embedded.call(apply)
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _DAY = datetime.timedelta(days=1)
 _NOW = datetime.timedelta()
+_SERVERS_AND_CLIENTS: Final = (ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +57,13 @@ class Authority:
         subject: x509.Name | None = None,
         names: Sequence[x509.GeneralName] = LOCAL_NAMES,
         shift: datetime.timedelta = _NOW,
+        usages: Sequence[x509.ObjectIdentifier] = _SERVERS_AND_CLIENTS,
     ) -> Pair:
         """A pair for servers (localhost, 127.0.0.1) and clients alike; its files are called `name`.
 
         It is valid around now + `shift`.
         """
         key = ec.generate_private_key(ec.SECP256R1())
-        usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
         identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
         if subject is None:
             subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])

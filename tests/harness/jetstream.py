@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 import time
 from collections import defaultdict, deque
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from harness.waiting import PATIENCE
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import TracebackType
 
     from harness.processes import ServerProcess
@@ -107,6 +109,17 @@ class JetStreamWire:
         else:
             line = f"PUB {subject} {reply} {len(data)}\r\n"
         self.wire.send(line.encode() + head + data + b"\r\n")
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """What is published within goes out in one write."""
+        send, waiting = self.wire.send, []
+        self.wire.send = waiting.append  # type: ignore[method-assign]
+        try:
+            yield
+        finally:
+            self.wire.send = send  # type: ignore[method-assign]
+        self.wire.send(b"".join(waiting))
 
     def ask(self, subject: str, payload: Any = b"", fields: dict[str, str] | bytes | None = None) -> str:
         """Publishes with a reply subject of its own, which it gives: `answer` waits for what comes there."""

@@ -40,7 +40,7 @@ for name in sys.argv[1:]:
 
 def run(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False, timeout=300
     )
 
 
@@ -71,3 +71,14 @@ def test_every_module_says_what_lives_there() -> None:
     ]
 
     assert not silent
+
+
+def test_what_a_server_loads_has_no_dataclasses() -> None:
+    """They take some fifty times as long to make as `msgspec.Struct`s; Spark's jobs start slowly anyway."""
+    have_them = [
+        m.relative
+        for m in modules()
+        if "import dataclass" in m.text and m.name.split(".")[1] not in ("spark", "pipelines", "demo")
+    ]
+
+    assert not have_them

@@ -23,6 +23,7 @@ COMPILED: Final = [
     "headrace.engine.leaf",
     "headrace.engine.link",
     "headrace.engine.memory",
+    "headrace.engine.message_blocks",
     "headrace.engine.messages",
     "headrace.engine.peer",
     "headrace.engine.records",

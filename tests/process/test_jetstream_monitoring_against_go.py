@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from harness.processes import HEADRACES, NATS_SERVER, ServerProcess
+from harness.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -136,6 +137,7 @@ def comparable(value: Any, name: str = "") -> Any:
         "/jsz?acc=C&streams=1",
         "/jsz?acc=B",
         "/jsz?leader-only=1",
+        "/raftz",
         "/jsz?accounts=maybe",
         "/jsz?limit=x",
         "/healthz",
@@ -194,3 +196,42 @@ def test_answers_in_the_system_account_are_the_go_servers(
             answer["statsz"] = {"jetstream": answer["statsz"]["jetstream"]}
         answers.append(comparable(answer))
     assert answers[0] == answers[1]
+
+
+def test_stream_that_follows_another_is_shown_as_its_direct_consumer(servers: list[ServerProcess]) -> None:
+    shown = []
+    for server in servers:
+        with client(server, "a") as wire:
+            source = {"name": "S", "filter_subject": "s.a"}
+            assert "error" not in ask(wire, "$JS.API.STREAM.CREATE.F", {"name": "F", "sources": [source]})
+            wait_until(
+                lambda wire=wire: ask(wire, "$JS.API.STREAM.INFO.F")["state"]["messages"] == 2, "F follows S"
+            )
+            document = fetch(server, "/jsz?acc=A&consumers=1&direct-consumers=1&config=1")[1]
+            plain = fetch(server, "/jsz?acc=A&consumers=1&config=1")[1]
+            assert ask(wire, "$JS.API.STREAM.DELETE.F")["success"]
+        assert "direct_consumer_detail" not in json.dumps(plain)
+        (stream,) = (s for s in document["account_details"][0]["stream_detail"] if s["name"] == "S")
+        (reader,) = stream["direct_consumer_detail"]
+        metadata = reader["config"].pop("metadata")
+        assert (metadata["_nats.src.acc"], metadata["_nats.src.stream"]) == ("A", "F")
+        assert reader["name"].startswith("JS_SRC_")
+        shown.append(reader)
+    ours, theirs = shown
+    assert set(theirs) - set(ours) == {"push_bound"}  # nothing is pushed to it
+    assert set(ours) <= set(theirs)
+    for name in set(ours["config"]) - {"name"}:
+        assert ours["config"][name] == theirs["config"][name]
+    assert ours["num_pending"] == theirs["num_pending"] == 0
+    assert ours["delivered"]["stream_seq"] == 3
+
+
+def test_queues_have_the_go_servers_names(servers: list[ServerProcess]) -> None:
+    ours, theirs = (fetch(server, "/ipqueuesz?all=1")[1] for server in servers)
+    own = "[ACC:A] stream 'S' messages"
+    assert ours[own] == {"pending": 0}
+    assert set(ours) - {name for name in ours if name.endswith("messages")} <= set(theirs)
+    assert [fetch(server, "/ipqueuesz?all=1&queues=API+queue")[1] for server in servers] == [
+        {"JetStream API queue": {"pending": 0}}
+    ] * 2
+    assert [fetch(server, "/ipqueuesz")[1] for server in servers] == [{}, {}]

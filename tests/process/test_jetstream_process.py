@@ -110,7 +110,11 @@ def test_directory_is_one_servers_only(serve: Serve, refused: Refused) -> None:
 
 def test_directory_that_is_a_file(refused: Refused, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    assert "Can't start JetStream: could not open storage directory" in refused("-js", "-sd", "file")[-1]
+    (tmp_path / "store").mkdir()
+    (tmp_path / "store" / "jetstream").write_text("")
+    for given in ("file", "store"):
+        line = refused("-js", "-sd", given)[-1]
+        assert line.endswith("[FTL] Can't start JetStream: storage directory is not a directory")
 
 
 def test_store_is_encrypted_with_the_key(serve: Serve, refused: Refused, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from harness.processes import HEADRACES, NATS_SERVER, Program
+from harness.processes import HEADRACES, NATS_SERVER, SIDES, Program
 from harness.waiting import wait_until
 from harness.wire import Wire
 
@@ -252,3 +252,40 @@ def test_rotated_files_are_kept_as_many_as_asked_for(
             wire.sync()
 
     assert len(list(tmp_path.glob("server.log*"))) == files
+
+
+OWN, GROUP, PUBLIC = 0o600, 0o640, 0o666
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_others_may_not_read_what_the_server_writes(
+    serve: Callable[..., ServerProcess], tmp_path: Path, side: str
+) -> None:
+    # A log with -V has payloads in it; only where the ports are is for everybody.
+    program = SIDES[side]
+    open_handed = Program(program.name, ("sh", "-c", 'umask 0; exec "$0" "$@"', *program.command))
+    log = tmp_path / "server.log"
+    server = serve(
+        *("-V", "-l", str(log), "-P", str(tmp_path / "pid"), "--ports_file_dir", str(tmp_path)),
+        *("-js", "-sd", str(tmp_path / "store")),
+        program=open_handed,
+        config="log_size_limit: 1500",
+        ready=False,
+    )
+    with connected(free_port(tmp_path, server)) as wire:
+        wire.connect(b'{"verbose":false,"headers":true}')
+        body = b'{"name":"S"}'
+        wire.send(b"SUB in 1\r\nPUB $JS.API.STREAM.CREATE.S in %d\r\n%b\r\n" % (len(body), body))
+        assert b"created" in wire.take_message()[1]
+        wire.send(b"PUB S 900\r\n%b\r\n" % (b"x" * 900) * 3)
+        wire.sync()
+
+    modes = {path: path.stat().st_mode & 0o777 for path in tmp_path.rglob("*") if path.name != "server.conf"}
+    store = tmp_path / "store"
+    assert {modes[path] for path in modes if path.is_relative_to(store) and path.is_file()} == {OWN}
+    assert {modes[path] for path in modes if path.is_relative_to(store) and path.is_dir()} == {0o700}
+    logs = [path for path in modes if path.name.startswith("server.")]
+    assert len(logs) > 1
+    assert {modes[path] for path in logs} == {GROUP}
+    assert modes[tmp_path / "pid"] == OWN
+    assert {modes[path] & 0o444 for path in modes if path.suffix == ".ports"} == {PUBLIC & 0o444}

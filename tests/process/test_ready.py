@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from harness.processes import BIN, HEADRACES, NATS_SERVER, Program, limited
+from harness.certificates import Authority, tls_config
+from harness.processes import BIN, HEADRACES, NATS_SERVER, Program, ServerProcess, limited
 from harness.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
-
-    from harness.processes import ServerProcess
 
 LINE: Final = re.compile(
     r"\[(\d+)\] \d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d{6} \[(INF|DBG|TRC|WRN|ERR|FTL)\] \S.*"
@@ -107,6 +106,33 @@ def test_ports_file_dir_of_the_configuration_is_used(
 
     wait_until(file.exists, "the ports file")
     assert json.loads(file.read_text()) == {"nats": [server.url]}
+
+
+@pytest.mark.parametrize("has_tls", [False, True])
+def test_ports_file_has_the_ports_of_other_servers_as_nats_server_has_them(
+    tmp_path: Path, *, has_tls: bool
+) -> None:
+    """nats-server says nothing of leaf nodes; test tools that start a server look for them."""
+    tls = tls_config(Authority(tmp_path, "authority").issue("server")) if has_tls else ""
+    block = f'listen: "127.0.0.1:-1"\n{tls}'
+    config = (
+        f'ports_file_dir: "."\nhttp: "127.0.0.1:-1"\ncluster {{ name: c\n{block} }}\n'
+        f"leafnodes {{ {block} }}\nwebsocket {{ {block} {'' if has_tls else 'no_tls: true'} }}\n"
+    )
+    found = []
+    for program in (HEADRACES[0], NATS_SERVER):
+        folder = tmp_path / program.name
+        folder.mkdir()
+        with ServerProcess(program, folder, config=config) as server:
+            (file,) = wait_until(lambda f=folder: list(f.glob("*.ports")), "the ports file")
+            text = wait_until(file.read_text, "its text")
+            route = int(server.wait_for_line(r"route connections on \S+:(\d+)$")[1])
+            ports = json.loads(text)
+            assert ports["cluster"] == [f"{'tls' if has_tls else 'nats'}://127.0.0.1:{route}"]
+            found.append({name: [re.sub(r"\d+$", "", url) for url in urls] for name, urls in ports.items()})
+    ours, theirs = found
+    assert ours.pop("leafnodes") == [f"{'tls' if has_tls else 'nats'}://127.0.0.1:"]
+    assert ours == theirs
 
 
 def test_ports_file_that_cannot_be_written_is_an_error_line_only(serve: Callable[..., ServerProcess]) -> None:

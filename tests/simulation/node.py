@@ -143,6 +143,9 @@ class Node:
     def now_ns(self) -> int:
         return self.network.clock.now_ns
 
+    def reports(self, attempts: int, *, is_first: bool) -> bool:
+        return attempts == 1 or not is_first
+
     def call_later(self, seconds: float, call: Callable[[], object]) -> Call:
         def later() -> None:
             if self.is_up:

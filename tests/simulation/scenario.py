@@ -5,11 +5,14 @@ Who is there, what breaks, what must hold afterwards.
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from headrace.cluster.pooling import DEDICATED
 from headrace.cluster.port import Address
@@ -76,7 +79,7 @@ class Plan:
         # Who has no protocol in common with the only server that it knows stays alone.
         is_split = {"1.x", "2.x"} <= set(protocols)
         topology = chance.choice(("all", "first")) if is_split else plan.topology
-        return replace(plan, protocols=protocols, topology=topology)
+        return dataclasses.replace(plan, protocols=protocols, topology=topology)
 
     @classmethod
     def _draw(cls, seed: int, nodes: int | None) -> Plan:

@@ -95,9 +95,10 @@ def test_rows_go_to_the_table_or_to_the_dead_letters_once_over_restarts(
         ({"sequence": 8, "n": None}, ["is_a_number", "is_small"], "typed")
     ]
     assert len(dead) == 11
-    assert {(one["query"], one["status"], one["rows"], one["lag"]) for one in reports[-1]["queries"]} == {
-        ("table", "ended", 100, 0),
-        ("dead_letters", "ended", 100, 0),
+    fields = ("query", "status", "rows", "rows_written", "lag")
+    assert {tuple(one[name] for name in fields) for one in reports[-1]["queries"]} == {
+        ("table", "ended", 100, 45, 0),
+        ("dead_letters", "ended", 100, 11, 0),
     }
     assert "/metrics" in shown
     assert [line.split()[:5] for line in shown.splitlines() if line.startswith("  table")] == [

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import nats
 import pytest
+from msgspec.structs import replace
 
 from headrace.cli import streaming as cli
 from headrace.client import stan

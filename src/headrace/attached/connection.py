@@ -10,8 +10,9 @@ import asyncio
 import os
 import ssl
 from collections import deque
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from headrace import limits
 from headrace.client.codec import PING, PONG, Control, FrameParser, MessageBatch, Op, encode_connect
@@ -30,8 +31,7 @@ MAX_PENDING: Final = 64 << 20
 """Bytes that may wait for the server to take them; more: the connection is given up, as it would do."""
 
 
-@dataclass(frozen=True, slots=True)
-class Login:
+class Login(Struct, frozen=True):
     """How to begin: CONNECT's options, who to be, and the name that a certificate must have."""
 
     options: ConnectOptions

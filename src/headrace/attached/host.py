@@ -20,7 +20,7 @@ from headrace.client.errors import AddressError, ClientError, ConnectError, Conn
 from headrace.core.service import Delivery, gather
 from headrace.engine.batches import Outgoing
 from headrace.errors import StartError
-from headrace.server.services import Timers
+from headrace.server.services import Timers, log_mistake
 from headrace.subjects.grammar import is_valid_subject
 
 if TYPE_CHECKING:
@@ -76,7 +76,10 @@ class RemoteHost:
     def max_payload(self) -> int:
         return limits.MAX_PAYLOAD if self._connection is None else self._connection.max_payload
 
-    def subscribe(self, subject: bytes, queue: bytes = b"", *, gathered: bool = False) -> int:
+    def subscribe(
+        self, subject: bytes, queue: bytes = b"", *, gathered: bool = False, named: bool = False
+    ) -> int:
+        """Who publishes is not known here, `named` or not: that is the server's to know."""
         if not is_valid_subject(subject):
             raise ValueError(f"not a subject: {subject!r}")
         sid = self._next_sid
@@ -189,9 +192,9 @@ class RemoteHost:
             self._connection = None
             connection.close()
 
-    def failed(self, error: Exception) -> None:
+    def failed(self, error: Exception, at: str = "") -> None:
         """A mistake of the service: it is served on."""
-        self._log.error("%s internal error", type(self.service).__name__, exc_info=error)
+        log_mistake(self._log, type(self.service).__name__, error, at)
 
     def _work(self, work: Coroutine[object, object, None]) -> None:
         task = self._loop.create_task(work)

@@ -57,6 +57,8 @@ class AttachedServer(Server):
             for service in self.services:
                 await self._attach(service)
             self._monitor = await open_monitor(self)
+            if self.surroundings is not None:
+                self.surroundings.before_clients()
         except BaseException:
             await self.stop()
             raise

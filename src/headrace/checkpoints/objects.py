@@ -16,11 +16,12 @@ import shutil
 import tempfile
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import obstore
+from msgspec import Struct
+from msgspec.structs import replace
 from obstore import exceptions
 
 from headrace.checkpoints.errors import BadPath, CheckpointError, FolderNotEmpty, PathExists, PathMissing
@@ -36,8 +37,7 @@ _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 _DELETED_AT_ONCE: Final = 500
 
 
-@dataclass(frozen=True, slots=True)
-class Status:
+class Status(Struct, frozen=True):
     """A file, or a folder (without size). `name` is the last part of its path; the time is ms since 1970."""
 
     name: str
@@ -46,8 +46,7 @@ class Status:
     modified_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Staged:
+class _Staged(Struct, frozen=True):
     path: Path
     size: int
     modified_ms: int

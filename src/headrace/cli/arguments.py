@@ -11,9 +11,10 @@ is.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from headrace.conf.problems import shown
 from headrace.errors import HeadraceError
@@ -40,8 +41,7 @@ class Kind(Enum):
     SWITCH = "switch"
 
 
-@dataclass(frozen=True, slots=True)
-class Flag:
+class Flag(Struct, frozen=True):
     """One flag under all its names, without dashes; `target` is what it sets."""
 
     names: tuple[str, ...]
@@ -51,8 +51,7 @@ class Flag:
     placeholder: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
+class Given(Struct, frozen=True):
     """A flag as given: under which name, with which value."""
 
     flag: Flag

@@ -30,6 +30,8 @@ def run(arguments: Sequence[str], program: str) -> int:
     try:
         secret = options.secret_file.read_text("utf-8").strip() if options.secret_file else ""
         asyncio.run(_serve(options, secret))
+    except BrokenPipeError:  # `main` knows what it means
+        raise
     except (HeadraceError, OSError, UnicodeError) as error:
         print(f"{name}: {error}", file=sys.stderr)
         return EXIT_FAILURE

@@ -86,7 +86,7 @@ def _check(arguments: argparse.Namespace) -> int:
 
     options = load_options(arguments.file)
     app.check(options)
-    for warning in options.warnings:
+    for warning in (*options.warnings, *options.remarks):
         print(f"warning: {warning}", file=sys.stderr)
     if options.warnings and arguments.strict:
         return EXIT_WRONG

@@ -35,6 +35,8 @@ def run(arguments: Sequence[str], program: str) -> int:
     except KeyboardInterrupt:
         display.failed("interrupted")
         return EXIT_INTERRUPTED
+    except BrokenPipeError:  # `main` knows what it means
+        raise
     except (HeadraceError, OSError) as error:
         display.failed(str(error))
         return 1

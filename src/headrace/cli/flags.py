@@ -8,8 +8,9 @@ To add a flag: a row in `GROUPS`; its target is the name of an option, or of a f
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct, field
 
 from headrace.cli.arguments import Flag, Kind, UsageError, read_arguments
 from headrace.conf.problems import shown
@@ -173,8 +174,7 @@ GROUPS: Final[tuple[tuple[str, tuple[Flag, ...]], ...]] = (
 )
 
 
-@dataclass(slots=True)
-class Invocation:
+class Invocation(Struct):
     """What one command line asks for; `overrides` are for `headrace.conf.binding.load_options`."""
 
     overrides: dict[str, object] = field(default_factory=dict)

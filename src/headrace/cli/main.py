@@ -8,21 +8,23 @@ To add a command: a row in `COMMANDS`.
 
 from __future__ import annotations
 
+import os
+import select
 import sys
-from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, TextIO
 
 from headrace.cli.names import DROP_IN, PROGRAM, STREAMING_DROP_IN, program_name, version_line
+from headrace.interruption import Interrupted, end_starts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _WRONG_USE: Final = 2
+_SIGNALLED: Final = 128
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(NamedTuple):
     """A command: its module has `run(arguments, program) -> int`, which gives the exit code."""
 
     module: str
@@ -42,6 +44,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "streaming": Command(
         "headrace.cli.streaming", "Run the server with NATS Streaming; look after its channels"
     ),
+    "jetstream": Command("headrace.cli.jetstream", "Stores of JetStream: import one, back it up, check it"),
     "tables": Command(
         "headrace.cli.tables", "Stored streams as Parquet tables: archive them, look after them"
     ),
@@ -52,8 +55,14 @@ COMMANDS: Final[dict[str, Command]] = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the program; gives the exit code. `argv` includes the program's name, as `sys.argv` does."""
-    argv0, *arguments = sys.argv if argv is None else argv
+    """Run the program; gives the exit code. `argv` includes the program's name, as `sys.argv` does.
+
+    Without `argv` this is the process, and its end is the process's: nothing is said of a signal before
+    there is a log, or of a reader of what is written who has enough of it.
+    """
+    if argv is None:
+        _be_process(sys.argv)
+    argv0, *arguments = argv
     program = program_name(argv0)
     if program in _DROP_INS:
         # Whoever calls us so means that server, even if the command is named as well.
@@ -75,6 +84,41 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     print(f"{PROGRAM}: unknown {_kind(name)} {name!r}; {_advice(name)}", file=sys.stderr)
     return _WRONG_USE
+
+
+def _be_process(argv: Sequence[str]) -> NoReturn:
+    is_server = _is_server(*argv)
+    if is_server:
+        end_starts()
+    try:
+        code = main(argv)
+    except Interrupted as signal:
+        code = _SIGNALLED + signal.number
+    except SystemExit as ended:  # of argparse, after --help, or a mistake
+        code = ended.code if isinstance(ended.code, int) else 0
+    except BrokenPipeError:
+        if sys.stdout is None or not _is_unread(sys.stdout):
+            raise
+        code = 0
+    for stream in filter(None, (sys.stdout, sys.stderr)):
+        if _is_unread(stream):  # who read it has enough of it: nothing is said of that
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        stream.flush()
+    if is_server:  # its clients are gone, its stores closed, its log written: it need not be taken apart too
+        os._exit(code)
+    sys.exit(code)
+
+
+def _is_server(argv0: str, *arguments: str) -> bool:
+    """Whether this is a server that runs, or another use of the command that runs one."""
+    return program_name(argv0) in _DROP_INS or arguments[:1] in [(name,) for name in _DROP_INS.values()]
+
+
+def _is_unread(stream: TextIO) -> bool:
+    """Whether it is a pipe that nobody reads from any more."""
+    poll = select.poll()
+    poll.register(stream, 0)
+    return any(events & select.POLLERR for _, events in poll.poll(0))
 
 
 def _kind(name: str) -> str:

@@ -40,6 +40,8 @@ def run(arguments: Sequence[str], program: str) -> int:
     except ConfigError as error:
         print(error, file=sys.stderr)
         return EXIT_WRONG
+    except BrokenPipeError:  # `main` knows what it means
+        raise
     except (HeadraceError, OSError) as error:
         print(f"{program} pipeline: {error}", file=sys.stderr)
         return EXIT_FAILURE

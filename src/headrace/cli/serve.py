@@ -6,6 +6,7 @@ configuration, options. Never lives here: running (`headrace.app`).
 
 from __future__ import annotations
 
+import gc
 import sys
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -13,6 +14,7 @@ from headrace.cli import flags
 from headrace.cli.arguments import UsageError
 from headrace.cli.names import PROGRAM, version_line
 from headrace.errors import ConfigError, HeadraceError
+from headrace.interruption import Interrupted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,7 +68,8 @@ def run(
             return _serve(invocation)
     except ConfigError as error:
         for problem in error.problems:
-            _complain(program, str(problem))
+            # Test tools look for the words of nats-server.
+            _complain(program, f"Parse error: {problem}" if problem.is_syntax else str(problem))
         return _FAILURE
     except HeadraceError as error:
         _complain(program, str(error))
@@ -75,14 +78,20 @@ def run(
 
 
 def _serve(invocation: Invocation) -> int:
-    options = options_of_invocation(invocation)
-    if options.processes != 1:
-        from headrace.processes import run  # most servers are one process
+    gc.disable()  # a start makes much that stays and little that goes; whoever serves turns it on again
+    try:
+        options = options_of_invocation(invocation)
+        if options.processes != 1:
+            from headrace.processes import run  # most servers are one process
 
-        return run(options)
-    from headrace import app
+            return run(options)
+        from headrace import app
 
-    return app.run(options)
+        return app.run(options)
+    except Interrupted:  # there is no log yet that could say it
+        return 0
+    finally:
+        gc.enable()
 
 
 def _test_config(invocation: Invocation, program: str) -> int:

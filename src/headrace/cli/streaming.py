@@ -6,8 +6,9 @@ Here lives the choice between the two and the registry of those commands. Never 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from headrace.cli.names import PROGRAM
 
@@ -15,8 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(Struct, frozen=True):
     """A command: its module has `function(arguments, program) -> int`, which gives the exit code."""
 
     module: str

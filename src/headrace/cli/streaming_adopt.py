@@ -46,6 +46,8 @@ def run(arguments: Sequence[str], program: str) -> int:
                 client_id=options.client or "",
                 consumer=options.consumer or "",
             )
+    except BrokenPipeError:  # `main` knows what it means
+        raise
     except (HeadraceError, OSError) as error:
         print(f"{program} streaming adopt: {error}", file=sys.stderr)
         return _FAILURE

@@ -167,6 +167,13 @@ GROUPS: Final[tuple[tuple[str, tuple[Flag, ...]], ...]] = (
             _flag("file_buffer_size", "buffer_size", _TEXT, "Buffer for writing", "size"),
             _flag("file_read_buffer_size", "read_buffer_size", _TEXT, "Buffer for reading", "size"),
             _flag("file_slice_max_msgs", "slice_max_msgs", _INTEGER, "Messages per file", "count"),
+            _flag(
+                "file_compression",
+                "compression",
+                _TEXT,
+                "How what is stored is compressed: none or s2 (default: none)",
+                "way",
+            ),
             _flag("file_slice_max_age", "slice_max_age", _TEXT, "Age of a file", "duration"),
             _flag(
                 "file_slice_archive_script",
@@ -218,6 +225,12 @@ GROUPS: Final[tuple[tuple[str, tuple[Flag, ...]], ...]] = (
                 "cluster_allow_add_remove_node",
                 _SWITCH,
                 "Let nodes come and go",
+            ),
+            _flag(
+                "cluster_proceed_on_restore_failure",
+                "cluster_proceed_on_restore_failure",
+                _SWITCH,
+                "Go on without what cannot be restored",
             ),
             _flag("ft_group", "ft_group", _TEXT, "Stand by for another server with the same store", "name"),
         ),

@@ -39,9 +39,8 @@ def run(arguments: Sequence[str], program: str) -> int:
     name = f"{program} streaming replay"
     try:
         return _replay(options)
-    except BrokenPipeError:  # whoever reads has seen enough; nothing may be flushed into the pipe at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except BrokenPipeError:  # `main` knows what it means
+        raise
     except (HeadraceError, OSError) as error:
         print(f"{name}: {error}", file=sys.stderr)
         return EXIT_FAILURE

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct, field
 
 from headrace.cli import streaming_access as access
 from headrace.errors import HeadraceError, LogError, StoreLocked
@@ -34,8 +35,7 @@ class SourceError(HeadraceError):
     """A store or server that could not be asked; the text is one line."""
 
 
-@dataclass(frozen=True, slots=True)
-class SubscriptionReport:
+class SubscriptionReport(Struct, frozen=True):
     """One subscription, under the field names of /streaming/channelsz."""
 
     client_id: str
@@ -46,8 +46,7 @@ class SubscriptionReport:
     pending_count: int
 
 
-@dataclass(slots=True)
-class ChannelReport:
+class ChannelReport(Struct):
     """One channel, under the field names of /streaming/channelsz. Times are ns, None where not known."""
 
     name: str

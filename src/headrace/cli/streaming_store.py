@@ -12,10 +12,12 @@ import argparse
 import json
 import sys
 import time
-from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from msgspec import to_builtins
+from msgspec.structs import replace
 
 from headrace.cli import streaming_access as access
 from headrace.cli import streaming_source as source
@@ -123,6 +125,8 @@ def _time_ns(text: str) -> int:
 def _guarded(command: Callable[[argparse.Namespace], int], options: argparse.Namespace, name: str) -> int:
     try:
         return command(options)
+    except BrokenPipeError:  # `main` knows what it means
+        raise
     except (HeadraceError, OSError) as error:
         print(f"{name}: {error}", file=sys.stderr)
         return EXIT_FAILURE
@@ -231,7 +235,7 @@ def _kind(sub: SubscriptionReport) -> str:
 
 
 def _print_json(found: Sequence[ChannelReport]) -> int:
-    print(json.dumps([asdict(one) for one in found], indent=2))
+    print(json.dumps([to_builtins(one) for one in found], indent=2))
     return 0
 
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
-from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Final
+
+from msgspec import to_builtins
 
 from headrace.cli import streaming_access as access
 from headrace.cli.streaming_source import shown
@@ -52,9 +52,8 @@ def run(arguments: Sequence[str], program: str) -> int:
     except ImportError as error:
         print(f"{name}: it needs the package {error.name}: pip install 'headrace[tables]'", file=sys.stderr)
         return EXIT_FAILURE
-    except BrokenPipeError:  # whoever reads has seen enough; nothing may be flushed into the pipe at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except BrokenPipeError:  # `main` knows what it means
+        raise
     except (HeadraceError, OSError) as error:
         print(f"{name}: {error}", file=sys.stderr)
         return EXIT_FAILURE
@@ -232,7 +231,7 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _document(where: str, manifest: Manifest) -> dict[str, object]:
-    document = asdict(manifest)
+    document = to_builtins(manifest)
     for name in ("commit", "lineage"):
         del document[name]
     return {"location": where, "rows": manifest.rows, "bytes": manifest.bytes, **document}

@@ -6,36 +6,38 @@ Shapes: `nats://host:4222`, `tls://host`, `host`, `nats://user:password@host`, `
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
+from msgspec import Struct
+
 from headrace import limits
 from headrace.client.errors import AddressError
+from headrace.structures import Discreet
 
 DEFAULT_URL: Final = f"nats://127.0.0.1:{limits.DEFAULT_PORT}"
 _SCHEMES: Final = ("nats", "tls")
 
 
-@dataclass(frozen=True, slots=True)
-class Credentials:
+class Credentials(Discreet, frozen=True):
     """What CONNECT carries to prove who is there; all None means nothing is sent.
 
     `seed` is a user's private nkey, with which the server's nonce is signed; `jwt` says who that user is.
     """
 
+    HIDDEN = frozenset({"password", "token", "jwt", "seed"})
+
     user: str | None = None
-    password: str | None = field(default=None, repr=False)
-    token: str | None = field(default=None, repr=False)
-    jwt: str | None = field(default=None, repr=False)
-    seed: str | None = field(default=None, repr=False)
+    password: str | None = None
+    token: str | None = None
+    jwt: str | None = None
+    seed: str | None = None
 
     def __bool__(self) -> bool:
         return self.user is not None or self.token is not None or self.seed is not None
 
 
-@dataclass(frozen=True, slots=True)
-class ServerAddress:
+class ServerAddress(Struct, frozen=True):
     """One server; its text form never shows the credentials."""
 
     host: str

@@ -13,8 +13,9 @@ from __future__ import annotations
 import enum
 import json
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from headrace.engine.frames import Payload, cut_messages
 from headrace.errors import ProtocolError
@@ -59,8 +60,7 @@ class Op(enum.Enum):
 _OPS: Final = {op.value: op for op in Op}
 
 
-@dataclass(frozen=True, slots=True)
-class Control:
+class Control(Struct, frozen=True):
     """One operation without a message; `argument` is the JSON of INFO or the unquoted text of -ERR."""
 
     op: Op

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct, field
 
 from headrace.client.address import Credentials
 from headrace.client.errors import CredentialsError
@@ -23,8 +24,7 @@ _CANNOT: Final = ("nsc", "user_jwt", "user_seed", "socks_proxy", "windows_cert_s
 """Ways to connect that only the tool has."""
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(Struct, frozen=True):
     """What a context says; None where it says nothing."""
 
     url: str | None = None

@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import ssl
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 import headrace
 from headrace.client.address import DEFAULT_URL, Credentials, ServerAddress, parse_addresses
@@ -38,8 +39,7 @@ NON_FATAL: Final = (
 """How the texts begin after which the server keeps the connection; all others end it."""
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectOptions:
+class ConnectOptions(Struct, frozen=True):
     """How to connect. Durations are seconds.
 
     `credentials` win over those in the URL, which win over NATS_USER, NATS_PASSWORD, NATS_TOKEN and
@@ -61,8 +61,7 @@ class ConnectOptions:
     inbox_prefix: str = "_INBOX"
 
 
-@dataclass(slots=True)
-class Handshake:
+class Handshake(Struct):
     """An open connection whose CONNECT the server has accepted."""
 
     address: ServerAddress

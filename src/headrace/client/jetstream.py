@@ -18,8 +18,9 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct, field
 
 from headrace.client.errors import (
     ClientTimeoutError,
@@ -58,8 +59,7 @@ _WINDOW_FULL: Final = (b"Message Size Exceeds MaxBytes", b"Batch Completed")
 _DIRECT_HEADER: Final = b"\r\nNats-Stream: "
 
 
-@dataclass(frozen=True, slots=True)
-class StreamState:
+class StreamState(Struct, frozen=True):
     """How far a stream has come. `created_ns` tells one incarnation from another: a stream that was deleted
     and made again has another one. An empty stream's first sequence is one above its last.
 
@@ -77,8 +77,7 @@ class StreamState:
     consumable: bool = True
 
 
-@dataclass(slots=True)
-class StreamBatch:
+class StreamBatch(Struct):
     """Messages in order, as columns of equal length. Times are ns since 1970 UTC; headers are blocks."""
 
     subjects: list[bytes] = field(default_factory=list)

@@ -12,8 +12,9 @@ import base64
 import json
 import re
 import secrets
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
 
 from headrace.client.errors import ClientTimeoutError, JetStreamError, NoRespondersError
 from headrace.client.headers import parse_headers
@@ -44,8 +45,7 @@ _ACK: Final = re.compile(rb'\{"stream": ?"([^"\\]+)", ?"seq": ?([0-9]+)(, ?"dupl
 _UNANSWERED: Final = (b"503",)
 
 
-@dataclass(frozen=True, slots=True)
-class StreamFacts:
+class StreamFacts(Struct, frozen=True):
     """What a writer needs to know of a stream. Sizes are bytes, times ns since 1970 UTC; -1: no limit."""
 
     name: str

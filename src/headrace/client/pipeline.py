@@ -9,10 +9,11 @@ is stored already after an outage is the wire's to find out, too. Nothing of Spa
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
 from enum import Enum
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from msgspec import Struct, field
 
 from headrace.client.errors import (
     ClientTimeoutError,
@@ -46,8 +47,7 @@ _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 1.0
 
 
-@dataclass(slots=True)
-class Columns:
+class Columns(Struct):
     """Messages as columns of equal length. `headers` are header lines, each with its line end, or nothing;
     `ids` are there for a wire that sends them.
     """
@@ -141,8 +141,7 @@ class Patience:
         self._next = min(self._next * 2, _LONGEST_PAUSE)
 
 
-@dataclass(slots=True)
-class Counts:
+class Counts(Struct):
     """Messages by what became of them; `resent` counts sendings beyond the first."""
 
     stored: int = 0
@@ -150,8 +149,7 @@ class Counts:
     resent: int = 0
 
 
-@dataclass(slots=True)
-class Pipeline:
+class Pipeline(Struct):
     """One writer to one server; `open` gives a connection that nobody else uses. One thread at a time."""
 
     open: Callable[[], Connection]

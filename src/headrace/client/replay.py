@@ -14,8 +14,10 @@ Source of the shapes: `headrace.protocol.replay`, `headrace.protocol.admin`.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from headrace.client.errors import ClientTimeoutError, NoRespondersError, StreamingRefusedError
 from headrace.client.streaming_admin import StreamingAdmin
@@ -48,8 +50,7 @@ _NO_RESPONDERS: Final = 503
 _BAD_REQUEST: Final = 400
 
 
-@dataclass(slots=True)
-class ReplayBatch:
+class ReplayBatch(Struct):
     """Messages in order, as columns of equal length. Times are ns since 1970 UTC.
 
     `headers` are the stored ones, as a block of the wire. `damaged` names what the server could not read in
@@ -78,8 +79,7 @@ class ReplayBatch:
         self.payloads.append(payload)
 
 
-@dataclass(frozen=True, slots=True)
-class ChannelState:
+class ChannelState(Struct, frozen=True):
     """How far a channel has come. `created_ns` tells one incarnation from another: a channel that was deleted
     and made again has another one. An empty channel's first sequence is one above its last.
     """

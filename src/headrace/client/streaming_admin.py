@@ -6,8 +6,9 @@ nothing is retried. Source of the shapes: `headrace.protocol.admin`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct, field
 
 from headrace.client.errors import StreamingRefusedError
 from headrace.errors import ProtocolError
@@ -28,8 +29,7 @@ if TYPE_CHECKING:
 DEFAULT_TIMEOUT: Final = 30.0
 
 
-@dataclass(frozen=True, slots=True)
-class SubscriptionInfo:
+class SubscriptionInfo(Struct, frozen=True):
     """One subscription of a channel, under the names of /streaming/channelsz."""
 
     client_id: str
@@ -40,8 +40,7 @@ class SubscriptionInfo:
     pending_count: int
 
 
-@dataclass(frozen=True, slots=True)
-class ChannelInfo:
+class ChannelInfo(Struct, frozen=True):
     """One channel. An empty one's `first_seq` is one above its `last_seq`. Times are ns, 0: there is none."""
 
     name: str

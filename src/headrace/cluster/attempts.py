@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from headrace.cluster.port import Host, Timer
     from headrace.conf.peer_options import PeerURL
 
-_FIRST_REPORTS: Final = 3600
-"""Of a server that was never reached every so many failures are told; of others each."""
-
 
 class Attempts(ABC):
     """`attempts`: how many there were. `is_first`: it was not reached before, so that less is told."""
@@ -65,8 +62,7 @@ class Attempts(ABC):
 
     def _tell(self, level: int, text: str) -> None:
         """Of this attempt, with that level of `logging` if it is one that is told of."""
-        every = _FIRST_REPORTS if self._is_first else 1
-        is_told = self.attempts == 1 or self.attempts % every == 0
+        is_told = self._host.reports(self.attempts, is_first=self._is_first)
         self._host.log(level if is_told else logging.DEBUG, text)
 
 

@@ -9,15 +9,24 @@ other line. What concerns more than this connection is `gateways`'. Source: gate
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
 
 from headrace import limits
 from headrace.cluster.names import gateway_hash
 from headrace.cluster.session import UserSession
+from headrace.core.tracing import Kind
 from headrace.engine.gateway import GatewayLink
 from headrace.engine.reasons import CloseReason
-from headrace.protocol.peers import ALL_INTEREST, ALL_INTEREST_TOLD, TELL_OF_GATEWAY, PeerConnect, PeerInfo
+from headrace.protocol.peers import (
+    ALL_INTEREST,
+    ALL_INTEREST_TOLD,
+    TELL_OF_GATEWAY,
+    TRACE_PROTOCOL,
+    PeerConnect,
+    PeerInfo,
+)
 
 if TYPE_CHECKING:
     from headrace.cluster.gateways import Gateways
@@ -36,6 +45,7 @@ class GatewaySession(UserSession):
     """
 
     kind = "gateway"
+    trace_kind = Kind.GATEWAY
     link: GatewayLink
 
     def __init__(self, gateways: Gateways, wire: Wire, other: Remote | None, url: PeerURL | None) -> None:
@@ -58,6 +68,10 @@ class GatewaySession(UserSession):
             max_control_line=port.max_control_line * limits.ROUTE_CONTROL_LINES,
             must_connect=other is None,
         )
+
+    @property
+    def trace_name(self) -> str:
+        return self.remote.server_name if self.remote is not None else ""
 
     @property
     def is_outbound(self) -> bool:
@@ -99,8 +113,7 @@ class GatewaySession(UserSession):
         given = self._read(PeerConnect.read, text)
         if given is None:
             return
-        options = self._gateways.options
-        self._authenticate(given, options.user, options.password, self._introduced)
+        self._authenticate(given, self._gateways.options, self._introduced)
 
     def _introduced(self, given: PeerConnect) -> None:
         name = self._gateways.name
@@ -167,6 +180,7 @@ class GatewaySession(UserSession):
             headers=own.headers and info.headers,
             cluster_hash=gateway_hash(self.gateway),
             interest_only=info.gateway_iom,
+            traces=info.proto >= TRACE_PROTOCOL,
         )
         if not gateways.register_outbound(self):
             self.may_reconnect = False

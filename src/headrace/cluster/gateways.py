@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
 
 from headrace import limits
 from headrace.cluster.gateway import GatewaySession

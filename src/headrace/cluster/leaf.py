@@ -8,24 +8,27 @@ is `leafs`'. Source: leaf node specification, sections 1, 4, 5, 7 and 10; fine p
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from msgspec.structs import replace
+
 from headrace import limits
-from headrace.cluster.session import Session
+from headrace.cluster.compressing import CompressingSession
+from headrace.cluster.compression import NOT_SUPPORTED, OFF
 from headrace.conf.options import SubjectPermission
 from headrace.core.leaf_permissions import LeafRules, domains
 from headrace.core.permissions import PermissionSet
+from headrace.core.tracing import Kind
 from headrace.engine.leaf import LeafLink
 from headrace.engine.reasons import CloseReason
 from headrace.errors import ConfigError
 from headrace.protocol.info import COMPATIBLE_VERSION
-from headrace.protocol.peers import ROUTE_PROTOCOL, LeafConnect, PeerInfo, PeerPermission
+from headrace.protocol.peers import ROUTE_PROTOCOL, TRACE_PROTOCOL, LeafConnect, PeerInfo, PeerPermission
 from headrace.protocol.user_seeds import SeedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from headrace.cluster.leaf_port import LeafGrant
     from headrace.cluster.leafs import Leafs, Remote
@@ -40,7 +43,7 @@ _LOOP: Final = "Loop detected"
 _SPACES: Final = "cluster name cannot contain spaces"
 
 
-class LeafSession(Session):
+class LeafSession(CompressingSession):
     """From accept, or a successful dial, to the end.
 
     `remote`: what this server was to reach, with `url`; None: somebody connected. `account` is the one here,
@@ -49,6 +52,7 @@ class LeafSession(Session):
     """
 
     kind = "leaf node connection"
+    trace_kind = Kind.LEAF
 
     def __init__(
         self, leafs: Leafs, wire: Wire, remote: Remote | None = None, url: PeerURL | None = None
@@ -66,6 +70,7 @@ class LeafSession(Session):
         self.remote_account = ""
         self.remote_domain = ""
         self.compression = ""
+        self.is_over_websocket = False  # which has a compression of its own
         self.user = ""
         self.is_registered = False
         self.is_greeted = False
@@ -77,6 +82,7 @@ class LeafSession(Session):
         self._imports: PeerPermission | None = None
         self._exports: PeerPermission | None = None
         self._responses: ResponseTracker | None = None
+        self._rules: LeafRules | None = None
         self._denied: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
         self._timer: Timer | None = None
         self.link: LeafLink = LeafLink(
@@ -87,6 +93,25 @@ class LeafSession(Session):
             must_connect=remote is None,
         )
 
+    @property
+    def _peer_protocol(self) -> int:
+        said = self._connect.protocol if self._connect is not None else 0
+        return self._hub.proto if self._hub is not None else said
+
+    @property
+    def trace_name(self) -> str:
+        return self.remote_name
+
+    def may_trace_to(self, dest: bytes) -> bool:
+        """Whether the peer may publish so."""
+        return self._rules is None or self._rules.receives is None or self._rules.receives(dest)
+
+    def refuse_publish(self, dest: bytes) -> None:
+        super().refuse_publish(dest)
+        name = dest.decode("utf-8", "replace")
+        self.link.send(f"-ERR 'Permissions Violation for Publish to \"{name}\"'\r\n".encode())
+        self._leafs.port.wake()
+
     # -- opening ----------------------------------------------------------------------------------
 
     def greeting(self) -> bytes:
@@ -95,7 +120,13 @@ class LeafSession(Session):
         return self._info().line()
 
     def _info(self) -> PeerInfo:
-        return replace(self._leafs.info(), client_id=self.wire.number, nonce=self.nonce)
+        said = self._said_compression
+        return replace(
+            self._leafs.info(),
+            client_id=self.wire.number,
+            nonce="" if self._has_dialed else self.nonce,
+            compression="" if said == NOT_SUPPORTED or self.is_over_websocket else said,
+        )
 
     def opened(self) -> None:
         """Bytes flow: says who this is, and starts the clocks."""
@@ -169,7 +200,7 @@ class LeafSession(Session):
     def _accept(self, given: LeafConnect, grant: LeafGrant) -> None:
         self.account = grant.account
         self.user = grant.user
-        self.compression = given.compress_mode or "not supported"
+        self.compression = self.compression or given.compress_mode or NOT_SUPPORTED
         self.remote_name = given.name
         self.remote_cluster = given.cluster
         self.remote_account = given.remote_account
@@ -220,15 +251,19 @@ class LeafSession(Session):
         if info is None:
             return
         if self.remote is None:
-            return  # what it can do about compression, of which there is none
+            self._begins_to_compress(info.compression)
+            return
+        if self._hub is None and self._is_wrong_port(info):
+            return
+        if self._hub is None and self._begins_to_compress(info.compression):
+            return
         if self._hub is None:
             self._first_info(info, self.remote)
         else:
             self.remote_account = info.remote_account or self.remote_account
         if self.link.is_closing:
             return
-        if info.leafnode_urls:
-            self.remote.learn(info.leafnode_urls)
+        self.remote.learn(info)
         if info.imports is not None or info.exports is not None:
             self._imports, self._exports = info.imports, info.exports
             if self.is_registered:
@@ -240,11 +275,15 @@ class LeafSession(Session):
     def _waits_for_account(self) -> bool:
         return self._hub is not None and self._hub.info_on_connect
 
+    def _is_wrong_port(self, info: PeerInfo) -> bool:
+        """Whether no hub says that; it is left then."""
+        if info.client_id and info.leafnode_urls:
+            return False
+        self.log(logging.ERROR, "attempted to connect to wrong port")
+        self.close(CloseReason.WRONG_PORT)
+        return True
+
     def _first_info(self, info: PeerInfo, remote: Remote) -> None:
-        if not info.client_id or not info.leafnode_urls:
-            self.log(logging.ERROR, "attempted to connect to wrong port")
-            self.close(CloseReason.WRONG_PORT)
-            return
         if " " in info.cluster:
             self.refuse_loudly(_SPACES, CloseReason.PROTOCOL_VIOLATION)
             return
@@ -252,7 +291,6 @@ class LeafSession(Session):
         self.remote_name = info.server_name or info.server_id
         self.remote_cluster = info.cluster
         self.remote_domain = info.domain
-        self.compression = "off" if info.compression else "not supported"
         try:
             proof = self._leafs.port.proof(remote.options, info.nonce)
         except SeedError as problem:
@@ -339,6 +377,7 @@ class LeafSession(Session):
         return found.both, (*found.both, *found.outgoing)
 
     def _restrict(self, rules: LeafRules) -> None:
+        self._rules = rules
         self.link.restrict(rules.tells, rules.sends, rules.receives)
 
     def _open(self, *, has_headers: bool) -> None:
@@ -359,6 +398,7 @@ class LeafSession(Session):
             isolated=self.is_isolated,
             loop=self._leafs.loop_subject(self.account),
             always=port.always_wanted(self.account),
+            traces=self._peer_protocol >= TRACE_PROTOCOL,
         )
         port.registered(self)
         interval = min(limits.ROUTE_FIRST_PING_DELAY, port.ping_interval)
@@ -428,7 +468,31 @@ class LeafSession(Session):
         """What a service of another account is told of who asks."""
         return self._leafs.port.request_info(self, shares=shares, service=service, names_server=names_server)
 
+    # -- compression ------------------------------------------------------------------------------
+
+    @property
+    def _compression_mode(self) -> str:
+        if self.is_over_websocket:
+            return OFF
+        return self._leafs.options.compression if self.remote is None else self.remote.options.compression
+
+    @property
+    def _compression_rtts(self) -> Sequence[float]:
+        return (self._leafs.options if self.remote is None else self.remote.options).compression_rtts
+
+    @property
+    def _has_dialed(self) -> bool:
+        return self.remote is not None
+
+    def _say_compression(self) -> None:
+        self.link.send(self._info().line())
+
     # -- liveness ---------------------------------------------------------------------------------
+
+    def pong(self) -> None:
+        super().pong()
+        if self._ping_sent_ns:
+            self._fit_compression()
 
     def _ping_due(self) -> None:
         """A leaf node always asks; its hub does not ask who has just been heard of."""

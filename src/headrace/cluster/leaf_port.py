@@ -8,8 +8,9 @@ hands over all it has read as the first bytes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct
 
 from headrace.cluster.port import Host
 
@@ -24,8 +25,7 @@ if TYPE_CHECKING:
     from headrace.protocol.peers import LeafConnect
 
 
-@dataclass(frozen=True, slots=True)
-class LeafGrant:
+class LeafGrant(Struct, frozen=True):
     """Who a leaf node is let in as: its account here, and what its user may do (None: everything)."""
 
     account: str

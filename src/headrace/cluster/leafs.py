@@ -7,8 +7,9 @@ Source: leaf node specification, sections 4 and 6; when to connect again from na
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
 
 from headrace.cluster.attempts import Attempts, shuffle
 from headrace.cluster.leaf import LeafSession
@@ -16,7 +17,7 @@ from headrace.conf.peer_options import PeerURL
 from headrace.engine.reasons import CloseReason
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from headrace.cluster.leaf_port import LeafPort
     from headrace.cluster.port import Wire
@@ -53,9 +54,13 @@ class Leafs:
         """Takes over other options; the port stays as it is.
 
         A hub that is not named any more, or is disabled, is left; one that is named otherwise is left and
-        connected to anew.
+        connected to anew. Leaf nodes that connected come back where compression is to be negotiated anew.
         """
-        self.options = options
+        before, self.options = self.options, options
+        if before.compression != options.compression:
+            for session in list(self.sessions):
+                if session.remote is None:
+                    session.close(CloseReason.CLIENT_CLOSED)
         kept = {remote.options.key: remote for remote in self.remotes if remote.options in options.remotes}
         for remote in self.remotes:
             if remote.options.key not in kept:
@@ -173,8 +178,12 @@ class Remote(Attempts):
         self._user = ("", "") if named is None else (named.user or "", named.password)
 
     def start(self, delay: float = 0.0) -> None:
-        if not self.options.disabled and self._urls:
-            super().start(delay)
+        if self.options.disabled or not self._urls:
+            return
+        if self.options.proxy is not None and not self.options.is_websocket:
+            text = f"the proxy of remote {self.options} is not used: its URLs are not of WebSocket (ws://, wss://)"
+            self._leafs.port.log(logging.WARNING, text)
+        super().start(delay)
 
     def reconnect(self, *, was_registered: bool) -> None:
         """The connection is over."""
@@ -194,10 +203,12 @@ class Remote(Attempts):
             return url.user, url.password
         return self._user
 
-    def learn(self, urls: Iterable[str]) -> None:
-        """The hub has said where else it, or another one of its cluster, can be reached."""
-        if self.options.ignore_discovered_servers:
+    def learn(self, info: PeerInfo) -> None:
+        """The hub may have said where else it, or one of its cluster, can be reached in the same way."""
+        urls = info.ws_connect_urls if self.options.is_websocket else info.leafnode_urls
+        if not urls or self.options.ignore_discovered_servers:
             return
+        scheme = self.options.urls[0].scheme if self.options.is_websocket else "nats-leaf"
         known = {(url.host, url.port) for url in self.options.urls}
         found = []
         for text in urls:
@@ -206,7 +217,7 @@ class Remote(Attempts):
                 self._leafs.port.log(logging.ERROR, f'Error parsing url "{text}"')
             elif place not in known:
                 known.add(place)
-                found.append(PeerURL(*place, scheme="nats-leaf"))
+                found.append(PeerURL(*place, scheme=scheme))
         self._urls = [*found, *self.options.urls]
 
     # -- attempts ---------------------------------------------------------------------------------

@@ -6,8 +6,9 @@ connection is as on any other (`route`, `mesh`). Source: cluster specification A
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
 
 from headrace.cluster.dialect import Dialect
 from headrace.protocol.peers import RS_PROTOCOL

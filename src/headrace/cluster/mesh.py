@@ -8,9 +8,10 @@ specification B4 to B10; the rules for duplicates, pools and reconnections from 
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
 
 from headrace import limits
 from headrace.cluster import gossip

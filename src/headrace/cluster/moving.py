@@ -7,8 +7,9 @@ Source: cluster specification B4; the texts and times from nats-server 2.15.1.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from headrace import limits
 from headrace.cluster.names import ClusterName

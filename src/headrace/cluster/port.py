@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 from headrace.conf.peer_options import address_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from headrace.cluster.route import RouteSession
     from headrace.engine.interest import Interest
@@ -56,6 +56,9 @@ class PeerSession(Protocol):
     def opened(self) -> None:
         """Bytes flow."""
 
+    def failed(self, error: Exception) -> None:
+        """A mistake of ours: the connection ends."""
+
     def ended(self, reason: CloseReason) -> None:
         """The connection is over; called once, before the link is detached."""
 
@@ -73,6 +76,10 @@ class Wire(Protocol):
     @property
     def remote(self) -> Address:
         """The other end: an address, not a name."""
+
+    @property
+    def peer_certificates(self) -> Sequence[bytes]:
+        """What it has shown, DER and verified, its own first; asked for where they say who it is."""
 
     def resume(self) -> None:
         """What came while the link was held is parsed now."""
@@ -135,6 +142,10 @@ class Host(Protocol):
         """A clock that only goes forward."""
 
     def call_later(self, seconds: float, call: Callable[[], object]) -> Timer: ...
+
+    def reports(self, attempts: int, *, is_first: bool) -> bool:
+        """Whether this failed attempt to reach a server is more than a debug line; `is_first`: it was never
+        met."""
 
     def new_nonce(self) -> str:
         """What INFO has as `nonce`; peers do nothing with it, leaf nodes sign it."""

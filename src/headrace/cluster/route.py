@@ -9,32 +9,36 @@ specification A1, B1, B4 and B7 to B9; fine points from nats-server 2.15.1.
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from msgspec.structs import replace
+
 from headrace import limits
-from headrace.cluster import compression
+from headrace.cluster.compressing import CompressingSession
 from headrace.cluster.dialect import MODERN
 from headrace.cluster.legacy import LEGACY, is_legacy_connect, is_legacy_info
 from headrace.cluster.names import gateway_hash
 from headrace.cluster.session import UserSession
+from headrace.core.tracing import Kind
 from headrace.engine.legacy_route import LegacyRouteLink
 from headrace.engine.reasons import CloseReason
 from headrace.engine.route import RouteLink
-from headrace.errors import ProtocolError
-from headrace.protocol.peers import PeerConnect, PeerInfo
+from headrace.protocol.peers import TRACE_PROTOCOL, PeerConnect, PeerInfo
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from headrace.cluster.dialect import Dialect
     from headrace.cluster.mesh import Mesh
     from headrace.cluster.port import Wire
     from headrace.cluster.soliciting import Target
     from headrace.engine.interest import Interest
+    from headrace.errors import ProtocolError
 
 _NOT_REGISTERED: Final = -1
 
 
-class RouteSession(UserSession):
+class RouteSession(CompressingSession, UserSession):
     """From accept, or a successful dial, to the end.
 
     `remote`: the INFO of the server at the other end, once it came. `account`: the connection is for this
@@ -47,6 +51,7 @@ class RouteSession(UserSession):
     """
 
     kind = "route"
+    trace_kind = Kind.ROUTER
     link: RouteLink
 
     def __init__(self, mesh: Mesh, wire: Wire, target: Target | None) -> None:
@@ -91,6 +96,10 @@ class RouteSession(UserSession):
         return self.target is not None and self.target.is_explicit
 
     @property
+    def trace_name(self) -> str:
+        return self.remote.server_name if self.remote is not None else ""
+
+    @property
     def is_legacy(self) -> bool:
         """Whether the protocol of 1.x is spoken."""
         return self.dialect.is_legacy
@@ -113,7 +122,7 @@ class RouteSession(UserSession):
             if self._protocol == "2.x":
                 self._introduce(self.target)
         else:
-            if options.user is not None:
+            if options.user is not None or (options.tls is not None and options.tls.certifies):
                 self._demand_connect(options.auth_timeout)
             self._send_info()
         self._arm_ping(self.dialect.first_ping(self._ping_interval) * (1 + self._mesh.port.random() / 5))
@@ -148,15 +157,13 @@ class RouteSession(UserSession):
 
     def _send_info(self, pool_index: int = 0) -> None:
         """This server's INFO as it begins a connection."""
-        own = self._mesh.options.compression
-        said = self.compression if self._negotiates and self.compression and own != compression.AUTO else own
         info = replace(
             self._mesh.info(),
             nonce=self._mesh.port.new_nonce(),
             route_account=self.account,
             route_pool_idx=pool_index,
             gossip_mode=self.gossip_mode,
-            compression=said,
+            compression=self._said_compression,
         )
         self.told_serving_ns = info.serving_ns
         self.link.send(self.dialect.info_line(info))
@@ -211,8 +218,7 @@ class RouteSession(UserSession):
         given = self._read(PeerConnect.read, text)
         if given is None:
             return
-        options = self._mesh.options
-        self._authenticate(given, options.user, options.password, self._introduced)
+        self._authenticate(given, self._mesh.options, self._introduced)
 
     def _introduced(self, given: PeerConnect) -> None:
         if given.lang:
@@ -257,56 +263,25 @@ class RouteSession(UserSession):
         elif not self.was_solicited and info.server_name == mesh.port.identity().server_name:
             self.log(logging.ERROR, f'Remote server has a duplicate name: "{info.server_name}"')
             self.close(CloseReason.DUPLICATE_SERVER_NAME)
-        elif not self._begins_to_compress(info):
+        elif not self._begins_to_compress(info.compression):
             self._first_info(info)
 
     # -- compression ------------------------------------------------------------------------------
 
     @property
-    def _negotiates(self) -> bool:
-        return compression.is_negotiated(self._mesh.options.compression)
+    def _compression_mode(self) -> str:
+        return self._mesh.options.compression
 
-    def _begins_to_compress(self, info: PeerInfo) -> bool:
-        """The first INFO decides which compression there is. True: with some, and introductions begin anew.
+    @property
+    def _compression_rtts(self) -> Sequence[float]:
+        return self._mesh.options.compression_rtts
 
-        Who solicited says its choice before it compresses, the other one after. No PING goes out before.
-        """
-        own = self._mesh.options.compression
-        if self.compression:
-            return False
-        if not self._negotiates:
-            is_known = info.compression and own != compression.NOT_SUPPORTED
-            self.compression = compression.OFF if is_known else compression.NOT_SUPPORTED
-            return False
-        try:
-            mode = compression.chosen(own, info.compression)
-        except ProtocolError as problem:
-            self.violates(str(problem))
-            return True
-        if mode == compression.AUTO:
-            self.rtt_ns = max(self._mesh.port.now_ns() - self.start_ns, 1)
-            mode = self._by_round_trip()
-        self.compression = mode
-        if not compression.is_negotiated(mode):
-            return False
-        if self.was_solicited:
-            self._send_info()
-            self.link.compress(compression.engine_level(mode))
-        else:
-            self.link.compress(compression.engine_level(mode))
-            self._send_info()
-        self._mesh.port.wake()
-        return True
+    @property
+    def _has_dialed(self) -> bool:
+        return self.was_solicited
 
-    def _by_round_trip(self) -> str:
-        return compression.by_round_trip(self.rtt_ns / 1e9, self._mesh.options.compression_rtts)
-
-    def _fit_compression(self) -> None:
-        """The round trip was measured anew."""
-        is_compressed = self.compression and compression.is_negotiated(self.compression)
-        if is_compressed and self._mesh.options.compression == compression.AUTO:
-            self.compression = self._by_round_trip()
-            self.link.compress(compression.engine_level(self.compression))
+    def _say_compression(self) -> None:
+        self._send_info()
 
     # -- introductions ----------------------------------------------------------------------------
 
@@ -326,6 +301,7 @@ class RouteSession(UserSession):
             has_origin=info.lnoc,
             origin_unsub=info.lnocu,
             server_hash=None if self.is_legacy else gateway_hash(info.server_id),
+            traces=info.proto >= TRACE_PROTOCOL,
         )
         self._mesh.introduced(self, info)
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import hmac
 import logging
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
+from headrace.core.tracing import Party
 from headrace.engine.reasons import CloseReason
 from headrace.errors import ProtocolError
 
@@ -17,13 +19,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from headrace.cluster.port import Host, Timer, Wire
+    from headrace.conf.options import TLSOptions
+    from headrace.conf.peer_options import ClusterOptions, GatewayOptions
+    from headrace.core.tracing import Kind
     from headrace.engine.link import Link
     from headrace.protocol.peers import PeerConnect
 
 _Said = TypeVar("_Said")
 
 
-class Session:
+class Session(ABC):
     """From accept, or a successful dial, to the end. Times of the port's clock are nanoseconds.
 
     `rtt_ns`: how long the last PONG took, 0 before there was one.
@@ -79,6 +84,30 @@ class Session:
 
     def trace_delivery(self, subject: bytes, key: bytes, reply: bytes, headers: int, size: int) -> None:
         self.wire.trace_delivery(subject, key, reply, headers, size)
+
+    # -- messages that are traced -----------------------------------------------------------------
+
+    trace_kind: ClassVar[Kind]
+
+    @property
+    def trace_party(self) -> Party:
+        """How traces name it."""
+        return Party(self.trace_kind, self.wire.number, self.trace_name)
+
+    @property
+    @abstractmethod
+    def trace_name(self) -> str:
+        """The name of the server at the other end."""
+
+    def may_trace_to(self, dest: bytes) -> bool:
+        """Whether traces of messages that come from there may be published so."""
+        return True
+
+    def refuse_publish(self, dest: bytes) -> None:
+        self.log(logging.ERROR, f'Publish Violation - Subject "{dest.decode("utf-8", "replace")}"')
+
+    def error(self, text: str) -> None:
+        self.log(logging.ERROR, text)
 
     # -- authentication ---------------------------------------------------------------------------
 
@@ -190,14 +219,21 @@ class UserSession(Session):
     def _authenticate(
         self,
         given: PeerConnect,
-        user: str | None,
-        password: str | None,
+        options: ClusterOptions | GatewayOptions,
         introduced: Callable[[PeerConnect], object],
     ) -> None:
-        """Calls `introduced` when the peer has given these, now or after a while; refuses it otherwise.
+        """Calls `introduced` when the peer is who it should be, now or after a while; refuses it otherwise.
 
-        A comparison of hashes takes long: nothing that follows is read until it is over.
+        Where certificates say that, user and password count for nothing. A comparison of hashes takes long:
+        nothing that follows is read until it is over.
         """
+        user, password = options.user, options.password
+        if options.tls is not None and options.tls.certifies:
+            if self._is_certified(options, options.tls):
+                introduced(given)
+            else:
+                self.reject(given.user)
+            return
         if user is None:
             introduced(given)
             return
@@ -218,3 +254,16 @@ class UserSession(Session):
         self._port.compare(password or "", given.password, judged)
         if not self._is_judged:
             self.link.hold()
+
+    def _is_certified(self, options: ClusterOptions | GatewayOptions, tls: TLSOptions) -> bool:
+        """Whether its certificate is that of the user, or of a host that the configuration names."""
+        from headrace.core.certificate_names import is_made_out_to, mapped_user
+
+        if not self.wire.peer_certificates:
+            return False
+        own = self.wire.peer_certificates[0]
+        if tls.check_known_urls and is_made_out_to(own, options.known_hosts):
+            return True
+        if not tls.verify_and_map or not options.user:
+            return False
+        return mapped_user(own, (options.user,)) is not None

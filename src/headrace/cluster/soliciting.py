@@ -7,8 +7,9 @@ time). Source: nats-server 2.15.1, cluster specification B8.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from headrace.cluster.attempts import Attempts
 from headrace.cluster.port import Address
@@ -21,8 +22,7 @@ if TYPE_CHECKING:
     from headrace.conf.peer_options import PeerURL
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     """Whom to reach, and what for.
 
     `is_explicit`: the configuration names it, so it is tried for ever. `account`: the connection is for this

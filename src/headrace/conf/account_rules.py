@@ -8,8 +8,9 @@ lets the second one win.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec.structs import replace
 
 from headrace.conf.options import DEFAULT_SYSTEM_ACCOUNT, GLOBAL_ACCOUNT
 from headrace.conf.problems import shown

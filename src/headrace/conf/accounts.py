@@ -6,8 +6,9 @@ Source: the Go server 2.15.1.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, cast
+
+from msgspec import Struct, field
 
 from headrace.conf.authorization import users
 from headrace.conf.exports import exports, imports
@@ -18,6 +19,7 @@ from headrace.conf.names import is_account_nkey
 from headrace.conf.options import GLOBAL_ACCOUNT, AccountLimits, AccountOptions
 from headrace.conf.permissions import permissions
 from headrace.conf.problems import shown
+from headrace.conf.tracing import message_trace
 from headrace.conf.tree import ListNode, MapNode
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
         JetStreamAccountLimits,
         Permissions,
         SubjectMapping,
+        TraceOptions,
         UserOptions,
     )
     from headrace.conf.tree import Entry, Node
@@ -39,8 +42,7 @@ if TYPE_CHECKING:
 _UNLIMITED: Final = -1
 
 
-@dataclass(frozen=True, slots=True)
-class AccountsBlock:
+class AccountsBlock(Struct, frozen=True):
     """The accounts as written, and where each export, import and user list stands."""
 
     accounts: tuple[AccountOptions, ...] = ()
@@ -103,6 +105,7 @@ def _account(binder: Binder, entry: Entry, block: AccountsBlock) -> AccountOptio
         imports=tuple(item.value for item in imported),
         limits=cast("AccountLimits", values.get("limits", AccountLimits())),
         jetstream=cast("Mapping[str, JetStreamAccountLimits] | None", values.get("jetstream")),
+        trace=cast("TraceOptions | None", values.get("trace")),
     )
 
 
@@ -145,10 +148,7 @@ _ACCOUNT: Final = Table(
         Field(("imports",), imports),
         Field(("limits",), _limits),
         Field(("jetstream",), account_jetstream),
+        Field(("msg_trace", "trace_dest"), message_trace, option="trace"),
     ),
-    unsupported={
-        "msg_trace": frozenset(("",)),
-        "trace_dest": frozenset(("",)),
-        "trace_msg": frozenset(("",)),
-    },
+    unsupported={"trace_msg": frozenset(("",))},
 )

@@ -10,8 +10,9 @@ any.
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from typing import TYPE_CHECKING, cast
+
+from msgspec.structs import replace
 
 from headrace.conf.draft import Draft, check_names
 from headrace.conf.problems import Problems

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
 
 from headrace.conf.durations import format_duration
 from headrace.conf.leaf_options import LeafNodeOptions, LeafRemote, LeafUser
@@ -22,6 +23,7 @@ from headrace.conf.options import (
     UserOptions,
 )
 from headrace.conf.peer_options import PeerURL, RemoteGatewayOptions
+from headrace.structures import defaults_of, hidden_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,10 +32,11 @@ RELOADABLE: Final = frozenset(
     (
         *("debug", "trace", "trace_headers", "max_traced_msg_len", "logtime", "logtime_utc"),
         *("log_file", "log_size_limit", "log_max_num", "syslog", "remote_syslog"),
-        *("pid_file", "ports_file_dir", "server_tags", "client_advertise"),
+        *("pid_file", "ports_file_dir", "server_tags", "server_metadata", "client_advertise"),
+        *("connect_error_reports", "reconnect_error_reports"),
         *("max_payload", "max_pending", "max_control_line", "max_connections", "max_subscriptions"),
         *("max_sub_tokens", "ping_interval", "ping_max", "write_deadline", "no_fast_producer_stall"),
-        *("lame_duck_duration", "lame_duck_grace_period", "disable_sublist_cache"),
+        *("lame_duck_duration", "lame_duck_grace_period"),
         *("authorization", "accounts", "no_auth_user", "mappings", "always_enable_nonce"),
         *("trusted_proxies",),
         *("tls", "allow_non_tls", "cluster", "leafnodes"),
@@ -54,7 +57,7 @@ _NOTHING: Final = {"leafnodes": LeafNodeOptions()}
 _RELOADABLE_WITHIN: Final = "websocket.tls."
 """And what of another option it takes over."""
 
-_OF_THE_FILE: Final = frozenset(("config_file", "config_digest", "warnings"))
+_OF_THE_FILE: Final = frozenset(("config_file", "config_digest", "warnings", "remarks", "overrides"))
 _HIDDEN: Final = "[hidden]"
 _IN_URL: Final = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 
@@ -72,8 +75,7 @@ _KEYS: Final[dict[type, Callable[[Any], str]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """`path` leads from an option to what differs in it; None stands where there is nothing."""
 
     path: str
@@ -104,11 +106,9 @@ class Change:
 def changed_options(old: Options, new: Options) -> list[str]:
     """The options that differ, by name, in the order of `Options`."""
     return [
-        entry.name
-        for entry in fields(Options)
-        if entry.compare
-        and entry.name not in _OF_THE_FILE
-        and getattr(old, entry.name) != getattr(new, entry.name)
+        name
+        for name in Options.__struct_fields__
+        if name not in _OF_THE_FILE and getattr(old, name) != getattr(new, name)
     ]
 
 
@@ -129,12 +129,10 @@ def _value(options: Options, name: str) -> object:
 def _walk(path: str, old: Any, new: Any, *, is_secret: bool) -> Iterator[Change]:
     if old == new:
         return
-    if is_dataclass(old) and type(old) is type(new):
-        for entry in fields(old):
-            hidden = is_secret or not entry.repr
-            yield from _walk(
-                f"{path}.{entry.name}", getattr(old, entry.name), getattr(new, entry.name), is_secret=hidden
-            )
+    if isinstance(old, Struct) and type(old) is type(new):
+        for name in old.__struct_fields__:
+            hidden = is_secret or name in hidden_in(old)
+            yield from _walk(f"{path}.{name}", getattr(old, name), getattr(new, name), is_secret=hidden)
         return
     members = _members(old), _members(new)
     if None not in members and any(members) and not is_secret:
@@ -171,7 +169,7 @@ def _shown(value: Any, *, is_secret: bool) -> str | None:
         return None if value is None else _HIDDEN
     if isinstance(value, tuple):
         return f"[{', '.join(_shown(member, is_secret=False) or '' for member in value)}]"
-    return _summary(value) if is_dataclass(value) else shown_value(value)
+    return _summary(value) if isinstance(value, Struct) else shown_value(value)
 
 
 def shown_value(value: object) -> str:
@@ -183,12 +181,12 @@ def shown_value(value: object) -> str:
     return "" if value is None else _IN_URL.sub(_HIDDEN, str(value))
 
 
-def _summary(value: Any) -> str:
-    """What a dataclass says beyond its defaults, secrets hidden."""
+def _summary(value: Struct) -> str:
+    """What a structure says beyond its defaults, secrets hidden."""
     said = []
-    for entry in fields(value):
-        found = getattr(value, entry.name)
-        usual = entry.default if entry.default_factory is MISSING else entry.default_factory()
-        if found is not None and found not in ((), usual):
-            said.append(f"{entry.name}: {_shown(found, is_secret=not entry.repr)}")
+    usual = defaults_of(type(value))
+    for name in value.__struct_fields__:
+        found = getattr(value, name)
+        if found is not None and found != () and (name not in usual or found != usual[name]):
+            said.append(f"{name}: {_shown(found, is_secret=name in hidden_in(value))}")
     return f"{{{', '.join(said)}}}"

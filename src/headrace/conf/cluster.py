@@ -7,12 +7,14 @@ Source: the Go server 2.15.1. `protocol` is ours.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import unquote, urlsplit
 
+from msgspec.structs import replace
+
 from headrace import limits
-from headrace.conf.durations import format_duration, parse_duration
+from headrace.conf.compression import compression
+from headrace.conf.durations import format_duration
 from headrace.conf.fields import (
     UNSET,
     Binder,
@@ -30,7 +32,7 @@ from headrace.conf.peer_fields import peer_authorization, peer_tls, peer_urls, w
 from headrace.conf.peer_options import ClusterOptions, PeerURL, parse_peer_url
 from headrace.conf.permissions import permissions
 from headrace.conf.problems import shown
-from headrace.conf.tree import MapNode, Scalar
+from headrace.structures import Discreet
 
 if TYPE_CHECKING:
     from headrace.conf.credentials import AuthorizationBlock
@@ -40,25 +42,16 @@ if TYPE_CHECKING:
     from headrace.conf.tree import Entry
 
 _PROTOCOLS: Final = ("2.x", "1.x", "auto")
-COMPRESSION: Final = {
-    **dict.fromkeys(("not supported", "not_supported"), "not supported"),
-    **dict.fromkeys(("disabled", "off", "false"), "off"),
-    "accept": "accept",
-    **dict.fromkeys(("auto", "s2_auto"), "s2_auto"),
-    **dict.fromkeys(("on", "enabled", "true", "fast", "s2_fast"), "s2_fast"),
-    **dict.fromkeys(("better", "s2_better"), "s2_better"),
-    **dict.fromkeys(("best", "s2_best"), "s2_best"),
-}
-_MOST_THRESHOLDS: Final = 4
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterFlags:
+class ClusterFlags(Discreet, frozen=True):
     """What flags say of a cluster; None says nothing. `routes` is a list with commas."""
+
+    HIDDEN = frozenset({"routes"})
 
     listen: str | None = None
     name: str | None = None
-    routes: str | None = field(default=None, repr=False)
+    routes: str | None = None
     advertise: str | None = None
     connect_retries: int | None = None
     no_advertise: bool | None = None
@@ -205,69 +198,6 @@ def _routes(binder: Binder, entry: Entry) -> tuple[PeerURL, ...] | UnsetType:
     return peer_urls(binder, entry, "route")
 
 
-def _compression(binder: Binder, entry: Entry) -> dict[str, object] | UnsetType:
-    """`compression` and `compression_rtts`."""
-    node = entry.node
-    if isinstance(node, MapNode):
-        return _compression_map(binder, entry, node)
-    if isinstance(node, Scalar) and isinstance(node.value, bool):
-        return {"compression": "s2_fast" if node.value else "off"}
-    value = _mode(binder, entry)
-    return UNSET if value is UNSET else {"compression": value}
-
-
-def _compression_map(binder: Binder, entry: Entry, node: MapNode) -> dict[str, object] | UnsetType:
-    bound = binder.bind(node, _COMPRESSION_MAP)
-    if bound.failed:
-        return UNSET
-    found: dict[str, object] = {"compression": bound.values.get("mode", "accept")}
-    if found["compression"] != "s2_auto" or not bound.values.get("rtt_thresholds"):
-        return found
-    try:
-        found["compression_rtts"] = _thresholds(cast("tuple[float, ...]", bound.values["rtt_thresholds"]))
-    except ValueError as error:
-        return binder.problem(str(error), bound.positions.get("rtt_thresholds", entry.position))
-    return found
-
-
-def _mode(binder: Binder, entry: Entry) -> str | UnsetType:
-    value = text(binder, entry)
-    if value is UNSET:
-        return value
-    mode = COMPRESSION.get(value.lower())
-    if mode is None:
-        return binder.problem(f"unsupported compression mode {shown(value)}", entry.node.position)
-    return mode
-
-
-def _rtts(binder: Binder, entry: Entry) -> tuple[float, ...] | UnsetType:
-    values = strings(binder, entry)
-    if values is UNSET:
-        return values
-    try:
-        return tuple(parse_duration(value) for value in values)
-    except ValueError as error:
-        return binder.problem(f"rtt_thresholds: {error}", entry.node.position)
-
-
-def _thresholds(given: tuple[float, ...]) -> tuple[float, ...]:
-    """In ascending order, 0 anywhere, not at the end. Raises: ValueError."""
-    found = [max(value, 0.0) for value in given]
-    used = [value for value in found if value]
-    if used != sorted(used):
-        listed = " ".join(map(format_duration, given))
-        raise ValueError(f"RTT threshold values [{listed}] should be in ascending order")
-    while found and not found[-1]:
-        found.pop()
-    if len(found) > _MOST_THRESHOLDS:
-        raise ValueError(
-            f'compression mode "s2_auto" should have no more than {_MOST_THRESHOLDS} RTT thresholds'
-        )
-    if not found:
-        raise ValueError('compression mode "s2_auto" requires at least one RTT threshold')
-    return tuple(found)
-
-
 def _protocol(binder: Binder, entry: Entry) -> str | UnsetType:
     value = text(binder, entry)
     if value is UNSET or value in _PROTOCOLS:
@@ -276,9 +206,6 @@ def _protocol(binder: Binder, entry: Entry) -> str | UnsetType:
     return binder.problem(f"protocol must be one of {choices}, not {shown(value)}", entry.node.position)
 
 
-_COMPRESSION_MAP: Final = Table(
-    (Field(("mode",), _mode), Field(("rtt_thresholds", "thresholds", "rtts", "rtt"), _rtts))
-)
 _CLUSTER: Final = Table(
     (
         Field(("name",), _name),
@@ -295,7 +222,7 @@ _CLUSTER: Final = Table(
         Field(("connect_backoff",), flag),
         Field(("pool_size",), whole),
         Field(("accounts",), strings),
-        Field(("compression",), _compression, spreads=True),
+        Field(("compression",), compression("s2_fast", "accept"), spreads=True),
         Field(("ping_interval",), duration_or_seconds),
         Field(("ping_max",), whole),
         Field(("write_deadline",), duration_or_seconds),

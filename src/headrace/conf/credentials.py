@@ -6,10 +6,10 @@ Here live the block as a value and the rules on what may stand together in it. N
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from headrace.conf.options import AuthorizationOptions, UserOptions
+from headrace.structures import Discreet
 
 if TYPE_CHECKING:
     from headrace.conf.options import CalloutOptions, Permissions
@@ -17,13 +17,14 @@ if TYPE_CHECKING:
     from headrace.errors import Position
 
 
-@dataclass(frozen=True, slots=True)
-class AuthorizationBlock:
+class AuthorizationBlock(Discreet, frozen=True):
     """The block as written. `users` is None where there is no list, which is not the same as an empty one."""
 
+    HIDDEN = frozenset({"password", "token"})
+
     user: str | None = None
-    password: str | None = field(default=None, repr=False)
-    token: str | None = field(default=None, repr=False)
+    password: str | None = None
+    token: str | None = None
     users: tuple[UserOptions, ...] | None = None
     timeout: float | None = None
     default_permissions: Permissions | None = None

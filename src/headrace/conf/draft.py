@@ -7,8 +7,9 @@ Source: the Go server 2.15.1; where it takes zero for "the default", so do we.
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Final, cast
+
+from msgspec.structs import replace
 
 from headrace.conf.credentials import AuthorizationBlock, check_credentials
 from headrace.conf.options import GLOBAL_ACCOUNT, Options
@@ -69,7 +70,7 @@ _EMPTY_IS_DEFAULT: Final = frozenset(
 _NEGATIVE_IS_ZERO: Final = frozenset(
     ("max_subscriptions", "max_traced_msg_len", "log_size_limit", "log_max_num")
 )
-_DERIVED: Final = frozenset(("config_file", "config_digest", "warnings", "overrides"))
+_DERIVED: Final = frozenset(("config_file", "config_digest", "warnings", "remarks", "overrides"))
 _CREDENTIALS: Final = frozenset(("user", "password", "token"))
 _FLAG_GROUPS: Final = frozenset(("tls_flags", "streaming_flags", "jetstream_flags", "cluster_flags"))
 _DEFAULTS: Final = Options()
@@ -77,7 +78,7 @@ _DEFAULTS: Final = Options()
 
 def check_names(overrides: Mapping[str, object]) -> None:
     """Raises: TypeError if an override names nothing that can be set."""
-    known = {entry.name for entry in fields(Options)} - _DERIVED | _CREDENTIALS | _FLAG_GROUPS
+    known = set(Options.__struct_fields__) - _DERIVED | _CREDENTIALS | _FLAG_GROUPS
     unknown = sorted(set(overrides) - known)
     if unknown:
         raise TypeError(f"unknown option: {', '.join(unknown)}")
@@ -189,6 +190,7 @@ class Draft:
 
             self._values["streaming"] = streaming_options(self._streaming, self._problems, self._environ)
         self._check_jetstream()
+        self._check_default_domains()
         self._check_adopted()
         self._check_processes()
         self._problems.raise_any()
@@ -197,7 +199,11 @@ class Draft:
         """The finished options; call `check` before."""
         values = cast("dict[str, Any]", self._values)
         values.setdefault("authorization", self._block.options())
-        return Options(**values, warnings=tuple(map(str, self._problems.warnings)))
+        return Options(
+            **values,
+            warnings=tuple(map(str, self._problems.warnings)),
+            remarks=tuple(map(str, self._problems.remarks)),
+        )
 
     def _set(self, option: str, value: object) -> None:
         value = _normalised(option, value)
@@ -385,6 +391,28 @@ class Draft:
         streaming = cast("StreamingOptions | None", self._values.get("streaming"))
         if streaming is not None and streaming.nats_server is not None:
             self._report("JetStream cannot be here: streaming uses a NATS server elsewhere", "jetstream")
+
+    def _check_default_domains(self) -> None:
+        """Accounts without JetStream get the mappings of the domain that they are to use."""
+        domains = cast("dict[str, str] | None", self._values.pop("default_js_domain", None))
+        if not domains or "accounts" in self._failed:
+            return
+        from headrace.conf import default_domains
+
+        position = self._positions.get("default_js_domain")
+        if self._operator:
+            why = "accounts are known by their tokens"
+            self._problems.remark(f"default_js_domain has no effect: {why}", position)
+            return
+        accounts = self._get("accounts")
+        for message in default_domains.domain_problems(domains, accounts, self._get("system_account")):
+            self._report(message, "default_js_domain")
+        self._values["accounts"] = default_domains.with_domains(accounts, domains)
+        of_all = domains.get(GLOBAL_ACCOUNT, "")
+        if of_all and self._values.get("jetstream") is None:
+            self._values["mappings"] = default_domains.joined(self._get("mappings"), of_all)
+        elif of_all:
+            self._problems.remark("default_js_domain of $G has no effect: it has JetStream", position)
 
     def _check_no_auth_user(self, option: str, name: object) -> None:
         if not isinstance(name, str) or self._failed & {"authorization", "accounts"} or self._operator:

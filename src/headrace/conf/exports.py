@@ -6,8 +6,10 @@ Source: the Go server 2.15.1.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from headrace.conf.durations import parse_duration
 from headrace.conf.fields import UNSET, Binder, Field, Table, flag, string_of, text, whole
@@ -31,11 +33,10 @@ _RESPONSE_TYPES: Final = {
     "chunk": "chunked",
     "chunked": "chunked",
 }
-_SERVICE_ONLY: Final = ("response_type", "response_threshold", "latency")
+_SERVICE_ONLY: Final = ("response_type", "response_threshold", "latency", "allow_trace")
 
 
-@dataclass(frozen=True, slots=True)
-class Placed(Generic[_T]):
+class Placed(Struct, Generic[_T], frozen=True):
     """An entry of a list and where it stands."""
 
     value: _T
@@ -67,6 +68,7 @@ def _both(first: ExportOptions, second: ExportOptions) -> ExportOptions:
         token_position=second.token_position if says_who else first.token_position,
         response_type=first.response_type if is_default else second.response_type,
         latency=second.latency or first.latency,
+        allow_trace=first.allow_trace or second.allow_trace,
     )
 
 
@@ -135,6 +137,7 @@ def _export(binder: Binder, node: MapNode) -> ExportOptions | None:
         response_threshold=cast("float", values.get("response_threshold", 0.0))
         or defaults.response_threshold,
         latency=latency,
+        allow_trace=bool(values.get("allow_trace", False)),
     )
 
 
@@ -153,8 +156,12 @@ def _import(binder: Binder, node: MapNode) -> ImportOptions | None:
     if prefix and not _is_prefix(prefix):
         binder.problem(f"{shown(prefix)} cannot be a prefix of subjects", bound.positions["prefix"])
     local = f"{prefix.removesuffix('.')}.{subject}" if prefix else to or subject
+    if kind == "service" and "allow_trace" in values:
+        binder.problem("allow_trace is for imported streams only", bound.positions["allow_trace"])
     share = bool(values.get("share", False)) and kind == "service"
-    return ImportOptions(account, subject, local, is_service=kind == "service", share=share)
+    traces = bool(values.get("allow_trace", False))
+    is_service = kind == "service"
+    return ImportOptions(account, subject, local, is_service=is_service, share=share, allow_trace=traces)
 
 
 def _is_prefix(prefix: str) -> bool:
@@ -257,12 +264,6 @@ def _source(binder: Binder, entry: Entry) -> tuple[str, str] | UnsetType:
     return cast("str", account), cast("str", subject)
 
 
-def _trace(binder: Binder, entry: Entry) -> UnsetType:
-    """There is no tracing of messages over accounts yet; that it would be allowed says nothing."""
-    flag(binder, entry)
-    return UNSET
-
-
 _LATENCY: Final = Table((Field(("sampling",), _sampling), Field(("subject", "dest"), text)))
 _SOURCE: Final = Table((Field(("account",), text), Field(("subject",), _subject)))
 _EXPORT: Final = Table(
@@ -278,7 +279,7 @@ _EXPORT: Final = Table(
         ),
         Field(("latency",), _latency),
         Field(("account_token_position",), _token_position, option="token_position"),
-        Field(("allow_trace",), _trace),
+        Field(("allow_trace",), flag),
     )
 )
 _IMPORT: Final = Table(
@@ -288,6 +289,6 @@ _IMPORT: Final = Table(
         Field(("prefix",), text),
         Field(("to",), text),
         Field(("share",), flag),
-        Field(("allow_trace",), _trace),
+        Field(("allow_trace",), flag),
     )
 )

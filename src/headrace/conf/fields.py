@@ -11,9 +11,10 @@ says that it is off.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from msgspec import Struct, field
 
 from headrace.conf.durations import parse_duration
 from headrace.conf.problems import shown
@@ -41,22 +42,24 @@ UNSET: Final = Unset.UNSET
 UnsetType: TypeAlias = Literal[Unset.UNSET]
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(Struct, frozen=True):
     """One option under all its names, the preferred one first.
 
     `read` gives the option's value, or UNSET after reporting why not. `option` is the name it is bound to,
-    the preferred name if None. With `spreads` it gives a mapping of several options instead.
+    the preferred name if None. With `spreads` it gives a mapping of several options instead. `idle`: why the
+    key, which nats-server has, changes nothing here; whoever asks something of it is told. `binds` False:
+    nothing is made of the value, which is only read.
     """
 
     names: tuple[str, ...]
     read: Reader
     option: str | None = None
     spreads: bool = False
+    idle: str = ""
+    binds: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
+class Bound(Struct, frozen=True):
     """What a map set: values by option, and where each was written.
 
     `failed` names options whose value had a problem, so that rules about them say nothing misleading.
@@ -145,6 +148,10 @@ class Binder:
             if self._failures() > failures_before:
                 bound.failed.add(option)
             if value is UNSET:
+                continue
+            if known.idle and value:
+                self.problems.remark(f"{entry.key} has no effect: {known.idle}", entry.position)
+            if not known.binds:
                 continue
             values = value if known.spreads and isinstance(value, dict) else {option: value}
             bound.values.update(values)
@@ -248,6 +255,15 @@ def seconds(binder: Binder, entry: Entry) -> float | UnsetType:
     if isinstance(node, Scalar) and isinstance(node.value, int | float) and not isinstance(node.value, bool):
         return float(node.value)
     return duration(binder, entry)
+
+
+def text_map(binder: Binder, entry: Entry) -> dict[str, str] | UnsetType:
+    """Strings by name."""
+    node = binder.map(entry)
+    if node is UNSET:
+        return UNSET
+    read = {inner.key: text(binder, inner) for inner in node.entries.values()}
+    return {name: value for name, value in read.items() if value is not UNSET}
 
 
 def strings(binder: Binder, entry: Entry) -> tuple[str, ...] | UnsetType:

@@ -8,8 +8,10 @@ a cluster, change nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from headrace.conf.fields import (
     UNSET,
@@ -45,17 +47,15 @@ _NOT_IN_NAMES: Final = frozenset(" \t\r\n\f.*>")
 _DEFAULTS: Final = JetStreamOptions()
 
 
-@dataclass(frozen=True, slots=True)
-class JetStreamBlock:
-    """What a file says: fields of `JetStreamOptions`, and `clustered` for keys that only concern clusters."""
+class JetStreamBlock(Struct, frozen=True):
+    """What a file says: fields of `JetStreamOptions`."""
 
     enabled: bool
     values: Mapping[str, object]
     positions: Mapping[str, Position]
 
 
-@dataclass(frozen=True, slots=True)
-class JetStreamFlags:
+class JetStreamFlags(Struct, frozen=True):
     """What a command line says; None leaves it to the file. `store_dir` wins over the file's."""
 
     enabled: bool | None = None
@@ -80,7 +80,6 @@ def account_jetstream(
     simple = _simple(binder, entry)
     if isinstance(simple, MapNode):
         values = dict(binder.bind(simple, _ACCOUNT_JETSTREAM).values)
-        values.pop("cluster_traffic", None)
         return {"": JetStreamAccountLimits(**cast("dict[str, Any]", values))}
     if simple is UNSET:
         return UNSET
@@ -101,8 +100,6 @@ def jetstream_options(
         problems.add("Duplicate 'store_dir' configuration", positions.get("store_dir"))
     _check_domain(values, positions, problems)
     values |= _encryption(values, positions, problems)
-    for name in [name for name in values if name.startswith(_CLUSTERED)]:
-        del values[name]
     values["store_dir"] = flags.store_dir or values.get("store_dir") or store_dir or None
     options = JetStreamOptions(**cast("dict[str, Any]", values))
     return _with_defaults(options) if enabled else None
@@ -111,9 +108,8 @@ def jetstream_options(
 def _with_defaults(options: JetStreamOptions) -> JetStreamOptions:
     """Where zero or less stands for the default."""
     changes: dict[str, Any] = {}
-    for name in ("request_queue_limit", "max_buffered_msgs", "max_buffered_size"):
-        if getattr(options, name) <= 0:
-            changes[name] = getattr(_DEFAULTS, name)
+    if options.request_queue_limit <= 0:
+        changes["request_queue_limit"] = _DEFAULTS.request_queue_limit
     for name in ("max_memory", "max_storage"):
         if getattr(options, name) < 0:
             changes[name] = -1
@@ -272,8 +268,8 @@ def _window(binder: Binder, entry: Entry) -> float | UnsetType:
     return value if value is UNSET else max(value, 0.0)
 
 
-_CLUSTERED: Final = "clustered."
-"""What an option is called that nothing is made of."""
+_CLUSTERED: Final = "it concerns servers that replicate"
+_BUFFERED: Final = "publications do not queue before they are stored"
 
 _BATCH: Final = Table(
     (
@@ -286,7 +282,7 @@ _BATCH: Final = Table(
 _LIMITS: Final = Table(
     (
         Field(("max_ack_pending",), _most),
-        Field(("max_ha_assets",), _most),
+        Field(("max_ha_assets",), _most, idle=_CLUSTERED),
         Field(("max_request_batch",), _most),
         Field(("duplicate_window",), _window),
         Field(("default_max_consumers",), _consumers, option="max_consumers"),
@@ -305,17 +301,17 @@ _JETSTREAM: Final = Table(
         Field(("key", "ek", "encryption_key"), text, option="encryption_key"),
         Field(("cipher",), _cipher, option="encryption_cipher"),
         Field(("limits",), _limits),
-        Field(("unique_tag",), _tag),
-        Field(("max_buffered_msgs",), whole),
-        Field(("max_buffered_size",), _size),
+        Field(("unique_tag",), _tag, idle=_CLUSTERED),
+        Field(("max_buffered_msgs",), whole, idle=_BUFFERED, binds=False),
+        Field(("max_buffered_size",), _size, idle=_BUFFERED, binds=False),
         Field(("request_queue_limit",), whole),
-        Field(("info_queue_limit",), whole, option=_CLUSTERED + "info_queue_limit"),
-        Field(("max_concurrent_io",), _io, option=_CLUSTERED + "max_concurrent_io"),
-        Field(("extension_hint",), text, option=_CLUSTERED + "extension_hint"),
-        Field(("max_outstanding_catchup",), _size, option=_CLUSTERED + "max_outstanding_catchup"),
-        Field(("meta_compact",), _absolute(whole), option=_CLUSTERED + "meta_compact"),
-        Field(("meta_compact_size",), _absolute(_size), option=_CLUSTERED + "meta_compact_size"),
-        Field(("meta_compact_sync",), flag, option=_CLUSTERED + "meta_compact_sync"),
+        Field(("info_queue_limit",), whole, idle=_CLUSTERED, binds=False),
+        Field(("max_concurrent_io",), _io, idle=_CLUSTERED, binds=False),
+        Field(("extension_hint",), text, idle=_CLUSTERED, binds=False),
+        Field(("max_outstanding_catchup",), _size, idle=_CLUSTERED, binds=False),
+        Field(("meta_compact",), _absolute(whole), idle=_CLUSTERED, binds=False),
+        Field(("meta_compact_size",), _absolute(_size), idle=_CLUSTERED, binds=False),
+        Field(("meta_compact_sync",), flag, idle=_CLUSTERED, binds=False),
     ),
     unsupported={
         "tpm": frozenset(),
@@ -332,6 +328,6 @@ _ACCOUNT_JETSTREAM: Final = Table(
         Field(("max_bytes_required", "max_stream_bytes", "max_bytes"), flag, option="max_bytes_required"),
         Field(("memory_max_stream_bytes", "mem_max_stream_bytes"), _limit),
         Field(("store_max_stream_bytes", "disk_max_stream_bytes"), _limit, option="storage_max_stream_bytes"),
-        Field(("cluster_traffic",), _traffic),
+        Field(("cluster_traffic",), _traffic, idle=_CLUSTERED, binds=False),
     )
 )

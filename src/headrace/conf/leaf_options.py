@@ -5,37 +5,41 @@ Frozen data only, defaults are the Go server's. Durations are seconds.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from headrace import limits
 from headrace.conf.options import GLOBAL_ACCOUNT
+from headrace.structures import Discreet
 
 if TYPE_CHECKING:
     from headrace.conf.options import TLSOptions
     from headrace.conf.peer_options import PeerURL
 
 
-@dataclass(frozen=True, slots=True)
-class LeafUser:
+class LeafUser(Discreet, frozen=True):
     """One of `leafnodes { authorization { users } }`."""
 
+    HIDDEN = frozenset({"password"})
+
     user: str
-    password: str = field(default="", repr=False)
+    password: str = ""
     account: str = GLOBAL_ACCOUNT
     proxy_required: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class LeafAuthorization:
+class LeafAuthorization(Discreet, frozen=True):
     """Who leaf nodes may be, instead of the server's users: one user, one nkey, or several users.
 
     `account`: of the one user or nkey, and of everybody where nobody needs credentials. `timeout` None: 2 s,
     and a second more than TLS may take.
     """
 
+    HIDDEN = frozenset({"password"})
+
     user: str | None = None
-    password: str | None = field(default=None, repr=False)
+    password: str | None = None
     nkey: str | None = None
     account: str = GLOBAL_ACCOUNT
     users: tuple[LeafUser, ...] = ()
@@ -47,8 +51,7 @@ class LeafAuthorization:
         return bool(self.user or self.nkey or self.users)
 
 
-@dataclass(frozen=True, slots=True)
-class ClientTLS:
+class ClientTLS(Struct, frozen=True):
     """TLS towards a server that is connected to. `files` None: no certificate of one's own, the system's
     authorities. `insecure`: whoever it is is believed to be the right one."""
 
@@ -56,20 +59,35 @@ class ClientTLS:
     insecure: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class LeafRemote:
+class LeafProxy(Discreet, frozen=True):
+    """An HTTP proxy on the way to a hub. `timeout` None: that for reaching the hub."""
+
+    HIDDEN = frozenset({"password"})
+
+    host: str
+    port: int
+    user: str = ""
+    password: str = ""
+    timeout: float | None = None
+
+
+class LeafRemote(Discreet, frozen=True):
     """One connection to a hub, for one account here. `urls` are tried in turn.
 
     `credentials`: a file with a user's token and seed; `nkey`: a seed. `hub`: this server is the hub although
     it connects. `deny_imports`: subjects not wanted from there, `deny_exports`: not sent there.
     `local_isolation`: the other side hears of no other leaf node; `request_isolation`: nor shall this one.
-    `dial_timeout` None: that of the block.
+    `dial_timeout` None: that of the block. `compression` and `compression_rtts` as a cluster's.
+    Over WebSocket: `ws_compression` asks for permessage-deflate, `ws_no_masking` not to mask what is sent;
+    `proxy` is what the hub is reached through.
     """
+
+    HIDDEN = frozenset({"nkey"})
 
     urls: tuple[PeerURL, ...] = ()
     account: str = GLOBAL_ACCOUNT
     credentials: str | None = None
-    nkey: str | None = field(default=None, repr=False)
+    nkey: str | None = None
     tls: ClientTLS | None = None
     hub: bool = False
     deny_imports: tuple[str, ...] = ()
@@ -80,8 +98,17 @@ class LeafRemote:
     local_isolation: bool = False
     request_isolation: bool = False
     ignore_discovered_servers: bool = False
-    compression: str = "off"
+    compression: str = "s2_auto"
+    compression_rtts: tuple[float, ...] = limits.ROUTE_COMPRESSION_RTTS
     disabled: bool = False
+    ws_compression: bool = False
+    ws_no_masking: bool = False
+    proxy: LeafProxy | None = None
+
+    @property
+    def is_websocket(self) -> bool:
+        """Whether its hub is reached over WebSocket: all URLs say the same."""
+        return bool(self.urls) and self.urls[0].is_websocket
 
     def __str__(self) -> str:
         """What tells it apart from others, as messages show it: without secrets."""
@@ -96,8 +123,7 @@ class LeafRemote:
         return self.urls, self.account, self.credentials, self.nkey
 
 
-@dataclass(frozen=True, slots=True)
-class LeafNodeOptions:
+class LeafNodeOptions(Struct, frozen=True):
     """The `leafnodes` block. `port` 0: nobody connects here, -1: the system chooses.
 
     `min_version`: of who connects, "" for any. `isolate`: leaf nodes do not hear of each other. `reconnect`:
@@ -109,7 +135,7 @@ class LeafNodeOptions:
     port: int = 0
     advertise: str | None = None
     no_advertise: bool = False
-    authorization: LeafAuthorization = field(default_factory=LeafAuthorization)
+    authorization: LeafAuthorization = LeafAuthorization()
     tls: TLSOptions | None = None
     min_version: str = ""
     isolate: bool = False
@@ -117,7 +143,8 @@ class LeafNodeOptions:
     dial_timeout: float = limits.ROUTE_DIAL_TIMEOUT
     write_deadline: float | None = None
     write_timeout: str = "default"
-    compression: str = "off"
+    compression: str = "s2_auto"
+    compression_rtts: tuple[float, ...] = limits.ROUTE_COMPRESSION_RTTS
     remotes: tuple[LeafRemote, ...] = ()
 
     @property

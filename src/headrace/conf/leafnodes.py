@@ -10,13 +10,13 @@ import re
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from headrace import limits
-from headrace.conf.cluster import COMPRESSION
+from headrace.conf.compression import compression
 from headrace.conf.fields import (
     UNSET,
     Binder,
     Field,
     Table,
-    duration,
+    duration_or_seconds,
     flag,
     seconds,
     string_of,
@@ -25,13 +25,14 @@ from headrace.conf.fields import (
     whole,
 )
 from headrace.conf.leaf_options import ClientTLS, LeafAuthorization, LeafNodeOptions, LeafRemote, LeafUser
+from headrace.conf.leaf_proxy import check_proxied, leaf_proxy
 from headrace.conf.listen import listen, split_address
 from headrace.conf.names import is_account_nkey, is_user_nkey, is_user_seed, is_valid_subject
 from headrace.conf.options import DEFAULT_SYSTEM_ACCOUNT, GLOBAL_ACCOUNT
 from headrace.conf.peer_fields import write_timeout
 from headrace.conf.peer_options import PeerURL, parse_peer_url
 from headrace.conf.problems import shown
-from headrace.conf.tree import ListNode, MapNode, Scalar
+from headrace.conf.tree import ListNode, MapNode
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -42,9 +43,7 @@ if TYPE_CHECKING:
 
 _VERSION: Final = re.compile(r"(\d{1,6})\.(\d{1,6})\.(\d{1,6})(?:[-+].*)?\Z")
 _OLDEST: Final = (2, 8, 0)
-_WEBSOCKET: Final = ("ws", "wss")
 _HIGH_TIMEOUT: Final = 60.0
-_UNCOMPRESSED: Final = ("not supported", "off", "accept")
 _OFF: Final[frozenset[object]] = frozenset((False,))
 
 
@@ -171,7 +170,13 @@ def _remote(binder: Binder, node: MapNode) -> LeafRemote | None:
     if not remote.urls:
         binder.problem("a remote of leafnodes needs a url", node.position)
         return None
-    return remote
+    if any(url.is_websocket != remote.is_websocket for url in remote.urls):
+        message = "remote leaf node configuration cannot have a mix of websocket and non-websocket urls"
+        binder.problem(f"{message}: {remote}", bound.positions["urls"])
+        return None
+    if remote.proxy is not None:
+        check_proxied(binder, remote, bound.positions["proxy"])
+    return None if len(binder.problems) > before else remote
 
 
 def _check_remote(binder: Binder, bound: Bound) -> None:
@@ -210,12 +215,6 @@ def _url(binder: Binder, value: str, node: Node) -> PeerURL | None:
         url = parse_peer_url(value, limits.LEAF_PORT)
     except ValueError as error:
         binder.problem(f"error parsing leafnode url: {error}", node.position)
-        return None
-    if url.scheme in _WEBSOCKET:
-        message = (
-            f"leaf nodes over WebSocket ({url.scheme}://) are not supported by this version of Headrace yet"
-        )
-        binder.problem(message, node.position)
         return None
     return url
 
@@ -258,34 +257,7 @@ def _min_version(binder: Binder, entry: Entry) -> str | UnsetType:
     return value
 
 
-def _compression(binder: Binder, entry: Entry) -> str | UnsetType:
-    node = entry.node
-    if isinstance(node, MapNode):
-        return cast("str", binder.bind(node, _COMPRESSION_MAP).values.get("mode", UNSET))
-    if isinstance(node, Scalar) and isinstance(node.value, bool):
-        return _mode(binder, entry, "s2_auto" if node.value else "off")
-    value = text(binder, entry)
-    return value if value is UNSET else _mode(binder, entry, value)
-
-
-def _mode_of_map(binder: Binder, entry: Entry) -> str | UnsetType:
-    value = text(binder, entry)
-    return value if value is UNSET else _mode(binder, entry, value)
-
-
-def _mode(binder: Binder, entry: Entry, value: str) -> str | UnsetType:
-    mode = COMPRESSION.get(value.lower())
-    if mode in _UNCOMPRESSED:
-        return mode
-    if mode is not None:
-        message = f"compression {shown(value)} of leaf nodes is not supported by this version of Headrace yet"
-        return binder.problem(message, entry.node.position, "off, as by default")
-    return binder.problem(f"unsupported compression mode {shown(value)}", entry.node.position)
-
-
-_COMPRESSION_MAP: Final = Table(
-    (Field(("mode",), _mode_of_map), Field(("rtt_thresholds", "thresholds", "rtts", "rtt"), strings))
-)
+_COMPRESSION: Final = compression("s2_auto", "s2_auto")
 _USER: Final = Table(
     (
         Field(("user", "username"), text),
@@ -316,21 +288,23 @@ _REMOTE: Final = Table(
         Field(("deny_imports", "deny_import"), strings),
         Field(("deny_exports", "deny_export"), strings),
         Field(("no_randomize", "dont_randomize"), flag),
-        Field(("first_info_timeout",), duration),
-        Field(("dial_timeout",), duration),
+        Field(("first_info_timeout",), duration_or_seconds),
+        Field(("dial_timeout",), duration_or_seconds),
         Field(("isolate_leafnode_interest", "isolate"), flag, option="local_isolation"),
         Field(("request_isolation",), flag),
         Field(("ignore_discovered_servers",), flag),
         Field(("disabled",), flag),
-        Field(("compression",), _compression),
+        Field(("compression",), _COMPRESSION, spreads=True),
+        Field(
+            ("ws_compression", "ws_compress", "websocket_compress", "websocket_compression"),
+            flag,
+            option="ws_compression",
+        ),
+        Field(("ws_no_masking", "websocket_no_masking"), flag, option="ws_no_masking"),
+        Field(("proxy",), leaf_proxy),
     ),
     unsupported={
         **dict.fromkeys(("jetstream_cluster_migrate", "js_cluster_migrate"), _OFF),
-        **dict.fromkeys(
-            ("ws_compress", "ws_compression", "websocket_compress", "websocket_compression"), _OFF
-        ),
-        **dict.fromkeys(("ws_no_masking", "websocket_no_masking"), _OFF),
-        "proxy": frozenset(),
     },
 )
 _LEAFNODES: Final = Table(
@@ -340,15 +314,15 @@ _LEAFNODES: Final = Table(
         Field(("port",), whole),
         Field(("authorization",), _authorization),
         Field(("remotes",), _remotes),
-        Field(("reconnect", "reconnect_delay", "reconnect_interval"), duration),
-        Field(("dial_timeout",), duration),
+        Field(("reconnect", "reconnect_delay", "reconnect_interval"), duration_or_seconds),
+        Field(("dial_timeout",), duration_or_seconds),
         Field(("tls",), _tls),
         Field(("advertise", "leafnode_advertise"), _advertise),
         Field(("no_advertise",), flag),
         Field(("min_version", "minimum_version"), _min_version),
-        Field(("compression",), _compression),
+        Field(("compression",), _COMPRESSION, spreads=True),
         Field(("isolate_leafnode_interest", "isolate"), flag, option="isolate"),
-        Field(("write_deadline",), duration),
+        Field(("write_deadline",), duration_or_seconds),
         Field(("write_timeout",), write_timeout),
     )
 )

@@ -10,8 +10,9 @@ Every pattern is possessive, so no text makes matching slower than linear.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
+
+from msgspec import Struct
 
 from headrace.conf import literals
 from headrace.conf.tree import BadValue, Scalar
@@ -41,8 +42,7 @@ _BCRYPT: Final = re.compile(r"\$2(?:a\$|[bxy]\$[0-9]{2}\$)")
 _ALLOWED_ESCAPES: Final = r"allowed are \xXX \uXXXX \t \n \r \b \f \/ \" \\"
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
+class Key(Struct, frozen=True):
     """A key as written; an unquoted one may turn out to be the word `include`."""
 
     name: str
@@ -51,8 +51,7 @@ class Key:
     is_bare: bool
 
 
-@dataclass(frozen=True, slots=True)
-class VariableName:
+class VariableName(Struct, frozen=True):
     """An unquoted `$NAME` in place of a value."""
 
     name: str

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urlsplit
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from headrace.conf import operator_options as shapes
 from headrace.conf.fields import UNSET, Binder, Field, Table, duration, flag, string_of, text, whole
@@ -48,16 +50,14 @@ _VERSION: Final = re.compile(r"([0-9]{1,9})\.([0-9]{1,9})\.([0-9]{1,9})\Z")
 _EXPECTED_RESOLVER: Final = 'MEMORY, URL("https://…") or a map with dir and type (full or cache)'
 
 
-@dataclass(frozen=True, slots=True)
-class ReadOperator:
+class ReadOperator(Struct, frozen=True):
     """An operator's token with what it says."""
 
     claims: OperatorClaims
     token: str
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
+class Surroundings(Struct, frozen=True):
     """What the rest of a configuration says that operator mode has rules about.
 
     `system_account` is what the file names, None if nothing.

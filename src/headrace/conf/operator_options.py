@@ -5,9 +5,12 @@ Frozen data only. Reading it is `operator`, deciding by it `headrace.core.trust`
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from headrace.structures import Discreet
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,8 +25,7 @@ CACHE_LIMIT: Final = 1000
 """Tokens a caching directory holds; one more removes the one used longest ago."""
 
 
-@dataclass(frozen=True, slots=True)
-class ResolverTLSOptions:
+class ResolverTLSOptions(Struct, frozen=True):
     """How a resolver's HTTPS requests are made; `insecure` checks no certificate."""
 
     cert_file: str | None = None
@@ -32,8 +34,7 @@ class ResolverTLSOptions:
     insecure: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ResolverOptions:
+class ResolverOptions(Discreet, frozen=True):
     """Where tokens of accounts come from.
 
     `kind`: "memory", "url", "full" or "cache"; the latter two have a `directory`. Seconds: `interval` between
@@ -41,8 +42,10 @@ class ResolverOptions:
     token says). `limit`: tokens in the directory, None for any number.
     """
 
+    HIDDEN = frozenset({"url"})
+
     kind: str
-    url: str | None = field(default=None, repr=False)
+    url: str | None = None
     directory: str | None = None
     allow_delete: bool = False
     hard_delete: bool = False
@@ -57,20 +60,21 @@ class ResolverOptions:
         return self.kind != "url"
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorOptions:
+class OperatorOptions(Discreet, frozen=True):
     """`trusted_keys`: of operators and their signing keys; `strict_keys`: their accounts need signing keys.
 
     `resolver` is None only where `trusted_keys` stand without an operator. `preload`: tokens by account.
     `pinned_accounts` None: all accounts. `default_sentinel`: the token of clients that bring none.
     """
 
+    HIDDEN = frozenset({"operator_tokens", "preload", "default_sentinel"})
+
     trusted_keys: tuple[str, ...]
     strict_keys: frozenset[str] = frozenset()
     operators: tuple[OperatorClaims, ...] = ()
-    operator_tokens: tuple[str, ...] = field(default=(), repr=False)
+    operator_tokens: tuple[str, ...] = ()
     resolver: ResolverOptions | None = None
-    preload: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), repr=False)
+    preload: Mapping[str, str] = MappingProxyType({})
     pinned_accounts: frozenset[str] | None = None
     system_account: str | None = None
-    default_sentinel: str = field(default="", repr=False)
+    default_sentinel: str = ""

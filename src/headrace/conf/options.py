@@ -6,11 +6,13 @@ options is `binding.py`. Durations are seconds, sizes are bytes, defaults are th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
+from msgspec import Struct, field
+
 from headrace import limits
+from headrace.structures import Discreet
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,8 +44,7 @@ CONNECTION_TYPES: Final = frozenset(kind.value for kind in ConnectionType)
 """Their names."""
 
 
-@dataclass(frozen=True, slots=True)
-class SubjectPermission:
+class SubjectPermission(Struct, frozen=True):
     """Subjects one may (`allow`) and may not (`deny`) use; deny wins.
 
     `allow` is None when everything is allowed. A subscribe entry may be "subject queue".
@@ -53,39 +54,37 @@ class SubjectPermission:
     deny: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ResponsePermission:
+class ResponsePermission(Struct, frozen=True):
     """allow_responses: `max_messages` replies (-1: no limit) within `expires` seconds (0: no limit)."""
 
     max_messages: int = 1
     expires: float = 120.0
 
 
-@dataclass(frozen=True, slots=True)
-class Permissions:
+class Permissions(Struct, frozen=True):
     publish: SubjectPermission | None = None
     subscribe: SubjectPermission | None = None
     allow_responses: ResponsePermission | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class UserOptions:
+class UserOptions(Discreet, frozen=True):
     """One entry of authorization.users: either user and password, or an nkey public key (`U…`).
 
     `connection_types`: the ways to connect that it may use, None: all of them. `proxy_required`: only through
     a trusted proxy.
     """
 
+    HIDDEN = frozenset({"password"})
+
     user: str | None = None
-    password: str | None = field(default=None, repr=False)
+    password: str | None = None
     nkey: str | None = None
     permissions: Permissions | None = None
     connection_types: frozenset[str] | None = None
     proxy_required: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class CalloutOptions:
+class CalloutOptions(Struct, frozen=True):
     """Who decides about users instead of the configuration: a service in `account`.
 
     `issuer`: the public key of the account that signs its users. `users`: names, or nkeys, that need no
@@ -100,9 +99,9 @@ class CalloutOptions:
     allowed_accounts: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class AuthorizationOptions:
-    token: str | None = field(default=None, repr=False)
+class AuthorizationOptions(Discreet, frozen=True):
+    HIDDEN = frozenset({"token"})
+    token: str | None = None
     users: tuple[UserOptions, ...] = ()
     timeout: float | None = None
     default_permissions: Permissions | None = None
@@ -114,32 +113,32 @@ class AuthorizationOptions:
         return self.token is not None or bool(self.users)
 
 
-@dataclass(frozen=True, slots=True)
-class CertificateFiles:
+class CertificateFiles(Struct, frozen=True):
     """A certificate chain and its private key, PEM."""
 
     cert_file: str
     key_file: str
 
 
-@dataclass(frozen=True, slots=True)
-class MonitorAuthorization:
+class MonitorAuthorization(Discreet, frozen=True):
     """Who may read the monitoring port: user and password, or a token. Secrets may be bcrypt hashes."""
 
+    HIDDEN = frozenset({"password", "token"})
+
     user: str | None = None
-    password: str | None = field(default=None, repr=False)
-    token: str | None = field(default=None, repr=False)
+    password: str | None = None
+    token: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TLSOptions:
+class TLSOptions(Struct, frozen=True):
     """`handshake_first`: None = INFO first, 0.0 = handshake first, >0 = wait that long for a ClientHello.
 
     `more_certs`: certificates to choose from by name and kind of key, beside the first. `cipher_suites` (of
     TLS 1.2) and `curve_preferences` have the names of `conf.ciphers`, () for the default. `verify_and_map`:
     the client's certificate says which user it is. `pinned_certs`: lower-case hexadecimal SHA-256 of the
     public keys (SubjectPublicKeyInfo) that clients may have, () for any. `connection_rate_limit`: handshakes
-    a second, 0 for no limit.
+    a second, 0 for no limit. `check_known_urls`: between servers, a certificate made out to a host of the
+    configured URLs says that it is one of them.
     """
 
     cert_file: str
@@ -155,6 +154,12 @@ class TLSOptions:
     verify_and_map: bool = False
     pinned_certs: tuple[str, ...] = ()
     connection_rate_limit: int = 0
+    check_known_urls: bool = False
+
+    @property
+    def certifies(self) -> bool:
+        """Whether a certificate says who has connected."""
+        return self.verify_and_map or self.check_known_urls
 
     @property
     def certs(self) -> tuple[CertificateFiles, ...]:
@@ -162,8 +167,7 @@ class TLSOptions:
         return (CertificateFiles(self.cert_file, self.key_file), *self.more_certs)
 
 
-@dataclass(frozen=True, slots=True)
-class WebSocketOptions:
+class WebSocketOptions(Struct, frozen=True):
     """The port for clients over WebSocket. `port` -1: the system chooses.
 
     `authorization`: a single user or token instead of the server's, with a `timeout` of its own. The cookies
@@ -180,7 +184,7 @@ class WebSocketOptions:
     allowed_origins: tuple[str, ...] = ()
     handshake_timeout: float = 0.0
     compression: bool = False
-    authorization: AuthorizationOptions = field(default_factory=AuthorizationOptions)
+    authorization: AuthorizationOptions = AuthorizationOptions()
     no_auth_user: str | None = None
     jwt_cookie: str | None = None
     user_cookie: str | None = None
@@ -195,8 +199,7 @@ class WebSocketOptions:
         return self.authorization.required or self.no_auth_user is not None
 
 
-@dataclass(frozen=True, slots=True)
-class SubjectMapping:
+class SubjectMapping(Struct, frozen=True):
     """One destination of a subject mapping; `weight` is a percentage."""
 
     source: str
@@ -204,21 +207,19 @@ class SubjectMapping:
     weight: int = 100
 
 
-@dataclass(frozen=True, slots=True)
-class LatencyOptions:
+class LatencyOptions(Struct, frozen=True):
     """Response times are published to `subject`: of `sampling` percent of the requests, 0: by headers."""
 
     subject: str
     sampling: int = 100
 
 
-@dataclass(frozen=True, slots=True)
-class ExportOptions:
+class ExportOptions(Struct, frozen=True):
     """A subject that other accounts may import: a stream of messages, or a service that answers requests.
 
     `accounts`: who may, None: everyone. `token_position` (from 1, 0: none): that token must be the importing
     account's name. `response_type`: "singleton", "stream" or "chunked"; one that does not come within
-    `response_threshold` seconds is given up.
+    `response_threshold` seconds is given up. `allow_trace`: who traces a request may see who gets it here.
     """
 
     subject: str
@@ -228,13 +229,14 @@ class ExportOptions:
     response_type: str = "singleton"
     response_threshold: float = limits.SERVICE_RESPONSE_THRESHOLD
     latency: LatencyOptions | None = None
+    allow_trace: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ImportOptions:
+class ImportOptions(Struct, frozen=True):
     """A subject of another account; `local` is what it is called here, with `$n` for its wildcards.
 
-    `share`: the service learns who asks, not only from which account.
+    `share`: the service learns who asks, not only from which account. `allow_trace`: who traces a message
+    of the stream may see who gets it here.
     """
 
     account: str
@@ -242,10 +244,17 @@ class ImportOptions:
     local: str
     is_service: bool = False
     share: bool = False
+    allow_trace: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class AccountLimits:
+class TraceOptions(Struct, frozen=True):
+    """Where traces go of messages that a tracing system has marked (`traceparent`), and how many percent."""
+
+    dest: str
+    sampling: int = 100
+
+
+class AccountLimits(Struct, frozen=True):
     """-1 is no limit. Connections and leaf nodes are counted over the account, the others hold for each."""
 
     max_connections: int = -1
@@ -254,8 +263,7 @@ class AccountLimits:
     max_leafnodes: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class JetStreamAccountLimits:
+class JetStreamAccountLimits(Struct, frozen=True):
     """What an account may have in JetStream; bytes of messages, -1 is no limit.
 
     `max_bytes_required`: each of its streams has to say how large it may become.
@@ -271,12 +279,12 @@ class JetStreamAccountLimits:
     max_bytes_required: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class AccountOptions:
+class AccountOptions(Struct, frozen=True):
     """One account: a space of subjects with its own users, mappings, exports and imports.
 
     `nickname`: what its token calls it, where `name` is a key. `jetstream`: its limits there, by tier ("R1":
-    of streams with one replica) or all under "", None: it has no JetStream.
+    of streams with one replica) or all under "", None: it has no JetStream. `trace`: None: a `traceparent`
+    means nothing.
     """
 
     name: str
@@ -285,9 +293,10 @@ class AccountOptions:
     mappings: tuple[SubjectMapping, ...] = ()
     exports: tuple[ExportOptions, ...] = ()
     imports: tuple[ImportOptions, ...] = ()
-    limits: AccountLimits = field(default_factory=AccountLimits)
+    limits: AccountLimits = AccountLimits()
     nickname: str = ""
     jetstream: Mapping[str, JetStreamAccountLimits] | None = None
+    trace: TraceOptions | None = None
 
     @property
     def title(self) -> str:
@@ -295,8 +304,7 @@ class AccountOptions:
         return self.nickname or self.name
 
 
-@dataclass(frozen=True, slots=True)
-class ChannelLimits:
+class ChannelLimits(Struct, frozen=True):
     """Limits of one channel or pattern of channels: 0 inherits the wider entry's, -1 is no limit."""
 
     max_subscriptions: int = 0
@@ -306,8 +314,7 @@ class ChannelLimits:
     max_inactivity: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class StoreLimits:
+class StoreLimits(Struct, frozen=True):
     """Limits of every streaming channel, 0 for none, and the exceptions by channel name or pattern."""
 
     max_channels: int = 100
@@ -319,8 +326,7 @@ class StoreLimits:
     channels: Mapping[str, ChannelLimits] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class ArchiveOptions:
+class ArchiveOptions(Struct, frozen=True):
     """Tables that a server makes of its channels, every `interval` seconds, below `to`: a directory or a URL.
 
     `channels`: names, with wildcards. `retain`: as of `headrace tables archive`; None leaves it to the table.
@@ -334,14 +340,16 @@ class ArchiveOptions:
     file_size: int = 256 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class StreamingOptions:
+class StreamingOptions(Discreet, frozen=True):
     """NATS Streaming; defaults are nats-streaming-server's. Inside the server, unless `nats_server` is set.
 
     `store_type`: "MEMORY" or "FILE", which has a `directory`. `sync`: "group", "interval" (every
-    `sync_interval`) or "never". `encryption_cipher`: "AES" or "CHACHA", None for no encryption.
+    `sync_interval`) or "never". `compression`: "none" or "s2". `encryption_cipher`: "AES" or "CHACHA", None
+    for no encryption.
     `adopt`: channels that are JetStream streams too, with the streams' names.
     """
+
+    HIDDEN = frozenset({"encryption_key"})
 
     cluster_id: str = "test-cluster"
     discover_prefix: str = "_STAN.discover"
@@ -350,9 +358,10 @@ class StreamingOptions:
     sync: str = "group"
     sync_interval: float = 60.0
     segment_bytes: int = 64 << 20
+    compression: str = "none"
     encryption_cipher: str | None = None
-    encryption_key: str | None = field(default=None, repr=False)
-    limits: StoreLimits = field(default_factory=StoreLimits)
+    encryption_key: str | None = None
+    limits: StoreLimits = StoreLimits()
     hb_interval: float = 30.0
     hb_timeout: float = 10.0
     hb_fail_count: int = 10
@@ -366,8 +375,7 @@ class StreamingOptions:
     adopt: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class JetStreamLimits:
+class JetStreamLimits(Struct, frozen=True):
     """Bounds of every stream and consumer, whatever their accounts may have; 0 is no limit.
 
     `max_consumers`: of a stream that names no limit itself; -1 is none. Of an atomic batch: how many may be
@@ -385,16 +393,16 @@ class JetStreamLimits:
     max_batch_timeout: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class JetStreamOptions:
+class JetStreamOptions(Discreet, frozen=True):
     """Streams and consumers. Files are in `jetstream` below `store_dir`, None: below a temporary directory.
 
     `max_memory`, `max_storage`: bytes of messages, -1: three quarters of what there is. `strict`: requests
     with fields that nobody knows are refused. `sync`: "group" (what is acknowledged is on disk), "interval"
     (every `sync_interval` seconds) or "never". `encryption_cipher`: "AES" or "CHACHA", None: no encryption.
-    `request_queue_limit`: requests of the API that may wait. `max_buffered_msgs`, `max_buffered_size`: read,
-    and of no effect.
+    `request_queue_limit`: requests of the API that may wait.
     """
+
+    HIDDEN = frozenset({"encryption_key"})
 
     store_dir: str | None = None
     max_memory: int = -1
@@ -404,25 +412,27 @@ class JetStreamOptions:
     sync: str = "group"
     sync_interval: float = 120.0
     encryption_cipher: str | None = None
-    encryption_key: str | None = field(default=None, repr=False)
+    encryption_key: str | None = None
     unique_tag: str = ""
-    max_buffered_msgs: int = 100_000
-    max_buffered_size: int = 128 << 20
     request_queue_limit: int = 10_000
-    limits: JetStreamLimits = field(default_factory=JetStreamLimits)
+    limits: JetStreamLimits = JetStreamLimits()
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(Discreet, frozen=True):
     """Everything `headrace serve` can be told. `port` -1 means: let the system choose.
 
-    `processes`: over how many the server is spread, 0: as many as there are cores.
+    `processes`: over how many the server is spread, 0: as many as there are cores. `connect_error_reports`:
+    of the failed attempts to reach a server that was never met the first and every so manieth is an error in
+    the log, `reconnect_error_reports`: of others.
     """
+
+    HIDDEN = frozenset({"overrides"})
 
     host: str = limits.DEFAULT_HOST
     port: int = limits.DEFAULT_PORT
     server_name: str | None = None
     server_tags: tuple[str, ...] = ()
+    server_metadata: Mapping[str, str] = field(default_factory=dict)
     client_advertise: str | None = None
     processes: int = 1
     http_host: str | None = None
@@ -442,9 +452,8 @@ class Options:
     write_deadline: float = limits.WRITE_DEADLINE
     no_header_support: bool = False
     no_fast_producer_stall: bool = False
-    disable_sublist_cache: bool = False
     always_enable_nonce: bool = False
-    authorization: AuthorizationOptions = field(default_factory=AuthorizationOptions)
+    authorization: AuthorizationOptions = AuthorizationOptions()
     accounts: tuple[AccountOptions, ...] = ()
     system_account: str | None = DEFAULT_SYSTEM_ACCOUNT
     no_auth_user: str | None = None
@@ -460,6 +469,8 @@ class Options:
     cluster: ClusterOptions | None = None
     gateway: GatewayOptions | None = None
     leafnodes: LeafNodeOptions | None = None
+    connect_error_reports: int = limits.CONNECT_ERROR_REPORTS
+    reconnect_error_reports: int = limits.RECONNECT_ERROR_REPORTS
     lame_duck_duration: float = limits.LAME_DUCK_DURATION
     lame_duck_grace_period: float = limits.LAME_DUCK_GRACE_PERIOD
     ports_file_dir: str | None = None
@@ -478,8 +489,9 @@ class Options:
     config_file: str | None = None
     config_digest: str | None = None
     warnings: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
     # What was given beside the file, so that a reload can give it again; may hold secrets.
-    overrides: Mapping[str, object] = field(default_factory=dict, repr=False, compare=False)
+    overrides: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def maps_certificates(self) -> bool:

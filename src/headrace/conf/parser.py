@@ -14,9 +14,10 @@ next line inside braces, `[1,2]`); less where a slip is likely: an unclosed brac
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct, field
 
 from headrace.conf.lexer import Key, Lexer, VariableName
 from headrace.conf.problems import shown
@@ -51,8 +52,7 @@ class _Shape(Enum):
 _CLOSERS: Final = {_Shape.TOP: "", _Shape.GROUP: "}", _Shape.MAP: "}", _Shape.LIST: "]"}
 
 
-@dataclass(slots=True)
-class _Frame:
+class _Frame(Struct):
     shape: _Shape
     opened_at: int
     key: Key | None = None
@@ -62,8 +62,7 @@ class _Frame:
     """Whether a value came last, so that one separator may follow."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Struct, frozen=True):
     """What a file shares with the files it includes."""
 
     problems: Problems

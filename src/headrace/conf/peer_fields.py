@@ -5,8 +5,9 @@ Never lives here: the blocks (`cluster`, `gateway`). Source: the Go server 2.15.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
 
 from headrace.conf.authorization import any_authorization
 from headrace.conf.fields import UNSET, string_of, text
@@ -69,9 +70,9 @@ def peer_urls(binder: Binder, entry: Entry, kind: str) -> tuple[PeerURL, ...] | 
 
 def peer_tls(binder: Binder, entry: Entry) -> TLSOptions | UnsetType:
     """As with the Go server both sides show a certificate, and both are checked."""
-    from headrace.conf.tls import tls
+    from headrace.conf.tls import tls_of_peers
 
-    options = tls(binder, entry)
+    options = tls_of_peers(binder, entry)
     return options if options is UNSET else replace(options, verify=True)
 
 

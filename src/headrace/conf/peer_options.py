@@ -5,11 +5,14 @@ Frozen data only, defaults are the Go server's. Durations are seconds.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from headrace import limits
+from headrace.structures import Discreet
 
 if TYPE_CHECKING:
     from headrace.conf.options import SubjectPermission, TLSOptions
@@ -20,15 +23,21 @@ def address_text(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-@dataclass(frozen=True, slots=True)
-class PeerURL:
-    """Where another server listens, and who to be there, where the URL says that."""
+class PeerURL(Discreet, frozen=True):
+    """Where another server listens, and who to be there, where the URL says that. `path`: over WebSocket."""
+
+    HIDDEN = frozenset({"password"})
 
     host: str
     port: int
     user: str | None = None
-    password: str | None = field(default=None, repr=False)
+    password: str | None = None
     scheme: str = "nats-route"
+    path: str = ""
+
+    @property
+    def is_websocket(self) -> bool:
+        return self.scheme in ("ws", "wss")
 
     def __str__(self) -> str:
         """Where it is, as it is shown: without credentials."""
@@ -46,11 +55,11 @@ def parse_peer_url(text: str, usual_port: int | None = None) -> PeerURL:
         raise ValueError("it must name a scheme, a host and a port, such as nats://host:6222")
     user = None if parts.username is None else unquote(parts.username)
     password = None if parts.password is None else unquote(parts.password)
-    return PeerURL(parts.hostname, port, user, password, parts.scheme)
+    found = PeerURL(parts.hostname, port, user, password, parts.scheme)
+    return replace(found, path=parts.path.strip("/")) if found.is_websocket else found
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterOptions:
+class ClusterOptions(Discreet, frozen=True):
     """The `cluster` block. `port` 0: no routes, -1: the system chooses; `name` "": one is made up, and may
     give way.
 
@@ -64,6 +73,8 @@ class ClusterOptions:
     `protocol`: `2.x` as nats-server since 2.0, `1.x` as before it, `auto` for both.
     """
 
+    HIDDEN = frozenset({"password"})
+
     name: str = ""
     host: str = limits.DEFAULT_HOST
     port: int = 0
@@ -71,7 +82,7 @@ class ClusterOptions:
     no_advertise: bool = False
     routes: tuple[PeerURL, ...] = ()
     user: str | None = None
-    password: str | None = field(default=None, repr=False)
+    password: str | None = None
     auth_timeout: float = limits.ROUTE_AUTH_TIMEOUT
     tls: TLSOptions | None = None
     imports: SubjectPermission | None = None
@@ -88,9 +99,13 @@ class ClusterOptions:
     compression_rtts: tuple[float, ...] = limits.ROUTE_COMPRESSION_RTTS
     protocol: str = "2.x"
 
+    @property
+    def known_hosts(self) -> tuple[str, ...]:
+        """Where the servers are that the configuration names."""
+        return tuple(url.host for url in self.routes)
 
-@dataclass(frozen=True, slots=True)
-class RemoteGatewayOptions:
+
+class RemoteGatewayOptions(Struct, frozen=True):
     """Another cluster, or this one, of which nothing is needed. `tls` None: as the block says."""
 
     name: str = ""
@@ -98,20 +113,21 @@ class RemoteGatewayOptions:
     tls: TLSOptions | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class GatewayOptions:
+class GatewayOptions(Discreet, frozen=True):
     """The `gateway` block. `name` is the cluster's; `port` -1: the system chooses.
 
     `reject_unknown`: only clusters of `gateways` may connect. `write_deadline` None: the server's;
     `write_timeout` as with routes.
     """
 
+    HIDDEN = frozenset({"password"})
+
     name: str = ""
     host: str = limits.DEFAULT_HOST
     port: int = 0
     advertise: str | None = None
     user: str | None = None
-    password: str | None = field(default=None, repr=False)
+    password: str | None = None
     auth_timeout: float = limits.ROUTE_AUTH_TIMEOUT
     tls: TLSOptions | None = None
     connect_retries: int = 0
@@ -120,3 +136,8 @@ class GatewayOptions:
     reject_unknown: bool = False
     write_deadline: float | None = None
     write_timeout: str = "default"
+
+    @property
+    def known_hosts(self) -> tuple[str, ...]:
+        """Where the servers are that the configuration names."""
+        return tuple(url.host for gateway in self.gateways for url in gateway.urls)

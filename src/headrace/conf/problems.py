@@ -20,15 +20,17 @@ _MAX_MISTAKES: Final = 1000  # with those dropped because their line has one alr
 
 
 class Problems:
-    """Problems in the order found, plus warnings: things that work but should be changed."""
+    """Problems in the order found, warnings: of what works but should be changed, and remarks: of keys
+    that change nothing."""
 
-    __slots__ = ("_found", "_lines", "_mistakes", "is_structural", "warnings")
+    __slots__ = ("_found", "_lines", "_mistakes", "is_structural", "remarks", "warnings")
 
     def __init__(self) -> None:
         self._found: list[ConfigProblem] = []
         self._lines: set[tuple[str, int]] = set()
         self._mistakes = 0
         self.warnings: list[ConfigProblem] = []
+        self.remarks: list[ConfigProblem] = []
         self.is_structural = False
         """Whether brackets or quotes do not match, so that keys may stand in the wrong place."""
 
@@ -52,10 +54,15 @@ class Problems:
         line = (position.file, position.line)
         if line not in self._lines:
             self._lines.add(line)
-            self.add(message, position, hint)
+            if len(self._found) < MAX_PROBLEMS:
+                self._found.append(ConfigProblem(message, position, hint, is_syntax=True))
 
     def warn(self, message: str, position: Position | None, hint: str | None = None) -> None:
         self.warnings.append(ConfigProblem(message, position, hint))
+
+    def remark(self, message: str, position: Position | None) -> None:
+        if len(self.remarks) < MAX_PROBLEMS:
+            self.remarks.append(ConfigProblem(message, position))
 
     def raise_any(self) -> None:
         """Raises: ConfigError with all problems, in the order of the text, if there are any."""

@@ -6,8 +6,9 @@ Source: streaming specification, section 10, with the short names that nats-stre
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final, cast
+
+from msgspec.structs import replace
 
 from headrace.conf.fields import UNSET, Field, Table, duration, flag, seconds, string_of, strings, text, whole
 from headrace.conf.options import ChannelLimits
@@ -167,17 +168,18 @@ _FILE: Final = Table(
         Field(("compact_interval",), _setting(whole)),
         Field(("compact_min_size",), _setting(whole)),
         Field(("buffer_size",), _setting(whole)),
-        Field(("read_buffer_size",), _setting(whole)),
+        Field(("read_buffer_size", "file_read_buffer_size"), _setting(whole)),
         Field(("crc", "do_crc"), _setting(flag)),
         Field(("crc_poly",), _setting(whole)),
         Field(("sync", "do_sync", "sync_on_flush"), _setting(_sync)),
-        Field(("auto_sync",), _setting(seconds), option="sync_interval"),
+        Field(("auto_sync", "file_auto_sync"), _setting(seconds), option="sync_interval"),
         Field(("slice_max_msgs", "slice_max_count", "slice_msgs", "slice_count"), _setting(whole)),
         Field(
             ("slice_max_bytes", "slice_max_size", "slice_bytes", "slice_size"),
             _setting(whole),
             option="segment_bytes",
         ),
+        Field(("compression",), _setting(text)),
         Field(("slice_max_age", "slice_age", "slice_max_time", "slice_time_limit"), _setting(duration)),
         Field(("slice_archive_script", "slice_archive", "slice_script"), _setting(text)),
         Field(("file_descriptors_limit", "fds_limit"), _setting(whole), option="fds_limit"),
@@ -190,8 +192,8 @@ _TLS: Final = Table(
         Field(("client_cert",), _setting(text)),
         Field(("client_key",), _setting(text)),
         Field(("client_ca", "client_cacert"), _setting(text), option="client_ca"),
-        Field(("server_name",), _setting(text)),
-        Field(("skip_verify",), _setting(flag)),
+        Field(("server_name", "server_hostname"), _setting(text)),
+        Field(("skip_verify", "insecure"), _setting(flag)),
     )
 )
 _ARCHIVE: Final = Table(
@@ -215,8 +217,8 @@ STREAMING: Final = Table(
         Field(("nats_server_url", "nats_server", "ns"), _setting(text)),
         Field(("credentials",), _setting(text)),
         Field(("nkey_seed_file",), _setting(text)),
-        Field(("username",), _setting(text)),
-        Field(("password",), _setting(text)),
+        Field(("username", "user"), _setting(text)),
+        Field(("password", "pass"), _setting(text)),
         Field(("token",), _setting(text)),
         Field(("secure",), _setting(flag)),
         Field(("tls",), _block(_TLS), spreads=True),
@@ -233,7 +235,13 @@ STREAMING: Final = Table(
         Field(("encrypt",), _setting(flag)),
         Field(("encryption_cipher",), _setting(text)),
         Field(("encryption_key",), _setting(text)),
-        Field(("replace_durable",), _setting(flag)),
+        Field(
+            (
+                *("replace_durable", "replace_durables"),
+                *("replace_duplicate_durable", "replace_duplicate_durables"),
+            ),
+            _setting(flag),
+        ),
         Field(("archive",), _archive, spreads=True),
         Field(("adopt",), _setting(_adopt)),
     )

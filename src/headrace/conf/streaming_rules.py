@@ -10,8 +10,9 @@ Source: streaming specification, sections 7, 8 and 10.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+from msgspec import Struct, field
 
 from headrace.conf.durations import parse_duration
 from headrace.conf.names import is_valid_subject
@@ -31,6 +32,7 @@ ENCRYPTION_KEY_VARIABLE: Final = "NATS_STREAMING_ENCRYPTION_KEY"
 _CLUSTER_ID: Final = re.compile(r"[a-zA-Z0-9_-]+")
 _NAMES: Final = "only alphanumeric and `-` or `_` are allowed"
 SYNC_POLICIES: Final = ("group", "interval", "never")
+COMPRESSIONS: Final = ("none", "s2")
 STORES: Final = ("MEMORY", "FILE")
 CIPHERS: Final = {"AES": "AES", "CHACHA": "CHACHA", "CHACHA20": "CHACHA"}
 
@@ -53,8 +55,7 @@ Settings = dict[str, Setting]
 """By option: a field of `StreamingOptions`, or a key of `UNSUPPORTED`, `NO_EFFECT` or `_RAW`."""
 
 
-@dataclass(frozen=True, slots=True)
-class StreamingFlags:
+class StreamingFlags(Struct, frozen=True):
     """What a command line says about streaming.
 
     `enabled`: True runs it even without a section, False does not even with one, None leaves it to the file.
@@ -121,6 +122,7 @@ NO_EFFECT: Final[dict[str, tuple[frozenset[object], str]]] = {
     "io_batch_size": (_NEVER, "messages that arrive together are stored together"),
     "io_sleep_time": (_ZERO, "messages that arrive together are stored together"),
     "syslog_name": (_EMPTY, "there is no Windows event log"),
+    "cluster_proceed_on_restore_failure": (_OFF, "there are no replicas that could be restored"),
 }
 """What has no counterpart, with the values that agree with what happens anyway, and why."""
 
@@ -166,6 +168,8 @@ def streaming_options(
     }
     if "segment_bytes" in settings:
         plain["segment_bytes"] = _segment_bytes(settings["segment_bytes"], problems)
+    if "compression" in plain:
+        plain["compression"] = str(plain["compression"]).lower()
     if plain.get("ft_group") == "":
         del plain["ft_group"]
     limits = {name: plain.pop(name) for name in (*_LIMITS, "channels") if name in plain}
@@ -341,6 +345,12 @@ def _check(options: StreamingOptions, report: _Report) -> None:
             report(f"{report.name(option)} must be more than 0", option)
     if options.hb_fail_count < 0:
         report(f"{report.name('hb_fail_count')} cannot be negative", "hb_fail_count")
+    if options.compression not in COMPRESSIONS:
+        known = ", ".join(COMPRESSIONS)
+        report(
+            f"{report.name('compression')} cannot be {shown(options.compression)}: {known} are known",
+            "compression",
+        )
     _check_store(options, report)
     _check_limits(options.limits, report)
     if options.ft_group is not None:

@@ -8,8 +8,10 @@ Cost: loads the ssl module, and only where TLS is configured.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from headrace import limits
 from headrace.conf import ciphers
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from headrace.conf.tree import Entry, Node
     from headrace.errors import Position
 
+_KNOWN_URLS: Final = "verify_cert_and_check_known_urls"
 _TLS_VERSIONS: Final = ("1.2", "1.3")
 _KEY_DIGEST: Final = re.compile(r"[A-Fa-f0-9]{64}")
 _HANDSHAKE_WORDS: Final = {
@@ -39,8 +42,7 @@ _HANDSHAKE_WORDS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class TLSFlags:
+class TLSFlags(Struct, frozen=True):
     """What flags say about TLS; they replace files and `verify` of the block, and keep its other settings."""
 
     enabled: bool = True
@@ -52,6 +54,19 @@ class TLSFlags:
 
 def tls(binder: Binder, entry: Entry) -> TLSOptions | UnsetType:
     """The whole block."""
+    options = tls_of_peers(binder, entry)
+    return UNSET if options is UNSET or _checks_urls(binder, entry, options) else options
+
+
+def _checks_urls(binder: Binder, entry: Entry, options: TLSOptions) -> bool:
+    """Whether it asks for what only makes sense where the servers that connect are configured."""
+    if options.check_known_urls:
+        binder.problem(f"{_KNOWN_URLS} not supported in this context", entry.position)
+    return options.check_known_urls
+
+
+def tls_of_peers(binder: Binder, entry: Entry) -> TLSOptions | UnsetType:
+    """The block of a port that servers of the configuration connect to."""
     bound = binder.bind_map(entry, _TLS)
     if bound is UNSET:
         return UNSET
@@ -100,16 +115,19 @@ def client_tls(binder: Binder, entry: Entry) -> tuple[TLSOptions, bool] | UnsetT
     options = _options(values, ())
     _check_ciphers(binder, entry, options, cast("bool", values.get("allow_insecure_cipher_suites", False)))
     check_files(options, binder.problems, bound)
+    if _checks_urls(binder, entry, options):
+        return UNSET
     return options, cast("bool", values.get("insecure", False))
 
 
 def _options(values: dict[str, object], more: tuple[CertificateFiles, ...]) -> TLSOptions:
     maps = cast("bool", values.get("verify_and_map", False))
+    checks = cast("bool", values.get(_KNOWN_URLS, False))
     return TLSOptions(
         cert_file=cast("str", values["cert_file"]),
         key_file=cast("str", values["key_file"]),
         ca_file=cast("str | None", values.get("ca_file")) or None,
-        verify=maps or cast("bool", values.get("verify", False)),
+        verify=maps or checks or cast("bool", values.get("verify", False)),
         timeout=cast("float", values.get("timeout", 0.0)) or limits.TLS_TIMEOUT,
         handshake_first=cast("float | None", values.get("handshake_first")),
         min_version=cast("str | None", values.get("min_version")),
@@ -119,6 +137,7 @@ def _options(values: dict[str, object], more: tuple[CertificateFiles, ...]) -> T
         verify_and_map=maps,
         pinned_certs=cast("tuple[str, ...]", values.get("pinned_certs", ())),
         connection_rate_limit=max(cast("int", values.get("connection_rate_limit", 0)), 0),
+        check_known_urls=checks,
     )
 
 
@@ -274,13 +293,6 @@ def _pair(binder: Binder, node: Node) -> CertificateFiles | None:
     return None
 
 
-def _known_urls(binder: Binder, entry: Entry) -> UnsetType:
-    if flag(binder, entry) is True:
-        message = "verify_cert_and_check_known_urls not supported in this context"
-        return binder.problem(message, entry.position)
-    return UNSET
-
-
 _PAIR: Final = Table((Field(("cert_file",), text), Field(("key_file",), text)))
 _TLS: Final = Table(
     (
@@ -290,7 +302,7 @@ _TLS: Final = Table(
         Field(("ca_file",), text),
         Field(("verify",), flag),
         Field(("verify_and_map",), flag),
-        Field(("verify_cert_and_check_known_urls",), _known_urls),
+        Field(("verify_cert_and_check_known_urls",), flag),
         Field(("pinned_certs",), _pinned_certs),
         Field(("timeout",), seconds),
         Field(("handshake_first", "first", "immediate"), _handshake_first),

@@ -20,6 +20,7 @@ from headrace.conf.fields import (
     flag,
     strings,
     text,
+    text_map,
     whole,
 )
 from headrace.conf.listen import advertise, http_listen, https_listen, listen
@@ -42,6 +43,8 @@ OPERATOR_KEYS: Final = (
 )
 """The keys of operator mode under all their names, the option of each first; `operator` reads them."""
 
+_CACHE: Final = "what is remembered of subjects is part of how messages are delivered"
+_PROFILER: Final = "there is no profiler of Go to connect to; /stacksz and /debug/vars show the process"
 _MIN_LAME_DUCK_DURATION: Final = 30.0  # seconds, in a file; overrides may go below, for tests
 
 
@@ -144,6 +147,23 @@ def _trace_verbose(binder: Binder, entry: Entry) -> bool | UnsetType:
     return True if flag(binder, entry) is True else UNSET
 
 
+def _reports(binder: Binder, entry: Entry) -> int | UnsetType:
+    value = whole(binder, entry)
+    if value is not UNSET and value < 1:
+        return binder.problem(f"{entry.key} must be at least 1", entry.node.position)
+    return value
+
+
+def _feature_flags(binder: Binder, entry: Entry) -> UnsetType:
+    """Ways of doing things that can be chosen in nats-server, true or false by name; none is done here."""
+    node = binder.map(entry)
+    if node is not UNSET:
+        for inner in node.entries.values():
+            if flag(binder, inner) is True:
+                binder.problems.remark(f"feature flag {shown(inner.key)} has no effect", inner.position)
+    return UNSET
+
+
 def _lame_duck_duration(binder: Binder, entry: Entry) -> float | UnsetType:
     value = duration(binder, entry)
     if value is not UNSET and value < _MIN_LAME_DUCK_DURATION:
@@ -159,6 +179,8 @@ TOP_LEVEL: Final = Table(
         Field(("port",), whole),
         Field(("server_name",), text),
         Field(("server_tags",), strings),
+        Field(("server_metadata",), text_map),
+        Field(("feature_flags",), _feature_flags, binds=False),
         Field(("client_advertise",), advertise),
         Field(("processes",), _processes),
         Field(("http",), http_listen, spreads=True),
@@ -179,7 +201,7 @@ TOP_LEVEL: Final = Table(
         Field(("write_deadline",), duration_or_seconds),
         Field(("no_header_support",), flag),
         Field(("no_fast_producer_stall",), flag),
-        Field(("disable_sublist_cache", "no_sublist_cache"), flag),
+        Field(("disable_sublist_cache", "no_sublist_cache"), flag, idle=_CACHE, binds=False),
         Field(("always_enable_nonce",), flag),
         Field(("authorization",), authorization),
         Field(("accounts",), _accounts),
@@ -196,8 +218,11 @@ TOP_LEVEL: Final = Table(
         Field(("cluster",), _cluster),
         Field(("gateway",), _gateway),
         Field(("leafnodes", "leaf"), _leafnodes),
+        Field(("connect_error_reports",), _reports),
+        Field(("reconnect_error_reports",), _reports),
         Field(("streaming",), _streaming),
         Field(("jetstream",), _jetstream),
+        Field(("default_js_domain",), text_map),
         Field(("store_dir", "storedir"), text),
         Field(("lame_duck_duration",), _lame_duck_duration),
         Field(("lame_duck_grace_period",), duration),
@@ -215,6 +240,8 @@ TOP_LEVEL: Final = Table(
         Field(("trace_verbose",), _trace_verbose, option="trace"),
         Field(("trace_headers",), _trace_headers, spreads=True),
         Field(("max_traced_msg_len",), whole),
+        Field(("prof_port",), whole, idle=_PROFILER, binds=False),
+        Field(("prof_block_rate",), whole, idle=_PROFILER, binds=False),
     ),
     unsupported.TOP_LEVEL,
 )

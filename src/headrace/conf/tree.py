@@ -6,8 +6,9 @@ Reading order: `tree`, `source`, `lexer`, `parser`, `language`; then `fields` an
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -17,8 +18,7 @@ if TYPE_CHECKING:
     ScalarValue: TypeAlias = str | bool | int | float | datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Scalar:
+class Scalar(Struct, frozen=True):
     """A string, number, truth value or time.
 
     `text` is how it was written, without quotes and before escapes. A number with an exponent is a
@@ -30,8 +30,7 @@ class Scalar:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class ListNode:
+class ListNode(Struct, frozen=True):
     """A list; `size` counts the values in it, `depth` the containers inside one another, itself included."""
 
     items: tuple[Node, ...]
@@ -40,8 +39,7 @@ class ListNode:
     depth: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class MapNode:
+class MapNode(Struct, frozen=True):
     """A map in the order written; of a key written twice the last one counts."""
 
     entries: dict[str, Entry]
@@ -50,8 +48,7 @@ class MapNode:
     depth: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class BadValue:
+class BadValue(Struct, frozen=True):
     """Stands where a value could not be read; that problem is reported already, nothing more to say."""
 
     position: Position
@@ -60,8 +57,7 @@ class BadValue:
 Node: TypeAlias = Scalar | ListNode | MapNode | BadValue
 
 
-@dataclass(slots=True)
-class Entry:
+class Entry(Struct):
     """A key with its value; `used` once a variable refers to it, so an unknown key is no mistake."""
 
     key: str

@@ -10,23 +10,13 @@ from typing import Final
 
 _NEVER: Final[frozenset[object]] = frozenset()
 _FALSE: Final[frozenset[object]] = frozenset((False,))
-_ZERO: Final[frozenset[object]] = frozenset((0,))
 
 TOP_LEVEL: Final[dict[str, frozenset[object]]] = {
     # other servers and other protocols
-    "connect_error_reports": _NEVER,
-    "reconnect_error_reports": _NEVER,
     "mqtt": _NEVER,
-    # JetStream of other servers
-    "default_js_domain": _NEVER,
     # TLS
     "ocsp": _FALSE,
     "ocsp_cache": _FALSE,
-    # logging, profiling, monitoring
-    "prof_port": _ZERO,
-    "prof_block_rate": _ZERO,
-    "server_metadata": _NEVER,
-    "feature_flags": _NEVER,
     # "close" is what happens to clients by default.
     "write_timeout": frozenset(("default", "close")),
 }

@@ -9,8 +9,9 @@ one, is not seen. Source: the Go server 2.15.1.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
 
 from headrace.conf.problems import Problems, shown
 from headrace.conf.source import Source, checked

@@ -49,6 +49,7 @@ class Account:
         self.options = options
         self.interest: Final = Interest()
         self.interest.account = options.name.encode()
+        self.interest.is_traced = options.trace is not None
         self.mappings: Mappings | None = None
         self.connections = 0
         self.leafnodes = 0
@@ -72,6 +73,7 @@ class Account:
         """
         mapped_before = self.options.mappings
         self.options = options
+        self.interest.is_traced = options.trace is not None
         if options.mappings != mapped_before:
             self._map(mappings)
 

@@ -6,8 +6,9 @@ pass from one account to another (`engine.shadows`, `engine.exchange`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from msgspec import Struct, field
 
 from headrace.conf.account_rules import export_for, service_subjects, stream_subjects
 from headrace.conf.options import GLOBAL_ACCOUNT, AccountOptions, JetStreamAccountLimits
@@ -34,8 +35,7 @@ class Meter(Protocol):
     def close(self) -> None: ...
 
 
-@dataclass(slots=True)
-class _Wires:
+class _Wires(Struct):
     """What one account imports, as the engine has it."""
 
     streams: dict[tuple[str, str, str], StreamImport] = field(default_factory=dict)
@@ -164,8 +164,13 @@ class Accounts:
                 )
             else:
                 stays = before.streams.get(key)
-                if stays is None or stays.exporter is not exporter.interest:
-                    stays = StreamImport(exporter.interest, stream_subjects(item))
+                if (
+                    stays is None
+                    or stays.exporter is not exporter.interest
+                    or stays.traces != item.allow_trace
+                ):
+                    subjects = stream_subjects(item)
+                    stays = StreamImport(exporter.interest, subjects, traces=item.allow_trace)
                 wires.streams[key] = stays
         for service in {*before.services.values()} - {*wires.services.values()}:
             importer.link.remove(service)
@@ -183,6 +188,7 @@ class Accounts:
         rules: dict[str, Any] = {
             "is_single": export.response_type == "singleton",
             "shares": item.share,
+            "traces": export.allow_trace,
             "threshold_ns": round(export.response_threshold * _NS),
             "meter": self._meter_of(export, exporter),
         }

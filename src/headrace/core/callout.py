@@ -18,8 +18,9 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Protocol
+
+from msgspec.structs import replace
 
 from headrace.conf.options import Permissions, SubjectPermission
 from headrace.core.grants import (
@@ -48,6 +49,7 @@ from headrace.protocol.jwt.decoding import (
 from headrace.protocol.jwt.encoding import encode
 from headrace.protocol.keypairs import SEALED_EXTRA, SealError
 from headrace.protocol.nkeys import KeyKind, encode_public
+from headrace.structures import Discreet
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -198,11 +200,12 @@ class OperatorCallout:
         return identity_of(user, _unlimited(limits_of(user, target)), Home.of(target), expires_at)
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(Discreet, frozen=True):
     """What is published on `SUBJECT`, with these headers, and the user key that the answer must be about."""
 
-    payload: bytes = field(repr=False)
+    HIDDEN = frozenset({"payload"})
+
+    payload: bytes
     headers: tuple[tuple[str, str], ...]
     user_key: str
 

@@ -1,4 +1,5 @@
-"""Which configured user a client's certificate is: `verify_and_map`.
+"""Which configured user a client's certificate is (`verify_and_map`), and whether a server's is made out to a
+known host (`verify_cert_and_check_known_urls`).
 
 Here lives the comparison of a verified certificate's names with those of users, in this order: its e-mail
 addresses, DNS names and URIs, then its subject as a distinguished name (RFC 4514, in any order of its parts),
@@ -14,7 +15,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from cryptography.x509 import Certificate
 
@@ -55,6 +56,29 @@ def mapped_user(certificate: bytes, users: Collection[str]) -> str | None:
     return _by_distinguished_name(attributes, users) or next(
         (text for text in _subject_texts(texts) if text in users), None
     )
+
+
+def is_made_out_to(certificate: bytes, hosts: Iterable[str]) -> bool:
+    """Whether a DNS name of a certificate (DER, of a verified chain) is one of these hosts, in any case.
+
+    A `*` stands for the first label, as in RFC 6125, 6.4.3.
+    """
+    from cryptography import x509
+
+    try:
+        parsed = x509.load_der_x509_certificate(certificate)
+        found = parsed.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        names = found.get_values_for_type(x509.DNSName)
+    except (ValueError, x509.ExtensionNotFound):
+        return False
+    known = [host.lower() for host in hosts]
+    return any(_is_host(name.lower(), host) for name in names for host in known)
+
+
+def _is_host(name: str, host: str) -> bool:
+    names, hosts = name.split("."), host.split(".")
+    first = 1 if names[0] == "*" else 0
+    return len(names) == len(hosts) and names[first:] == hosts[first:]
 
 
 def _alternative_names(certificate: Certificate) -> Iterator[str]:

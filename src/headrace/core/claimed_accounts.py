@@ -10,8 +10,10 @@ its users are served meanwhile. Source: nats-server 2.15.1.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from headrace.conf.account_rules import export_for, sound_imports
 from headrace.conf.options import (
@@ -22,6 +24,7 @@ from headrace.conf.options import (
     JetStreamAccountLimits,
     LatencyOptions,
     SubjectMapping,
+    TraceOptions,
 )
 from headrace.core.mapping import Mappings
 from headrace.core.trust import is_revoked
@@ -29,21 +32,22 @@ from headrace.errors import ConfigError
 from headrace.protocol.jwt import rules
 from headrace.protocol.jwt.claims import NO_LIMIT
 from headrace.protocol.jwt.decoding import decode_activation
+from headrace.subjects import grammar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from headrace.core.grants import TrustedAccount
     from headrace.protocol.jwt.claims import AccountLimits as ClaimedLimits
-    from headrace.protocol.jwt.claims import Export, Import, JetStreamLimits
+    from headrace.protocol.jwt.claims import Export, Import, JetStreamLimits, TraceClaims
 
 _NS: Final = 1_000_000_000
 _THRESHOLD: Final = ExportOptions("").response_threshold
+_ALL: Final = 100
 _RESPONSE_TYPES: Final = {"Stream": "stream", "Chunked": "chunked"}
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimedAccount:
+class ClaimedAccount(Struct, frozen=True):
     """An account's options, what of its token was left out, and when (seconds since 1970) that may change."""
 
     options: AccountOptions
@@ -67,7 +71,16 @@ def without_imports(account: TrustedAccount) -> AccountOptions:
             max_leafnodes=_limit(limits.leafnodes),
         ),
         jetstream=_jetstream(limits),
+        trace=_trace(account.claims.trace),
     )
+
+
+def _trace(claims: TraceClaims | None) -> TraceOptions | None:
+    """As in the Go server a bad destination is as if there were none, and a bad sampling is all."""
+    dest = b"" if claims is None else claims.destination.encode("utf-8", "replace")
+    if claims is None or not grammar.is_valid_subject(dest) or grammar.has_wildcard(dest):
+        return None
+    return TraceOptions(claims.destination, claims.sampling if 0 < claims.sampling <= _ALL else _ALL)
 
 
 def _jetstream(limits: ClaimedLimits) -> Mapping[str, JetStreamAccountLimits] | None:
@@ -141,7 +154,8 @@ def _import(entry: Import) -> ImportOptions:
             subject = entry.to
         elif entry.to:
             local = f"{entry.to.removesuffix('.')}.{subject}"
-    return ImportOptions(entry.account, subject, local, is_service, entry.share)
+    traces = entry.allow_trace and not is_service
+    return ImportOptions(entry.account, subject, local, is_service, entry.share, traces)
 
 
 def _required(
@@ -191,6 +205,7 @@ def _export(export: Export) -> ExportOptions:
         response_type=response_type,
         response_threshold=threshold if threshold > 0 else _THRESHOLD,
         latency=latency,
+        allow_trace=is_service and export.allow_trace,
     )
 
 

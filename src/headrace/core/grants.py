@@ -8,8 +8,10 @@ Source: nats-server 2.15.1.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from headrace.conf.options import CONNECTION_TYPES, Permissions, ResponsePermission, SubjectPermission
 from headrace.core.templates import TemplateError, TemplateValues, expand
@@ -54,8 +56,7 @@ class ProxyRequired(Refused):
         super().__init__(message)
 
 
-@dataclass(frozen=True, slots=True)
-class TrustedAccount:
+class TrustedAccount(Struct, frozen=True):
     """An account whose token a trusted operator signed.
 
     `signers`: the keys that sign for it, with the scope of each or None. `default_permissions` are for users
@@ -75,8 +76,7 @@ class TrustedAccount:
         return self.claims.name
 
 
-@dataclass(frozen=True, slots=True)
-class Home:
+class Home(Struct, frozen=True):
     """What a user gets from the account it is in, whether a token or the configuration describes that one.
 
     `key` is what the account is found by: its public key, or its name.
@@ -94,8 +94,7 @@ class Home:
         return cls(account.key, account.name, account.default_permissions, most.subscriptions, most.payload)
 
 
-@dataclass(frozen=True, slots=True)
-class TokenIdentity:
+class TokenIdentity(Struct, frozen=True):
     """Who a connection acts as.
 
     `permissions` None: everything is permitted; `has_default_permissions`: they follow the account's.

@@ -6,8 +6,9 @@ in `/accountz` in the same way.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
 
 from headrace.conf.options import SubjectMapping
 

@@ -7,8 +7,9 @@ Never lives here: what happens when something may not pass. Source: nats-server 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from headrace.conf.options import Permissions, SubjectPermission
 from headrace.core.permissions import PermissionSet
@@ -23,8 +24,7 @@ _OF_CLIENTS: Final = ("$JS.API.>", "$KV.>", "$OBJ.>")
 _OF_SERVERS: Final = ("$JSC.>", "$NRG.>", *_OF_CLIENTS)
 
 
-@dataclass(frozen=True, slots=True)
-class Domains:
+class Domains(Struct, frozen=True):
     """What keeps two JetStream domains apart: `both` passes neither way, `outgoing` not to the other side.
 
     `notice`: what the log says of it, "" for nothing.

@@ -12,8 +12,9 @@ is listed as its own destination: then the rest is lost, on purpose.
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from headrace.errors import ConfigError, ConfigProblem
 from headrace.subjects import grammar
@@ -29,8 +30,7 @@ LOST: Final = b""
 """What `Mappings.map` gives for a message that the weights ask to lose; no subscription matches it."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Mapping:
+class _Mapping(Struct, frozen=True):
     """One source; `choices` are (upper bound of the draw, transform), the transform None for the rest."""
 
     source: bytes

@@ -14,8 +14,9 @@ are not repeated here, on purpose:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from headrace.errors import ConfigError, ConfigProblem
 from headrace.subjects import grammar
@@ -29,8 +30,7 @@ MAX_TRACKED_REPLIES: Final = 65536
 """Reply subjects one connection may owe a response to; one more forgets the oldest."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Rule:
+class _Rule(Struct, frozen=True):
     """One allowed or denied subject; `queue` None means any subscriber, else members of that group."""
 
     subject: bytes

@@ -6,6 +6,7 @@ publishes. It owns no socket, thread or loop and imports no server code; `server
 
 from __future__ import annotations
 
+from enum import IntEnum
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
@@ -15,6 +16,7 @@ from headrace.engine.batches import Gathered
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Sequence
 
+    from headrace.core.tracing import MessageTrace
     from headrace.engine.batches import Outgoing
 
 
@@ -37,6 +39,26 @@ def gather(deliveries: Iterable[Delivery], gathered: Container[int]) -> list[Del
     return batch
 
 
+class Taking(IntEnum):
+    """What becomes of a message that is traced and has come to a subscription of a service."""
+
+    AS_A_CLIENT = 0
+    """It is delivered as to a client: not at all when it is only traced."""
+    SILENT = 1
+    """The service does what it is asked for, and nothing is told of it."""
+    TRACED = 2
+    """It comes as a run of its own, with its trace."""
+    REFUSED = 3
+    """The service does not get it, which its trace tells."""
+
+
+@runtime_checkable
+class Tracing(Protocol):
+    """A service that says what messages that are traced come to; others are as clients."""
+
+    def take_trace(self, trace: MessageTrace, sid: int, subject: bytes) -> Taking: ...
+
+
 class Timer(Protocol):
     def cancel(self) -> None: ...
 
@@ -48,10 +70,14 @@ class Host(Protocol):
     def outgoing(self) -> Outgoing:
         """What is to be published: written to by compiled code, which then calls `announce`."""
 
-    def subscribe(self, subject: bytes, queue: bytes = b"", *, gathered: bool = False) -> int:
+    def subscribe(
+        self, subject: bytes, queue: bytes = b"", *, gathered: bool = False, named: bool = False
+    ) -> int:
         """The subscription's sid. Raises: ValueError for a subject that is none.
 
         `gathered`: messages that follow one another are delivered as one `Gathered`, also when it is one.
+        `named`: they have a header `Nats-Request-Info` that says which user published them, where the host
+        knows that (a client of this server, and there are users). No publisher can write it himself.
         """
 
     def unsubscribe(self, sid: int) -> None: ...
@@ -92,6 +118,9 @@ class Host(Protocol):
 
     def now_ns(self) -> int:
         """Wall clock, ns since 1970 UTC."""
+
+    def failed(self, error: Exception, at: str = "") -> None:
+        """Says that there was a mistake of the service, which goes on; `at`: with which message."""
 
 
 @runtime_checkable

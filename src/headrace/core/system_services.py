@@ -8,8 +8,9 @@ Source: the Go server 2.15.1, which lists these exports and imports in `/account
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
 
 from headrace.conf.options import ExportOptions, ImportOptions
 

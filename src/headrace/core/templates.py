@@ -11,10 +11,12 @@ expansion of what is denied; a value is put in as it is, and one that contains a
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from headrace.errors import HeadraceError
 from headrace.protocol.jwt.claims import PermissionClaims, SubjectClaims
@@ -34,8 +36,7 @@ class TemplateError(HeadraceError):
     """A template that is not defined for this user, or defines too much."""
 
 
-@dataclass(frozen=True, slots=True)
-class TemplateValues:
+class TemplateValues(Struct, frozen=True):
     """What templates may name: a user and its account."""
 
     user_name: str

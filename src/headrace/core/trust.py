@@ -12,8 +12,9 @@ Source: nats-server 2.15.1, in whose order the checks come, and whose words for 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from headrace.conf.options import ConnectionType
 from headrace.core.grants import (
@@ -40,8 +41,7 @@ if TYPE_CHECKING:
     from headrace.protocol.jwt.claims import UserClaims
 
 
-@dataclass(frozen=True, slots=True)
-class Peer:
+class Peer(Struct, frozen=True):
     """The other end of a connection: its address, the nonce it was sent and what it answered."""
 
     host: str

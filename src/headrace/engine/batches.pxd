@@ -8,7 +8,8 @@ from headrace.engine.structs cimport buf_t
 cdef struct record_t:
     # One message, followed by its parts: subject, reply, body (to a service), or subject, head, tail (from one).
     uint64_t sid
-    uint64_t tail_len
+    uint32_t tail_len        # at most MOST_BYTES and a line
+    uint32_t trace           # to a service: 1 + place of its trace; 0: it has none
     uint32_t is_gathered     # its subscription's messages are handed over in runs
     uint32_t head_len        # "HMSG <subject to show> "; 0: the subject itself is shown
     uint32_t subject_len
@@ -32,6 +33,7 @@ cdef class Gathered:
     cdef const char *end
     cdef readonly uint64_t sid
     cdef Py_ssize_t count
+    cdef readonly object trace   # of its one message, when that is traced
     cdef object _delivery
 
 cdef class Outgoing:

@@ -60,6 +60,8 @@ cdef class Block:
 cdef class Gathered:
     """Messages of one subscription that came one after another. Iterates as tuples of class `kind`.
 
+    A message that is traced is a run of its own: `trace`.
+
     Made here of such tuples by hosts that have no link; their sids are not looked at.
     """
 
@@ -74,7 +76,7 @@ cdef class Gathered:
         b = &self.block.buffer
         for _, subject, reply, headers, payload in messages:
             record.sid = sid
-            record.tail_len = record.head_len = 0
+            record.tail_len = record.head_len = record.trace = 0
             record.is_gathered = True
             record.subject_len = <uint32_t> len(subject)
             record.reply_len = <uint32_t> len(reply)
@@ -174,12 +176,12 @@ cdef class Outgoing:
         at += 2
         at[body_len] = c'\r'
         at[body_len + 1] = c'\n'
-        record.sid = record.is_gathered = 0
+        record.sid = record.is_gathered = record.trace = 0
         record.subject_len = subject.len
         record.reply_len = reply.len
         record.header_len = header_len
         record.body_len = <uint32_t> body_len
-        record.tail_len = at + body_len + 2 - tail
+        record.tail_len = <uint32_t> (at + body_len + 2 - tail)
         memcpy(b.data + b.end, &record, sizeof(record_t))
         b.end = (tail - b.data) + record.tail_len
         HR_GUARD(b.end <= b.cap)

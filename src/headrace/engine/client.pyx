@@ -37,6 +37,7 @@ from headrace.engine.structs cimport (
     LINK_VERBOSE, REASON_MAX_CONTROL_LINE, REASON_MAX_PAYLOAD, REASON_PARSE_ERROR, REASON_PROTOCOL_VIOLATION,
     SUB_FILTERED, SUB_LIMITED, buf_t, hr_hash, link_t, msg_t, plan_t, sub_t, word_t,
 )
+from headrace.engine.tracing cimport asks_for_trace, close_trace, open_trace
 from headrace.engine.trie cimport insert, tell_limit
 from headrace.engine.verdicts cimport Verdicts, verdict
 
@@ -297,14 +298,44 @@ cdef int answer_nobody(link_t *l, msg_t *m) except -1:
     return 0
 
 
-cdef int publish(link_t *l, msg_t *m) except -1:
-    """A complete message: counted, mapped, judged, +OK, delivered."""
+cdef inline int publish(link_t *l, msg_t *m) except -1:
+    """A complete message."""
+    m.trace = NULL
+    m.head = m.plain_tail = NULL
+    if asks_for_trace(l, l.interest, m):
+        return publish_traced(l, m)
+    return carry(l, m)
+
+
+cdef int publish_traced(link_t *l, msg_t *m) except -1:
+    """One that may want to be traced, and perhaps nothing else."""
+    cdef list kept = []
+    if open_trace(l, l.interest, m, kept):
+        try:
+            carry(l, m)
+        finally:
+            close_trace(m)
+    return 0
+
+
+cdef int trace_too_large(link_t *l, msg_t *m, const char *end) except -1:
+    """A message that is larger than any may be is coming, or here: its trace tells that, if it asks for one."""
+    cdef msg_t part = m[0]
+    part.header_len = <uint32_t> min(<size_t> m.header_len, <size_t> (end - m.body))
+    if asks_for_trace(l, l.interest, &part):
+        (<object> l.router.tracer).begin(
+            <object> l.session, l.interest.account[:l.interest.account_len],
+            (m.subject[:m.subject_len], m.body[:part.header_len], m.body_len), "maximum payload exceeded")
+    return 0
+
+
+cdef int carry(link_t *l, msg_t *m) except -1:
+    """A message: counted, mapped, judged, +OK, delivered."""
     cdef plan_t *plan = NULL
     cdef uint64_t hash = hr_hash(m.subject, m.subject_len, l.interest.seed)
     cdef char first
     m.source = l
     m.via = NULL
-    m.head = m.plain_tail = NULL
     l.last_activity = l.router.now
     l.in_msgs += 1
     l.in_bytes += m.body_len
@@ -317,17 +348,25 @@ cdef int publish(link_t *l, msg_t *m) except -1:
         if plan.renames:  # from here on the message has the subject it is delivered as
             m.subject = plan.head + 5
             m.subject_len = plan.head_len - 6
+            if m.trace != NULL:
+                (<object> m.trace).mapped(m.subject[:m.subject_len])
             hash = hr_hash(m.subject, m.subject_len, l.interest.seed)
     if l.publish_verdicts != NULL and not verdict(
             <Verdicts> l.publish_verdicts, hash, m.subject, m.subject_len):
         if not (<object> l.session).publish_refused(m.subject[:m.subject_len]):
+            if m.trace != NULL:
+                (<object> m.trace).publish_refused(m.subject[:m.subject_len])
             return 0
     first = m.subject[0]
     if (first == c'_' or first == c'$') and is_reserved_subject(m.subject, m.subject_len):
         (<object> l.session).publish_refused(m.subject[:m.subject_len])
+        if m.trace != NULL:
+            (<object> m.trace).publish_refused(m.subject[:m.subject_len])
         return 0
     if m.reply_len and (m.reply[0] == c'_' or m.reply[0] == c'$') and is_reserved_reply(m.reply, m.reply_len):
         (<object> l.session).reply_refused(m.reply[:m.reply_len])
+        if m.trace != NULL:
+            (<object> m.trace).reply_refused(m.reply[:m.reply_len])
         return 0
     if l.flags & LINK_VERBOSE:
         emit(l, b"+OK\r\n", 5)
@@ -373,9 +412,11 @@ cdef char *publication(link_t *l, char *op, char *args, char *end, size_t *need,
     m.reply = line.args[1].text
     m.reply_len = line.args[1].len if line.count > fixed else 0
     m.body_len = <uint32_t> size
+    m.body = line.next
+    if size > l.max_payload and m.header_len:
+        trace_too_large(l, &m, end)
     if not has_payload(l, op, line.next, end, size, need):
         return op
-    m.body = line.next
     if headers and m.header_len == 0:
         # an empty header block: the message is delivered as if it had been a PUB
         line.args[line.count - 2] = line.args[line.count - 1]

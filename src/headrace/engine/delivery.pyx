@@ -5,10 +5,12 @@ A frame is three copies into the receiver's outbox: head ("MSG subject "), sid, 
 payload), where the tail is the publisher's own bytes whenever they were in canonical form. Queue
 groups take one member each, from a random start, skipping those that cannot take it. What has far
 receivers too is `route_far`: near ones first, then one frame for each other server by the rules of far.pyx.
+A message that is traced goes the same way, whether it has far receivers or not; others ask for that once.
 
 Source: client protocol specification, sections 6 and 7.
 """
 
+from cpython.object cimport PyObject
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdio cimport snprintf
 from libc.string cimport memcpy
@@ -24,7 +26,8 @@ from headrace.engine.structs cimport (
     msg_t, plan_t, router_t, sub_t,
 )
 from headrace.engine.trie cimport remove
-from headrace.engine.verdicts cimport Verdicts, verdict
+from headrace.engine.tracing cimport TRACE_REFUSED, TRACE_TAKEN, TRACE_UNSEEN, judge_traced
+from headrace.engine.verdicts cimport allows
 
 cdef enum:
     # What a second look at a delivery comes to.
@@ -156,17 +159,6 @@ cdef int report(sub_t *s, msg_t *m, const char *head, size_t head_len) except -1
     return 0
 
 
-cdef int allows(sub_t *s, const char *subject, size_t subject_len) except -1:
-    """Whether a deny rule leaves such a message to this subscription ("subject" or "subject queue")."""
-    cdef bytes key
-    if s.link.deliver_verdicts == NULL:
-        return 1
-    key = subject[:subject_len]
-    if s.queue_len:
-        key += b" " + s.queue[:s.queue_len]
-    return verdict(<Verdicts> s.link.deliver_verdicts, hr_hash(key, len(key), s.interest.seed), key, <uint32_t> len(key))
-
-
 cdef int deliver(sub_t *s, const char *head, size_t head_len, msg_t *m) except -1:
     """1 when the frame is in the receiver's outbox. `head` is "HMSG subject "."""
     cdef link_t *l = s.link
@@ -224,7 +216,7 @@ cdef int route(plan_t *plan, msg_t *m) except -1:
     cdef size_t head_len = plan.head_len
     cdef uint32_t i, j, k, start = 0, count
     cdef int delivered = 0
-    if plan.is_far:
+    if plan.is_far or m.trace != NULL:
         return route_far(plan, m)
     if m.head != NULL:
         head = m.head
@@ -273,7 +265,7 @@ cdef int serve_group(plan_t *plan, uint32_t group, uint32_t base, msg_t *m) exce
                 fallback = fallback_of(members[at], fallback, m, &is_final)
                 if is_final:
                     break
-            elif deliver(members[at], head_of(plan, m), head_len_of(plan, m), m):
+            elif hand(plan, members[at], m):
                 note_reply(members[at], m)
                 return note_delivered(plan, members[at], r)
             at = at + 1 if at + 1 < count else 0
@@ -288,11 +280,31 @@ cdef int serve_near(plan_t *plan, sub_t **members, uint32_t count, msg_t *m) exc
     cdef router_t *r = m.source.router
     cdef uint32_t at = <uint32_t> (next_random(r) % count) if count else 0, i
     for i in range(count):
-        if deliver(members[at], head_of(plan, m), head_len_of(plan, m), m):
+        if hand(plan, members[at], m):
             note_reply(members[at], m)
             return note_delivered(plan, members[at], r)
         at = at + 1 if at + 1 < count else 0
     return 0
+
+
+cdef inline int hand(plan_t *plan, sub_t *s, msg_t *m) except -1:
+    if m.trace != NULL:
+        return deliver_traced(s, head_of(plan, m), head_len_of(plan, m), m)
+    return deliver(s, head_of(plan, m), head_len_of(plan, m), m)
+
+
+cdef int deliver_traced(sub_t *s, const char *head, size_t head_len, msg_t *m) except -1:
+    """`deliver` for a message that is traced: 1 too when it would have been delivered but is not to be."""
+    cdef PyObject *trace = m.trace
+    cdef int answer = judge_traced(s, m)
+    if answer == TRACE_REFUSED or answer == TRACE_TAKEN:
+        return answer == TRACE_TAKEN
+    if answer == TRACE_UNSEEN:
+        m.trace = NULL
+    try:
+        return deliver(s, head, head_len, m)
+    finally:
+        m.trace = trace
 
 
 cdef inline const char *head_of(plan_t *plan, msg_t *m) noexcept:
@@ -336,7 +348,7 @@ cdef uint32_t draw(sub_t **members, uint32_t near_count, uint32_t count, router_
 
 
 cdef int route_far(plan_t *plan, msg_t *m) except -1:
-    """`route` for a plan that other servers have a part in."""
+    """`route` for a plan that other servers have a part in, or a message that is traced."""
     cdef router_t *r = m.source.router
     cdef uint32_t base = r.choice.targets_count, picks = r.choice.picks_count, served = r.choice.served_count
     cdef uint32_t i, start
@@ -345,7 +357,7 @@ cdef int route_far(plan_t *plan, msg_t *m) except -1:
         # A near plain subscription may route another message for this one's sake; what follows cannot, so the
         # targets from `base` on are this one's alone.
         for i in range(plan.plain_count):
-            if deliver(plan.plain[i], head_of(plan, m), head_len_of(plan, m), m):
+            if hand(plan, plan.plain[i], m):
                 delivered += 1
                 note_reply(plan.plain[i], m)
         for i in range(plan.plain_count, plan.plain_count + plan.far_count):

@@ -23,6 +23,7 @@ class ServiceImport:
         *,
         is_single: bool = ...,
         shares: bool = ...,
+        traces: bool = ...,
         threshold_ns: int = ...,
         meter: _Meter | None = ...,
     ) -> None: ...
@@ -38,6 +39,7 @@ class ServiceImport:
         *,
         is_single: bool = ...,
         shares: bool = ...,
+        traces: bool = ...,
         threshold_ns: int = ...,
         meter: _Meter | None = ...,
     ) -> None: ...
@@ -45,6 +47,7 @@ class ServiceImport:
     def close(self) -> None: ...
 
 class Response: ...
+class Crossing: ...
 
 class AccountLink(Link):
     def __init__(self, router: Router, session: Any, name: str) -> None: ...

@@ -12,6 +12,9 @@ They know of the reply subjects here (as of any subscription), not of the local 
 
 What is awaited is bounded in number and time; who may import what, and clocks, live elsewhere. A request is
 never passed through one export twice, nor through more than SERVICE_CHAIN accounts.
+
+A request that is traced (tracing.pyx) is so in the exporting account if the export allows it. What other servers
+have to say of it there comes to a reply subject too, and goes where traces are wanted.
 """
 
 import os
@@ -25,6 +28,7 @@ from headrace.engine.client cimport add_sid, find_sid, new_sub
 from headrace.engine.delivery cimport remove_sub, route, route_far
 from headrace.engine.interest cimport pin, plan_for, unpin
 from headrace.engine.link cimport Link
+from headrace.engine.reframing cimport tail_of
 from headrace.engine.structs cimport (
     FAR_LEAF, HR_PAD, LINK_SERVICE, SUB_LOCAL, SUB_PASSES_ON, hr_hash, link_t, match_t, msg_t, plan_t, sub_t, via_t, word_t,
 )
@@ -40,15 +44,13 @@ cdef enum:
 
 cdef uint32_t most_accounts = _CHAIN
 cdef Py_ssize_t most_awaited = _RESPONSES
-cdef bytes padding = b"\0" * HR_PAD
-
 
 cdef class ServiceImport:
     """A service of another account. `subjects.to_exported(subject)` gives what a local subject is called there.
 
     `export` is the same object for every import of one export. `is_single`: one response ends a request; else an
-    empty one does, or `threshold_ns` without any. `shares`: the service is told who asks. `meter`, when there is
-    one, is asked with each request: `begins(who asks, headers, has_reply=)` gives None or what is told
+    empty one does, or `threshold_ns` without any. `shares`: the service is told who asks. `traces`: whoever traces a
+    request may see who gets it there. `meter`, when there is one, is asked with each request: `begins(who asks, headers, has_reply=)` gives None or what is told
     `answered(session of the responder)`, or `failed(status)`.
     """
 
@@ -57,6 +59,7 @@ cdef class ServiceImport:
     cdef object _subjects
     cdef bint _is_single
     cdef bint _shares
+    cdef bint _traces
     cdef int64_t _threshold_ns
     cdef object _meter
     cdef dict _awaited           # reply subject -> Response, the one that expires first in front
@@ -67,11 +70,13 @@ cdef class ServiceImport:
         self._awaited = {}
         self.change(export, **rules)
 
-    def change(self, export, *, bint is_single=True, bint shares=False, int64_t threshold_ns=120_000_000_000, meter=None):
+    def change(self, export, *, bint is_single=True, bint shares=False, bint traces=False,
+               int64_t threshold_ns=120_000_000_000, meter=None):
         """What holds from now on, for requests under way too; a measurement stays with the meter that began it."""
         self.export = export
         self._is_single = is_single
         self._shares = shares
+        self._traces = traces
         self._threshold_ns = threshold_ns
         self._meter = meter
 
@@ -104,6 +109,7 @@ cdef class Response:
     cdef bytes key
     cdef bytes reply
     cdef object measured         # a meter's, until it has been told
+    cdef bint is_trace           # what comes is what other servers say of a message that is traced
     cdef int64_t heard           # the router's time of the request or of the last response
 
     cdef forget(self):
@@ -265,6 +271,7 @@ cdef int request(AccountLink link, ServiceImport service, sub_t *s, msg_t *m) ex
     cdef bytes tail, subject
     cdef bytes headers = m.body[:m.header_len]
     cdef bint is_passed_on = m.via != NULL and not m.via.is_response
+    cdef Crossing crossing = None
     cdef int delivered
     if m.source.far != NULL and m.source.far.kind != FAR_LEAF or not may_pass(service, m):
         return 0
@@ -274,6 +281,7 @@ cdef int request(AccountLink link, ServiceImport service, sub_t *s, msg_t *m) ex
     via.previous = m.via
     via.export = <PyObject *> service.export
     via.is_response = False
+    via.traces = service._traces
     via.shares = service._shares if m.via == NULL else m.via.shares
     via.names_server = service._shares or m.via.names_server if is_passed_on else via.shares
     info = (<object> m.source.session).request_info(
@@ -284,11 +292,47 @@ cdef int request(AccountLink link, ServiceImport service, sub_t *s, msg_t *m) ex
         measured = service._meter.begins(info, m.body[:m.header_len], has_reply=awaited is not None)
         if awaited is not None:
             awaited.measured = measured
+    if m.trace != NULL:
+        crossing = cross(service, link, m)
+        headers = (<object> m.trace).redirected(headers, crossing.dest)
     tail = tail_of(m.reply[:m.reply_len] if awaited is None else awaited.key, headers, m.body[m.header_len:m.body_len])
     delivered = route_as(service.exporter, subject, awaited, headers, tail, &via, s, m)
+    if crossing is not None:
+        crossing.end(<object> m.trace)
     if awaited is not None and not delivered:
         awaited.give_up(NOBODY_THERE)
+    elif awaited is not None and m.trace != NULL and (<object> m.trace).is_only:
+        awaited.forget()
     return delivered
+
+
+cdef class Crossing:
+    """A request that is traced, on its way through an import: where other servers tell of it meanwhile."""
+
+    cdef bytes dest              # b"": its trace ends here
+    cdef bytes before
+    cdef object hops
+    cdef Response awaited
+
+    cdef end(self, trace):
+        if self.awaited is None:
+            return
+        trace.dest = self.before
+        if trace.hops == self.hops:  # nobody else has got it
+            self.awaited.forget()
+
+
+cdef Crossing cross(ServiceImport service, AccountLink link, msg_t *m):
+    cdef Crossing crossing = Crossing()
+    cdef object trace = <object> m.trace
+    crossing.dest = b""
+    if service._traces:
+        crossing.before = trace.dest
+        crossing.hops = trace.hops
+        crossing.awaited = service.exporter._expect(service, link, crossing.before)
+        crossing.awaited.is_trace = True
+        trace.dest = crossing.dest = crossing.awaited.key
+    return crossing
 
 
 cdef int respond(Response response, sub_t *s, msg_t *m) except -1:
@@ -304,10 +348,13 @@ cdef int respond(Response response, sub_t *s, msg_t *m) except -1:
     via.previous = m.via
     via.export = <PyObject *> service.export
     via.is_response = True
+    via.traces = False
     via.shares = via.names_server = service._shares
     tail = None
-    if awaited is not None:
-        tail = tail_of(awaited.key, headers, m.body[m.header_len:m.body_len])
+    if m.trace != NULL:
+        headers = (<object> m.trace).redirected(headers, b"")
+    if awaited is not None or m.trace != NULL:
+        tail = tail_of(m.reply[:m.reply_len] if awaited is None else awaited.key, headers, m.body[m.header_len:m.body_len])
     delivered = route_as(response.target, response.reply, awaited, headers, tail, &via, s, m)
     if response.measured is not None:
         measured = response.measured
@@ -315,6 +362,8 @@ cdef int respond(Response response, sub_t *s, msg_t *m) except -1:
         measured.answered(<object> m.source.session)
     if awaited is not None and not delivered:
         awaited.forget()
+    if response.is_trace:
+        return delivered
     if not delivered or service._is_single or m.body_len == 0:
         response.forget()
     else:
@@ -351,6 +400,8 @@ cdef int route_as(AccountLink target, bytes subject, Response awaited, bytes hea
         if target.c.interest.mapper != NULL:
             inner.subject = plan.head + 5
             inner.subject_len = plan.head_len - 6
+        if m.trace != NULL and not passes_on_trace(target, &inner, m):
+            return 0
         delivered = route(plan, &inner) if m.source.far == NULL else route_far(plan, &inner)
     finally:
         unpin(s.interest, &pinned)
@@ -362,17 +413,20 @@ cdef int route_as(AccountLink target, bytes subject, Response awaited, bytes hea
     return 0
 
 
+cdef bint passes_on_trace(AccountLink target, msg_t *inner, msg_t *m) except -1:
+    """Tells the trace that the message crosses into another account. False: it was only to be traced, and ends here."""
+    cdef object trace = <object> m.trace
+    trace.service_import(target.name, m.subject[:m.subject_len], inner.subject[:inner.subject_len])
+    if inner.via.traces:
+        return True
+    inner.trace = NULL
+    return not trace.is_only
+
+
 cdef bytes with_info(bytes headers, bytes info):
-    """The header block with who asks; what a requester has put there itself is taken out."""
+    """The header block with who asks, None: nobody knows; what a requester has put there itself is taken out."""
     cdef list lines = headers.split(b"\r\n") if headers else [b"NATS/1.0"]
     cdef list kept = [line for line in lines[1:] if line and not line.lower().startswith(b"nats-request-info:")]
-    return b"\r\n".join([lines[0], *kept, b"Nats-Request-Info: " + info, b"", b""])
-
-
-cdef bytes tail_of(bytes reply, bytes headers, bytes payload):
-    """The tail of a frame, with the bytes behind it that a copy may read."""
-    cdef list words = [reply] if reply else []
-    if headers:
-        words.append(b"%d" % len(headers))
-    words.append(b"%d" % (len(headers) + len(payload)))
-    return b"%b\r\n%b%b\r\n%b" % (b" ".join(words), headers, payload, padding)
+    if info is not None:
+        kept.append(b"Nats-Request-Info: " + info)
+    return b"\r\n".join([lines[0], *kept, b"", b""])

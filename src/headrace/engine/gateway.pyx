@@ -369,11 +369,16 @@ cdef uint32_t words_before(link_t *l, int op) noexcept:
     return 1
 
 
+cdef interest_t *account_of(link_t *l, int op) except? NULL:
+    """The account that the line in hand names."""
+    cdef GatewayLink link = <GatewayLink> l.owner
+    return interest_of(link._directory, link.session, link.wire.words[0].text, link.wire.words[0].len)
+
+
 cdef int arrived(link_t *l, int op, msg_t *m) except -1:
     """A complete message: delivered to whom it is for in this cluster."""
-    cdef GatewayLink link = <GatewayLink> l.owner
     cdef router_t *r = l.router
-    cdef interest_t *it = interest_of(link._directory, link.session, link.wire.words[0].text, link.wire.words[0].len)
+    cdef interest_t *it = account_of(l, op)
     if it == NULL:
         return 0
     if r.is_gateway and is_mapped(m.subject, m.subject_len) and (pass_on(it, m) or not take_in_answer(r, m)):
@@ -424,6 +429,7 @@ gateway_protocol.interest = interest
 gateway_protocol.bare = OP_RMSG
 gateway_protocol.misread = [b"RoutedMsgArgs", b"RoutedHeaderMsgArgs", b""]
 gateway_protocol.words_before = words_before
+gateway_protocol.account_of = account_of
 gateway_protocol.arrived = arrived
 
 
@@ -466,11 +472,12 @@ cdef class GatewayLink(PeerLink):
     def is_outbound(self):
         return self._is_outbound
 
-    def configure(self, *, bint headers, bytes cluster_hash not None=b"", bint interest_only=False):
+    def configure(self, *, bint headers, bytes cluster_hash not None=b"", bint interest_only=False, bint traces=False):
         """The handshake is over: interest and messages may come.
 
         `headers`: the peer takes them. Outbound: `cluster_hash` is that of the peer's cluster; `interest_only`:
-        it has said that it tells all it wants (`gateway_iom`). Raises: ValueError for what is no hash.
+        it has said that it tells all it wants (`gateway_iom`); `traces`: it goes on with messages that are traced.
+        Raises: ValueError for what is no hash.
         """
         if self._is_outbound:
             if len(cluster_hash) != HASH_LEN:
@@ -483,6 +490,7 @@ cdef class GatewayLink(PeerLink):
         self._set_flag(LINK_HEADERS, headers)
         self._is_open = True
         self._is_interest_only = interest_only
+        self.far.traces = traces
 
     def serve(self, bytes account not None, Interest interest not None, *, bytes start not None=b"",
               bytes complete not None=b""):

@@ -3,6 +3,7 @@ from typing import Any
 
 class Interest:
     account: bytes
+    is_traced: bool
     imports: tuple[Any, ...]
     mapper: Callable[[bytes], tuple[bytes, bool] | None] | None
     def receivers(self, subject: bytes) -> tuple[int, int]: ...

@@ -365,6 +365,15 @@ cdef class Interest:
         self.c.imports = <PyObject *> value if value else NULL
 
     @property
+    def is_traced(self):
+        """Whether messages with a sampled `traceparent` are traced."""
+        return bool(self.c.is_traced)
+
+    @is_traced.setter
+    def is_traced(self, bint value):
+        self.c.is_traced = value
+
+    @property
     def mapper(self):
         return self._mapper
 

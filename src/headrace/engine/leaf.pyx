@@ -43,6 +43,7 @@ from headrace.engine.structs cimport (
     FAR_LEAF, LINK_CLOSING, LINK_HEADERS, LINK_TRACKS_REPLIES, REASON_PROTOCOL_VIOLATION, SUB_FAR, SUB_SHADOW,
     far_t, group_t, hr_hash, interest_t, link_t, msg_t, node_t, plan_t, router_t, sub_t, target_t, word_t,
 )
+from headrace.engine.tracing cimport refuse_hop
 from headrace.engine.trie cimport insert, next_node
 from headrace.engine.verdicts cimport Verdicts, verdict
 from headrace.engine.wire cimport add_word, new_far_sub, write_interest, write_message
@@ -146,6 +147,10 @@ cdef uint32_t words_before(link_t *l, int op) noexcept:
     return 0
 
 
+cdef interest_t *account_of(link_t *l, int op) except? NULL:
+    return l.interest
+
+
 cdef int arrived(link_t *l, int op, msg_t *m) except -1:
     """A complete message: judged, mapped, and delivered."""
     cdef LeafLink link = <LeafLink> l.owner
@@ -163,6 +168,8 @@ cdef int arrived(link_t *l, int op, msg_t *m) except -1:
     if plan.renames:
         m.subject = plan.head + 5
         m.subject_len = plan.head_len - 6
+        if m.trace != NULL:
+            (<object> m.trace).mapped(m.subject[:m.subject_len])
         if link.far.queues_count == 0:
             link.far.queues = NULL  # who chose groups for it did not know what it is called here
     route_far(plan, m)
@@ -291,7 +298,7 @@ cdef int send_as(target_t *target, msg_t *m) except -1:
     """`send` with the subject as the link's account has it."""
     cdef LeafLink link = <LeafLink> target.link.owner
     if link._sends is not None and not allows(link._sends, m.subject, m.subject_len):
-        return 0
+        return 0 if m.trace == NULL else refuse_hop(target.link, m)
     if m.reply_len and target.link.flags & LINK_TRACKS_REPLIES:
         link.session.note_reply(m.reply[:m.reply_len])
     return write_message(target, m, c'L', NULL, NULL)
@@ -314,6 +321,7 @@ leaf_protocol.interest = interest
 leaf_protocol.bare = OP_LMSG
 leaf_protocol.misread = [b"", b"LeafHeaderMsgArgs", b"LeafMsgArgs"]
 leaf_protocol.words_before = words_before
+leaf_protocol.account_of = account_of
 leaf_protocol.arrived = arrived
 
 
@@ -363,12 +371,13 @@ cdef class LeafLink(PeerLink):
         self._set_flag(LINK_TRACKS_REPLIES, on)
 
     def open(self, Interest interest not None, *, bint is_spoke, bint headers, bytes origin=b"", bint isolated=False,
-             bytes loop=b"", always=()):
+             bytes loop=b"", always=(), bint traces=False):
         """The handshake is over: the account's interest is told, and the other server's may come.
 
         `is_spoke`: the other server is the hub. `origin`: the name of the cluster at the other end, or of the server
         there. `isolated`: it does not hear of other leaf nodes. `loop`: the subject that finds circles. `always`:
-        what else is wanted, whoever subscribes to it (bytes). Raises: ValueError for a link that is open already.
+        what else is wanted, whoever subscribes to it (bytes). `traces`: the peer goes on with messages that are traced.
+        Raises: ValueError for a link that is open already.
         """
         if self._is_open:
             raise ValueError("a leaf link is opened once")
@@ -379,6 +388,7 @@ cdef class LeafLink(PeerLink):
         self.far.origin.text = PyBytes_AS_STRING(self._origin)
         self.far.origin.len = <uint32_t> PyBytes_GET_SIZE(self._origin)
         self.far.is_spoke = is_spoke
+        self.far.traces = traces
         self._set_flag(LINK_HEADERS, headers)
         self._is_isolated = isolated
         self._loop = loop

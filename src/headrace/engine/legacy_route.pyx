@@ -45,6 +45,7 @@ from headrace.engine.structs cimport (
     FAR_ROUTE, HR_GUARD, LINK_CLOSING, LINK_TRACED, SUB_FAR, SUB_FILTERED, SUB_LIMITED, SUB_SHADOW, group_t,
     hr_copy, hr_hash, link_t, msg_t, node_t, plan_t, router_t, sub_t, target_t, word_t,
 )
+from headrace.engine.tracing cimport begin_hop, end_hop
 from headrace.engine.trie cimport insert, next_node
 from headrace.engine.verdicts cimport verdict
 from headrace.engine.wire cimport keep_tail, split
@@ -279,8 +280,16 @@ cdef int send(target_t *target, msg_t *m) except -1:
     cdef router_t *r = target.link.router
     cdef uint32_t place = target.first, following
     cdef int frames = 0
+    cdef msg_t hop
+    cdef bytes kept
     if link._exports is not None and not may_export(link, m) or not admits(target.link, m):
         return 0
+    if m.trace != NULL:
+        kept = begin_hop(target.link, m, &hop)
+        if kept is None:
+            return 0
+        end_hop(target.link, m, True)
+        m = &hop
     if not target.sub.queue_len:
         frames += write_message(link, target.sub, m)
     while place:

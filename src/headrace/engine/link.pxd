@@ -22,6 +22,7 @@ cdef inline uint64_t next_random(router_t *r) noexcept:
 cdef class Router:
     cdef router_t c
     cdef list _leaving
+    cdef object _tracer
     cdef uint32_t _withdraws
     cdef _let_leave(self)
 

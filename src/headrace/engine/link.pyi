@@ -5,6 +5,7 @@ from headrace.engine.interest import Interest
 
 class Router:
     now: int
+    tracer: Any
     def __init__(
         self,
         *,

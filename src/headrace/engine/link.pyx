@@ -305,6 +305,16 @@ cdef class Router:
         give(self.c.choice.served)
         forget_answers(&self.c)
 
+    @property
+    def tracer(self):
+        """What begins the trace of a message that asks for one (tracing.pyx), or None: none is traced."""
+        return self._tracer
+
+    @tracer.setter
+    def tracer(self, value):
+        self._tracer = value
+        self.c.tracer = NULL if value is None else <PyObject *> value
+
     def limit(self, *, max_pending=64 << 20, congestion_mark=2 << 20, drops_when_congested=False):
         """How much may wait for one receiver, from the next message on; what waits already may stay."""
         self.c.max_pending = max_pending

@@ -4,7 +4,7 @@ from libc.stdint cimport uint32_t
 
 from headrace.engine.client cimport line_t
 from headrace.engine.link cimport Link
-from headrace.engine.structs cimport far_t, link_t, msg_t
+from headrace.engine.structs cimport far_t, interest_t, link_t, msg_t
 from headrace.engine.wire cimport wire_t
 
 cdef enum peer_op_t:
@@ -34,6 +34,7 @@ cdef enum peer_op_t:
 ctypedef bint (*may_come_t)(link_t *l, int op) except -1
 ctypedef char *(*message_t)(link_t *l, int op, char *at, char *args, char *end, size_t *need) except NULL
 ctypedef uint32_t (*words_before_t)(link_t *l, int op) noexcept
+ctypedef interest_t *(*account_of_t)(link_t *l, int op) except? NULL
 ctypedef int (*arrived_t)(link_t *l, int op, msg_t *m) except -1
 ctypedef int (*interest_hook_t)(link_t *l, int op, line_t *line) except -1
 
@@ -57,6 +58,7 @@ cdef struct protocol_t:
     int bare                     # the op of messages whose line has one size
     const char *misread[3]       # how bad arguments of RMSG, HMSG, LMSG are called
     words_before_t words_before  # how many words stand before the subject
+    account_of_t account_of      # the account of a message; NULL: it is not known here
     arrived_t arrived            # a complete message
 
 cdef int know(protocol_t *protocol, tuple ops) except -1

@@ -17,8 +17,9 @@ from headrace.engine.client cimport (
 from headrace.engine.link cimport Link, doom, emit
 from headrace.engine.structs cimport (
     LINK_CLOSING, LINK_HEADERS, LINK_HELD, LINK_MUST_CONNECT, LINK_TRACED, REASON_AUTHENTICATION_VIOLATION,
-    REASON_PARSE_ERROR, REASON_PROTOCOL_VIOLATION, far_t, link_t, msg_t, router_t,
+    REASON_PARSE_ERROR, REASON_PROTOCOL_VIOLATION, far_t, interest_t, link_t, msg_t, router_t,
 )
+from headrace.engine.tracing cimport asks_for_trace, close_trace, open_trace
 from headrace.engine.wire cimport fit_tail, read_message, release_wire, split, wire_t
 
 
@@ -166,8 +167,29 @@ cdef char *take_message(link_t *l, int op, char *at, char *args, char *end, size
         link.session.trace(name_of(op), trimmed(&line), line.next[:m.body_len])
     fit_tail(&link.wire, l, sizes, &line, &m)
     count_arrival(l, &m)
-    protocol.arrived(l, op, &m)
+    if m.header_len:
+        take_in(protocol, l, op, &m)
+    else:
+        protocol.arrived(l, op, &m)
     return line.next + m.body_len + 2
+
+
+cdef int take_in(protocol_t *protocol, link_t *l, int op, msg_t *m) except -1:
+    """A complete message with headers, which may want to be traced."""
+    cdef interest_t *it
+    cdef list kept
+    if not asks_for_trace(l, NULL, m):
+        return protocol.arrived(l, op, m)
+    it = protocol.account_of(l, op)
+    if not asks_for_trace(l, it, m):
+        return protocol.arrived(l, op, m)
+    kept = []
+    if open_trace(l, it, m, kept):
+        try:
+            protocol.arrived(l, op, m)
+        finally:
+            close_trace(m)
+    return 0
 
 
 cdef void count_arrival(link_t *l, msg_t *m) noexcept:
@@ -175,6 +197,7 @@ cdef void count_arrival(link_t *l, msg_t *m) noexcept:
     cdef router_t *r = l.router
     m.source = l
     m.via = NULL
+    m.trace = NULL
     l.last_activity = r.now
     l.in_msgs += 1
     l.in_bytes += m.body_len

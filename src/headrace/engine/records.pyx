@@ -6,7 +6,7 @@ A record, version 1; numbers are little-endian, nothing is aligned or padded:
      0  u32  CRC32C of bytes 4 to 47, begun with the segment's salt
      4  u32  CRC32C of the body, begun with the salt
      8  u8   version, 1
-     9  u8   kind: 1 message, 2 ranges, 3 floor, 4 erased, 5 segments
+     9  u8   kind: 1 message, 2 ranges, 3 floor, 4 erased, 5 segments, 6 header
     10  u16  length of the subject
     12  u32  length of the body
     16  u64  sequence          message: its own; floor: the lowest that is left; ranges: the first of them
@@ -18,7 +18,8 @@ A record, version 1; numbers are little-endian, nothing is aligned or padded:
     48       body: [TTL] subject reply headers payload; of ranges: pairs of u64, first and last, both removed;
              of segments: pairs of u64, what became of a segment, and its base in front. Behind it a lower
              number: it was taken away, and that is the base of the one before it. A higher number: it was
-             rewritten without what was removed, while the segment of that base was the last one
+             rewritten without what was removed, while the segment of that base was the last one;
+             of header: the segment's header once more
 
 The header has a checksum of its own, so that damage to a body costs one message and its sequence is known,
 and so that the next record is found again after damage to a header. The salt is random per segment: bytes
@@ -109,9 +110,11 @@ cdef enum:
     FLOOR = 3
     ERASED = 4
     SEGMENTS = 5
+    HEADER = 6
     HEAD = 48
     HAS_TTL = 1
     SEALED = 2
+    SEGMENT_HEAD = 64     # what a record of a header holds
     SIZE_BESIDES = 32     # what a message counts for besides its parts: headrace.log.port.size_of
     RANGES_AT_ONCE = 4096  # pairs in one record of ranges
 
@@ -287,6 +290,21 @@ def encode_segments(pairs, uint64_t last, int64_t time, uint32_t salt) -> bytes:
     return out
 
 
+def encode_header(bytes header not None, uint64_t base, int64_t time, uint32_t salt) -> bytes:
+    """The record that holds a segment's header once more. Raises: ValueError for another length."""
+    cdef hr_record_t r
+    if PyBytes_GET_SIZE(header) != SEGMENT_HEAD:
+        raise ValueError(f"a segment's header has {SEGMENT_HEAD} bytes")
+    out = PyBytes_FromStringAndSize(NULL, HEAD + SEGMENT_HEAD)
+    memcpy(PyBytes_AS_STRING(out) + HEAD, PyBytes_AS_STRING(header), SEGMENT_HEAD)
+    memset(&r, 0, sizeof(r))
+    r.version, r.kind, r.sequence, r.time, r.previous = VERSION, HEADER, base, time, base - 1 if base else 0
+    r.body = SEGMENT_HEAD
+    r.body_crc = hr_crc(salt, PyBytes_AS_STRING(out) + HEAD, r.body)
+    close_header(PyBytes_AS_STRING(out), &r, salt)
+    return out
+
+
 def erased(bytes record, uint32_t salt) -> bytes:
     """What is written over a message's record: its length, sequence, time and link, zeros for a body."""
     cdef hr_record_t r
@@ -308,7 +326,7 @@ cdef int look(const char *data, size_t n, size_t at, uint32_t salt, hr_record_t 
     cdef uint64_t parts
     if n - at < HEAD:
         return 0
-    if data[at + 8] != VERSION or <uint8_t> (data[at + 9] - 1) >= SEGMENTS:
+    if data[at + 8] != VERSION or <uint8_t> (data[at + 9] - 1) >= HEADER:
         return -1
     memcpy(r, data + at, HEAD)
     hr_record_order(r)
@@ -318,6 +336,8 @@ cdef int look(const char *data, size_t n, size_t at, uint32_t salt, hr_record_t 
     if parts > r.body or r.body > <uint32_t> LARGEST_BODY or r.sequence > LAST_SEQUENCE or r.time < 0:
         return -1
     if (r.kind == RANGES or r.kind == SEGMENTS) and r.body % 16:
+        return -1
+    if r.kind == HEADER and r.body != SEGMENT_HEAD:
         return -1
     return 1
 
@@ -336,6 +356,8 @@ cdef class Scan:
     cdef list _pending         # damage that counts once a valid record follows
     cdef object _opener
     cdef uint32_t _overhead
+    cdef readonly bint has_sealed
+    """Whether there was a sealed body, without an opener."""
     cdef object _plain         # what the opener gave for the record at hand: keeps its bytes alive
     cdef const char *_body     # the record's plain body
     cdef size_t _body_n
@@ -443,6 +465,7 @@ cdef class Scan:
         self._body_n = r.body
         if r.flags & SEALED and r.kind == MESSAGE:
             if self._opener is None:
+                self.has_sealed = True
                 return 1
             header = r[0]
             close_header(<char *> &header, &header, self._salt)
@@ -637,7 +660,7 @@ cdef class Scan:
                 self._pairs(self.ranges, widest)
             elif r.kind == SEGMENTS:
                 self._pairs(self.segments, LAST_SEQUENCE)
-            else:
+            elif r.kind != HEADER:
                 self.last_message = r.sequence
         for first, last in self.ranges[known:]:
             removed.put(first, last)
@@ -655,7 +678,9 @@ cdef class Scan:
         return 0
 
     def survivors(self, bytes data, bint final, SequenceSet removed, uint64_t floor) -> bytes:
-        """The records of live messages as they are; what others say goes to `ranges` and `segments`."""
+        """The records of live messages as they are, or without their seal where there is an opener; what others say
+        goes to `ranges` and `segments`.
+        """
         cdef const char *p = PyBytes_AS_STRING(data)
         cdef size_t n = PyBytes_GET_SIZE(data), start = 0, end = 0, begin
         cdef hr_record_t r
@@ -672,12 +697,28 @@ cdef class Scan:
             if r.kind != MESSAGE or r.sequence < floor or removed.has(r.sequence):
                 continue
             begin = self.at - HEAD - r.body
+            if r.flags & SEALED and self._opener is not None:
+                parts.append(PyBytes_FromStringAndSize(p + start, end - start))
+                parts.append(self._unsealed(&r))
+                start = end = self.at
+                continue
             if begin != end:
                 parts.append(PyBytes_FromStringAndSize(p + start, end - start))
                 start = begin
             end = self.at
         parts.append(PyBytes_FromStringAndSize(p + start, end - start))
         return b"".join(parts)
+
+    cdef bytes _unsealed(self, hr_record_t *sealed):
+        """The record at hand with its plain body."""
+        cdef hr_record_t r = sealed[0]
+        cdef bytes out = PyBytes_FromStringAndSize(NULL, HEAD + self._body_n)
+        r.flags &= ~SEALED
+        r.body = <uint32_t> self._body_n
+        r.body_crc = hr_crc(self._salt, self._body, self._body_n)
+        memcpy(PyBytes_AS_STRING(out) + HEAD, self._body, self._body_n)
+        close_header(PyBytes_AS_STRING(out), &r, self._salt)
+        return out
 
     def withdraw(self, bytes data, bint final, SubjectTable table, SequenceSet removed, uint64_t floor,
                  SequenceSet gone, uint64_t new_floor) -> int:

@@ -127,17 +127,24 @@ cdef uint32_t words_before(link_t *l, int op) noexcept:
     return (1 if op == OP_LMSG else 0) + (0 if (<RouteLink> l.owner)._is_dedicated else 1)
 
 
+cdef interest_t *account_of(link_t *l, int op) except? NULL:
+    """The account that the line in hand names, or the connection is for."""
+    cdef RouteLink link = <RouteLink> l.owner
+    cdef word_t *account = link.wire.words
+    if link._is_dedicated:
+        return link._dedicated
+    if op == OP_LMSG:
+        account += 1
+    return interest_of(link._directory, link.session, account.text, account.len)
+
+
 cdef int arrived(link_t *l, int op, msg_t *m) except -1:
     """A complete message: delivered to whom it is for here."""
     cdef RouteLink link = <RouteLink> l.owner
-    cdef word_t *account = link.wire.words
-    cdef interest_t *it = link._dedicated
+    cdef interest_t *it = account_of(l, op)
     link.far.came_from.len = 0
     if op == OP_LMSG:
-        link.far.came_from = account[0]
-        account += 1
-    if not link._is_dedicated:
-        it = interest_of(link._directory, link.session, account.text, account.len)
+        link.far.came_from = link.wire.words[0]
     if it == NULL:
         return 0
     if l.router.is_gateway and is_mapped(m.subject, m.subject_len) and not take_in_answer(l.router, m):
@@ -262,6 +269,7 @@ route_protocol.interest = interest
 route_protocol.bare = OP_RMSG
 route_protocol.misread = [b"RoutedMsgArgs", b"RoutedHeaderMsgArgs", b"RoutedOriginClusterMsgArgs"]
 route_protocol.words_before = words_before
+route_protocol.account_of = account_of
 route_protocol.arrived = arrived
 
 
@@ -318,11 +326,12 @@ cdef class RouteLink(PeerLink):
             unlisten(&(<Interest> interest).c, &self.c)
         self._directory.served.clear()
 
-    def configure(self, *, bint headers, bint has_origin, bint origin_unsub, bytes server_hash=None):
+    def configure(self, *, bint headers, bint has_origin, bint origin_unsub, bytes server_hash=None, bint traces=False):
         """The handshake is over: interest and messages may come.
 
         `headers`: the peer takes them; `has_origin`: it knows LS+ and LMSG (`lnoc`); `origin_unsub`: LS- says
-        the leaf cluster, both ways (both have `lnocu`); `server_hash`: the peer's, in subjects of gateways.
+        the leaf cluster, both ways (both have `lnocu`); `server_hash`: the peer's, in subjects of gateways;
+        `traces`: it goes on with messages that are traced.
         """
         if server_hash is not None:
             if len(server_hash) != HASH_LEN:
@@ -332,6 +341,7 @@ cdef class RouteLink(PeerLink):
         self._is_open = True
         self._has_origin = has_origin
         self._origin_unsub = origin_unsub
+        self.far.traces = traces
 
     def serve(self, bytes account not None, Interest interest not None, *, bint dedicated=False):
         """Tells what is wanted in an account, now and from now on, and sends its messages here.

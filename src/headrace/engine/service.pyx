@@ -16,7 +16,10 @@ The session of a service link answers these calls:
                                `Gathered` for each run of messages of a subscription that asked for that
     failed(error)              `deliver` raised, or a publication could not be routed; both are logged there
     wake()                     something was published outside of a tick: one must come
+    publisher_info()           on the session of a client: JSON with its account and user, for services that ask for
+                               it; None where there are no users
     unpublishable(subject)     the subject or the reply has white space: it would break its receivers' wire
+    take_trace(trace, sid, subject)  a message that is traced has come; see tracing.pyx
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -27,12 +30,13 @@ from headrace.engine.answers cimport find_answer
 from headrace.engine.batches cimport Block, Gathered, Outgoing, delivery, is_word, record_t
 from headrace.engine.client cimport add_sid, find_sid, is_valid_subject, new_sub
 from headrace.engine.delivery cimport remove_sub, route
+from headrace.engine.exchange cimport with_info
 from headrace.engine.interest cimport plan_for
 from headrace.engine.link cimport Link, mark_due
 from headrace.engine.memory cimport buf_append, buf_free, buf_grow, buf_reserve
 from headrace.engine.shadows cimport hang_shadows
 from headrace.engine.structs cimport (
-    HR_GUARD, LINK_CLOSING, LINK_DIRTY, LINK_SERVICE, SUB_GATHERED, SUB_REMOVED, buf_t, hr_hash, link_t, msg_t, plan_t,
+    HR_GUARD, LINK_CLOSING, LINK_DIRTY, LINK_SERVICE, SUB_GATHERED, SUB_NAMED, SUB_REMOVED, buf_t, hr_hash, link_t, msg_t, plan_t,
     router_t, sub_t, word_t,
 )
 from headrace.engine.trie cimport insert
@@ -66,6 +70,16 @@ cdef int accept(sub_t *s, msg_t *m) except -1:
     cdef record_t record
     cdef const char *subject = m.subject
     cdef uint32_t subject_len = m.subject_len
+    cdef const char *body = m.body
+    cdef bytes named
+    record.header_len = m.header_len
+    record.body_len = m.body_len
+    if s.flags & SUB_NAMED:
+        named = with_publisher(m)
+        record.header_len = <uint32_t> PyBytes_GET_SIZE(named)
+        named += m.body[m.header_len:m.body_len]
+        record.body_len = <uint32_t> PyBytes_GET_SIZE(named)
+        body = PyBytes_AS_STRING(named)
     if m.head != NULL:
         subject = m.head + 5
         subject_len = <uint32_t> m.head_len - 6
@@ -75,21 +89,36 @@ cdef int accept(sub_t *s, msg_t *m) except -1:
     record.is_gathered = s.flags & SUB_GATHERED
     if record.is_gathered:
         link._has_runs = True
-    record.tail_len = record.head_len = 0
+    record.tail_len = record.head_len = record.trace = 0
+    if m.trace != NULL:
+        link._traces.append(<object> m.trace)
+        record.trace = <uint32_t> len(link._traces)
     record.subject_len = subject_len
     record.reply_len = m.reply_len
-    record.header_len = m.header_len
-    record.body_len = m.body_len
-    buf_reserve(b, sizeof(record_t) + subject_len + m.reply_len + m.body_len)
+    buf_reserve(b, sizeof(record_t) + subject_len + m.reply_len + record.body_len)
     buf_append(b, <const char *> &record, sizeof(record_t))
     buf_append(b, subject, subject_len)
     buf_append(b, m.reply, m.reply_len)
-    buf_append(b, m.body, m.body_len)
+    buf_append(b, body, record.body_len)
     link._count += 1
     mark_due(s.link)
     if b.end - b.start > BATCH_MARK:
         s.link.router.is_urgent = True
     return 1
+
+
+cdef bytes with_publisher(msg_t *m):
+    """The header block of a message with who published it, as far as that is known here.
+
+    A client of another server, or of a server without users, is nobody; what a publisher says of itself is taken out.
+    """
+    cdef bytes headers = m.body[:m.header_len]
+    cdef object info = None
+    if m.source.far == NULL and not m.source.flags & LINK_SERVICE:
+        info = (<object> m.source.session).publisher_info()
+    if info is None and not headers:
+        return headers
+    return with_info(headers, info)
 
 
 cdef void serve(link_t *l) noexcept:
@@ -114,6 +143,7 @@ cdef int route_one(link_t *l, record_t *record, const char *at) except -1:
     cdef plan_t *plan
     m.source = l
     m.via = NULL
+    m.trace = NULL
     m.subject = at
     m.subject_len = record.subject_len
     m.head = at + record.subject_len if record.head_len else NULL
@@ -158,6 +188,7 @@ cdef class ServiceLink(Link):
     cdef size_t _count           # messages in the batch
     cdef uint64_t _last_sid
     cdef object _delivery
+    cdef list _traces            # of messages in the batch, by place from 1
     cdef bint _has_runs          # the batch has messages that are gathered
     cdef size_t _usual           # bytes to begin a batch with, after one was given away
     cdef bint _is_served         # its service is at work: what it publishes is routed afterwards
@@ -168,6 +199,7 @@ cdef class ServiceLink(Link):
         memset(&self._batch, 0, sizeof(buf_t))
         self.outgoing = Outgoing()
         self._delivery = delivery
+        self._traces = []
         self.c.flags |= LINK_SERVICE
         self.c.accept = accept
         self.c.flush = serve
@@ -181,10 +213,12 @@ cdef class ServiceLink(Link):
         self._count = 0
         Link._leave(self)
 
-    def subscribe(self, bytes subject not None, bytes queue not None=b"", *, bint gathered=False):
+    def subscribe(self, bytes subject not None, bytes queue not None=b"", *, bint gathered=False,
+                  bint named=False):
         """The sid of a new subscription. Raises: ValueError for a subject or queue group that is none.
 
-        `gathered`: its messages come in runs of those that follow one another, each a `Gathered`.
+        `gathered`: its messages come in runs of those that follow one another, each a `Gathered`. `named`: they have
+        a header `Nats-Request-Info` with the account and the user of who published them, where that is known.
         """
         cdef word_t words[3]
         cdef bytes sid = b"%d" % (self._last_sid + 1)
@@ -209,6 +243,8 @@ cdef class ServiceLink(Link):
         self._last_sid += 1
         if gathered:
             s.flags |= SUB_GATHERED
+        if named:
+            s.flags |= SUB_NAMED
         if self.c.interest.imports != NULL:
             hang_shadows(s)
         return self._last_sid
@@ -342,6 +378,8 @@ cdef class ServiceLink(Link):
         HR_GUARD(at == end)
         reuse(&self._batch)
         self._count = 0
+        if self._traces:
+            self._traces = []
         return batch
 
     cdef Block _give_block(self):
@@ -366,10 +404,13 @@ cdef class ServiceLink(Link):
         run.begin = at
         while at < end:
             memcpy(&record, at, sizeof(record_t))
-            if record.sid != run.sid:
+            if record.sid != run.sid or record.trace and run.count:
                 break
             at += sizeof(record_t) + record.subject_len + record.reply_len + record.body_len
             run.count += 1
+            if record.trace:  # it is a run of its own
+                run.trace = self._traces[record.trace - 1]
+                break
         run.end = at
         batch.append(run)
         return at

@@ -6,6 +6,7 @@ from headrace.engine.structs cimport link_t, msg_t, sub_t
 cdef class StreamImport:
     cdef readonly Interest exporter
     cdef readonly object subjects
+    cdef readonly bint traces
     cdef dict _renamed
     cdef bytes _local(self, bytes subject)
 

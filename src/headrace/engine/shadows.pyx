@@ -38,11 +38,13 @@ cdef class StreamImport:
     """A stream of another account. `subjects` translates:
 
     `wanted_by(subscription)` gives the exported pattern a local subscription can receive, or None;
-    `to_local(subject)` what an exported subject is called here. Both take and give bytes.
+    `to_local(subject)` what an exported subject is called here. Both take and give bytes. `traces`: whoever traces
+    a message of it may see who gets it here.
     """
 
-    def __cinit__(self, Interest exporter not None, subjects):
+    def __cinit__(self, Interest exporter not None, subjects, *, bint traces=False):
         self.exporter = exporter
+        self.traces = traces
         self.subjects = subjects
         self._renamed = {}
 

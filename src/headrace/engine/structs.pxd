@@ -128,6 +128,7 @@ cdef enum sub_flag:
     SUB_GATHERED = 1 << 27       # of a service: its messages are handed over in runs
     SUB_SHADOW = 1 << 28         # hangs in another account's interest for a subscription of an importer
     SUB_PASSES_ON = 1 << 29      # of an AccountLink: what it takes goes on to another account, so nothing is imported for it
+    SUB_NAMED = 1 << 30          # of a service: it is told which user published
 
 cdef enum:
     DELIVERY_CHECKS = (LINK_CLOSING | LINK_CONGESTED | LINK_TRACKS_REPLIES | LINK_NO_ECHO | LINK_TRACED
@@ -298,6 +299,7 @@ cdef struct interest_t:
     uint32_t offered_to          # how many of those are offered every message, whoever wants it
     int64_t subscribed           # monotonic ns: when somebody of this server did, or a leaf; only kept for those
     bint is_followed             # a plan is being followed: none may be made
+    bint is_traced               # messages with a `traceparent` are traced, if they are sampled
     uint32_t pins                # plans that must outlive others made meanwhile: see `pin`
     # scratch of one match
     token_t *tokens
@@ -322,10 +324,12 @@ cdef struct via_t:
     bint shares                  # who asks is told, as the first import says
     bint names_server            # and on which server, where any import on the way shares
     bint is_response             # to a request that came through it
+    bint traces                  # whoever traces it may see what becomes of it there
 
 cdef struct msg_t:
     link_t *source
     via_t *via                   # NULL: it is where it was published
+    PyObject *trace              # what is told what becomes of it (tracing.pyx), borrowed; NULL: it is not traced
     const char *subject
     const char *reply
     const char *head             # "HMSG <subject to show> "; NULL: the subject is shown as the plan says
@@ -413,6 +417,7 @@ cdef struct router_t:
     bint is_urgent               # a batch is past its mark: its service is served before anything more is read
     choice_t choice
     answers_t answers
+    PyObject *tracer             # borrowed from the Router: begins traces; NULL: nothing is traced
     bint is_gateway              # this cluster is one of several: answers to other clusters' requests may come here
     char cluster_hash[6]         # of this cluster's name, while it is
     char server_hash[6]          # of this server's ID
@@ -445,6 +450,7 @@ cdef struct far_t:
     far_kind kind
     side_t side                  # of a route
     bint is_spoke                # of a leaf link: the other server is the hub
+    bint traces                  # the other server goes on with traces
     send_t send                  # one message over this link; 1 when it is in the outbox
     offer_t offer                # of an interest's `offered_to`; 1 when it is in the outbox
     changed_t changed            # of an interest's listeners; NULL: this link listens to nothing

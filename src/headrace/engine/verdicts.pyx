@@ -10,7 +10,7 @@ from libc.string cimport memcpy, memset
 
 from headrace.engine.interest cimport table_seed
 from headrace.engine.memory cimport give, take
-from headrace.engine.structs cimport hr_equal, hr_hash
+from headrace.engine.structs cimport hr_equal, hr_hash, sub_t
 
 cdef enum:
     SLOTS = 2048
@@ -63,6 +63,17 @@ cdef int verdict(Verdicts v, uint64_t hash, const char *key, uint32_t n) except 
     allowed = v._ask(key[:n])
     remember(v, hash, key, n, allowed)
     return allowed
+
+
+cdef int allows(sub_t *s, const char *subject, size_t subject_len) except -1:
+    """Whether a deny rule leaves such a message to this subscription ("subject" or "subject queue")."""
+    cdef bytes key
+    if s.link.deliver_verdicts == NULL:
+        return 1
+    key = subject[:subject_len]
+    if s.queue_len:
+        key += b" " + s.queue[:s.queue_len]
+    return verdict(<Verdicts> s.link.deliver_verdicts, hr_hash(key, len(key), s.interest.seed), key, <uint32_t> len(key))
 
 
 cdef class Verdicts:

@@ -24,6 +24,7 @@ from headrace.engine.structs cimport (
     HR_GUARD, LINK_HEADERS, LINK_TRACED, SUB_FAR, SUB_ORIGIN, buf_t, far_t, hr_copy, link_t, msg_t, sub_t, target_t,
     word_t,
 )
+from headrace.engine.tracing cimport begin_hop, end_hop
 
 cdef enum:
     ACK_DOTS = 8             # of "$JS.ACK." and the tokens behind it, before a subject to show may follow
@@ -278,6 +279,21 @@ cdef int write_message(target_t *target, msg_t *m, char kind, word_t *origin, wo
     `origin`: the leaf cluster it was published in, unless it is NULL: such a frame has both sizes. `account`:
     NULL where lines name none.
     """
+    cdef msg_t hop
+    cdef bytes kept
+    cdef int is_sent
+    if m.trace == NULL:
+        return write_frame(target, m, kind, origin, account)
+    kept = begin_hop(target.link, m, &hop)
+    if kept is None:
+        return 0
+    is_sent = write_frame(target, &hop, kind, origin, account)
+    end_hop(target.link, m, is_sent)
+    return is_sent
+
+
+cdef int write_frame(target_t *target, msg_t *m, char kind, word_t *origin, word_t *account) except -1:
+    """`write_message` for a message as it is."""
     cdef link_t *l = target.link
     cdef const char *tail = m.tail
     cdef size_t tail_len = m.tail_len, shown = 0, names

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
+from headrace.core.service import Taking
 from headrace.engine.jetstream import Acks, sort_acks
 from headrace.errors import LogError, StartError
 from headrace.jetstream.advising import Adviser
 from headrace.jetstream.api.dispatch import Api
 from headrace.jetstream.api.request import no_responders
 from headrace.jetstream.assets import Assets
+from headrace.jetstream.ingest import Ingest
 from headrace.jetstream.journal import Journal
 from headrace.jetstream.limits import Tiers
 from headrace.jetstream.recovery import Recovery
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from headrace.core.service import Delivery, Host
+    from headrace.core.tracing import MessageTrace
     from headrace.engine.batches import Gathered
     from headrace.jetstream.consumer import Consumer
     from headrace.jetstream.limits import AccountLimits, ServerSettings
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 _AT_ONCE: Final = 0.0
 _FLOW_TOKENS: Final = 4
+_ANSWERED_HERE: Final = (b"$JS.API.CONSUMER.MSG.NEXT.", b"$JS.API.DIRECT.GET.")
 
 
 class Served(Protocol):
@@ -150,23 +154,13 @@ class AccountJetStream:
     # -- turns -----------------------------------------------------------------------------------------
 
     def deliver(self, batch: Sequence[Delivery | Gathered[Delivery]]) -> None:
-        """All messages of one tick, in order; publications are appended together at its end.
-
-        A mistake of ours with one client's message is raised once those of all others were taken.
-        """
+        """All messages of one tick, in order; publications are appended together at its end."""
         routes = self._routes
-        mistakes: list[Exception] = []
         for received in batch:
             route = routes.get(received.sid)
-            if route is None:  # the subscription ended while this was under way
-                continue
-            try:
+            if route is not None:  # else the subscription ended while this was under way
                 self._guarded(route, received)
-            except Exception as mistake:  # noqa: BLE001 - whatever it is, it is raised below
-                mistakes.append(mistake)
         self.turns.settle()
-        if mistakes:
-            raise ExceptionGroup("messages that could not be taken", mistakes)
 
     def begin_turn(self) -> None:
         self.system.committer.begin_turn()
@@ -176,12 +170,19 @@ class AccountJetStream:
         self.system.committer.end_turn(is_last=is_last)
 
     def _guarded(self, work: Callable[..., _T], *arguments: object) -> _T | None:
-        """A disk that fails under one stream or consumer ends nothing else: it is said, and others go on."""
+        """What fails with one message, stream or consumer ends nothing else: it is said, others go on."""
         try:
             return work(*arguments)
-        except LogError as error:
-            self.note.error("JetStream of account %s: %s", self.name, error)
+        except Exception as error:  # noqa: BLE001 - whatever it is: it is logged
+            self.mistaken(error)
             return None
+
+    def mistaken(self, error: Exception, subject: bytes = b"") -> None:
+        """Says in one line what went wrong: a disk that fails, or a mistake of ours with a message."""
+        if isinstance(error, LogError):
+            self.note.error("JetStream of account %s: %s", self.name, error)
+        else:
+            self.host.failed(error, f"account {self.name} {subject.decode('utf-8', 'replace')}".rstrip())
 
     def touch(self, stream: Stream) -> None:
         """A stream has publications to append, or messages of it went: it is looked at in this turn."""
@@ -220,6 +221,21 @@ class AccountJetStream:
         self._woken.update(again)
 
     # -- messages --------------------------------------------------------------------------------------
+
+    def take_trace(self, trace: MessageTrace, sid: int, subject: bytes) -> Taking:
+        """A message that is traced has come: streams go on with its trace, where requests end.
+
+        As on the Go server the requests that an account answers by itself are answered all the same: they are
+        no imported service there.
+        """
+        asked = getattr(self._routes.get(sid), "__self__", None)
+        if isinstance(asked, Ingest):
+            trace.meet(asked.stream_name)
+            return Taking.TRACED
+        if asked is not self._api or subject.startswith(_ANSWERED_HERE):
+            return Taking.SILENT
+        trace.service_import(trace.system, subject, subject)
+        return Taking.REFUSED if trace.is_only else Taking.SILENT
 
     def subscribe(
         self,

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from headrace.jetstream.stream import Stream
 
 REASON: Final = b"Nats-Marker-Reason"
+_OPERATION: Final = b"KV-Operation"
+_PURGE: Final = b"PURGE"
 _NS: Final = 1_000_000_000
 _SOONEST_S: Final = 0.05
 """Messages expire together when they do so within this time: a timer for each would be most of the work."""
@@ -90,8 +92,11 @@ class Aging:
         return removed
 
     def _is_marker(self, sequence: int) -> bool:
+        """Whether the message says already that its subject is empty, as what key-value stores purge does."""
         message = self._stream.log.read(sequence)
-        return message is None or hdr.has(message.headers, REASON)
+        if message is None or hdr.value(message.headers, REASON):
+            return True
+        return hdr.value(message.headers, _OPERATION) == _PURGE
 
     def _marker(self, subject: bytes) -> Publication:
         lifetime = format_ns(self._stream.config.subject_delete_marker_ttl // _NS * _NS).encode()

@@ -261,6 +261,11 @@ def stream_log(account: str, stream: str) -> bytes:
     return f"{account}/streams/{stream}".encode()
 
 
+def is_state_log(name: bytes) -> bool:
+    """Whether a log is the state of an account."""
+    return name.endswith(b"/state") and b"/streams/" not in name
+
+
 def state_log(account: str) -> bytes:
     return f"{account}/state".encode()
 

@@ -53,6 +53,7 @@ class AtomicBatches(Feature):
             self._receive(stream, batch_id, publication)
         except ApiError as error:
             stream.answer(publication.reply, pubacks.refusal(error, stream.name))
+            publication.end(error)
         return True
 
     def configured(self, stream: Stream) -> None:

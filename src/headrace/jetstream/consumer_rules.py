@@ -6,9 +6,9 @@ specification, 4; the order of the checks and their texts are those of nats-serv
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from headrace.jetstream.consumer_extensions import check_extensions
@@ -49,8 +49,7 @@ _LONGEST_IN_MEMORY: Final = 512
 """Bytes of a name: it stands in the subjects that acknowledgements are sent to, and those have an end."""
 
 
-@dataclass(slots=True)
-class ConsumerContext:
+class ConsumerContext(Struct):
     """What is known when a consumer's configuration is judged."""
 
     stream: StreamConfig

@@ -30,8 +30,12 @@ if TYPE_CHECKING:
     from headrace.core.service import Delivery, Timer
 
 _API: Final = "$JS.API"
+_FIRST_ANSWER_S: Final = 3.0
+"""Seconds for the first answer, twice as many each time none came: a link that comes up may lose it."""
 _ANSWER_S: Final = 30.0
+"""At most."""
 _RESET_ANSWER_S: Final = 5.0
+_DOUBLINGS: Final = 4
 _STALLED_S: Final = 10.0
 _HEARTBEAT_NS: Final = SECOND_NS
 _ACK_WAIT_NS: Final = 22 * 3600 * SECOND_NS
@@ -68,6 +72,7 @@ class _Answer(msgspec.Struct):
 class FarFeed(Feed):
     """Asking, then listening; whatever goes wrong, asking again."""
 
+    _unheard = 0
     _answer_sid = 0
     _sid = 0
     _watch: Timer | None = None
@@ -86,7 +91,7 @@ class FarFeed(Feed):
         else:
             subject, request = self._request()
         account.publish(self._prefixed(subject), request, reply=inbox.encode())
-        self._wait(_ANSWER_S if durable is None else _RESET_ANSWER_S, self._unanswered)
+        self._wait(self._patience() if durable is None else _RESET_ANSWER_S, self._unanswered)
 
     def stop(self) -> None:
         super().stop()
@@ -180,7 +185,12 @@ class FarFeed(Feed):
 
     def _unanswered(self) -> None:
         self.say(self.error, "the API does not answer")
-        self._ask_again()
+        self._unheard += 1
+        self.stop()
+        self.again()
+
+    def _patience(self) -> float:
+        return min(_FIRST_ANSWER_S * (1 << min(self._unheard, _DOUBLINGS)), _ANSWER_S)
 
     def _ask_again(self) -> None:
         self.stop()
@@ -189,7 +199,8 @@ class FarFeed(Feed):
     def _answered(self, delivery: Delivery) -> None:
         if delivery.headers.startswith(b"NATS/1.0 503"):
             self.say(self.error, "nobody has such an API")
-            self._ask_again()
+            self.stop()
+            self.again_soon()
             return
         try:
             answer = read(_Answer, delivery.payload)
@@ -229,6 +240,7 @@ class FarFeed(Feed):
         self._answer_sid = 0
         self._stop_watching()
         self.well()
+        self._unheard = 0
         self._consumer = answer.name.encode()
         self._delivered = 0
         if answer.delivered.stream_seq > self.position:

@@ -2,13 +2,16 @@
 
 What a message is within its batch is said by its reply:
 `<inbox>.<batch>.<flow>.<ok|fail>.<number>.<operation>.$FI`. Each message is stored by itself; what ends a
-batch early is a gap or an error, and the publisher then learns how far it came. Source: JetStream
-specification, 8; answers compared with the Go server 2.15.1.
+batch early is a gap or an error, and the publisher then learns how far it came. What an operation comes to
+is decided when it arrives, as if everything before it were durable; its answer goes to its own reply subject
+and waits until that is so. Source: JetStream specification, 8; answers compared with the Go server 2.15.1.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from enum import IntEnum
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
@@ -26,6 +29,8 @@ from headrace.protocol.jetstream.levels import REQUIRED_LEVEL, asks_too_much
 from headrace.protocol.jetstream.numbers import UINT64_MAX, whole
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from headrace.core.service import Timer
     from headrace.jetstream.publication import Publication
     from headrace.jetstream.stream import Stream
@@ -93,11 +98,17 @@ class _Batch:
         self.stored = 0
         self.acknowledged = 0
         self.sequence = 0
-        """Of the last one stored, in the stream."""
-        self.pending = 0
-        """Messages on their way to the disk."""
-        self.reply = b""
-        self.is_ending = False
+        """Of the last one that is durable, in the stream."""
+        self.staged = 0
+        """Messages that were handed to the log, durable or not."""
+        self.durable = 0
+        """Those of them of which is known what became of them."""
+        self.held: deque[tuple[int, bytes, Callable[[], bytes]]] = deque()
+        """Answers that wait for so many to be durable, and their reply subjects."""
+        self.end_reply = b""
+        """Of what ended it."""
+        self.is_lost = False
+        """The log did not take one of its messages, and no more is said of later ones."""
         self.heard_ns = 0
         self.timer: Timer | None = None
 
@@ -116,6 +127,7 @@ class FastBatches(Feature):
             self._receive(publication)
         except ApiError as error:
             stream.answer(publication.reply, pubacks.refusal(error, stream.name))
+            publication.end(error)
         return True
 
     def configured(self, stream: Stream) -> None:
@@ -135,15 +147,13 @@ class FastBatches(Feature):
         if place.operation is Operation.PING:
             self._ping(batch, place, p.reply)
             return
-        if batch.is_ending or not self._follows(batch, place, p.reply):
+        if not self._follows(batch, place, p.reply):
             return
-        if place.commits:
-            if place.operation is Operation.END:
-                batch.received -= 1
-                self._end(batch, p.reply)
-                return
-            batch.is_ending = True
-        elif place.number == 1:
+        if place.operation is Operation.END:
+            batch.received -= 1
+            self._finish(batch, p.reply)
+            return
+        if place.number == 1 and not place.commits:
             self._say_flow(batch, 0, p.reply)
         self._store(batch, place, p)
 
@@ -182,14 +192,11 @@ class FastBatches(Feature):
     def _ping(self, batch: _Batch, place: Place, reply: bytes) -> None:
         """The publisher asks how far it came, since it heard nothing."""
         if place.number > batch.received:
-            self._say_gap(batch.received + 1, place.number + 1, reply)
+            self._say_gap(batch, place.number + 1, reply)
             if not batch.gaps_are_fine:
-                if not self._end(batch, reply):
-                    self._say_flow(batch, batch.acknowledged, reply)
+                self._finish(batch, reply)
                 return
-            batch.received = place.number
-            if batch.pending == 0:
-                batch.stored = batch.received
+            batch.received = batch.stored = place.number
             if self._acknowledge(batch, reply):
                 return
         self._say_flow(batch, batch.acknowledged, reply)
@@ -199,11 +206,11 @@ class FastBatches(Feature):
         if place.number == batch.received + 1:
             batch.received = place.number
             return True
-        self._say_gap(batch.received + 1, place.number, reply)
+        self._say_gap(batch, place.number, reply)
         if batch.gaps_are_fine and place.number > batch.received:
             batch.received = place.number
             return True
-        self._end(batch, reply)
+        self._finish(batch, reply)
         return False
 
     # -- storing ---------------------------------------------------------------------------------------
@@ -220,52 +227,76 @@ class FastBatches(Feature):
         except (ApiError, Duplicate) as error:
             self._refused(batch, place, reply, error)
             return
-        batch.pending += 1
-
-        def done(error: Exception | None) -> None:
-            batch.pending -= 1
-            if error is not None:
-                self._refused(batch, place, reply, _as_api_error(error))
-                return
-            batch.sequence = p.sequence
-            self._stored(batch, place, reply)
-
-        p.done = done
+        batch.staged += 1
+        p.done = partial(self._done, batch, place, reply, p)
         stream.ingest.stage(p)
-        if stream.config.discard is Discard.NEW:
-            stream.flush()  # whether there is room is known before the next one is judged
-
-    def _stored(self, batch: _Batch, place: Place, reply: bytes) -> None:
-        batch.reply = reply
-        batch.stored = batch.received if batch.pending == 0 else place.number
-        if batch.is_ending and batch.stored == batch.received:
+        batch.stored = place.number
+        if place.commits:
             self._finish(batch, reply)
         else:
             self._acknowledge(batch, reply)
+        if stream.config.discard is Discard.NEW:
+            stream.flush()  # whether there is room is known before the next one is judged
 
     def _refused(self, batch: _Batch, place: Place, reply: bytes, error: ApiError | Duplicate) -> None:
         """One that was stored before is passed over; anything else ends the batch unless gaps are fine."""
         is_duplicate = isinstance(error, Duplicate)
         if is_duplicate:
-            if batch.pending == 0:
-                batch.stored = place.number
-                self._acknowledge(batch, reply)
+            batch.stored = place.number
+            self._acknowledge(batch, reply)
             if not place.commits:
                 return
         if not batch.gaps_are_fine and batch.received == 1:
             self._forget(batch)
-            self._stream.answer(reply, self._first_refused(batch, place, error))
+            self._answer(batch, reply, partial(self._first_refused, batch, place, error))
             return
         if isinstance(error, ApiError):
-            said = {"type": "err", "seq": place.number, "error": error.body()}
-            self._stream.answer(reply, msgspec.json.encode(said))
+            self._answer(batch, reply, partial(_error_at, place, error))
         if batch.gaps_are_fine and not place.commits:
             return
         if not is_duplicate:
             batch.received -= 1
-            if batch.pending == 0:
-                batch.stored = batch.received
-        self._end(batch, reply)
+            batch.stored = batch.received
+        self._finish(batch, reply)
+
+    # -- what became of it -----------------------------------------------------------------------------
+
+    def _done(
+        self, batch: _Batch, place: Place, reply: bytes, p: Publication, error: Exception | None
+    ) -> None:
+        batch.durable += 1
+        if error is None:
+            batch.sequence = p.sequence
+        else:
+            self._lost(batch, place, reply, _as_api_error(error))
+        self._release(batch)
+
+    def _lost(self, batch: _Batch, place: Place, reply: bytes, error: ApiError) -> None:
+        """The log did not take it: what waits to be said of those after it is not true."""
+        if batch.is_lost:
+            return
+        if batch.gaps_are_fine and not place.commits:
+            self._stream.answer(reply, _error_at(place, error))
+            return
+        batch.is_lost = True
+        batch.held.clear()
+        if not batch.gaps_are_fine and place.number == 1:
+            self._forget(batch)
+            self._stream.answer(reply, self._first_refused(batch, place, error))
+            return
+        self._stream.answer(reply, _error_at(place, error))
+        batch.received = min(batch.received, place.number - 1)
+        self._finish(batch, batch.end_reply or reply)
+
+    def _answer(self, batch: _Batch, reply: bytes, said: Callable[[], bytes]) -> None:
+        """Answers when everything of the batch that came before is durable."""
+        batch.held.append((batch.staged, reply, said))
+        self._release(batch)
+
+    def _release(self, batch: _Batch) -> None:
+        while batch.held and batch.held[0][0] <= batch.durable:
+            _, reply, said = batch.held.popleft()
+            self._stream.answer(reply, said())
 
     def _first_refused(self, batch: _Batch, place: Place, error: ApiError | Duplicate) -> bytes:
         """A batch that fails at once is answered as a single message is."""
@@ -277,19 +308,15 @@ class FastBatches(Feature):
 
     # -- what the publisher is told --------------------------------------------------------------------
 
-    def _end(self, batch: _Batch, reply: bytes) -> bool:
-        """No message is added any more. Whether that could be answered now, all being stored."""
-        batch.is_ending = True
-        if batch.pending == 0 or batch.stored == batch.received:
-            self._finish(batch, reply)
-            return True
-        return False
-
     def _finish(self, batch: _Batch, reply: bytes) -> None:
+        """No message is added any more; how far it came is said at the reply subject of what ended it."""
         self._forget(batch)
+        batch.end_reply = reply
+        self._answer(batch, reply, partial(self._whole, batch, batch.received))
+
+    def _whole(self, batch: _Batch, count: int) -> bytes:
         head = pubacks.head(self._stream.name, self._stream.account.domain)
-        fields = pubacks.of_batch(batch.name, batch.received)
-        self._stream.answer(reply, b"%s%d%s}" % (head, batch.sequence, fields))
+        return b"%s%d%s}" % (head, batch.sequence, pubacks.of_batch(batch.name, count))
 
     def _acknowledge(self, batch: _Batch, reply: bytes) -> bool:
         """Says how far it came when that is due, and how often it will be said."""
@@ -306,10 +333,12 @@ class FastBatches(Feature):
         return True
 
     def _say_flow(self, batch: _Batch, number: int, reply: bytes) -> None:
-        self._stream.answer(reply, b'{"type":"ack","seq":%d,"msgs":%d}' % (number, batch.flow))
+        said = b'{"type":"ack","seq":%d,"msgs":%d}' % (number, batch.flow)
+        self._answer(batch, reply, lambda: said)
 
-    def _say_gap(self, expected: int, number: int, reply: bytes) -> None:
-        self._stream.answer(reply, b'{"type":"gap","last_seq":%d,"seq":%d}' % (expected, number))
+    def _say_gap(self, batch: _Batch, number: int, reply: bytes) -> None:
+        said = b'{"type":"gap","last_seq":%d,"seq":%d}' % (batch.received + 1, number)
+        self._answer(batch, reply, lambda: said)
 
     # -- the end of a batch ----------------------------------------------------------------------------
 
@@ -327,7 +356,7 @@ class FastBatches(Feature):
         left = batch.heard_ns + account.system.batches.limits.timeout_ns - account.turns.now_ns()
         if left > 0:
             self._wait(batch, left)
-        elif not batch.is_ending:
+        else:
             self._forget(batch)
 
     def _forget(self, batch: _Batch) -> None:
@@ -337,6 +366,10 @@ class FastBatches(Feature):
         if self._batches.get(batch.name) is batch:
             del self._batches[batch.name]
             self._stream.account.system.batches.fast -= 1
+
+
+def _error_at(place: Place, error: ApiError) -> bytes:
+    return msgspec.json.encode({"type": "err", "seq": place.number, "error": error.body()})
 
 
 def _as_api_error(error: Exception) -> ApiError:

@@ -25,12 +25,20 @@ if TYPE_CHECKING:
 
 SECOND_NS: Final = 1_000_000_000
 SOONEST_AGAIN_S: Final = 2.0
-"""No origin is asked more often than this."""
+"""No origin is asked more often than this, but one that nobody has: asking for it costs nobody anything."""
+_NOBODY_AGAIN_S: Final = 0.1
+"""After which it is asked for first; each time is twice as long as the one before, up to the usual."""
 _BACKOFF_S: Final = 10.0
 _LONGEST_BACKOFF_S: Final = 120.0
 _JITTER_S: Final = 0.1
+_NOBODY_DOUBLINGS: Final = 8
 _RECORD: Final = struct.Struct("<QQ")
 """Position at the origin and sequence here; the origin's identity follows."""
+
+
+def position_record(stored: int, here: int, identity: str) -> bytes:
+    """What is journaled of a source, as `Feed` has it."""
+    return _RECORD.pack(stored, here) + identity.encode()
 
 
 class Feed:
@@ -58,6 +66,8 @@ class Feed:
             else MirrorIntake(stream, origin)
         )
         self._fails = 0
+        self._missed = 0
+        """Times in a row that nobody had the origin."""
         self._timer: Timer | None = None
         self._told = ""
 
@@ -97,7 +107,7 @@ class Feed:
 
     def well(self) -> None:
         """The origin answers."""
-        self._fails = 0
+        self._fails = self._missed = 0
         self.error = None
         self._told = ""
 
@@ -117,6 +127,16 @@ class Feed:
         if failed:
             self._fails += 1
             delay += min(self._fails * _BACKOFF_S, _LONGEST_BACKOFF_S)
+        self._missed = 0
+        self._later(delay)
+
+    def again_soon(self) -> None:
+        """Starts anew when somebody may have the origin: a link may come up, an account may be served."""
+        delay = min(_NOBODY_AGAIN_S * (1 << min(self._missed, _NOBODY_DOUBLINGS)), SOONEST_AGAIN_S)
+        self._missed += 1
+        self._later(delay)
+
+    def _later(self, delay: float) -> None:
         self.cancel()
         self._timer = self.stream.account.turns.later(delay, self._restart)
 
@@ -149,7 +169,7 @@ class Feed:
 
     def record(self) -> bytes:
         """What a restart goes on from."""
-        return _RECORD.pack(self.stored, self.here) + self.identity.encode()
+        return position_record(self.stored, self.here, self.identity)
 
     def resume(self, record: bytes) -> None:
         """Raises: ValueError."""

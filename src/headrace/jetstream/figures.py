@@ -6,12 +6,15 @@ document but those of the API.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
 from headrace.jetstream.api.infos import consumer_info, stream_info
+from headrace.jetstream.near import NearFeed
 from headrace.protocol.jetstream.configs import Storage
+from headrace.protocol.rfc3339 import short_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,12 +43,22 @@ class StreamFigures:
         return {} if self._stream.is_closed else stream_info(self._stream, leader=True)
 
     def consumer_documents(self, *, direct: bool) -> list[dict[str, Any]]:
+        """`direct`: of those that only serve mirrors and sources, streams of this account among them, which
+        read the log without a consumer and are shown as one."""
         consumers = self._stream.consumers.values()
-        return [consumer_info(each) for each in consumers if _is_internal(each) is direct]
+        told = [consumer_info(each) for each in consumers if _is_internal(each) is direct]
+        if not direct:
+            return told
+        readers = [each for each in self._stream.followers if isinstance(each, NearFeed)]
+        return told + [_reader(self._stream, each) for each in readers]
+
+    @property
+    def waiting(self) -> int:
+        """Messages received that are not durable yet."""
+        return self._stream.ingest.waiting
 
 
-@dataclass(frozen=True)
-class AccountFigures:
+class AccountFigures(Struct, frozen=True, dict=True):
     """One account; its streams are looked at when they are first asked for."""
 
     name: str
@@ -61,8 +74,7 @@ class AccountFigures:
         return [StreamFigures(stream) for stream in self.account.streams.values()]
 
 
-@dataclass(frozen=True, slots=True)
-class ServerFigures:
+class ServerFigures(Struct, frozen=True):
     """All accounts, by name."""
 
     store_dir: str
@@ -108,6 +120,40 @@ def _account(account: AccountJetStream) -> AccountFigures:
         broken=account.broken,
         account=account,
     )
+
+
+def _reader(stream: Stream, feed: NearFeed) -> dict[str, Any]:
+    """A stream that follows another one of its account. It counts no deliveries: its place is told twice."""
+    following, source = feed.stream, feed.origin.source
+    kind = "src" if following.config.mirror is None else "mirror"
+    place = {"consumer_seq": feed.position, "stream_seq": feed.position}
+    name = f"JS_{kind.upper()}_{following.name}"
+    return {
+        "stream_name": stream.name,
+        "name": name,
+        "created": short_time(following.created_ns),
+        "config": {
+            "name": name,
+            "ack_policy": "none",
+            "max_deliver": 1,
+            **({"filter_subject": source.filter_subject} if source.filter_subject else {}),
+            "replay_policy": "instant",
+            "num_replicas": 0,
+            "direct": True,
+            "sourcing": True,
+            "metadata": {
+                f"_nats.{kind}.acc": following.account.name,
+                f"_nats.{kind}.stream": following.name,
+            },
+        },
+        "delivered": place,
+        "ack_floor": place,
+        "num_ack_pending": 0,
+        "num_redelivered": 0,
+        "num_waiting": 0,
+        "num_pending": feed.left(),
+        "ts": short_time(following.account.turns.now_ns()),
+    }
 
 
 def _is_internal(consumer: Consumer) -> bool:

@@ -5,8 +5,9 @@ Source: JetStream specification, 8; the defaults are the Go server's.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 ID: Final = b"Nats-Batch-Id"
 SEQUENCE: Final = b"Nats-Batch-Sequence"
@@ -21,8 +22,7 @@ that would need more is abandoned as too large."""
 LONGEST_ID: Final = 64
 
 
-@dataclass(frozen=True, slots=True)
-class BatchLimits:
+class BatchLimits(Struct, frozen=True):
     """Numbers of batches and of messages; `timeout_ns`: how long a batch may be idle."""
 
     atomic_per_stream: int = 50

@@ -7,15 +7,19 @@ Source: JetStream specification, 3.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from headrace.core.tracing import stored
 from headrace.engine.jetstream import Publications, take_publications
 from headrace.errors import LogError, LogFull, MessageTooLarge
 from headrace.jetstream.dedupe import MSG_ID
 from headrace.jetstream.inflight import FAST_SUFFIX
 from headrace.jetstream.publication import Duplicate, Publication, check_size, judge, may_roll_up
+from headrace.jetstream.traced import DUPLICATE
 from headrace.log.port import NewMessage
 from headrace.protocol.jetstream import headers as hdr
 from headrace.protocol.jetstream import pubacks
@@ -26,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from headrace.core.service import Delivery
+    from headrace.core.tracing import StreamTrace
     from headrace.engine.batches import Gathered
     from headrace.errors import StorageError
     from headrace.jetstream.republish import Copy
@@ -39,8 +44,7 @@ _BESIDES: Final = 256
 _OURS: Final = b"\nNats-"
 
 
-@dataclass(slots=True)
-class _Batch:
+class _Batch(Struct):
     """What is appended together. `wanted`: it is kept; else its sequences pass and nothing is stored."""
 
     messages: Publications
@@ -71,16 +75,25 @@ class Ingest:
         self._head = pubacks.head(stream.name, stream.account.domain)
         self._next = self._empty()
         self._unanswered = 0
+        self.waiting = 0
+        """Messages that are in the log and not durable yet."""
 
     def _empty(self) -> _Batch:
         return _Batch(Publications(NewMessage))
+
+    @property
+    def stream_name(self) -> str:
+        return self._stream.name
 
     # -- in --------------------------------------------------------------------------------------------
 
     def receive(self, run: Gathered[Delivery]) -> None:
         """Messages of a subscription, in order."""
         stream = self._stream
-        if stream.judges_all:
+        if run.trace is not None:
+            for delivery in run:
+                self._receive_traced(delivery, run.trace.of(stream.name))
+        elif stream.judges_all:
             for delivery in run:
                 self.publish(Publication.of(delivery))
         else:
@@ -89,6 +102,26 @@ class Ingest:
             largest = max(stream.config.max_msg_size, 0)
             take_publications(run, self._next.messages, self._special, largest)
         stream.account.touch(stream)
+
+    def _receive_traced(self, delivery: Delivery, trace: StreamTrace) -> None:
+        """One that is traced; one that is only traced is judged, and no more."""
+        p = Publication.of(delivery)
+        p.trace = trace
+        if not trace.is_only:
+            p.headers = stored(p.headers)
+            self.publish(p)
+            return
+        self.append()
+        try:
+            if self._stream.transform is not None:
+                p.subject = self._stream.transform.match(p.subject) or p.subject
+            judge(self._stream, p)
+        except Duplicate as duplicate:
+            self._repeat(p, duplicate.sequence)
+        except (ApiError, LogError) as error:
+            self.refuse(p, error)
+        else:
+            trace.done()
 
     def _special(self, delivery: Delivery) -> Publications:
         """One with conditions; gives what the messages after it are gathered in."""
@@ -103,7 +136,11 @@ class Ingest:
         if stream.transform is not None and not p.is_final:
             p.subject = stream.transform.match(p.subject) or p.subject
         try:
-            if self._takes_with_id(p) or any(feature.take(stream, p) for feature in stream.features):
+            if self._takes_with_id(p):
+                return
+            if any(feature.take(stream, p) for feature in stream.features):
+                if p.trace is not None and p.done is None:  # what becomes of a batch is told nobody's trace
+                    p.trace.done()
                 return
             if p.asks_the_log or stream.config.allow_msg_counter or self._is_staged(p):
                 self.append()
@@ -146,6 +183,8 @@ class Ingest:
                 self.refuse(p, error)
                 return
             self._stream.answer(p.reply, self._head + b"%d" % sequence + pubacks.DUPLICATE)
+            if p.trace is not None:
+                p.trace.done(DUPLICATE)
             if p.done:
                 p.done(None)
 
@@ -305,6 +344,7 @@ class Ingest:
     def _commit(self, batch: _Batch, first: int, copies: list[Copy | None], time_ns: int) -> None:
         turns = self._stream.account.turns
         self._unanswered += batch.weight
+        self.waiting += len(batch.messages)
         if self._stream.config.persist_mode is PersistMode.ASYNC:
             self._committed(batch, first, copies, time_ns, None)
             turns.commit(self._stream.log, self._synced_late)
@@ -363,6 +403,7 @@ class Ingest:
     ) -> None:
         stream = self._stream
         self._unanswered -= batch.weight
+        self.waiting -= len(batch.messages)
         if error is not None:
             stream.account.note.error("stream %s could not be synced: %s", stream.name, error)
             self._refuse_all(batch, ApiError(10077, err=str(error)))
@@ -374,8 +415,7 @@ class Ingest:
         for p in batch.notes.values():
             if p.ack_fields:
                 stream.answer(p.reply, self._head + b"%d" % p.sequence + p.ack_fields + pubacks.TAIL)
-            if p.done:
-                p.done(None)
+            p.end(None)
         if copies and stream.republisher is not None:
             stream.republisher.publish(host, copies, first, time_ns)
         stream.committed(first, batch.messages, wanted=batch.wanted)
@@ -389,8 +429,7 @@ class Ingest:
         for p in batch.notes.values():
             if p.ack_fields:
                 stream.answer(p.reply, body)
-            if p.done:
-                p.done(error)
+            p.end(error)
 
     def refuse(self, p: Publication, error: ApiError | LogError) -> None:
         """Tells who published a message, and whoever waits for it, why it is not stored."""
@@ -401,8 +440,7 @@ class Ingest:
 
         def answer() -> None:
             self._stream.answer(p.reply, pubacks.refusal(refusal, self._stream.name))
-            if p.done:
-                p.done(refusal)
+            p.end(refusal)
 
         self._in_turn(answer)
 

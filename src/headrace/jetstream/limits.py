@@ -5,8 +5,9 @@ Source: JetStream specification, 1 (INFO) and 2.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from headrace.conf.options import JetStreamAccountLimits as AccountLimits
 from headrace.jetstream.inflight import BatchLimits
@@ -28,8 +29,7 @@ UNTIERED: Final = ""
 NO_ACCOUNT_LIMITS: Final = AccountLimits()
 
 
-@dataclass(frozen=True, slots=True)
-class ServerSettings:
+class ServerSettings(Struct, frozen=True):
     """What JetStream of one server shares: names, and limits that hold for every account; 0 is no limit.
 
     `max_memory` and `max_storage` are bytes that all accounts share. `duplicate_window` is in ns. `strict`:
@@ -52,8 +52,7 @@ class ServerSettings:
     batches: BatchLimits = field(default_factory=BatchLimits)
 
 
-@dataclass(frozen=True, slots=True)
-class Tiers:
+class Tiers(Struct, frozen=True):
     """The limits of an account: one set for all, or one for each number of replicas (`R1`, `R3`)."""
 
     by_name: dict[str, AccountLimits] = field(default_factory=lambda: {UNTIERED: NO_ACCOUNT_LIMITS})

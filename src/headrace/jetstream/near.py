@@ -116,19 +116,20 @@ class NearFeed(Feed):
             self.again(failed=True)
             return False
         if len(page.messages) and not self.take(list(page.messages)):
-            self.lag = self._left()
+            self.lag = self.left()
             self.again()
             return False
         self.position = max(self.position, page.next_sequence - 1)
-        self.lag = self._left() if self.position + 1 < end else 0
+        self.lag = self.left() if self.position + 1 < end else 0
         return self.position + 1 < end
 
-    def _left(self) -> int:
+    def left(self) -> int:
+        """Messages of the origin that it has not taken yet."""
         return self._from.pending_count(self.position + 1, self.origin.filters) if self._from else 0
 
     def info(self, *, with_sequence: bool) -> dict[str, object]:
         if self._from is not None:
-            self.lag = self._left()
+            self.lag = self.left()
             if not self.is_waiting:
                 # The origin is always in sight; those who ask expect what a heartbeat a second shows.
                 now_ns = self.stream.account.turns.now_ns()

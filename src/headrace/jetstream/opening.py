@@ -1,20 +1,22 @@
 """JetStream of a server from its options: directory, stores, committer, limits; what each account gets.
 
-Here lives what has to be there before the first account is served, and what of it the log tells. Never lives
-here: what is done for an account (`account`), what several accounts share (`system`).
-Source: the log lines and the dynamic limits are the Go server's (2.15.1); its picture of letters is not here.
-"""
+Here lives what has to be there before the first account is served, and what of it the log tells. Never
+lives here: what is done for an account (`account`), what several accounts share (`system`). Source: the log
+lines and the dynamic limits are the Go server's (2.15.1); its picture of letters is not here."""
 
 from __future__ import annotations
 
 import os
-import tempfile
 import time
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Final, Protocol
 
+from headrace.conf.account_rules import service_subjects
 from headrace.errors import LogError, StartError, StoreLocked
 from headrace.jetstream.figures import server_figures
+from headrace.jetstream.importing.detecting import HOME as DIRECTORY
+from headrace.jetstream.importing.detecting import UNFINISHED, find_streams
 from headrace.jetstream.inflight import BatchLimits
 from headrace.jetstream.limits import ServerSettings
 from headrace.jetstream.system import JetStreamSystem
@@ -22,6 +24,7 @@ from headrace.log.committer import ThreadCommitter
 from headrace.log.port import SyncPolicy
 from headrace.log.store import FileStore, MemoryStore
 from headrace.protocol.info import JETSTREAM_API_LEVEL
+from headrace.subjects.grammar import is_subset
 
 if TYPE_CHECKING:
     import asyncio
@@ -36,12 +39,11 @@ if TYPE_CHECKING:
     from headrace.jetstream.figures import ServerFigures
     from headrace.jetstream.stream import Stream
     from headrace.log.committer import Committer
+    from headrace.log.damage import Damage
     from headrace.log.sealing import Cipher
     from headrace.log.store import LogStore
 
-DIRECTORY: Final = "jetstream"
-"""Where files are, below the directory that was configured."""
-
+_INFO: Final = b"$JS.API.INFO"
 _NS: Final = 1_000_000_000
 _UNITS: Final = ("B", "KB", "MB", "GB", "TB", "PB", "EB")
 _MEMORY_IF_UNKNOWN: Final = 256 << 20
@@ -111,12 +113,14 @@ class JetStreamServer:
         if is_system:
             return system.system_requests()
         if account.jetstream is None:
-            return system.refusing_service()
+            return None if _asks_elsewhere(account) else system.refusing_service()
         return system.add_account(account.name, account.jetstream)
 
     def change(self, account: AccountOptions) -> bool:
         system = self._system()
         if (account.jetstream is not None) is not (account.name in system.accounts):
+            return False
+        if account.jetstream is None and _asks_elsewhere(account):
             return False
         if account.jetstream is not None:
             system.update_limits(account.name, account.jetstream)
@@ -174,10 +178,12 @@ class JetStreamServer:
     def _open_store(self) -> FileStore:
         """Raises: StartError."""
 
-        def report(name: bytes, sequence: int, reason: str) -> None:
-            log = name.decode("utf-8", "backslashreplace")
-            self._log.error("JetStream: %s: message %d is damaged: %s", log, sequence, reason)
+        def report(name: bytes, damage: Damage) -> None:
+            self._log.error("JetStream: %s: %s", name.decode("utf-8", "backslashreplace"), damage)
 
+        self._refuse_foreign_streams()
+        if any(place.exists() and not place.is_dir() for place in (self.directory, self.directory.parent)):
+            raise StartError("Can't start JetStream: storage directory is not a directory")
         try:
             return FileStore(
                 self.directory,
@@ -190,6 +196,25 @@ class JetStreamServer:
             raise StartError(f"Can't start JetStream: {error}") from error
         except LogError as error:
             raise StartError(f"Can't start JetStream: could not open storage directory - {error}") from error
+
+    def _refuse_foreign_streams(self) -> None:
+        """A start would pass over nats-server's streams, or an unfinished import. Raises: StartError."""
+        unfinished = self.directory.with_name(UNFINISHED)
+        try:
+            found = next(find_streams(self.directory), None)
+        except OSError as error:
+            raise StartError(f"Can't start JetStream: could not open storage directory - {error}") from error
+        if unfinished.exists():
+            raise StartError(
+                f"Can't start JetStream: an import or a restore into {self.directory.parent} is under way "
+                f"or was cut off; run it again, or remove {unfinished}"
+            )
+        if found is not None:
+            raise StartError(
+                f"Can't start JetStream: {self.directory} has streams of nats-server ({found.account} > "
+                f'{found.name}), which are not served from there; run "headrace jetstream import '
+                f'{quote(str(self.directory.parent))} --dir NEW" and start with "-sd NEW"'
+            )
 
     def _settings(self, server_name: str, server_id: str) -> ServerSettings:
         options, limits = self.options, self.options.limits
@@ -236,7 +261,12 @@ class JetStreamServer:
 
 def directory_of(options: JetStreamOptions) -> Path:
     """Where the files of these options are; without a directory, the same one after every start."""
-    base = Path(options.store_dir) if options.store_dir else Path(tempfile.gettempdir()) / "nats"
+    if options.store_dir:
+        base = Path(options.store_dir)
+    else:
+        from tempfile import gettempdir  # it loads every compression there is
+
+        base = Path(gettempdir()) / "nats"
     return base / DIRECTORY
 
 
@@ -280,3 +310,12 @@ def _three_quarters_of_disk(directory: Path) -> int:
             continue
         return found.f_bavail * found.f_frsize // 4 * 3
     return _DISK_IF_UNKNOWN
+
+
+def _asks_elsewhere(account: AccountOptions) -> bool:
+    """Whether what an account imports has the API's first question: then it has just that part of the API.
+
+    So the Go server decides it: what is not imported has no responders there.
+    """
+    services = (item for item in account.imports if item.is_service)
+    return any(is_subset(_INFO, service_subjects(item).local) for item in services)

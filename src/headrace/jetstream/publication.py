@@ -7,11 +7,13 @@ Source: JetStream specification, 3 and 8.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from headrace.jetstream.dedupe import MSG_ID
 from headrace.jetstream.schedules import purged_by
+from headrace.jetstream.traced import traced_error
 from headrace.jetstream.ttl import NEVER, parse_ttl
 from headrace.log.port import FOREVER
 from headrace.protocol.durations import SECOND
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from headrace.core.service import Delivery
+    from headrace.core.tracing import StreamTrace
     from headrace.jetstream.stream import Stream
 
 LARGEST_HEADERS: Final = 65_535
@@ -30,8 +33,7 @@ _REQUEST_INFO: Final = b"Nats-Request-Info"
 _ASKING: Final = (b"\nNats-Expected-", b"\nNats-Rollup:", b"\nNats-Incr:", b"\nNats-Schedul")
 
 
-@dataclass(slots=True, eq=False)
-class Publication:
+class Publication(Struct, eq=False):
     """`subject` after the stream's transform. `sourced`: from another stream, which has judged it already.
 
     `done` is called in a turn when it is durable, or with why it is not stored; a publication with a `reply`
@@ -57,6 +59,15 @@ class Publication:
     done: Callable[[Exception | None], object] | None = None
     sequence: int = 0
     """Where it is, once it was appended."""
+    trace: StreamTrace | None = None
+    """What is told of it, when it is traced."""
+
+    def end(self, error: ApiError | None) -> None:
+        """It is durable, or refused."""
+        if self.trace is not None:
+            self.trace.done(traced_error(self, error) if error is not None else "")
+        if self.done:
+            self.done(error)
 
     @classmethod
     def of(cls, delivery: Delivery) -> Publication:
@@ -98,6 +109,10 @@ def judge(stream: Stream, p: Publication) -> None:
     for feature in stream.features:
         feature.change(stream, p)
     check_size(stream, p)  # once more: a feature may have made it larger
+    if p.trace is not None:
+        p.trace.judged(p.subject, wanted=stream.wants(p.subject))
+        if p.trace.is_only:
+            return
     set_ttl(stream, p)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from headrace.jetstream.api.dispatch import PUBLISHED_ALONE, find
 from headrace.jetstream.api.request import Fields, no_responders, refusal, response
+from headrace.mistakes import INTERNAL_ERROR
 from headrace.protocol.jetstream.errors import ApiError
 
 if TYPE_CHECKING:
@@ -51,7 +52,14 @@ class _Refusing:
     def deliver(self, batch: Sequence[Delivery | Gathered[Delivery]]) -> None:
         for received in batch:
             if isinstance(received, tuple) and received.reply and self.concerns(received):
-                self.receive(received.subject.removeprefix(_PREFIX), received.reply)
+                self._take(received.subject.removeprefix(_PREFIX), received.reply)
+
+    def _take(self, name: bytes, reply: bytes) -> None:
+        try:
+            self.receive(name, reply)
+        except Exception as error:  # noqa: BLE001 - whatever it is: it is logged, and who asked is told
+            self._host.failed(error, (_PREFIX + name).decode("utf-8", "replace"))
+            self.publish(reply, refusal("system", ApiError(10051, err=INTERNAL_ERROR), {}))
 
     def concerns(self, request: Delivery) -> bool:
         """Whether it is to be answered here."""

@@ -5,8 +5,9 @@ What streams hold in fact is measured elsewhere. Source: JetStream specification
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from headrace.jetstream.limits import UNTIERED, AccountLimits, ServerSettings, Tiers
 from headrace.jetstream.stream_configs import StreamConfigs
@@ -17,8 +18,7 @@ if TYPE_CHECKING:
     from headrace.protocol.jetstream.configs import StreamConfig
 
 
-@dataclass(slots=True)
-class Room:
+class Room(Struct):
     """What there is to share. `reserved_*`: bytes set aside by `max_bytes` in all accounts."""
 
     tiers: Tiers = field(default_factory=Tiers)

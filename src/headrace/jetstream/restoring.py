@@ -7,20 +7,18 @@ Only the format of Go servers since 2.15, which is ours too, is understood. Sour
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from msgspec.structs import replace
 from msgspec.structs import replace as replace_fields
 
 from headrace.errors import LogError
 from headrace.jetstream import backup
 from headrace.jetstream.consumer_rules import ConsumerContext, check_new_consumer
 from headrace.jetstream.stream import log_limits
-from headrace.jetstream.ttl import parse_ttl
-from headrace.log.port import FOREVER, NO_LIMITS, NewMessage
+from headrace.jetstream.ttl import message_ttl
+from headrace.log.port import NO_LIMITS, NewMessage
 from headrace.protocol import archive, s2
-from headrace.protocol.durations import SECOND
-from headrace.protocol.jetstream import headers as block
 from headrace.protocol.jetstream.errors import ApiError
 
 if TYPE_CHECKING:
@@ -171,7 +169,7 @@ class Restoring:
         if not entry.headers or not self.config.allow_msg_ttl:
             return 0
         try:
-            return min(max(parse_ttl(block.value(entry.headers, block.TTL)), 0) * SECOND, FOREVER)
+            return message_ttl(entry.headers)
         except ApiError as error:
             raise ValueError(f"failed to parse message TTL: {error}") from None
 

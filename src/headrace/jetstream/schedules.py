@@ -10,9 +10,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, tzinfo
 from typing import TYPE_CHECKING, Final, NamedTuple
-from zoneinfo import ZoneInfo
 
-from headrace.jetstream.cron import Cron
 from headrace.jetstream.inflight import OF_BATCHES
 from headrace.jetstream.ttl import parse_ttl
 from headrace.protocol.durations import SECOND, parse_ns
@@ -24,6 +22,7 @@ from headrace.subjects import grammar
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from headrace.jetstream.cron import Cron
     from headrace.log.port import StoredMessage
     from headrace.protocol.jetstream.configs import StreamConfig
 
@@ -82,6 +81,8 @@ def due_after(headers: bytes, from_ns: int, now_ns: int) -> Due | None:
         if zone is not None:
             raise ApiError(10189)
         return _at(text[4:]) if text.startswith("@at ") else _every(text[7:], from_ns, now_ns)
+    from headrace.jetstream.cron import Cron  # few messages have such a schedule
+
     try:
         cron = Cron(text)
     except ValueError:
@@ -215,6 +216,8 @@ def _zone(headers: bytes) -> tzinfo | None:
     name = block.value(headers, TIME_ZONE)
     if not _ZONE_NAME.fullmatch(name):
         raise ApiError(10223)
+    from zoneinfo import ZoneInfo  # nor a zone
+
     try:
         return ZoneInfo(name.decode("ascii"))
     except (ValueError, OSError, KeyError):  # unknown names are KeyErrors, those of directories the others

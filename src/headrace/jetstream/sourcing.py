@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.jetstream.far import FarFeed
-from headrace.jetstream.near import NearFeed
 from headrace.jetstream.origins import Origin, noted
 from headrace.protocol.jetstream.configs import Retention
 
@@ -55,7 +53,13 @@ class Sourcing:
 
     def _feed(self, origin: Origin) -> Feed:
         is_near = origin.is_near and not self._counts_readers(origin)
-        return NearFeed(self._stream, origin) if is_near else FarFeed(self._stream, origin)
+        if is_near:
+            from headrace.jetstream.near import NearFeed  # most streams take nothing from others
+
+            return NearFeed(self._stream, origin)
+        from headrace.jetstream.far import FarFeed
+
+        return FarFeed(self._stream, origin)
 
     def _counts_readers(self, origin: Origin) -> bool:
         """Whether the origin removes what its consumers have had: then this stream must be one of them."""

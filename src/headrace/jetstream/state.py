@@ -19,10 +19,10 @@ What the entries mean to live objects is `recovery.py`'s; requests of peers neve
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import msgspec
+from msgspec import Struct, field
 
 from headrace.changes import entry
 from headrace.jetstream.ackstate import ConsumerState
@@ -51,8 +51,7 @@ class _Named(msgspec.Struct):
     config: msgspec.Raw
 
 
-@dataclass(slots=True)
-class StreamRecord:
+class StreamRecord(Struct):
     created_ns: int
     config: bytes
     """JSON, as it was written: one of a later version, which cannot be read here, is kept."""
@@ -62,8 +61,7 @@ class StreamRecord:
         return msgspec.json.decode(self.config, type=StreamConfig)
 
 
-@dataclass(slots=True)
-class ConsumerRecord:
+class ConsumerRecord(Struct):
     identity: int
     created_ns: int
     stream: str
@@ -77,8 +75,7 @@ class ConsumerRecord:
         return named.name, msgspec.json.decode(named.config, type=ConsumerConfig)
 
 
-@dataclass(slots=True)
-class AccountState:
+class AccountState(Struct):
     streams: dict[str, StreamRecord] = field(default_factory=dict)
     consumers: dict[int, ConsumerRecord] = field(default_factory=dict)
     """By identity, which is unique in the account."""

@@ -20,7 +20,7 @@ from headrace.jetstream.sourcing import Sourcing
 from headrace.jetstream.torn import withdraw_torn_batch
 from headrace.log.port import LARGEST_SEQUENCE, Limits, Weights
 from headrace.log.port import Discard as LogDiscard
-from headrace.protocol.jetstream.configs import Discard, Retention, Storage
+from headrace.protocol.jetstream.configs import Compression, Discard, Retention, Storage
 from headrace.protocol.jetstream.errors import ApiError
 from headrace.protocol.jetstream.times import ZERO
 from headrace.protocol.rfc3339 import short_time
@@ -49,6 +49,7 @@ def log_limits(config: StreamConfig) -> Limits:
     """What the log of a stream keeps to. The size of one message is judged before (`publication`)."""
     can_refuse = config.max_msgs > 0 or config.max_bytes > 0 or config.discard_new_per_subject
     return Limits(
+        compresses=config.compression is Compression.S2,
         max_messages=max(config.max_msgs, 0),
         max_bytes=max(config.max_bytes, 0),
         max_age_ns=max(config.max_age, 0),

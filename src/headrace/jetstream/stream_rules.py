@@ -7,9 +7,9 @@ their texts are those of nats-server 2.15.1.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from headrace.jetstream import origin_rules
@@ -47,8 +47,7 @@ _BEGINNINGS: Final = ("$", "*", ">")
 """Of subjects that may meet one of these."""
 
 
-@dataclass(slots=True)
-class StreamContext:
+class StreamContext(Struct):
     """What is known when a stream's configuration is judged. `name`: what the subject of the request says."""
 
     name: str

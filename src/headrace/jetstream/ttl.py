@@ -8,7 +8,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from headrace.log.port import FOREVER
 from headrace.protocol.durations import SECOND, parse_ns
+from headrace.protocol.jetstream import headers as block
 from headrace.protocol.jetstream.errors import ApiError
 
 NEVER: Final = -1
@@ -33,3 +35,9 @@ def parse_ttl(text: bytes) -> int:
     if seconds < 1:
         raise ApiError(10165)
     return seconds
+
+
+def message_ttl(headers: bytes) -> int:
+    """The TTL of a message that is stored already, in ns, as a log takes it. Raises: ApiError 10165."""
+    seconds = parse_ttl(block.value(headers, block.TTL))
+    return FOREVER if seconds == NEVER else min(seconds * SECOND, FOREVER)

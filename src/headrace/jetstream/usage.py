@@ -6,8 +6,9 @@ figures (a publication or a stream that is refused) is said by who asks.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from headrace.protocol.jetstream.configs import Storage
 
@@ -18,8 +19,7 @@ if TYPE_CHECKING:
     from headrace.protocol.jetstream.configs import StreamConfig
 
 
-@dataclass(slots=True)
-class ApiCounters:
+class ApiCounters(Struct):
     """Requests since the start; `inflight`: not answered yet."""
 
     total: int = 0
@@ -27,8 +27,7 @@ class ApiCounters:
     inflight: int = 0
 
 
-@dataclass(slots=True)
-class Held:
+class Held(Struct):
     """Bytes of messages, by storage."""
 
     memory: int = 0
@@ -44,8 +43,7 @@ class Held:
         return self.memory if storage is Storage.MEMORY else self.storage
 
 
-@dataclass(slots=True)
-class Usage:
+class Usage(Struct):
     """Of one account; `server` is the sum over all of them."""
 
     server: Held

@@ -22,20 +22,32 @@ before would miss it and read everything. What is to be done when something is d
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import secrets
 import threading
 from bisect import bisect_right
 from collections import deque
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from headrace.engine.holdings import SequenceSet
 from headrace.engine.records import Scan
 from headrace.errors import StorageError
-from headrace.log.filesystem import Mode, pwrite_all, remove_file, replace_file
+from headrace.log.filesystem import DRAFT, Mode, pwrite_all, remove_file, replace_file, write_all
 from headrace.log.port import LARGEST_SEQUENCE, PLAIN, SyncPolicy, Weights
-from headrace.log.segment import HEADER_BYTES, SEALED, Header, Segment, segment_path
+from headrace.log.segment import (
+    BEGINNING,
+    HEADER_BYTES,
+    SEALED,
+    Header,
+    Segment,
+    opener_of,
+    packer_of,
+    read_span,
+    segment_path,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,6 +55,7 @@ if TYPE_CHECKING:
 
     from headrace.engine.syncer import SyncJob
     from headrace.log.filesystem import FileSystem
+    from headrace.log.packing import Packed
     from headrace.log.port import Submit
     from headrace.log.sealing import Cipher
 
@@ -72,8 +85,7 @@ def storage_errors(what: str) -> Iterator[None]:
         raise StorageError(f"{what}: {error.strerror or error}") from error
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
+class Draft(Struct, frozen=True):
     """Files beside the segments that may be written once everything up to `position` is durable."""
 
     number: int
@@ -83,8 +95,7 @@ class Draft:
     """Segments whose index is among the files, and whole."""
 
 
-@dataclass(eq=False, slots=True)
-class Copy:
+class Copy(Struct, eq=False):
     """A file that is to be durable, together with the log up to `position`, before it is counted on.
 
     `draft`: the number of the first draft that counts on it.
@@ -116,7 +127,7 @@ class Chain:
         self.segments: list[Segment] = []
         self._fs: Final = filesystem
         self._policy: Final = policy
-        self._segment_bytes: Final = segment_bytes
+        self.segment_bytes = segment_bytes
         self._cipher: Final = cipher
         self._handle: int | None = None
         self._readers: dict[Path, int] = {}
@@ -160,6 +171,8 @@ class Chain:
         """Takes over what recovery found; the last one is cut to its size and written from now on."""
         self.segments = segments
         active = segments[-1]
+        if active.packed is not None:  # the one behind it is lost; nothing is added to this one
+            return
         with storage_errors(f"cannot open {active.path.name}"):
             self._handle = self._fs.open(active.path, Mode.UPDATE)
             if self._fs.size(self._handle) != active.size:
@@ -185,7 +198,7 @@ class Chain:
             try:
                 handle = self._fs.open(path, Mode.CREATE)
                 self._fs.truncate(handle, 0)
-                pwrite_all(self._fs, handle, header.pack(), 0)
+                pwrite_all(self._fs, handle, header.beginning(), 0)
                 if self.segments and self._policy is not SyncPolicy.NEVER:
                     self._fs.fdatasync(handle)
             except OSError:
@@ -199,8 +212,8 @@ class Chain:
         with self._lock:
             self._is_begun = bool(self.segments) or self._policy is SyncPolicy.NEVER
             old, self._handle = self._handle, handle
-            self.segments.append(Segment(path, header, HEADER_BYTES, self._weights))
-            self._synced_size = self._extent = HEADER_BYTES
+            self.segments.append(Segment(path, header, BEGINNING, self._weights))
+            self._synced_size = self._extent = BEGINNING
             self._names_changed = True
         if old is not None:
             self._close_quietly(old)
@@ -230,7 +243,7 @@ class Chain:
 
     def is_full(self, more: int, base: int) -> bool:
         """Whether a segment from `base` is to be begun for `more` bytes. One without messages takes any."""
-        return self.active.base < base and self.active.size + more > self._segment_bytes
+        return self.active.base < base and self.active.size + more > self.segment_bytes
 
     def roll(self, base: int, last_time: int, floor: int) -> None:
         """Seals the active segment and begins the next. Raises StorageError; then nothing is different."""
@@ -333,12 +346,54 @@ class Chain:
     def overwrite(self, segment: Segment, offset: int, data: bytes) -> None:
         """Puts other bytes in the place of a record; durable on return. Raises StorageError."""
         with storage_errors(f"cannot overwrite a message in {segment.path.name}"):
+            if segment.packed is not None:
+                self._repack(segment, segment.packed, offset, data)
+                return
             handle = self._fs.open(segment.path, Mode.UPDATE)
             try:
                 pwrite_all(self._fs, handle, data, HEADER_BYTES + offset)
                 self._fs.fdatasync(handle)
             finally:
                 self._close_quietly(handle)
+
+    def _repack(self, segment: Segment, packed: Packed, offset: int, data: bytes) -> None:
+        """Writes a compressed segment anew with other bytes in one place. Frames are not overwritten: a crash
+        would cost all that is in them. Afterwards the old file's bytes are, which nothing refers to any more.
+        """
+        fs, path = self._fs, segment.path
+        old = fs.open(path, Mode.UPDATE)
+        draft = path.with_name(path.name + DRAFT)
+        new = fs.open(draft, Mode.APPEND)
+        try:
+            plain = packed.read(fs, old, packed.size, 0)
+            fs.truncate(new, 0)
+            write_all(fs, new, segment.header.beginning())
+            packer = packer_of(segment, self._cipher, functools.partial(write_all, fs, new))
+            packer.add(plain[:offset] + data + plain[offset + len(data) :])
+            repacked = packer.finish(opener_of(segment, self._cipher))
+            fs.fsync(new)
+            fs.rename(draft, path)
+            fs.fsync_dir(self.directory)
+            reader = self._readers.pop(path, None)
+            if reader is not None:
+                self._close_quietly(reader)
+            segment.packed = repacked
+            pwrite_all(fs, old, bytes(fs.size(old) - BEGINNING), BEGINNING)
+            fs.fdatasync(old)
+        finally:
+            self._close_quietly(old)
+            self._close_quietly(new)
+
+    def restore_headers(self, segments: list[Segment]) -> None:
+        """Writes damaged headers once more; one that cannot be written is read from its copy next time."""
+        for segment in segments:
+            with contextlib.suppress(OSError):
+                handle = self._fs.open(segment.path, Mode.UPDATE)
+                try:
+                    pwrite_all(self._fs, handle, segment.header.pack(), 0)
+                    self._fs.fdatasync(handle)
+                finally:
+                    self._close_quietly(handle)
 
     # ---- durability -------------------------------------------------------------------------
 
@@ -450,9 +505,7 @@ class Chain:
     def save(self, checkpoint: tuple[Path, bytes]) -> None:
         """Has a checkpoint written, indexes first, when what it counts is durable: that is all by now."""
         missing = [segment for segment in self.segments if not segment.is_indexed]
-        files = [
-            (s.index_path, s.index.dump(s.salt, s.base, s.size)) for s in missing if s.size > HEADER_BYTES
-        ]
+        files = [(s.index_path, s.index.dump(s.salt, s.base, s.size)) for s in missing if s.size > BEGINNING]
         if self._drafts:
             with contextlib.suppress(IndexError):  # `sync` may be taking it
                 self._drafts.popleft()
@@ -507,7 +560,7 @@ class Chain:
                         "are lost; open the log again"
                     )
                 if not self._is_begun:
-                    pwrite_all(self._fs, handle, active.header.pack(), 0)
+                    pwrite_all(self._fs, handle, active.header.beginning(), 0)
                 pwrite_all(self._fs, handle, data, start)
                 self._fs.fsync(handle)
             finally:
@@ -605,7 +658,7 @@ class Chain:
         """Bytes of whole or cut records, `offset` from the first. Raises StorageError."""
         size = min(size, segment.size - HEADER_BYTES - offset)
         try:  # not `storage_errors`, which takes as long as a small read
-            return self._fs.pread(self._reader(segment), size, HEADER_BYTES + offset) if size > 0 else b""
+            return read_span(self._fs, self._reader(segment), segment, size, offset) if size > 0 else b""
         except OSError as error:
             raise StorageError(f"cannot read {segment.path.name}: {error.strerror or error}") from error
 

@@ -31,6 +31,7 @@ from headrace.engine.records import LARGEST_BODY, Scan, encode, encode_removal, 
 from headrace.errors import LogClosed, LogError, StorageError
 from headrace.log.chain import CEILING, Chain, storage_errors
 from headrace.log.counting import Counting
+from headrace.log.damage import DamageNotes
 from headrace.log.filesystem import RealFileSystem, make_directory, remove_file
 from headrace.log.filters import SubjectFilter
 from headrace.log.index import SPACING
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from headrace.engine.syncer import SyncJob
+    from headrace.log.damage import Report
     from headrace.log.filesystem import FileSystem
     from headrace.log.outline import Outline
     from headrace.log.port import Submit
@@ -70,10 +72,10 @@ SPREAD: Final = 16
 """The share of a message that is read besides each, since messages are not all as long as their mean."""
 READ_PER_CALL: Final = 8 << 20
 """Bytes of records that one filtered read looks at; then its page ends, empty or not."""
-REPORTED: Final = 1000
-"""Unreadable sequences named one by one, in the state and to `report`."""
 CHECKPOINT_SHARE: Final = 8
 """A checkpoint is written when so many times its size was appended or can be freed."""
+FIRST_CHECKPOINT: Final = 1 << 20
+"""Bytes that are appended before there is one, which knows what all records of the segment depend on."""
 CHECKPOINT_ON_ERASE: Final = 1 << 20
 """Up to this size one is written before a message is erased; a larger one is taken away instead."""
 SLICES: Final = 16
@@ -90,7 +92,7 @@ class FileLog:
     called, and makes what the directory needs.
 
     `clock`: wall clock in ns since 1970 UTC. `segment_bytes`: about how large one file becomes. `report`:
-    called with each sequence that turns out to be unreadable, and why. `cipher`: seals bodies and
+    called with what turns out to be unreadable, a few times at most. `cipher`: seals bodies and
     checkpoints; a log that holds plain segments goes on with sealed ones.
     Raises: StorageError when the directory cannot be read or written.
     """
@@ -105,7 +107,7 @@ class FileLog:
         segment_bytes: int = SEGMENT_BYTES,
         sync: SyncPolicy = SyncPolicy.GROUP,
         cipher: Cipher | None = None,
-        report: Callable[[int, str], None] | None = None,
+        report: Report | None = None,
         make: Callable[[], object] | None = None,
     ) -> None:
         self._make = make  # until something is written
@@ -115,9 +117,8 @@ class FileLog:
         self._limits = limits
         self._clock = clock
         self._policy: Final = sync
-        self._report = report
+        self._damage: Final = DamageNotes(report)
         self._closed = False
-        self._damaged: list[int] = []
         self._changes = 0
         with storage_errors(f"cannot make the directory {directory.name}"):
             if make is None and not self._fs.is_directory(directory):
@@ -130,6 +131,7 @@ class FileLog:
         self._counting: Final = Counting(self._ledger, self._reader)
         self._lookup: Final = Lookup(self._chain, self._ledger, self._reader, self._retention)
         self._sweep: Final = Sweep(self._chain, self._ledger, self._fs, segment_bytes, cipher)
+        self._sweep.obey(limits)
         self.cut_bytes: Final = found.cut_bytes
         """Bytes of a write that was cut off, found behind the last whole record and cut away."""
         self.opened_from_checkpoint: Final = found.from_checkpoint
@@ -156,19 +158,21 @@ class FileLog:
     def _adopt(self, found: Found) -> None:
         if found.segments:  # what they say is durable before anything is unlinked
             self._chain.adopt(found.segments)
+        self._damage.add_headers(found.headless)
+        self._chain.restore_headers(found.headless)
         with storage_errors("cannot remove a segment whose messages are gone"):
             for path in found.obsolete:
                 self._fs.unlink(path)
         ledger = self._ledger
         if self._make is not None:
             return
-        if not found.segments:
+        if not found.segments or self._chain.active.packed is not None:  # the one behind it is lost
             self._chain.begin(ledger.last_sequence + 1, ledger.last_time, ledger.floor)
         elif self._cipher is not None and not self._chain.active.is_sealed:
             self._go_on_sealed()
         if not found.from_checkpoint and found.read_bytes:
             self._checkpoint()
-        self._note_damage(found.damaged)
+        self._damage.add(found.damaged, DAMAGED_BODY)
         self._fit_all()
 
     # ---- properties -------------------------------------------------------------------------
@@ -181,6 +185,7 @@ class FileLog:
     def limits(self, limits: Limits) -> None:
         self._check_open()
         self._limits = same_weights(self._limits, limits)
+        self._sweep.obey(limits)
         self._fit_all()
 
     @property
@@ -222,6 +227,8 @@ class FileLog:
         offset = chain.append(data)
         ledger.noted()
         self._take_in(data, offset, first)
+        if chain.written > FIRST_CHECKPOINT and not chain.drafted:
+            self._checkpoint_if_due()
         limits = self._limits
         if limits.max_messages or limits.max_bytes or limits.max_messages_per_subject:
             with suppress(StorageError):  # the batch is in the log; what is over is removed with the next one
@@ -246,9 +253,7 @@ class FileLog:
 
     def _sealer(self) -> tuple[Callable[[bytes, bytes], bytes], int] | tuple[()]:
         active = self._chain.active
-        if self._cipher is None:
-            return ()
-        return self._cipher.segment(active.salt, active.base).seal, OVERHEAD
+        return (self._cipher.segment(active.salt, active.base).seal, OVERHEAD) if self._cipher else ()
 
     def _take_in(self, data: bytes, offset: int, first: int) -> None:
         """Counts records that were written."""
@@ -272,7 +277,7 @@ class FileLog:
         self._make_room(RECORD_HEADER_BYTES, first)
         ranges: list[tuple[int, int]] = []
         data = encode_removal(ranges, ledger.floor, first - 1, ledger.last_time, chain.active.salt)
-        chain.append(data)
+        chain.append(2 * data)
         ledger.last_sequence = first - 1
         self._settle()
 
@@ -519,7 +524,7 @@ class FileLog:
             return 0
         chain, last = self._chain, ledger.last_sequence
         chain.check()
-        chain.append(encode_removal([], last + 1, last, ledger.last_time, chain.active.salt))
+        chain.append(2 * encode_removal([], last + 1, last, ledger.last_time, chain.active.salt))
         ledger.forget_all()
         ledger.noted()
         self._retention.forget_front()
@@ -563,12 +568,15 @@ class FileLog:
         self._write_and_clean_up()
 
     def _write_removal(self, ranges: list[tuple[int, int]], floor: int = 0) -> None:
-        """Writes a removal, and those by limits that wait. Raises StorageError; then nothing has changed."""
+        """Writes a removal, and those by limits that wait. Raises StorageError; then nothing has changed.
+
+        It is there twice: if it were lost, all that it removes would come back. Limits remove again.
+        """
         ledger, chain = self._ledger, self._chain
         chain.check()
         salt = chain.active.salt
         news = ledger.removal_records(salt)
-        chain.append(news + encode_removal(ranges, floor, ledger.last_sequence, ledger.last_time, salt))
+        chain.append(news + 2 * encode_removal(ranges, floor, ledger.last_sequence, ledger.last_time, salt))
         ledger.noted()
 
     def _write_news(self) -> None:
@@ -616,16 +624,7 @@ class FileLog:
         """Of messages that were counted when the log was opened and cannot be read now."""
         new = self._ledger.add_unreadable(ranges)
         self._ledger.messages = max(self._ledger.messages - sum(b - a + 1 for a, b in new), 0)
-        self._note_damage(new)
-
-    def _note_damage(self, ranges: list[tuple[int, int]]) -> None:
-        for first, last in ranges:
-            for sequence in range(first, min(last + 1, first + REPORTED)):
-                if len(self._damaged) >= REPORTED:
-                    return
-                self._damaged.append(sequence)
-                if self._report is not None:
-                    self._report(sequence, DAMAGED_BODY)
+        self._damage.add(new, DAMAGED_BODY)
 
     # ---- state, durability ------------------------------------------------------------------
 
@@ -643,7 +642,7 @@ class FileLog:
             last_time_ns=ledger.last_time,
             deleted=ledger.last_sequence - ledger.floor + 1 - ledger.messages - unreadable,
             subjects=len(ledger.table),
-            damaged=tuple(self._damaged),
+            damaged=tuple(self._damage.sequences),
         )
 
     def begin_sync(self, submit: Submit) -> SyncJob | None:

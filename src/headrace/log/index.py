@@ -106,6 +106,14 @@ class SparseIndex:
         data = b"".join(parts)
         return data + struct.pack("<I", crc32c(data))
 
+    @staticmethod
+    def salt_of(data: bytes, base: int) -> int | None:
+        """The salt of the segment, from a whole index file of it; else None."""
+        if len(data) < _HEAD.size + 4 or struct.unpack("<I", data[-4:])[0] != crc32c(data[:-4]):
+            return None
+        magic, version, salt, of, _, _ = _HEAD.unpack_from(data)
+        return int(salt) if (magic, version, of) == (_MAGIC, 1, base) else None
+
     @classmethod
     def load(cls, data: bytes, salt: int, base: int, size: int) -> SparseIndex | None:
         """The index of a segment from its file; None when the file is not that, or not whole."""

@@ -170,17 +170,37 @@ class Ledger:
 
     def add_unreadable(self, ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
         """Adds what is neither removed nor known as unreadable; gives that."""
-        new = list(self._news_of(ranges))
+        new = list(self._news_of(_united(ranges)))
         self.unreadable = sorted(self.unreadable + new)
         return new
 
     def _news_of(self, ranges: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
         for first, last in ranges:
-            run: list[tuple[int, int]] = []
-            for sequence in range(max(first, self.floor), last + 1):
-                if sequence not in self.removed and not self.is_unreadable(sequence):
-                    add_to_ranges(run, sequence, sequence)
-            yield from run
+            at = max(first, self.floor)
+            for known_first, known_last in self.unreadable:
+                if known_first > last:
+                    break
+                yield from self._not_removed(at, min(known_first - 1, last))
+                at = max(at, known_last + 1)
+            yield from self._not_removed(at, last)
+
+    def _not_removed(self, first: int, last: int) -> Iterator[tuple[int, int]]:
+        """Runs within a span, which may be far longer than any loop."""
+        spans = [(first, last)]
+        run: tuple[int, int] | None = None
+        while spans:
+            low, high = spans.pop()
+            removed = self.removed.between(low, high)
+            if 0 < removed <= high - low:
+                middle = (low + high) // 2
+                spans += [(middle + 1, high), (low, middle)]
+            elif not removed and low <= high:
+                if run is not None and run[1] + 1 != low:
+                    yield run
+                    run = None
+                run = (low if run is None else run[0], high)
+        if run is not None:
+            yield run
 
     def drop_unreadable(self, sequence: int) -> None:
         """It is removed now."""
@@ -253,3 +273,14 @@ def add_to_ranges(ranges: list[tuple[int, int]], first: int, last: int) -> None:
         ranges[-1] = (ranges[-1][0], last)
     else:
         ranges.append((first, last))
+
+
+def _united(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Runs, ascending, of which none overlaps another or touches it."""
+    united: list[tuple[int, int]] = []
+    for first, last in sorted(ranges):
+        if united and first <= united[-1][1] + 1:
+            united[-1] = (united[-1][0], max(united[-1][1], last))
+        else:
+            united.append((first, last))
+    return united

@@ -9,9 +9,10 @@ and there for reads without one. A message that is over its age is there until `
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -102,8 +103,7 @@ class Weights(NamedTuple):
 PLAIN: Final = Weights()
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """0 is no limit. `max_bytes` counts as `size_of` says, with the log's `weights`, which stay what they
     were when it was opened: others are a ValueError. Count and bytes never take the newest message.
 
@@ -122,6 +122,8 @@ class Limits:
     waits_for_expire: bool = False
     """Nothing goes by its age or TTL but through `expire`, also when limits change or the log is opened."""
     weights: Weights = PLAIN
+    compresses: bool = False
+    """What is stored is compressed, once there is enough of it; limits count it as it came."""
 
 
 NO_LIMITS: Final = Limits()

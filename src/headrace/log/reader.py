@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 from headrace.engine.holdings import SequenceSet
 from headrace.engine.messages import StoredMessages
 from headrace.errors import MessageDamaged
-from headrace.log.chain import CEILING
 from headrace.log.index import SPACING
 from headrace.log.outline import Outline
 from headrace.log.port import StoredMessage
@@ -84,7 +83,8 @@ class Reader:
         seen = 0
         while True:
             segment = segments[place]
-            ceiling = segments[place + 1].base if place + 1 < len(segments) else CEILING
+            following_base = self._ledger.last_sequence + 1  # what is beyond the last one was never there
+            ceiling = segments[place + 1].base if place + 1 < len(segments) else following_base
             scan = segment.scan(expected, ceiling, offset, self._cipher)
             stopped = False
             end = offset + 1

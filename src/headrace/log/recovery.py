@@ -21,25 +21,33 @@ acknowledged messages: they are reported too, and their sequences never given ag
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
+from msgspec import Struct, field
+
+from headrace.engine.holdings import SequenceSet
 from headrace.engine.records import HEADER_BYTES as RECORD_HEADER_BYTES
 from headrace.errors import StorageError
 from headrace.log.chain import CEILING, storage_errors
 from headrace.log.filesystem import DRAFT, Mode, read_file
-from headrace.log.index import SPACING
+from headrace.log.index import SPACING, SparseIndex
 from headrace.log.ledger import Checkpoint, Ledger, SegmentEntry
+from headrace.log.outline import Outline
 from headrace.log.port import PLAIN, Weights
 from headrace.log.replay import Replay
 from headrace.log.segment import (
+    BEGINNING,
     HEADER_BYTES,
+    INDEX_SUFFIX,
+    PACKED,
     SEALED,
     Header,
     Segment,
     base_of,
     cut_bytes,
+    is_header_record,
+    load_packed,
     read_records,
     segment_path,
 )
@@ -48,14 +56,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from headrace.log.filesystem import FileSystem
+    from headrace.log.packing import Packed
     from headrace.log.sealing import Cipher
 
 CHECKPOINT: Final = "checkpoint"
 DAMAGED_BODY: Final = "its record on disk is damaged"
 
 
-@dataclass(slots=True)
-class Found:
+class Found(Struct):
     """A log as it was found."""
 
     ledger: Ledger
@@ -63,6 +71,8 @@ class Found:
     damaged: list[tuple[int, int]] = field(default_factory=list)
     obsolete: list[Path] = field(default_factory=list)
     """Files whose every message is gone, and what a crash left half done."""
+    headless: list[Segment] = field(default_factory=list)
+    """Segments whose header is damaged and known from elsewhere."""
     links: dict[int, int] = field(default_factory=dict)
     """From the base of a segment that was taken away to that of the one before it, as records say."""
     cut_bytes: int = 0
@@ -91,19 +101,19 @@ class Recovery:
     def run(self) -> Found:
         """Raises StorageError when the directory cannot be read, or the log is sealed and there is no key."""
         with storage_errors(f"cannot read the log in {self._directory.name}"):
-            found = self._list()
             saved = self._checkpoint()
+            found = self._list(saved)
             if saved is not None and self._fits(saved, found):
                 found.from_checkpoint = Replay(self._fs, self._cipher, saved, found).run()
             if not found.from_checkpoint:
-                found = self._list()
+                found = self._list(saved)
                 self._count_all(found, saved)
             return found
 
     # ---- what is there ----------------------------------------------------------------------
 
-    def _list(self) -> Found:
-        """The segments by their headers; one whose header is unreadable is damage as a whole."""
+    def _list(self, saved: Checkpoint | None) -> Found:
+        """The segments by their headers; one whose header is nowhere to be read is damage as a whole."""
         found = Found(Ledger())
         names = self._fs.listdir(self._directory)
         found.obsolete = [self._directory / name for name in names if name.endswith(DRAFT)]
@@ -111,16 +121,38 @@ class Recovery:
         headless: list[tuple[int, int]] = []
         for base in bases:
             path = segment_path(self._directory, base)
-            size, header = self._head(path)
-            if header is not None and header.base == base:
+            size, start = self._head(path)
+            header = Header.read(start)
+            if header is None and base == bases[-1] and self._is_unwritten(path, size, start):
+                found.obsolete.append(path)
+                continue
+            is_whole = Header.unpack(start) is not None
+            if header is None or header.base != base:
+                is_whole = False
+                header = self._header_of(path, base, size, found.segments, saved)
+            if header is not None:
                 self._check_key(path, header)
-                found.segments.append(Segment(path, header, size, self._weights or PLAIN))
-            elif base == bases[-1] and (size <= HEADER_BYTES or self._is_zeros(path)):
-                found.obsolete.append(path)  # it was begun and nothing was written to it
+                segment = self._segment(path, header, size)
+                found.segments.append(segment)
+                found.headless += [] if is_whole else [segment]
             else:
                 headless.append((base, base + max(size - HEADER_BYTES, 0) // RECORD_HEADER_BYTES))
         self._judge_headless(headless, found)
         return found
+
+    def _segment(self, path: Path, header: Header, size: int) -> Segment:
+        segment = Segment(path, header, size, self._weights or PLAIN)
+        if header.is_packed:
+            segment.packed = self._packed(path, header)
+            segment.size = HEADER_BYTES + (segment.packed.size if segment.packed is not None else 0)
+        return segment
+
+    def _packed(self, path: Path, header: Header) -> Packed | None:
+        handle = self._fs.open(path, Mode.READ)
+        try:
+            return load_packed(self._fs, handle, header, self._cipher)
+        finally:
+            self._fs.close(handle)
 
     def _check_key(self, path: Path, header: Header) -> None:
         if not header.flags & SEALED:
@@ -130,16 +162,51 @@ class Recovery:
         if self._cipher.segment(header.salt, header.base).check != header.check:
             raise StorageError(f"{path.name} is encrypted with another key or algorithm")
 
-    def _head(self, path: Path) -> tuple[int, Header | None]:
+    def _head(self, path: Path) -> tuple[int, bytes]:
+        """The size of a segment's file, and what it begins with."""
         handle = self._fs.open(path, Mode.READ)
         try:
-            return self._fs.size(handle), Header.unpack(self._fs.pread(handle, HEADER_BYTES, 0))
+            return self._fs.size(handle), self._fs.pread(handle, BEGINNING, 0)
         finally:
             self._fs.close(handle)
 
-    def _is_zeros(self, path: Path) -> bool:
-        """Of its first write the disk took the room at most."""
-        return not read_file(self._fs, path).strip(b"\0")
+    def _is_unwritten(self, path: Path, size: int, start: bytes) -> bool:
+        """Whether a segment was begun and nothing was written to it: of its first write the disk took a part,
+        or the room, at most.
+        """
+        if size <= HEADER_BYTES or not read_file(self._fs, path).strip(b"\0"):
+            return True
+        return size <= BEGINNING and is_header_record(start[HEADER_BYTES:])
+
+    def _header_of(
+        self, path: Path, base: int, size: int, before: list[Segment], saved: Checkpoint | None
+    ) -> Header | None:
+        """A header that is damaged in both places, as far as the records need it: the salt is in the index,
+        and of the segment that was the last one, in the checkpoint. None: nor there, or no record fits it.
+        """
+        salt = saved.salt if saved is not None and saved.base == base else self._indexed_salt(path, base)
+        if salt is None:
+            return None
+        header = Header(salt, base, 0, 0, before[-1].base if before else 0)
+        segment = Segment(path, header, size, packed=self._packed(path, header))
+        found: list[Outline] = []
+        scan = segment.scan(base, CEILING, 0, None)
+        data = read_records(self._fs, segment)
+        scan.outline(data, True, Outline, 0, CEILING, None, SequenceSet(), 0, found, 1)
+        if not found:
+            return None
+        flags, check = PACKED if segment.packed is not None else 0, bytes(8)
+        if scan.has_sealed:
+            flags |= SEALED
+            check = self._cipher.segment(salt, base).check if self._cipher is not None else check
+        return Header(salt, base, found[0].time_ns, 0, header.previous, flags, check)
+
+    def _indexed_salt(self, path: Path, base: int) -> int | None:
+        try:
+            data = read_file(self._fs, path.with_suffix(INDEX_SUFFIX))
+        except FileNotFoundError:
+            return None
+        return SparseIndex.salt_of(data, base)
 
     def _judge_headless(self, headless: list[tuple[int, int]], found: Found) -> None:
         """Sequences in a segment without a header, or in one that is not there, are lost."""

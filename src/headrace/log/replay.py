@@ -10,9 +10,10 @@ does a hole at the end of what the checkpoint counts.
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec import Struct
 
 from headrace.engine.holdings import SequenceSet, SubjectTable
 from headrace.engine.records import HEADER_BYTES as RECORD_HEADER_BYTES
@@ -31,8 +32,7 @@ if TYPE_CHECKING:
     from headrace.log.sealing import Cipher
 
 
-@dataclass(slots=True)
-class _Tail:
+class _Tail(Struct):
     """Records that the checkpoint does not count: of a segment, from `start` on."""
 
     segment: Segment

@@ -12,22 +12,28 @@ as `.index`. It begins with a header of 64 bytes, version 1, little-endian:
     24  i64 time of the last message before it, ns since 1970
     32  u64 floor of the log when it was begun: nothing below it is there any more
     40  u64 base of the segment before it, 0 for the first
-    48  u32 flags: 1 bodies are sealed
+    48  u32 flags: 1 bodies are sealed, 2 compressed (and then the version is 2): `packing` says how
     52  8 bytes of the key it is sealed with, for telling another key; or zero
     60  u32 CRC32C of bytes 0 to 59
-    64  records, and behind those of the last segment perhaps zeros: room that was reserved
+    64  the header once more, in a record of its own (segments begun by earlier versions have none)
+   176  records, and behind those of the last segment perhaps zeros: room that was reserved
+
+What every record depends on is there twice, so no single byte, damaged, costs more than one message.
 """
 
 from __future__ import annotations
 
 import re
 import struct
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from headrace.engine.records import Scan, crc32c
+from msgspec import Struct, field
+
+from headrace.engine.records import HEADER_BYTES as RECORD_HEADER_BYTES
+from headrace.engine.records import Scan, crc32c, encode_header
 from headrace.log.filesystem import Mode
 from headrace.log.index import SparseIndex
+from headrace.log.packing import Packed, Packer
 from headrace.log.port import PLAIN, Weights
 from headrace.log.sealing import OVERHEAD
 
@@ -36,18 +42,22 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from headrace.log.filesystem import FileSystem
+    from headrace.log.packing import Transform
     from headrace.log.sealing import Cipher
 
 HEADER_BYTES: Final = 64
+BEGINNING: Final = HEADER_BYTES + RECORD_HEADER_BYTES + HEADER_BYTES
+"""Bytes of a segment that was begun and in which nothing is: the header, and the record with it."""
 SEALED: Final = 1
+PACKED: Final = 2
+INDEX_SUFFIX: Final = ".index"
 
 _MAGIC: Final = b"HRLOG\0\r\n"
 _HEAD: Final = struct.Struct("<8sIIQqQQI8s")
 _NAME: Final = re.compile(r"([0-9]{20})\.log\Z")
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
+class Header(Struct, frozen=True):
     salt: int
     base: int
     last_time: int
@@ -57,10 +67,29 @@ class Header:
     check: bytes = bytes(8)
 
     def pack(self) -> bytes:
-        head = _HEAD.pack(
-            _MAGIC, 1, self.salt, self.base, self.last_time, self.floor, self.previous, self.flags, self.check
-        )
+        version = 2 if self.flags & PACKED else 1  # what an earlier Headrace cannot read
+        fields = self.salt, self.base, self.last_time, self.floor, self.previous, self.flags, self.check
+        head = _HEAD.pack(_MAGIC, version, *fields)
         return head + struct.pack("<I", crc32c(head))
+
+    def again(self) -> bytes:
+        """The record that holds it once more."""
+        return encode_header(self.pack(), self.base, self.last_time, self.salt)
+
+    def beginning(self) -> bytes:
+        """What a segment begins with: both."""
+        return self.pack() + self.again()
+
+    @classmethod
+    def read(cls, data: bytes) -> Header | None:
+        """The header in a segment's first bytes, or else that in its first record; None: neither is whole."""
+        header = cls.unpack(data)
+        if header is not None:
+            return header
+        header = cls.unpack(data[BEGINNING - HEADER_BYTES : BEGINNING])
+        if header is None or header.again() != data[HEADER_BYTES:BEGINNING]:
+            return None
+        return header
 
     @classmethod
     def unpack(cls, data: bytes) -> Header | None:
@@ -70,19 +99,27 @@ class Header:
         head = data[: _HEAD.size]
         magic, version, *fields = _HEAD.unpack(head)
         (crc,) = struct.unpack_from("<I", data, _HEAD.size)
-        if magic != _MAGIC or version != 1 or crc != crc32c(head):
+        if magic != _MAGIC or version not in (1, 2) or crc != crc32c(head):
             return None
-        return cls(*fields)
+        header = cls(*fields)
+        return header if (version == 2) == header.is_packed else None
+
+    @property
+    def is_packed(self) -> bool:
+        return bool(self.flags & PACKED)
 
 
-@dataclass(eq=False, slots=True)
-class Segment:
-    """A segment that is part of the log. `size`: bytes of the file that hold its header and whole records."""
+class Segment(Struct, eq=False):
+    """A segment that is part of the log.
+
+    `size`: bytes of the file that hold its header and whole records, or would if it were not compressed.
+    """
 
     path: Path
     header: Header
     size: int
     weights: Weights = PLAIN
+    packed: Packed | None = None
     index: SparseIndex = field(default_factory=SparseIndex)
     is_indexed: bool = False
     """Whether the index file is there and says the same."""
@@ -93,6 +130,8 @@ class Segment:
     in segments before that one say about it is done."""
     dregs: int = 0
     """Bytes besides live records that rewriting it once more would not win; not kept on disk."""
+    stays_plain: bool = False
+    """Whether compressing it was tried and saves nothing; not kept on disk."""
     retry_at: int = 0
     """Segments that must have been rewritten before it is worth another try without messages."""
 
@@ -120,7 +159,12 @@ class Segment:
 
     @property
     def index_path(self) -> Path:
-        return self.path.with_suffix(".index")
+        return self.path.with_suffix(INDEX_SUFFIX)
+
+
+def is_header_record(data: bytes) -> bool:
+    """Whether bytes begin as a record that holds a header does, or are too few to tell."""
+    return data[8:10] in (b"\1\6", b"\0\0", b"\1", b"\0", b"")
 
 
 def segment_path(directory: Path, base: int) -> Path:
@@ -138,9 +182,34 @@ def read_records(filesystem: FileSystem, segment: Segment, start: int = 0, end: 
     stop = segment.size - HEADER_BYTES if end is None else end
     handle = filesystem.open(segment.path, Mode.READ)
     try:
-        return filesystem.pread(handle, stop - start, HEADER_BYTES + start)
+        return read_span(filesystem, handle, segment, stop - start, start)
     finally:
         filesystem.close(handle)
+
+
+def read_span(filesystem: FileSystem, handle: int, segment: Segment, size: int, offset: int) -> bytes:
+    """Bytes of a segment's open file, `offset` behind its header. Raises OSError."""
+    if segment.packed is not None:
+        return segment.packed.read(filesystem, handle, size, offset)
+    return filesystem.pread(handle, size, HEADER_BYTES + offset)
+
+
+def load_packed(filesystem: FileSystem, handle: int, header: Header, cipher: Cipher | None) -> Packed | None:
+    """Where the frames of a compressed segment are; None: there are none. Raises OSError."""
+    opener = cipher.segment(header.salt, header.base).open if cipher and header.flags & SEALED else None
+    return Packed.load(filesystem, handle, header.salt, opener)
+
+
+def packer_of(segment: Segment, cipher: Cipher | None, write: Callable[[bytes], object]) -> Packer:
+    """What makes the frames of a segment and writes them."""
+    sealed = cipher is not None and segment.is_sealed
+    sealer = cipher.segment(segment.salt, segment.base).seal if cipher is not None and sealed else None
+    return Packer(write, segment.salt, sealer)
+
+
+def opener_of(segment: Segment, cipher: Cipher | None) -> Transform | None:
+    """What opens the frames of a segment; None: they are not sealed."""
+    return cipher.segment(segment.salt, segment.base).open if cipher and segment.is_sealed else None
 
 
 def cut_bytes(data: bytes, start: int) -> int:

@@ -5,7 +5,8 @@ Never here: what a log's files hold, or what a name means to a service.
 
     <directory>/lock              held by the process that has the store open
     <directory>/logs/<entry>/     one log; its name percent-encoded
-    <directory>/logs/<entry>.name the whole name, when it is too long for a file system
+    <directory>/logs/<entry>.name the whole name, when it is too long for a file system; once more as
+    <directory>/logs/<entry>/name
     <directory>/logs/.removed.*   logs being removed; swept when the store is opened
 """
 
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 from urllib.parse import quote_from_bytes, unquote_to_bytes
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from headrace.log.damage import Damage
     from headrace.log.filesystem import FileSystem
     from headrace.log.port import MessageLog
     from headrace.log.sealing import Cipher
@@ -37,6 +39,7 @@ LONGEST_ENTRY: Final = 200
 _CUT: Final = 100
 _REMOVED: Final = ".removed."
 _NAME: Final = ".name"
+_NAME_INSIDE: Final = "name"
 _HOME: Final = "logs"
 
 
@@ -103,7 +106,7 @@ class MemoryStore:
 class FileStore:
     """Logs in files below one directory, which is made when missing.
 
-    `report` is told of damaged messages: the log's name, the sequence, the reason. `remembers`: a log that
+    `report` is told of damage: the log's name, and what it is. `remembers`: a log that
     was opened is there after a power loss; else it is there once something is written to it, has a name among
     `names` from then on, and survives a power loss from its first sync on.
     Raises: StoreLocked when another process has the store open, StorageError.
@@ -118,7 +121,7 @@ class FileStore:
         segment_bytes: int = SEGMENT_BYTES,
         cipher: Cipher | None = None,
         filesystem: FileSystem | None = None,
-        report: Callable[[bytes, int, str], object] | None = None,
+        report: Callable[[bytes, Damage], object] | None = None,
         remembers: bool = True,
     ) -> None:
         self._remembers = remembers
@@ -220,9 +223,9 @@ class FileStore:
             make=partial(self._create, name) if entry is None else None,
         )
 
-    def _damaged(self, name: bytes, sequence: int, reason: str) -> None:
+    def _damaged(self, name: bytes, damage: Damage) -> None:
         if self._report is not None:
-            self._report(name, sequence, reason)
+            self._report(name, damage)
 
     def _take_lock(self) -> int:
         try:
@@ -241,6 +244,8 @@ class FileStore:
             make_directory(self._files, path)
         elif not self._files.is_directory(path):
             self._files.mkdir(path)
+        if _is_cut(entry):
+            replace_file(self._files, path / _NAME_INSIDE, name)
         self._entries[name] = entry
 
     def _free_name(self) -> str:
@@ -295,17 +300,30 @@ def list_logs(directory: Path, filesystem: FileSystem | None = None) -> dict[byt
     return found
 
 
+def log_directory(store: Path, name: bytes, filesystem: FileSystem | None = None) -> Path:
+    """The directory of a log of a store that nobody has open; it is made, durably. Raises: OSError."""
+    files = filesystem or RealFileSystem()
+    entry = _entry(name)
+    path = store / _HOME / entry
+    make_directory(files, path)
+    if _is_cut(entry):
+        replace_file(files, store / _HOME / (entry + _NAME), name)
+        replace_file(files, path / _NAME_INSIDE, name)
+    return path
+
+
 def log_name(directory: Path, filesystem: FileSystem | None = None) -> bytes | None:
     """The name of the log in a directory of a store; None when it is not named as one. Raises: OSError."""
     entry = directory.name
     if not _is_cut(entry):
         name = unquote_to_bytes(entry)
-    else:
-        try:
-            name = read_file(filesystem or RealFileSystem(), directory.with_name(entry + _NAME))
-        except FileNotFoundError:
-            return None
-    return name if name and _entry(name) == entry else None
+        return name if name and _entry(name) == entry else None
+    for path in (directory.with_name(entry + _NAME), directory / _NAME_INSIDE):
+        with suppress(FileNotFoundError):
+            name = read_file(filesystem or RealFileSystem(), path)
+            if name and _entry(name) == entry:
+                return name
+    return None
 
 
 def _check_name(name: bytes) -> None:

@@ -20,8 +20,11 @@ What a crash leaves behind (`.new`) is unlinked at the next start.
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from headrace.engine.holdings import SequenceSet, SubjectTable
 from headrace.engine.records import encode_removal, encode_segments
@@ -30,7 +33,7 @@ from headrace.log.chain import CEILING
 from headrace.log.filesystem import DRAFT, Mode, write_all
 from headrace.log.index import SPACING, SparseIndex
 from headrace.log.ledger import SegmentEntry
-from headrace.log.segment import HEADER_BYTES, Segment
+from headrace.log.segment import HEADER_BYTES, PACKED, Header, Segment, opener_of, packer_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,12 +42,18 @@ if TYPE_CHECKING:
     from headrace.log.chain import Chain, Copy
     from headrace.log.filesystem import FileSystem
     from headrace.log.ledger import Ledger
+    from headrace.log.packing import Packed, Packer
+    from headrace.log.port import Limits
     from headrace.log.sealing import Cipher
 
 SLICE: Final = 256 << 10
 """Bytes that one step reads: well below a millisecond, or some with encryption."""
 MOST_WAITING: Final = 16
 """Copies that wait for a checkpoint; then one is made, whatever it costs."""
+PACKED_SEGMENT_BYTES: Final = 8 << 20
+"""About how large a segment of a compressed log becomes: what is written last is not compressed yet."""
+LOOKED_AT: Final = 512 << 10
+"""Bytes of a segment that are compressed before it is judged whether that saves anything."""
 RETRY_AFTER: Final = 8
 """Segments rewritten or taken away before one without messages is looked at again."""
 LEAST_WIN: Final = 1 << 20
@@ -52,15 +61,17 @@ LEAST_WIN: Final = 1 << 20
 _NOTHING: Final = SequenceSet()
 
 
-@dataclass(slots=True)
-class _Job:
-    """A segment that is being rewritten."""
+class _Job(Struct):
+    """A segment that is being rewritten. `size` counts as if it were not compressed."""
 
     segment: Segment
     path: Path
+    header: Header
     handle: int
     scan: Scan
     swept: int
+    packer: Packer | None = None
+    packed: Packed | None = None
     size: int = HEADER_BYTES
     live: int = 0
     offset: int = 0
@@ -85,6 +96,10 @@ class Sweep:
         self._least = min(LEAST_WIN, segment_bytes // 8)
         ledger.occupancy.look_after = self._least
         self._job: _Job | None = None
+        self._segment_bytes = segment_bytes
+        self._packs = False
+        self._packed_until = -1
+        """The base of the last segment when there was none before it that could be compressed."""
         self._waiting: list[tuple[_Job, Copy]] = []
         """All is copied; they take their places when they and a checkpoint are durable."""
         self.rewritten = 0
@@ -94,7 +109,21 @@ class Sweep:
 
     @property
     def is_idle(self) -> bool:
-        return self._job is None and not self._waiting and not self._ledger.occupancy.is_due
+        is_due = self._ledger.occupancy.is_due or self._has_unpacked
+        return self._job is None and not self._waiting and not is_due
+
+    def obey(self, limits: Limits) -> None:
+        """Full segments are compressed from now on, or not any more: those that are stay so."""
+        self._packs = limits.compresses
+        self._packed_until = -1
+        self._chain.segment_bytes = (
+            min(self._segment_bytes, PACKED_SEGMENT_BYTES) if self._packs else self._segment_bytes
+        )
+
+    @property
+    def _has_unpacked(self) -> bool:
+        segments = self._chain.segments  # none before the first message
+        return self._packs and len(segments) > 1 and segments[-1].base != self._packed_until
 
     @property
     def waiting_bytes(self) -> int:
@@ -127,9 +156,9 @@ class Sweep:
 
     def _choose(self) -> Segment | None:
         occupancy = self._ledger.occupancy
-        if not occupancy.is_due:
-            return None
         waiting = [job.segment for job, _ in self._waiting]
+        if not occupancy.is_due:
+            return self._unpacked(waiting)
         done = self.rewritten + self.taken_away
         for segment in self._chain.segments[:-1]:
             messages, live = occupancy.of(segment.base)
@@ -139,6 +168,18 @@ class Sweep:
             if (wins or is_empty) and segment not in waiting and not self._has_damage(segment):
                 return segment
         occupancy.looked()
+        return self._unpacked(waiting)
+
+    def _unpacked(self, waiting: list[Segment]) -> Segment | None:
+        """A segment that is to be compressed, and is not."""
+        if not self._has_unpacked:
+            return None
+        for segment in self._chain.segments[:-1]:
+            is_plain = segment.packed is None and not segment.stays_plain
+            if is_plain and segment not in waiting and not self._has_damage(segment):
+                return segment
+        if not waiting:  # else it is looked at again, since one of them may come to nothing
+            self._packed_until = self._chain.active.base
         return None
 
     def _has_damage(self, segment: Segment) -> bool:
@@ -152,12 +193,18 @@ class Sweep:
         path = segment.path.with_name(segment.path.name + DRAFT)
         handle = self._fs.open(path, Mode.APPEND)
         swept = self._chain.active.base
-        # No opener: sealed bodies are copied as they are.
-        job = _Job(segment, path, handle, segment.scan(segment.base, CEILING, 0, None), swept)
+        # What is compressed is sealed as a whole; else sealed bodies are copied as they are: no opener.
+        packs = self._packs or (segment.packed is not None and segment.is_sealed)
+        scan = segment.scan(segment.base, CEILING, 0, self._cipher if packs else None)
+        flags = segment.header.flags | PACKED if packs else segment.header.flags & ~PACKED
+        job = _Job(segment, path, replace(segment.header, flags=flags), handle, scan, swept)
         self._job = job
         self._fs.truncate(handle, 0)
-        write_all(self._fs, handle, segment.header.pack())
-        self._write(job, self._marker(segment, swept))
+        write_all(self._fs, handle, job.header.pack())
+        if packs:
+            write_all(self._fs, handle, job.header.again())
+            job.packer = packer_of(segment, self._cipher, partial(write_all, self._fs, handle))
+        self._write(job, job.header.again() + self._marker(segment, swept))
         self._copy(job)
 
     def _marker(self, segment: Segment, swept: int) -> bytes:
@@ -165,9 +212,11 @@ class Sweep:
         return encode_segments([(segment.base, swept)], segment.base - 1, header.last_time, segment.salt)
 
     def _write(self, job: _Job, data: bytes) -> None:
-        if data:
+        if job.packer is not None:
+            job.packer.add(data)
+        elif data:
             write_all(self._fs, job.handle, data)
-            job.size += len(data)
+        job.size += len(data)
 
     def _copy(self, job: _Job) -> None:
         segment, ledger = job.segment, self._ledger
@@ -177,6 +226,10 @@ class Sweep:
         job.offset = job.scan.base + job.scan.at
         if job.scan.damaged or (final and job.scan.bad_from is not None):
             raise StorageError(f"{segment.path.name} is damaged")
+        if self._is_in_vain(job):
+            segment.stays_plain = True
+            self._abandon()
+            return
         if records:
             scan = segment.scan(segment.base, CEILING, job.size - HEADER_BYTES, self._cipher)
             marks = scan.census(records, True, SubjectTable(), _NOTHING, 0, job.index.marked, SPACING)
@@ -186,11 +239,18 @@ class Sweep:
         if final:
             self._finish(job)
 
+    def _is_in_vain(self, job: _Job) -> bool:
+        """Whether a copy that is only made to be compressed turns out not to be smaller."""
+        packer = job.packer
+        if packer is None or job.segment.packed is not None or packer.size < LOOKED_AT or packer.saves:
+            return False
+        return self._ledger.occupancy.of(job.segment.base)[1] * 2 > job.segment.size
+
     def _finish(self, job: _Job) -> None:
         """All live messages are copied: what else is needed decides what becomes of the segment."""
         segment, chain, ledger = job.segment, self._chain, self._ledger
         first = chain.segments[0].base
-        links = [(base, other) for base, other in job.scan.segments if first < base and other < base]
+        links = [(base, other) for base, other in set(job.scan.segments) if first < base and other < base]
         ranges = self._needed(job)
         if not job.live and not ranges:
             self._take_away(segment, links)
@@ -199,15 +259,23 @@ class Sweep:
         time = max(job.scan.last_time, segment.header.last_time)
         rest = encode_removal(ranges, 0, last, time, segment.salt)
         rest += encode_segments(links, last, time, segment.salt)
-        if job.size + len(rest) + self._least > segment.size:
+        wins = job.size + 2 * len(rest) + self._least <= segment.size
+        if not wins and not self._packs_now(job):
+            segment.stays_plain = True
             segment.dregs = segment.size - HEADER_BYTES - ledger.occupancy.of(segment.base)[1]
             segment.retry_at = self.rewritten + self.taken_away + RETRY_AFTER
             self._abandon()
             return
-        self._write(job, rest)
+        self._write(job, 2 * rest)
+        if job.packer is not None:
+            job.packed = job.packer.finish(opener_of(segment, self._cipher))
         self._write_down(b"")
         self._job = None
         self._waiting.append((job, chain.await_copy(job.handle)))
+
+    def _packs_now(self, job: _Job) -> bool:
+        """Whether a copy is worth it for being compressed alone."""
+        return job.packer is not None and job.segment.packed is None and job.packer.saves
 
     def _write_down(self, record: bytes) -> None:
         """Writes removals that wait, and a record. Raises StorageError."""
@@ -223,7 +291,7 @@ class Sweep:
         floor, segments = self._ledger.floor, self._chain.segments
         trusted = self._chain.are_names_durable
         found: list[tuple[int, int]] = []
-        for first, final in job.scan.ranges:
+        for first, final in dict.fromkeys(job.scan.ranges):  # each is there twice
             at = max(first, floor, segments[0].base)
             end = min(final, job.segment.base - 1)
             while at <= end:
@@ -242,7 +310,7 @@ class Sweep:
         chain, ledger = self._chain, self._ledger
         pairs = [(segment.base, segment.header.previous), *links]
         active = chain.active
-        self._write_down(encode_segments(pairs, ledger.last_sequence, ledger.last_time, active.salt))
+        self._write_down(2 * encode_segments(pairs, ledger.last_sequence, ledger.last_time, active.salt))
         self._abandon()
         chain.take_away(segment)
         ledger.occupancy.drop(segment.base)
@@ -262,7 +330,10 @@ class Sweep:
             return False
         old = job.segment
         job.index.expire_no_sooner(old.index.next_expiry)  # messages may have expired since they were copied
-        new = replace(old, size=job.size, index=job.index, is_indexed=False, swept=job.swept)
+        new = replace(
+            old, header=job.header, size=job.size, packed=job.packed, index=job.index, is_indexed=False
+        )
+        new.swept = job.swept
         new.dregs = job.size - HEADER_BYTES - job.live
         del self._waiting[0]
         self._chain.forget_copy(copy)
@@ -328,4 +399,4 @@ class Sweep:
 
 def _never_again(segment: Segment) -> None:
     """Not before the next start."""
-    segment.dregs, segment.retry_at = segment.size, 1 << 62
+    segment.dregs, segment.retry_at, segment.stays_plain = segment.size, 1 << 62, True

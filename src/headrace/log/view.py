@@ -15,8 +15,10 @@ Messages that are deleted after the view was made may still be read; their bytes
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from headrace.engine.holdings import SequenceSet
 from headrace.engine.messages import StoredMessages
@@ -25,7 +27,7 @@ from headrace.log.chain import CEILING, storage_errors
 from headrace.log.filesystem import Mode, RealFileSystem
 from headrace.log.port import StoredMessage
 from headrace.log.recovery import Recovery
-from headrace.log.segment import HEADER_BYTES, Header, Segment
+from headrace.log.segment import BEGINNING, HEADER_BYTES, Header, Segment, load_packed, read_span
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,12 +50,11 @@ _SWEEP_KIND: Final = 5
 """A segment that was rewritten begins with a record of this kind, never overwritten, of so many bytes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(Struct, frozen=True):
     """Where in one segment records are to be read."""
 
     path: Path
-    salt: int
+    header: Header
     sweep: bytes
     """What the segment says about its last rewriting; empty: it never was."""
     offset: int
@@ -65,8 +66,7 @@ class Piece:
     ceiling: int
 
 
-@dataclass(frozen=True, slots=True)
-class Slice:
+class Slice(Struct, frozen=True):
     """The sequences [first, end) of a view, and where they are. Can be pickled."""
 
     first: int
@@ -89,6 +89,7 @@ class LogView:
         self, directory: Path, *, filesystem: FileSystem | None = None, cipher: Cipher | None = None
     ) -> None:
         self._fs: Final[FileSystem] = filesystem if filesystem is not None else RealFileSystem()
+        self._cipher: Final = cipher
         found = _look(directory, self._fs, cipher)
         self._segments: Final = found.segments
         self._removed: Final = found.ledger.removed.dump()
@@ -145,7 +146,7 @@ class LogView:
     def _within(self, first: int, end: int) -> Iterator[tuple[Segment, int]]:
         """Segments that may hold some of [first, end), each with the base of the next."""
         ceilings = [segment.base for segment in self._segments[1:]] + [CEILING]
-        for segment, ceiling in zip(self._segments, ceilings, strict=True):
+        for segment, ceiling in zip(self._segments, ceilings, strict=False):  # no segment has no ceiling
             if ceiling > first and segment.base < end:
                 yield segment, ceiling
 
@@ -156,10 +157,10 @@ class LogView:
             expected = max(expected, segment.base)
             handle = _open(self._fs, segment.path)
             try:
-                _, sweep = _beginning(self._fs, handle)
+                _, sweep = _beginning(self._fs, handle, self._cipher)
             finally:
                 self._fs.close(handle)
-            pieces.append(Piece(segment.path, segment.salt, sweep, offset, segment.size, expected, ceiling))
+            pieces.append(Piece(segment.path, segment.header, sweep, offset, segment.size, expected, ceiling))
         size = self._marks(first, end)[-1][1]
         return Slice(first, end, size, tuple(pieces), self._removed)
 
@@ -172,11 +173,20 @@ def _open(filesystem: FileSystem, path: Path) -> int:
             raise LogGone(f"{path.name} is not there any more") from error
 
 
-def _beginning(filesystem: FileSystem, handle: int) -> tuple[Header | None, bytes]:
+def _beginning(filesystem: FileSystem, handle: int, cipher: Cipher | None) -> tuple[Header | None, bytes]:
     """The header of a segment, and what it says about its last rewriting. Raises: OSError."""
-    data = filesystem.pread(handle, HEADER_BYTES + _SWEEP_BYTES, 0)
-    is_swept = len(data) == HEADER_BYTES + _SWEEP_BYTES and data[HEADER_BYTES + 9] == _SWEEP_KIND
-    return Header.unpack(data[:HEADER_BYTES]), data[HEADER_BYTES:] if is_swept else b""
+    data = filesystem.pread(handle, BEGINNING + _SWEEP_BYTES, 0)
+    header = Header.read(data)
+    if header is not None and header.is_packed:
+        packed = load_packed(filesystem, handle, header, cipher)
+        if packed is not None:
+            data = data[:HEADER_BYTES] + packed.read(
+                filesystem, handle, BEGINNING - HEADER_BYTES + _SWEEP_BYTES, 0
+            )
+    at = BEGINNING if header is not None and data[HEADER_BYTES:BEGINNING] == header.again() else HEADER_BYTES
+    first = data[at : at + _SWEEP_BYTES]
+    is_swept = len(first) == _SWEEP_BYTES and first[9] == _SWEEP_KIND
+    return header, first if is_swept else b""
 
 
 def _look(directory: Path, filesystem: FileSystem, cipher: Cipher | None) -> Found:
@@ -231,13 +241,15 @@ class _Reading:
         handle = _open(self._files, piece.path)
         with storage_errors(f"cannot read {piece.path.name}"):
             try:
-                header, sweep = _beginning(self._files, handle)
-                if header is None or header.salt != piece.salt:
+                header, sweep = _beginning(self._files, handle, self._cipher)
+                if header is not None and header.salt != piece.header.salt:
                     raise LogGone(f"{piece.path.name} is another one now")
+                here = header or piece.header
+                packed = load_packed(self._files, handle, here, self._cipher) if here.is_packed else None
                 if sweep != piece.sweep:  # its records are elsewhere in it; it does not grow any more
-                    size = self._files.size(handle)
-                    piece = replace(piece, offset=0, size=size, expected=header.base)
-                yield from self._records(handle, piece, Segment(piece.path, header, piece.size))
+                    size = self._files.size(handle) if packed is None else HEADER_BYTES + packed.size
+                    piece = replace(piece, offset=0, size=size, expected=piece.header.base)
+                yield from self._records(handle, piece, Segment(piece.path, here, piece.size, packed=packed))
             finally:
                 self._files.close(handle)
 
@@ -249,7 +261,7 @@ class _Reading:
         offset = piece.offset
         while offset < end:
             size = min(max(WINDOW, scan.need), end - offset)
-            data = self._files.pread(handle, size, HEADER_BYTES + offset)
+            data = read_span(self._files, handle, segment, size, offset)
             if len(data) < size:
                 raise LogGone(f"{piece.path.name} is shorter than it was")
             final = offset + size >= end

@@ -34,6 +34,7 @@ class RunDisplay(Terminal):
                 TextColumn(f"{{task.description:<{self.NAME_WIDTH}}}"),
                 BarColumn(28),
                 TextColumn("{task.fields[rows]:>12,} rows"),
+                TextColumn("{task.fields[written]:>20}"),
                 TextColumn("[cyan]{task.fields[rate]:>9,.0f}/s"),
                 TextColumn("[yellow]{task.fields[lag]:>14}"),
                 TextColumn("[dim]{task.fields[batch]}"),
@@ -65,6 +66,7 @@ class RunDisplay(Terminal):
         assert self._bars is not None
         fields: dict[str, Any] = {
             "rows": state.rows,
+            "written": _written(state.written).strip(),
             "rate": state.process_rate if state.status is Status.RUNNING else 0.0,
             "lag": "" if state.lag is None else f"lag {state.lag:,}",
             "batch": _batch_note(state),
@@ -79,9 +81,13 @@ def batch_line(batch: Batch) -> str:
     """One micro-batch in words."""
     lag = "" if batch.lag is None else f"  lag {batch.lag:,}"
     return (
-        f"batch {batch.number}  {batch.rows:,} rows  {batch.rows_per_second:,.0f}/s{lag}  "
-        f"{batch.seconds * 1000:,.0f} ms"
+        f"batch {batch.number}  {batch.rows:,} rows{_written(batch.written)}  "
+        f"{batch.rows_per_second:,.0f}/s{lag}  {batch.seconds * 1000:,.0f} ms"
     )
+
+
+def _written(rows: int | None) -> str:
+    return "" if rows is None else f"  {rows:,} written"
 
 
 def _batch_note(state: QueryState) -> str:

@@ -32,8 +32,9 @@ _GAUGES: Final[dict[str, tuple[str, Callable[[QueryState], float | None]]]] = {
     ),
     "last_batch_rows": ("Rows of the last batch", lambda state: state.last.rows if state.last else None),
 }  # fmt: skip
-_COUNTERS: Final[dict[str, tuple[str, Callable[[QueryState], float]]]] = {
+_COUNTERS: Final[dict[str, tuple[str, Callable[[QueryState], float | None]]]] = {
     "rows": ("Rows read since the run began", lambda state: state.rows),
+    "rows_written": ("Rows written since the run began", lambda state: state.written),
     "batches": ("Micro-batches with rows since the run began", lambda state: state.batches),
     "failures": ("Failures since the run began", lambda state: state.failures),
 }
@@ -56,7 +57,9 @@ class _Collector:
         for name, (text, count) in _COUNTERS.items():
             counter = CounterMetricFamily(f"headrace_pipeline_{name}", text, labels=labels)
             for state in self._states:
-                counter.add_metric((self._pipeline, state.name), count(state))
+                value = count(state)
+                if value is not None:
+                    counter.add_metric((self._pipeline, state.name), value)
             yield counter
 
 

@@ -15,6 +15,7 @@ from headrace.errors import ConfigError, ConfigProblem
 from headrace.pipelines.functions import find_function
 from headrace.pipelines.plan import reason
 from headrace.pipelines.spec import NATS, Mode, Trigger
+from headrace.pipelines.state import WRITTEN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -29,10 +30,15 @@ _STREAM_MODES = {Mode.APPEND: "append", Mode.UPDATE: "update", Mode.COMPLETE: "c
 
 
 def start(spec: Spec, sink: Sink, frame: DataFrame) -> StreamingQuery:
-    """Start the query of one sink whose frame is a stream.
+    """Start the query of one sink whose frame is a stream. It counts the rows that it writes under `WRITTEN`.
 
+    Rows for a function are not counted: it may look at them as often as it likes.
     Raises: ConfigError if Spark refuses it.
     """
+    if sink.python is None:
+        from pyspark.sql.functions import count, lit
+
+        frame = frame.observe(WRITTEN, count(lit(1)).alias("rows"))
     writer = frame.writeStream.queryName(sink.name).option(
         "checkpointLocation", f"{spec.checkpoint.rstrip('/')}/{sink.name}"
     )

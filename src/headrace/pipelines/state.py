@@ -8,12 +8,15 @@ from __future__ import annotations
 import enum
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from headrace.spark.progress import messages_before
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+WRITTEN: Final = "headrace_written"
+"""Name of the metric that a query counts its rows under, on their way to the sink."""
 
 
 class Status(enum.Enum):
@@ -27,10 +30,14 @@ class Status(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One micro-batch; rows per second as Spark counts them, 0 where it does not say."""
+    """One micro-batch; rows per second as Spark counts them, 0 where it does not say.
+
+    `rows` were read. `written` went to the sink; None where nobody counts them.
+    """
 
     number: int
     rows: int
+    written: int | None
     rows_per_second: float
     seconds: float
     lag: int | None
@@ -38,15 +45,17 @@ class Batch:
 
 @dataclass(slots=True)
 class QueryState:
-    """One query, named by its sink. Rows are those read; a query over two sources counts both.
+    """One query, named by its sink. `rows` are those read; a query over two sources counts both.
 
-    `lag` and `total` are messages, None where a source does not say how much there is. `last_ms` is when the
-    last batch with rows was seen, in ms since 1970 as Spark says it.
+    `written` are the rows that went to the sink, None as long as nobody has counted any. `lag` and `total`
+    are messages, None where a source does not say how much there is. `timestamp` is that of the last
+    progress, as Spark writes it.
     """
 
     name: str
     status: Status = Status.STARTING
     rows: int = 0
+    written: int | None = None
     batches: int = 0
     failures: int = 0
     failure: str | None = None
@@ -94,10 +103,12 @@ class QueryState:
 
     def _take(self, document: Mapping[str, Any]) -> None:
         number, rows = int(document["batchId"]), int(document.get("numInputRows") or 0)
+        written = written_of(document)
+        has_rows = bool(rows or written)  # a window that closes is written without a row that is read
         if self.status is Status.STARTING:
             self.status = Status.RUNNING
         self.timestamp = document.get("timestamp")
-        if number < self._newest or (number == self._newest and not rows):
+        if number < self._newest or (number == self._newest and not has_rows):
             self.lag = lag_of(document.get("sources", ())) if number == self._newest else self.lag
             return
         if number == self._newest and self.last is not None and self.last.number == number:
@@ -107,11 +118,13 @@ class QueryState:
         self.process_rate = _number(document.get("processedRowsPerSecond"))
         seconds = _number(document.get("durationMs", {}).get("triggerExecution")) / 1000
         self._newest = number
-        if not rows:
+        if not has_rows:
             return
         self.rows += rows
+        if written is not None:
+            self.written = (self.written or 0) + written
         self.batches += 1
-        self.last = Batch(number, rows, self.process_rate, seconds, self.lag)
+        self.last = Batch(number, rows, written, self.process_rate, seconds, self.lag)
         self._news.append(self.last)
 
     def document(self) -> dict[str, Any]:
@@ -120,6 +133,7 @@ class QueryState:
             "query": self.name,
             "status": self.status.value,
             "rows": self.rows,
+            "rows_written": self.written,
             "batches": self.batches,
             "lag": self.lag,
             "rows_per_second": round(self.process_rate, 1),
@@ -129,6 +143,12 @@ class QueryState:
             "failure": self.failure,
             "time": self.timestamp,
         }
+
+
+def written_of(document: Mapping[str, Any]) -> int | None:
+    """Rows that a micro-batch wrote, as the query counted them under `WRITTEN`; None if it did not."""
+    counted = document.get("observedMetrics", {}).get(WRITTEN)
+    return None if counted is None else int(counted["rows"])
 
 
 def lag_of(sources: Iterable[Mapping[str, Any]]) -> int | None:

@@ -6,8 +6,9 @@ nothing would be the result.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
 
 from headrace.client.blocking import connect
 from headrace.client.errors import ClientTimeoutError, NoRespondersError, ServerError

@@ -9,10 +9,10 @@ PyYAML's scanner reads the text; its constructors, which make objects, are not u
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import yaml
+from msgspec.structs import replace
 
 from headrace.conf.problems import shown
 from headrace.conf.tree import BadValue, Entry, ListNode, MapNode, Scalar

@@ -8,9 +8,10 @@ from __future__ import annotations
 import asyncio
 import pickle
 import secrets
-from dataclasses import replace
 from itertools import chain, count
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec.structs import replace
 
 from headrace.server.monitor.pictures import (
     MonitorUnavailable,

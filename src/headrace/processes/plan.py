@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import secrets
 import socket
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from headrace.conf.listen import advertised
 from headrace.conf.peer_options import ClusterOptions, PeerURL, address_text
 from headrace.errors import StartError
-from headrace.server.listener import BACKLOG, listen
+from headrace.server.acceptor import BACKLOG, not_listening
+from headrace.server.listener import bind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,8 +31,7 @@ nodes see it. Something of this start follows: servers of one cluster may not be
 _LOOPBACK: Final = "127.0.0.1"
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """Where something listens, the port as it is bound. `address` is the system's, for this family."""
 
     host: str
@@ -46,6 +48,17 @@ def shared_remotes(options: Options) -> tuple[LeafRemote, ...]:
 def _close(made: Iterable[tuple[Place, socket.socket]]) -> None:
     for _, sock in made:
         sock.close()
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """Of a port for servers: who comes before its process waits. Raises: StartError."""
+    sock = bind(host, port)
+    try:
+        sock.listen(BACKLOG)
+    except OSError as error:
+        sock.close()
+        raise not_listening(host, port, error) from error
+    return sock
 
 
 def _bound(place: Place) -> socket.socket:
@@ -96,7 +109,7 @@ class Plan:
 
     def _hold(self, host: str, port: int) -> Place:
         """An address that clients connect to: nobody else has it, and nobody else gets it."""
-        with listen(host, port) as alone:  # with others it could be shared unnoticed
+        with bind(host, port) as alone:  # with others it could be shared unnoticed
             place = Place(host, alone.getsockname()[1], alone.family, alone.getsockname())
         holding = _bound(place)
         self._held.append(holding)
@@ -117,9 +130,9 @@ class Plan:
         """Bound for as long as the server runs: a process that starts again is where it was."""
         cluster = options.cluster
         if cluster is None or self.has_private_mesh:
-            return listen(_LOOPBACK, 0)
+            return _listening(_LOOPBACK, 0)
         try:
-            return listen(cluster.host, cluster.port + index if cluster.port > 0 else -1)
+            return _listening(cluster.host, cluster.port + index if cluster.port > 0 else -1)
         except StartError as error:
             raise StartError(f"Unable to listen for cluster connections: {error}") from error
 
@@ -129,7 +142,7 @@ class Plan:
         if leafnodes is None or not leafnodes.port:
             return None
         try:
-            return listen(leafnodes.host, leafnodes.port)
+            return _listening(leafnodes.host, leafnodes.port)
         except StartError as error:
             raise StartError(f"Unable to listen for leafnode connections: {error}") from error
 
@@ -145,19 +158,16 @@ class Plan:
             sock.close()
         self._held.clear()
 
-    def sockets(self, *, is_first_start: bool) -> list[tuple[Place, socket.socket]]:
+    def sockets(self) -> list[tuple[Place, socket.socket]]:
         """Of one process that starts now: where clients come.
 
-        At the start of the whole clients that come early wait. Later nobody is sent to a process before it
-        can serve: its sockets do not listen yet. Raises: StartError.
+        Nobody is sent to a process before it can serve: its sockets do not listen yet. Raises: StartError.
         """
         places = [place for place in (self.client, self.websocket) if place is not None]
         made: list[tuple[Place, socket.socket]] = []
         try:
             for place in places:
                 made.append((place, _bound(place)))
-                if is_first_start:
-                    made[-1][1].listen(BACKLOG)
         except OSError as error:
             _close(made)
             raise StartError(

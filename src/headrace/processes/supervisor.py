@@ -16,8 +16,9 @@ import socket
 import time
 import traceback
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct, field
 
 from headrace import app
 from headrace.conf.binding import load_options
@@ -68,8 +69,7 @@ def supervise(options: Options) -> int:
         logs.uninstall()
 
 
-@dataclass(slots=True, eq=False)
-class Child:
+class Child(Struct, eq=False):
     """One process while it runs. `dials` and `monitor_port` went into the options of its start, and so they
     do into those of a reload. `asks`: questions that it was asked and has not answered.
     """
@@ -122,6 +122,7 @@ class Supervisor:
         if options.pid_file:
             files.write_pid_file(options.pid_file)
         self._catch_signals()
+        gc.enable()
         gc.collect()
         gc.freeze()  # what is here now is the children's too, as long as nobody writes to it
         self._log.info("Starting headrace in %d processes", self._count)
@@ -192,7 +193,7 @@ class Supervisor:
         """Raises: StartError when its ports cannot be bound, or the system has no room for it."""
         options = self._plan.options_of(index, self._options, dials, self._monitor_port)
         with ExitStack() as ours:
-            sockets = self._plan.sockets(is_first_start=not self._is_up)
+            sockets = self._plan.sockets()
             for _, sock in sockets:
                 ours.callback(sock.close)
             inherited = [*sockets, *self._plan.peer_sockets(index, options)]

@@ -16,7 +16,7 @@ from headrace.engine.memory import keep_freed
 from headrace.errors import ConfigError, StartError
 from headrace.processes.monitoring import Desk
 from headrace.server import files, logs
-from headrace.server.listener import BACKLOG, inherit
+from headrace.server.listener import inherit
 from headrace.server.loop import run_in_poller
 from headrace.server.reload import change_options
 
@@ -72,12 +72,11 @@ def work(
     logger.addHandler(handler)
     logger.propagate = False
     logs.set_level(options)
-    sockets = [sock for _, sock in inherited]
     for place, sock in inherited:
         inherit(place.host, place.port, sock)
     keep_freed()
     try:
-        return run_in_poller(app.serve(WorkerProcess(options, handler, share, channel, sockets)))
+        return run_in_poller(app.serve(WorkerProcess(options, handler, share, channel)))
     except StartError as error:
         logger.critical("%s", error)
     except Exception:
@@ -133,13 +132,11 @@ class WorkerProcess(app.Process):
         handler: _ToParent,
         share: Share,
         channel: Channel,
-        sockets: Sequence[socket.socket],
     ) -> None:
         super().__init__(options, handler)
         self._lines = handler
         self._share = share
         self._channel = channel
-        self._sockets = sockets
         self.index = share.index
         self.count = share.count
         self.start_ns = share.start_ns
@@ -161,6 +158,12 @@ class WorkerProcess(app.Process):
             signal.SIGTERM, self._stop
         )  # of this process alone: the parent starts another
         loop.add_reader(self._channel, self._hear)
+
+    def _end_by_signals(self) -> None:
+        """They are the parent's."""
+
+    def _on_early_end(self, handle: Callable[[int], None]) -> None:
+        """So are these."""
 
     def _stop(self) -> None:
         self._lines.is_quiet = True
@@ -247,11 +250,6 @@ class WorkerProcess(app.Process):
         await is_behind
         self._channel.say("joined")
         await self._may_accept.wait()
-        if not self._is_ending:
-            for sock in self._sockets:
-                sock.listen(
-                    BACKLOG
-                )  # from now on connections come here; where they do already, nothing changes
 
     def _look(self, fence: _Fence, is_behind: asyncio.Future[None]) -> None:
         """A mesh tells nobody when it is whole; forming takes milliseconds, once a start."""

@@ -22,8 +22,9 @@ offset of the first one that is missing. A channel has the field names of /strea
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Any, Final, Self
+
+from msgspec import Struct
 
 from headrace.errors import ProtocolError
 from headrace.protocol import documents
@@ -34,8 +35,7 @@ PREFIX: Final = "_STAN.admin."
 VERBS: Final = ("channels", "report", "purge", "delete", "adopt")
 
 
-@dataclass(frozen=True, slots=True)
-class ListRequest:
+class ListRequest(Struct, frozen=True):
     channel: bytes = b">"
     offset: int = 0
 
@@ -49,8 +49,7 @@ class ListRequest:
         return documents.write_document({"channel": documents.name_of(self.channel), "offset": self.offset})
 
 
-@dataclass(frozen=True, slots=True)
-class PurgeRequest:
+class PurgeRequest(Struct, frozen=True):
     """Messages that are below the sequence and older than the time, but for the last `keep` of these."""
 
     channel: bytes
@@ -84,8 +83,7 @@ class PurgeRequest:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteRequest:
+class DeleteRequest(Struct, frozen=True):
     channel: bytes
 
     @classmethod
@@ -97,8 +95,7 @@ class DeleteRequest:
         return documents.write_document({"channel": documents.name_of(self.channel)})
 
 
-@dataclass(frozen=True, slots=True)
-class AdoptRequest:
+class AdoptRequest(Struct, frozen=True):
     """A durable of `client_id`, or without one the durable queue group `durable`, becomes a consumer."""
 
     channel: bytes

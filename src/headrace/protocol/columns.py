@@ -26,9 +26,10 @@ from __future__ import annotations
 import struct
 import sys
 from array import array
-from dataclasses import dataclass
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from msgspec import Struct
 
 from headrace.engine.columns import ColumnsBuilder, offsets_are_valid
 from headrace.errors import ProtocolError
@@ -265,8 +266,7 @@ def send(builder: ColumnsBuilder, out: Outgoing, inbox: bytes) -> int:
 # ---- reading ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class BytesColumn:
+class BytesColumn(Struct, frozen=True):
     """A column of bytes as Arrow has it; the parts are views of the frame that was read."""
 
     validity: memoryview | None
@@ -290,8 +290,7 @@ class BytesColumn:
         return [data[a:b] for a, b in pairwise(_numbers("i", self.offsets))]
 
 
-@dataclass(slots=True)
-class Columns:
+class Columns(Struct):
     """The columns of one stream, over its bytes.
 
     `sequences` and `times` (ns since 1970 UTC) are little-endian i64. `damaged`: what the server could not

@@ -6,7 +6,6 @@ Here lives parsing and printing, exact to the nanosecond. No clock.
 from __future__ import annotations
 
 import re
-from fractions import Fraction
 from typing import Final
 
 SECOND: Final = 1_000_000_000
@@ -36,6 +35,8 @@ def parse_ns(text: str) -> int:
     sign, rest = match.groups()
     if rest == "0":
         return 0
+    from fractions import Fraction  # most starts read no duration
+
     total = 0
     end = 0
     for part in _PART.finditer(rest):

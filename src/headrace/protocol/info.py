@@ -7,8 +7,10 @@ Source: client protocol specification, section 2.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from headrace.errors import ProtocolError
 
@@ -25,8 +27,7 @@ PROTOCOL_WITH_ASYNC_INFO: Final = 1
 """CONNECT `protocol` from which a client takes INFO at any time."""
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectOptions:
+class ConnectOptions(Struct, frozen=True):
     """A CONNECT as it was sent; fields left out stand at the protocol's defaults.
 
     Secrets never show in a repr.
@@ -68,7 +69,7 @@ class ConnectOptions:
     def completed(self, stand_ins: Mapping[str, str]) -> ConnectOptions:
         """With values for fields that were left out."""
         lacking = {name: value for name, value in stand_ins.items() if not getattr(self, name)}
-        return replace(self, **lacking) if lacking else self  # type: ignore[arg-type]
+        return replace(self, **lacking) if lacking else self
 
 
 def json_fields(text: bytes, op: str) -> list[tuple[str, Any]]:
@@ -99,8 +100,7 @@ def _option(field: tuple[str, Any]) -> tuple[str, Any] | None:
     Raises: ProtocolError when the value has the wrong type.
     """
     key, value = field
-    name = _WIRE_NAMES.get(key, key)
-    kind = _KINDS.get(name)
+    name, kind = _FIELDS.get(key, (key, None))
     if kind is None or value is None:
         return None
     if type(value) is not kind or (isinstance(value, int) and not -(2**63) <= value < 2**63):
@@ -120,8 +120,14 @@ def _refuse_constant(name: str) -> None:
 _FOLDED: Final = str.maketrans({"\u017f": "s", "\u212a": "k"})
 """The two characters beyond ASCII that Go's case folding takes for letters when it matches field names."""
 
-_WIRE_NAMES: Final = {"pass": "password"}
-_KINDS: Final[dict[str, type]] = {f.name: type(f.default) for f in fields(ConnectOptions)}
+_WIRE_NAMES: Final = {"password": "pass"}
+_FIELDS: Final[dict[str, tuple[str, type]]] = {
+    _WIRE_NAMES.get(name, name): (name, type(default))
+    for name, default in zip(
+        ConnectOptions.__struct_fields__, ConnectOptions.__struct_defaults__, strict=True
+    )
+}
+"""The options by their fields' names in the JSON, with the type of each."""
 
 
 def info_line(info: dict[str, Any]) -> bytes:

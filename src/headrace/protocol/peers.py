@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode, b64encode
-from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from msgspec import Struct
 
 from headrace.errors import ProtocolError
 from headrace.protocol.info import JSONObject, folded_name, json_fields
+from headrace.structures import Discreet
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,6 +28,9 @@ ASYNC_INFO: Final = 1
 RS_PROTOCOL: Final = 2
 """INFO `proto` from which on routes are those of servers since 2.0."""
 
+TRACE_PROTOCOL: Final = 3
+"""INFO `proto` (of leaf nodes CONNECT's `protocol`) from which on a server knows of messages to trace."""
+
 OURS: Final = "headrace-"
 """How `git_commit` begins in the INFO of a server like this one."""
 
@@ -37,16 +42,14 @@ TELL_OF_GATEWAY, ALL_INTEREST, ALL_INTEREST_TOLD = 1, 2, 3
 """`gateway_cmd`: INFO is about another cluster; all interest in an account follows; and has been told."""
 
 
-@dataclass(frozen=True, slots=True)
-class PeerPermission:
+class PeerPermission(Struct, frozen=True):
     """Subjects that a peer imports, or exports. Both empty: all."""
 
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class PeerInfo:
+class PeerInfo(Struct, frozen=True):
     """What a server says of itself, or of another server: then `server_id` is that server's."""
 
     server_id: str = ""
@@ -127,15 +130,16 @@ class PeerInfo:
         return b"INFO " + _json(self.legacy(), _ALWAYS_IN_LEGACY_INFO, _LEGACY_INFO) + b"\r\n"
 
 
-@dataclass(frozen=True, slots=True)
-class PeerConnect:
+class PeerConnect(Discreet, frozen=True):
     """How a server that connected introduces itself. `name` is its server_id; `lang` is only a client's."""
+
+    HIDDEN = frozenset({"password"})
 
     echo: bool = False
     verbose: bool = False
     pedantic: bool = False
     user: str = ""
-    password: str = field(default="", repr=False)
+    password: str = ""
     tls_required: bool = False
     headers: bool = False
     name: str = ""
@@ -160,21 +164,22 @@ class PeerConnect:
         return b"CONNECT " + _json(self, _ALWAYS_IN_LEGACY_CONNECT, _LEGACY_CONNECT) + b"\r\n"
 
 
-@dataclass(frozen=True, slots=True)
-class LeafConnect:
+class LeafConnect(Discreet, frozen=True):
     """How a leaf node introduces itself to its hub. `name` is the server's; `lang` is only a client's.
 
     `remote_account`: its account there. `deny_pub`: what the hub need not send. `is_hub`: who connects is the
     hub all the same. Source: leaf node specification, section 1.
     """
 
+    HIDDEN = frozenset({"jwt", "sig", "password", "auth_token"})
+
     version: str = ""
     nkey: str = ""
-    jwt: str = field(default="", repr=False)
-    sig: str = field(default="", repr=False)
+    jwt: str = ""
+    sig: str = ""
     user: str = ""
-    password: str = field(default="", repr=False)
-    auth_token: str = field(default="", repr=False)
+    password: str = ""
+    auth_token: str = ""
     server_id: str = ""
     domain: str = ""
     name: str = ""
@@ -268,10 +273,11 @@ _READERS: Final[dict[str, Callable[[object], object]]] = {
 }
 
 
-def _kinds(shape: type) -> dict[str, tuple[str, Callable[[object], object]]]:
+def _kinds(shape: type[Struct]) -> dict[str, tuple[str, Callable[[object], object]]]:
     """By name on the wire: the attribute, and what reads its value."""
     return {
-        _WIRE_NAMES.get(each.name, each.name): (each.name, _READERS[str(each.type)]) for each in fields(shape)
+        _WIRE_NAMES.get(name, name): (name, _READERS[shape.__annotations__[name]])
+        for name in shape.__struct_fields__
     }
 
 
@@ -300,17 +306,17 @@ def _json(
 ) -> bytes:
     """`only`: no other fields are said; None: all are."""
     said: dict[str, Any] = {}
-    for each in fields(shape):
-        if only is not None and each.name not in only:
+    for name in shape.__struct_fields__:
+        if only is not None and name not in only:
             continue
-        value = getattr(shape, each.name)
+        value = getattr(shape, name)
         if isinstance(value, PeerPermission):
             lists = (("allow", value.allow), ("deny", value.deny))
-            said[_WIRE_NAMES[each.name]] = {name: subjects for name, subjects in lists if subjects}
+            said[_WIRE_NAMES[name]] = {verdict: subjects for verdict, subjects in lists if subjects}
             continue
         if isinstance(value, bytes):
             value = b64encode(value).decode()
-        if not value and each.name not in always:
+        if not value and name not in always:
             continue
-        said[_WIRE_NAMES.get(each.name, each.name)] = value
+        said[_WIRE_NAMES.get(name, name)] = value
     return json.dumps(said, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace")

@@ -1,16 +1,18 @@
 """The part of protobuf 3 that flat messages need: varints, lengths, fields from a declaration.
 
-Here live the wire's primitives and one reader and one writer for dataclasses whose fields carry their
-number (`text`, `uint64`, ...). Never nested messages, maps, groups, packed fields: no wire of ours has them.
+Here live the wire's primitives and one reader and one writer for structures whose fields carry their
+number (`text`, `uint64`, ...) in their name on the wire. Never nested messages, maps, groups,
+packed fields: no wire of ours has them.
 Source: protobuf encoding guide; as strict as the generated Go code of the ecosystem's servers and clients.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
 from functools import cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct, field
 
 from headrace.errors import ProtocolError
 
@@ -69,10 +71,10 @@ def read_varint(data: bytes, position: int) -> tuple[int, int]:
 # -- declared messages ----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Kind:
-    """A field type: how an unsigned 64-bit varint becomes its value; None for bytes. Bounds for encoding."""
+class _Kind(Struct, frozen=True):
+    """A field type: how an unsigned 64-bit varint becomes its value (None for bytes); bounds for encoding."""
 
+    name: str
     wire_type: int
     default: Any
     from_varint: Callable[[int], Any] | None
@@ -85,16 +87,17 @@ def _signed(bits: int) -> Callable[[int], int]:
     return lambda value: ((value & mask) ^ half) - half
 
 
-_BYTES: Final = _Kind(LENGTH, b"", None)
-_BOOL: Final = _Kind(VARINT, False, bool, 0, 1)
-_INT32: Final = _Kind(VARINT, 0, _signed(32), -(1 << 31), (1 << 31) - 1)
-_INT64: Final = _Kind(VARINT, 0, _signed(64), -(1 << 63), (1 << 63) - 1)
-_UINT32: Final = _Kind(VARINT, 0, lambda value: value & 0xFFFFFFFF, 0, (1 << 32) - 1)
-_UINT64: Final = _Kind(VARINT, 0, int, 0, _MASK64)
+_BYTES: Final = _Kind("bytes", LENGTH, b"", None)
+_BOOL: Final = _Kind("bool", VARINT, False, bool, 0, 1)
+_INT32: Final = _Kind("int32", VARINT, 0, _signed(32), -(1 << 31), (1 << 31) - 1)
+_INT64: Final = _Kind("int64", VARINT, 0, _signed(64), -(1 << 63), (1 << 63) - 1)
+_UINT32: Final = _Kind("uint32", VARINT, 0, lambda value: value & 0xFFFFFFFF, 0, (1 << 32) - 1)
+_UINT64: Final = _Kind("uint64", VARINT, 0, int, 0, _MASK64)
+_KINDS: Final = {kind.name: kind for kind in (_BYTES, _BOOL, _INT32, _INT64, _UINT32, _UINT64)}
 
 
 def _field(number: int, kind: _Kind) -> Any:
-    return field(default=kind.default, metadata={"number": number, "kind": kind})
+    return field(default=kind.default, name=f"{number} {kind.name}")
 
 
 def text(number: int) -> bytes:
@@ -132,8 +135,7 @@ def uint64(number: int) -> int:
     return _field(number, _UINT64)  # type: ignore[no-any-return]
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Struct, frozen=True):
     """A declared message as the reader and the writer want it: `slots` by key, `columns` in field order."""
 
     name: str
@@ -143,8 +145,12 @@ class Layout:
     columns: tuple[tuple[str, bytes, _Kind, Callable[[Any], Any]], ...]
 
 
-def _layout(message: type) -> Layout:
-    declared = [(f.name, f.metadata["number"], f.metadata["kind"]) for f in fields(message)]
+def _layout(message: type[Struct]) -> Layout:
+    on_the_wire = (name.split() for name in message.__struct_encode_fields__)
+    declared = [
+        (name, int(number), _KINDS[kind])
+        for name, (number, kind) in zip(message.__struct_fields__, on_the_wire, strict=True)
+    ]
     return Layout(
         name=message.__name__,
         numbers=frozenset(number for _, number, _ in declared),
@@ -160,8 +166,8 @@ def _layout(message: type) -> Layout:
     )
 
 
-layout: Final[Callable[[type], Layout]] = cache(_layout)
-"""The layout of a dataclass whose every field was declared with a function of this module."""
+layout: Final[Callable[[type[Struct]], Layout]] = cache(_layout)
+"""The layout of a structure whose every field was declared with a function of this module."""
 
 
 def read(data: bytes, layout: Layout) -> list[Any]:

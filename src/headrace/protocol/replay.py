@@ -36,8 +36,9 @@ or an error: `NATS/1.0 400 text`. Source of the names: NATS ADR-31.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+
+from msgspec import Struct
 
 from headrace.errors import ProtocolError
 from headrace.protocol import documents
@@ -82,8 +83,7 @@ class Cursor(NamedTuple):
         return cls(bound, time_ns, sequence, documents.raw_name(match[4]))
 
 
-@dataclass(frozen=True, slots=True)
-class ReplayRequest:
+class ReplayRequest(Struct, frozen=True):
     """None and 0 are: not asked for. Both ends of a span belong to it."""
 
     channel: bytes
@@ -238,8 +238,7 @@ Damage = tuple[tuple[bytes, tuple[tuple[int, int], ...]], ...]
 """By channel, ranges of sequences, both ends included."""
 
 
-@dataclass(frozen=True, slots=True)
-class End:
+class End(Struct, frozen=True):
     """The last message of a replay."""
 
     code: int

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from headrace.engine.records import crc32c
+from headrace.engine.s2 import encode_block
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,6 +26,7 @@ _FRAME_HEAD: Final = 4
 LARGEST_BLOCK: Final = 4 << 20
 """Bytes of one block, as S2 has it."""
 _WRITTEN_BLOCK: Final = 1 << 20
+_SNAPPY_BLOCK: Final = 1 << 16
 _LARGEST_FRAME: Final = LARGEST_BLOCK + LARGEST_BLOCK // 6 + 64
 
 
@@ -39,6 +41,17 @@ def frames(data: bytes) -> bytes:
         block = data[start : start + _WRITTEN_BLOCK]
         size = (len(block) + _CHECKSUM).to_bytes(3, "little")
         parts += [bytes([_PLAIN]), size, _checksum(block), block]
+    return b"".join(parts)
+
+
+def snappy_stream(data: bytes) -> bytes:
+    """Data as a whole stream that readers of Snappy understand, compressed."""
+    parts = [bytes([_BEGIN, 6, 0, 0]), _NAMES[1]]
+    for start in range(0, len(data), _SNAPPY_BLOCK):
+        block = data[start : start + _SNAPPY_BLOCK]
+        body = encode_block(block)
+        size = (len(body) + _CHECKSUM).to_bytes(3, "little")
+        parts += [bytes([_COMPRESSED]), size, _checksum(block), body]
     return b"".join(parts)
 
 

@@ -1,4 +1,4 @@
-"""NATS Streaming's messages: protobuf bodies of NATS messages, one dataclass each.
+"""NATS Streaming's messages: protobuf bodies of NATS messages, one structure each.
 
 Shapes only; what a server answers is decided in `streaming`, what a client does in `client.stan`. Strings
 are bytes as they came, names are those of the .proto files in snake_case, constructors take fields in the
@@ -8,9 +8,10 @@ Source: NATS Streaming specification, section 1, cross-checked by tests/conforma
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, Self
+
+from msgspec import Struct
 
 from headrace.protocol.protobuf import (
     blob,
@@ -46,10 +47,8 @@ class CtrlType(IntEnum):
     PARTITIONING = 4
 
 
-class _Message:
+class _Message(Struct, frozen=True):
     """What every message can do."""
-
-    __slots__ = ()
 
     def encode(self) -> bytes:
         """The message's bytes. Raises: ValueError for a number that its field's type cannot hold."""
@@ -64,8 +63,7 @@ class _Message:
 # -- publish, deliver, acknowledge ----------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class PubMsg(_Message):
+class PubMsg(_Message, frozen=True):
     """A message for a channel; `conn_id`, when there, decides who sent it."""
 
     client_id: bytes = text(1)
@@ -77,16 +75,14 @@ class PubMsg(_Message):
     sha256: bytes = blob(10)
 
 
-@dataclass(frozen=True, slots=True)
-class PubAck(_Message):
+class PubAck(_Message, frozen=True):
     """The message with this guid is stored, or `error` says why not."""
 
     guid: bytes = text(1)
     error: bytes = text(2)
 
 
-@dataclass(frozen=True, slots=True)
-class MsgProto(_Message):
+class MsgProto(_Message, frozen=True):
     """A stored message on its way to a subscription; `timestamp` in ns since 1970 UTC."""
 
     sequence: int = uint64(1)
@@ -99,8 +95,7 @@ class MsgProto(_Message):
     crc32: int = uint32(10)
 
 
-@dataclass(frozen=True, slots=True)
-class Ack(_Message):
+class Ack(_Message, frozen=True):
     """One message of a channel was processed."""
 
     subject: bytes = text(1)
@@ -110,8 +105,7 @@ class Ack(_Message):
 # -- connections ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectRequest(_Message):
+class ConnectRequest(_Message, frozen=True):
     """A client announces itself; `ping_interval` in seconds, protocol 1 has `conn_id` and pings."""
 
     client_id: bytes = text(1)
@@ -122,8 +116,7 @@ class ConnectRequest(_Message):
     ping_max_out: int = int32(6)
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectResponse(_Message):
+class ConnectResponse(_Message, frozen=True):
     """The subjects of a server; those for pings only from protocol 1 on."""
 
     pub_prefix: bytes = text(1)
@@ -139,29 +132,25 @@ class ConnectResponse(_Message):
     public_key: bytes = text(100)
 
 
-@dataclass(frozen=True, slots=True)
-class Ping(_Message):
+class Ping(_Message, frozen=True):
     """Is this connection still the one the server knows?"""
 
     conn_id: bytes = blob(1)
 
 
-@dataclass(frozen=True, slots=True)
-class PingResponse(_Message):
+class PingResponse(_Message, frozen=True):
     """Yes, unless there is an error."""
 
     error: bytes = text(1)
 
 
-@dataclass(frozen=True, slots=True)
-class CloseRequest(_Message):
+class CloseRequest(_Message, frozen=True):
     """A client leaves."""
 
     client_id: bytes = text(1)
 
 
-@dataclass(frozen=True, slots=True)
-class CloseResponse(_Message):
+class CloseResponse(_Message, frozen=True):
     """A client has left, unless there is an error."""
 
     error: bytes = text(1)
@@ -170,8 +159,7 @@ class CloseResponse(_Message):
 # -- subscriptions --------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class SubscriptionRequest(_Message):
+class SubscriptionRequest(_Message, frozen=True):
     """A subscription to a channel; `start_time_delta` in ns before now."""
 
     client_id: bytes = text(1)
@@ -186,16 +174,14 @@ class SubscriptionRequest(_Message):
     start_time_delta: int = int64(12)
 
 
-@dataclass(frozen=True, slots=True)
-class SubscriptionResponse(_Message):
+class SubscriptionResponse(_Message, frozen=True):
     """Where a subscription's acknowledgements go; also the answer to unsubscribing, then without."""
 
     ack_inbox: bytes = text(2)
     error: bytes = text(3)
 
 
-@dataclass(frozen=True, slots=True)
-class UnsubscribeRequest(_Message):
+class UnsubscribeRequest(_Message, frozen=True):
     """Ends or closes a subscription; `inbox` is the ack inbox of its response."""
 
     client_id: bytes = text(1)
@@ -207,8 +193,7 @@ class UnsubscribeRequest(_Message):
 # -- between servers, and in their stores ---------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class SubState(_Message):
+class SubState(_Message, frozen=True):
     """A subscription as a store keeps it."""
 
     id: int = uint64(1)
@@ -224,23 +209,20 @@ class SubState(_Message):
     is_closed: bool = boolean(11)
 
 
-@dataclass(frozen=True, slots=True)
-class SubStateDelete(_Message):
+class SubStateDelete(_Message, frozen=True):
     """A subscription is gone."""
 
     id: int = uint64(1)
 
 
-@dataclass(frozen=True, slots=True)
-class SubStateUpdate(_Message):
+class SubStateUpdate(_Message, frozen=True):
     """A message was sent to a subscription, or acknowledged by it."""
 
     id: int = uint64(1)
     seqno: int = uint64(2)
 
 
-@dataclass(frozen=True, slots=True)
-class ServerInfo(_Message):
+class ServerInfo(_Message, frozen=True):
     """A server's cluster ID and subjects, kept from its first start on."""
 
     cluster_id: bytes = text(1)
@@ -254,9 +236,11 @@ class ServerInfo(_Message):
     node_id: bytes = text(9)
 
 
-@dataclass(frozen=True, slots=True)
-class ClientInfo(_Message):
-    """A registered client as a store keeps it; `ping_interval` in seconds."""
+class ClientInfo(_Message, frozen=True):
+    """A registered client as a store keeps it; `ping_interval` in seconds.
+
+    `owner`, which the reference has not: account and user that registered it, empty where there are no users.
+    """
 
     id: bytes = text(1)
     hb_inbox: bytes = text(2)
@@ -264,17 +248,16 @@ class ClientInfo(_Message):
     protocol: int = int32(4)
     ping_interval: int = int32(5)
     ping_max_out: int = int32(6)
+    owner: bytes = blob(200)
 
 
-@dataclass(frozen=True, slots=True)
-class ClientDelete(_Message):
+class ClientDelete(_Message, frozen=True):
     """A client is gone."""
 
     id: bytes = text(1)
 
 
-@dataclass(frozen=True, slots=True)
-class CtrlMsg(_Message):
+class CtrlMsg(_Message, frozen=True):
     """What servers tell each other; `msg_type` is a `CtrlType`, or unknown."""
 
     msg_type: int = int32(1)

@@ -1,33 +1,50 @@
 """A listening socket: accepting, pausing when the system is out of descriptors, and its end.
 
 Here lives what all ports have in common. Never lives here: what becomes of a connection (`listener`,
-`websocket`).
+`websocket`, `monitor`).
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
+import resource
 import socket
+import sys
 from contextlib import suppress
+from errno import EMFILE
 from typing import TYPE_CHECKING, Final
+
+from headrace.conf.peer_options import address_text
+from headrace.errors import StartError
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from headrace.server.server import Server
 
+BACKLOG: Final = 4096
 ACCEPTS_PER_TICK: Final = 64
 ACCEPT_PAUSE: Final = 0.1  # seconds without accepting when the system is out of descriptors
 
+DESCRIPTORS_KEPT: Final = 16
+"""Descriptors that connections do not get, so that stores, certificates, logs and modules that are loaded
+late can still be opened; at most one of eight that the process may have."""
 
-class Acceptor:
-    """One bound port of a server; subclasses say what `_open` does with a connection."""
 
-    def __init__(self, server: Server, sock: socket.socket) -> None:
-        self._server = server
+class Accepting:
+    """A bound socket whose connections are accepted; subclasses say what `_open` does with one.
+
+    `kept`: descriptors of the process that must stay free, however many connections wait.
+    """
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, sock: socket.socket, kept: int = DESCRIPTORS_KEPT
+    ) -> None:
+        self._loop = loop
         self._sock = sock
-        self._opening: dict[asyncio.Task[None], socket.socket] = {}
-        self._is_abandoned = False
+        self._kept = kept
+        self._ceiling = sys.maxsize
         self.host: str = self._sock.getsockname()[0]
         self.port: int = self._sock.getsockname()[1]
 
@@ -35,14 +52,99 @@ class Acceptor:
         """Take over a connection that was just accepted."""
         raise NotImplementedError
 
+    def _complain(self, reason: str, pause_ms: int) -> None:
+        """Say that nothing is accepted for so long."""
+        raise NotImplementedError
+
     def start(self) -> None:
-        self._server.loop.add_reader(self._sock, self._accept)
+        """Listen: from now on there is somebody who answers. Raises: StartError when somebody else does."""
+        try:
+            self._sock.listen(BACKLOG)
+        except OSError as error:
+            raise not_listening(self.host, self.port, error) from error
+        self._take()
+
+    def _take(self) -> None:
+        self._ceiling = _ceiling(self._kept)
+        self._loop.add_reader(self._sock, self._accept)
 
     def close(self) -> None:
         """Refuse connections from now on."""
         if self._sock.fileno() >= 0:
-            self._server.loop.remove_reader(self._sock)
+            self._loop.remove_reader(self._sock)
             self._sock.close()
+
+    def _accept(self) -> None:
+        for _ in range(ACCEPTS_PER_TICK):
+            try:
+                sock, address = self._sock.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                self._pause(error)
+                return
+            is_last = sock.fileno() >= self._ceiling  # the system gives the lowest that is free
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._open(sock, address)
+            if is_last:
+                self._pause(OSError(EMFILE, os.strerror(EMFILE)))
+                return
+
+    def _pause(self, error: OSError) -> None:
+        """Out of descriptors or memory: the backlog waits, the served clients do not notice."""
+        self._complain(error.strerror or str(error), int(ACCEPT_PAUSE * 1000))
+        self._loop.remove_reader(self._sock)
+        self._loop.call_later(ACCEPT_PAUSE, self._resume)
+
+    def _resume(self) -> None:
+        if self._sock.fileno() < 0:
+            return
+        error = _tightness(_ceiling(self._kept))
+        if error is None:
+            self._take()
+        else:
+            self._pause(error)
+
+
+def not_listening(host: str, port: int, error: OSError) -> StartError:
+    """What is said of an address that cannot be had."""
+    shown = address_text(host, port)
+    step = f"lookup {host}" if isinstance(error, socket.gaierror) else "bind"
+    return StartError(f'Error listening on port: {shown}, "listen tcp {shown}: {step}: {_reason(error)}"')
+
+
+def _reason(error: OSError) -> str:
+    """The system's words for an error; asyncio and socket put the address into theirs."""
+    if isinstance(error, socket.gaierror) or not error.errno:
+        return (error.strerror or str(error)).lower()
+    return os.strerror(error.errno).lower()
+
+
+def _ceiling(kept: int) -> int:
+    """The first number of a descriptor that a connection should not get."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return sys.maxsize if limit == resource.RLIM_INFINITY else limit - min(kept, limit // 8)
+
+
+def _tightness(ceiling: int) -> OSError | None:
+    """Why no connection can be accepted now; None when one can."""
+    try:
+        number = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        return error
+    os.close(number)
+    return OSError(EMFILE, os.strerror(EMFILE)) if number >= ceiling else None
+
+
+class Acceptor(Accepting):
+    """One bound port of a server."""
+
+    def __init__(self, server: Server, sock: socket.socket) -> None:
+        super().__init__(server.loop, sock)
+        self._server = server
+        self._opening: dict[asyncio.Task[None], socket.socket] = {}
+        self._is_abandoned = False
 
     async def abandon(self) -> None:
         """End the connections that are still being opened; when this returns nothing is left of them."""
@@ -58,31 +160,10 @@ class Acceptor:
         self._opening[task] = sock
         task.add_done_callback(self._opening.pop)
 
-    def _accept(self) -> None:
-        for _ in range(ACCEPTS_PER_TICK):
-            try:
-                sock, address = self._sock.accept()
-            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-                return
-            except OSError as error:
-                self._pause(error)
-                return
-            sock.setblocking(False)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._open(sock, address)
-
-    def _pause(self, error: OSError) -> None:
-        """Out of descriptors or memory: the backlog waits, the served clients do not notice."""
-        pause_ms = int(ACCEPT_PAUSE * 1000)
-        text = f"Temporary Client Accept Error ({error.strerror}), sleeping {pause_ms}ms"
+    def _complain(self, reason: str, pause_ms: int) -> None:
+        text = f"Temporary Client Accept Error ({reason}), sleeping {pause_ms}ms"
         if self._server.log_limits.admits(text, source=""):
             self._server.log.error("%s", text)
-        self._server.loop.remove_reader(self._sock)
-        self._server.loop.call_later(ACCEPT_PAUSE, self._resume)
-
-    def _resume(self) -> None:
-        if self._sock.fileno() >= 0:
-            self.start()
 
 
 async def readable(loop: asyncio.AbstractEventLoop, sock: socket.socket) -> None:

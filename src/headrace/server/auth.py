@@ -8,8 +8,10 @@ Source: client protocol, section 8; order of the checks compared with the Go ser
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from headrace.conf.options import GLOBAL_ACCOUNT, ConnectionType
 from headrace.core.permissions import PermissionSet
@@ -43,8 +45,7 @@ class Credentials(Protocol):
     def sig(self) -> str | None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(Struct, frozen=True):
     """Who a connection acts as. `permissions` None: everything is permitted.
 
     `user` is what monitoring and logs may show: a user name, an nkey's public key, "[REDACTED]" for one

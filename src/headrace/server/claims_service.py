@@ -17,6 +17,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from headrace.core.grants import Refused
+from headrace.mistakes import INTERNAL_ERROR
 from headrace.protocol.jwt import rules
 from headrace.protocol.jwt.decoding import JWTError, decode_account, decode_deletion
 from headrace.protocol.nkeys import KeyKind
@@ -124,7 +125,11 @@ class ClaimsService:
         try:
             while self._waiting:
                 request = self._waiting.popleft()
-                await self._takers.get(request.sid, self._merge)(request)
+                try:
+                    await self._takers.get(request.sid, self._merge)(request)
+                except Exception as error:  # noqa: BLE001 - whatever it is: it is logged, and who asked is told
+                    self._host.failed(error, request.subject.decode("utf-8", "replace"))
+                    self._answer(request.reply, "", "request failed", INTERNAL_ERROR)
         finally:
             self._worker = None
 

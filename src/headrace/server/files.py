@@ -9,7 +9,7 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from headrace.errors import StartError
 
@@ -17,13 +17,18 @@ if TYPE_CHECKING:
     from headrace.server.server import Server
 
 
+_OWN: Final = 0o600
+_PUBLIC: Final = 0o644
+"""Modes, as the Go server's: whoever looks for a port may read where it is."""
+
+
 def write_pid_file(path: str) -> None:
-    """Raises: StartError when it cannot be written."""
-    _write(Path(path), str(os.getpid()))
+    """Only its owner may read it. Raises: StartError when it cannot be written."""
+    _write(Path(path), str(os.getpid()), _OWN)
 
 
 def write_ports_file(directory: str, server: Server) -> Path:
-    """`<program>_<pid>.ports`: JSON with lists of URLs under `nats`, `monitoring` and `websocket`.
+    """`<program>_<pid>.ports`: JSON, as `ports_of` says.
 
     Raises: StartError when it cannot be written.
     """
@@ -31,27 +36,39 @@ def write_ports_file(directory: str, server: Server) -> Path:
 
 
 def ports_of(server: Server) -> dict[str, list[str]]:
-    """The URLs that are bound, under `nats`, `monitoring` and `websocket`."""
+    """The URLs that are bound, under `nats`, `monitoring`, `cluster`, `websocket` and `leafnodes`.
+
+    A port that is not there has no key. What is between the processes of one server is nobody's business.
+    """
     ports = {"nats": [server.url] if server.listens else []}
     if server.monitor_url:
         ports["monitoring"] = [server.monitor_url]
+    is_private = server.worker is not None and server.worker.has_private_mesh
+    if server.routes is not None and not is_private:
+        ports["cluster"] = [server.routes.url]
     if server.websocket_url:
         ports["websocket"] = [server.websocket_url]
+    if server.leafs is not None and server.leafs.listener is not None:
+        ports["leafnodes"] = [server.leafs.url]
     return ports
 
 
 def write_ports(directory: str, ports: dict[str, list[str]]) -> Path:
     """The file of this process. Raises: StartError when it cannot be written."""
     path = Path(directory) / f"{Path(sys.argv[0]).name}_{os.getpid()}.ports"
-    _write(path, json.dumps(ports))
+    _write(path, json.dumps(ports), _PUBLIC)
     return path
 
 
-def _write(path: Path, text: str) -> None:
+def _write(path: Path, text: str, mode: int) -> None:
     """Complete or not at all: a reader polling for the file never sees half of it."""
     scratch = path.with_name(path.name + ".tmp")
     try:
-        scratch.write_text(text, encoding="utf-8")
+        scratch.unlink(missing_ok=True)  # one that was left there would keep its mode
+        with open(
+            os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w", encoding="utf-8"
+        ) as file:
+            file.write(text)
         scratch.replace(path)
     except OSError as error:
         raise StartError(f"could not write {path}: {error.strerror}") from error

@@ -9,8 +9,9 @@ Source: nats-server 2.15.1.
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
 
 from headrace.conf.options import ConnectionType
 from headrace.core.callout import (

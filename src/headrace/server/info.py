@@ -55,6 +55,12 @@ def _offers_jetstream(server: Server) -> bool:
     )
 
 
+def websocket_urls(server: Server) -> tuple[str, ...]:
+    """What clients over WebSocket are told of a cluster: where else they can connect so."""
+    is_private = server.worker is not None and server.worker.has_private_mesh
+    return () if server.routes is None or is_private else server.routes.ws_connect_urls
+
+
 def _cluster_info(server: Server) -> dict[str, object]:
     """What clients are told of a cluster."""
     if server.worker is not None and server.worker.has_private_mesh:

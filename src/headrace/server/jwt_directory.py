@@ -16,10 +16,11 @@ import hashlib
 import os
 import threading
 import time
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from headrace.protocol.jwt.decoding import MAX_TOKEN, JWTError, decode_account
 from headrace.server.resolver import MISSING, ResolverError, check_account
@@ -43,8 +44,7 @@ class Deletion(Enum):
     REMOVES = 2
 
 
-@dataclass(slots=True)
-class _Entry:
+class _Entry(Struct):
     expires: float | None  # seconds since 1970
 
 

@@ -14,10 +14,9 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from headrace import limits
-from headrace.conf.peer_options import address_text
 from headrace.engine.reasons import CloseReason
 from headrace.errors import StartError
-from headrace.server.acceptor import Acceptor, first_byte, readable
+from headrace.server.acceptor import Acceptor, first_byte, not_listening, readable
 from headrace.server.access import Access
 from headrace.server.throttle import WINDOW, HandshakeRate
 from headrace.server.transport import AsyncioTransport, EpollTransport
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from headrace.server.server import Server
     from headrace.server.session import ClientSession
 
-BACKLOG: Final = 4096
 BUSY_POLL_US: Final = 50  # falling asleep and waking costs more than looking this long; measured in ADR 0003
 MOST_BUSY_POLL_US: Final = 1000
 TLS_RECORD: Final = 0x16  # first byte of a ClientHello
@@ -66,31 +64,33 @@ def inherit(host: str, port: int, sock: socket.socket) -> None:
     _inherited[host, port] = sock
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """A non-blocking listening socket; port -1 lets the system choose.
+def bind(host: str, port: int) -> socket.socket:
+    """A non-blocking socket with an address that nobody can connect to before it listens.
 
-    Raises: StartError naming the address when it cannot be bound.
+    Port -1 lets the system choose. Raises: StartError naming the address when it cannot be bound.
     """
     inherited = _inherited.pop((host, port), None)
     if inherited is not None:
         return inherited
-    shown = address_text(host, max(port, 0))
+    port = max(port, 0)
+    # An address in letters of ASCII needs none of the tables of names in others, which take long to load.
+    name = host.encode("ascii") if host.isascii() else host
     try:
-        family = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][0]
-        sock = socket.create_server((host, max(port, 0)), family=family, backlog=BACKLOG)
+        family, kind, _, _, address = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)[0]
+        sock = socket.socket(family, kind)
     except OSError as error:
-        step = f"lookup {host}" if isinstance(error, socket.gaierror) else "bind"
-        reason = f"{step}: {_reason(error)}"
-        raise StartError(f'Error listening on port: {shown}, "listen tcp {shown}: {reason}"') from error
+        raise not_listening(host, port, error) from error
+    try:
+        if os.name == "posix":  # elsewhere it would share the port with others
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        sock.bind(address)
+    except OSError as error:
+        sock.close()
+        raise not_listening(host, port, error) from error
     sock.setblocking(False)
     return sock
-
-
-def _reason(error: OSError) -> str:
-    """The system's words for an error; asyncio and socket put the address into theirs."""
-    if isinstance(error, socket.gaierror) or not error.errno:
-        return (error.strerror or str(error)).lower()
-    return os.strerror(error.errno).lower()
 
 
 class Listener(Acceptor):
@@ -173,6 +173,10 @@ class Listener(Acceptor):
                 session.take(seen)
 
         protocol = AsyncioTransport(session.link, server.after_tick, connected, server.note_stalled)
+        if context is not None:
+            from headrace.server.alerts import speak_on
+
+            speak_on(sock)
         try:
             await server.loop.connect_accepted_socket(
                 lambda: protocol, sock, ssl=context, ssl_handshake_timeout=handshake_seconds

@@ -6,8 +6,9 @@ Here lives what concerns several listeners. Never lives here: accepting (`listen
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
+
+from msgspec import Struct, field
 
 from headrace.conf.peer_options import address_text
 from headrace.engine.reasons import CloseReason
@@ -41,8 +42,7 @@ class PortTLS(NamedTuple):
 _NO_TLS: Final = PortTLS()
 
 
-@dataclass(frozen=True, slots=True)
-class Contexts:
+class Contexts(Struct, frozen=True):
     """For new connections. Routes and gateways are accepted with one context and begun with another:
     `gateways_begun` by cluster, "" for all others."""
 
@@ -116,12 +116,12 @@ def open_websocket(server: Server) -> WebSocketListener | None:
     if options.tls is None and not options.no_tls:
         raise StartError("websocket requires TLS configuration")
     try:
-        from headrace.server.listener import listen
+        from headrace.server.listener import bind
         from headrace.server.websocket.listener import WebSocketListener
     except ImportError as error:
         raise StartError(f"websocket needs the websockets package: {error}") from error
     try:
-        sock = listen(options.host, options.port)
+        sock = bind(options.host, options.port)
     except StartError as error:
         raise StartError(f"Unable to listen for websocket connections: {error}") from error
     listener = WebSocketListener(server, options, server.contexts.websocket.context, sock)
@@ -142,10 +142,9 @@ async def open_monitor(server: Server) -> MonitorHandle | None:
     from headrace.server.monitor import start_monitor  # aiohttp is only loaded where it is asked for
     from headrace.server.monitor.streaming import source_among
 
-    def refused(address: str) -> None:
-        text = "Monitoring authentication error"
+    def report(text: str, address: str) -> None:
         if server.log_limits.admits(text, address):
-            server.log.error("%s from %s", text, address)
+            server.log.error("%s", text)
 
     host = options.http_host or options.host
     monitor = await start_monitor(
@@ -156,7 +155,7 @@ async def open_monitor(server: Server) -> MonitorHandle | None:
         streaming=source_among(server.services),
         context=server.contexts.monitor,
         authorization=options.http_authorization,
-        refused=refused,
+        report=report,
     )
     server.log.info("Starting %s monitor on %s", monitor.scheme, address_text(host, monitor.port))
     return monitor
@@ -203,7 +202,13 @@ def open_leafs(server: Server, options: LeafNodeOptions | None) -> LeafNodes | N
 
 
 def drop_unpinned(server: Server) -> None:
-    """Ends the connections of clients whose keys `pinned_certs` does not list any more."""
+    """Ends the connections of clients and servers whose keys `pinned_certs` does not list any more."""
+    for host in server.peer_hosts:
+        for connection in host.connections:
+            if not connection.is_pinned:
+                connection.debug("certificate not pinned any more")
+                connection.link.doom(CloseReason.TLS_HANDSHAKE_ERROR)
+                server.after_tick()
     for session in server.sessions.values():
         options = session.access.tls
         if not (session.tls_version and options is not None and options.pinned_certs):

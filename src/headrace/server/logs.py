@@ -12,7 +12,6 @@ import datetime
 import logging
 import os
 import sys
-from logging.handlers import RotatingFileHandler
 from typing import TYPE_CHECKING, Final
 
 from headrace.errors import StartError
@@ -112,8 +111,10 @@ def make_handler(options: Options) -> logging.Handler:
     """
     handler: logging.Handler
     if options.log_file:
+        from headrace.server.log_file import LogFile  # most servers write to stderr
+
         try:
-            handler = RotatingFileHandler(
+            handler = LogFile(
                 options.log_file,
                 maxBytes=options.log_size_limit,
                 backupCount=_kept_files(options),

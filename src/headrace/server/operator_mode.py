@@ -13,8 +13,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import defaultdict
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from headrace.core.callout import OperatorCallout, without_asking
 from headrace.core.claimed_accounts import claimed_account, without_imports
@@ -42,8 +44,7 @@ _ACCOUNT_EXPIRED: Final = "Account Authentication Expired"
 _USER_REVOKED: Final = "User Authentication Revoked"
 
 
-@dataclass(slots=True)
-class _Known:
+class _Known(Struct):
     """An account that is here. `token` is "" while a system account waits for its own."""
 
     account: TrustedAccount

@@ -82,7 +82,7 @@ def announce(server: Server) -> None:
     log.info("  ID:       %s", server.server_id)
     if options.config_file:
         log.info("Using configuration file: %s (%s)", options.config_file, options.config_digest)
-    for warning in options.warnings:
+    for warning in (*options.warnings, *options.remarks):
         log.warning("%s", warning)
     if options.max_payload > limits.MAX_PAYLOAD_WARNING:
         log.warning(

@@ -8,9 +8,10 @@ checked before anything is changed, and a file without changes is not answered w
 
 from __future__ import annotations
 
-from dataclasses import replace
 from time import time_ns
 from typing import TYPE_CHECKING, Final, Protocol
+
+from msgspec.structs import replace
 
 from headrace.conf.changes import changed_options, differences, shown_value
 from headrace.conf.leaf_options import LeafNodeOptions
@@ -19,7 +20,7 @@ from headrace.core.mapping import Mappings
 from headrace.engine.reasons import CloseReason
 from headrace.errors import StartError
 from headrace.server.auth import Authenticator
-from headrace.server.listeners import make_contexts, open_leafs
+from headrace.server.listeners import drop_unpinned, make_contexts, open_leafs
 from headrace.server.preparing import check_accounts
 from headrace.server.standing import close_excess, judge_clients
 
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 
 class Surroundings(Protocol):
     """What is around a server and not part of it: the process with its log and its files."""
+
+    def before_clients(self) -> None:
+        """Everything is ready; the next thing that happens is that clients connect."""
 
     def prepare(self, new: Options, changed: Sequence[str]) -> Callable[[], None]:
         """Checks what of the changed options concerns it, and gives what takes them over.
@@ -80,10 +84,11 @@ def change_options(server: Server, new: Options) -> None:
     contexts = make_contexts(new)  # also when the options are the same: the files may be others
     server.options = new
     server.use_contexts(contexts)
-    for warning in new.warnings:
+    for warning in (*new.warnings, *new.remarks):
         server.log.warning("%s", warning)
     for apply in prepared:
         apply()
+    drop_unpinned(server)
     server.renew_info()
     server.config_load_ns = time_ns()
     if server.auth_timeout != timeout:
@@ -230,7 +235,9 @@ STEPS: Final[dict[str, tuple[Callable[[Server, Options], Callable[[], None]], ..
     "client_advertise": (),
     "max_traced_msg_len": (),
     "trace_headers": (),
-    "disable_sublist_cache": (),
+    "server_metadata": (),
+    "connect_error_reports": (),
+    "reconnect_error_reports": (),
     "allow_non_tls": (),
     # with every reload
     "tls": (),

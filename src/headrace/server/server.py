@@ -26,10 +26,9 @@ from headrace.server.admission import Admission
 from headrace.server.auth import Authenticator
 from headrace.server.departures import STALLED_CHECK, Departures
 from headrace.server.info import client_info
-from headrace.server.listener import Listener, busy_poll, default_transport, listen
+from headrace.server.listener import Listener, bind, busy_poll, default_transport
 from headrace.server.listeners import (
     Contexts,
-    drop_unpinned,
     make_contexts,
     open_gateways,
     open_leafs,
@@ -45,6 +44,7 @@ from headrace.server.services import ServiceHost
 from headrace.server.session import ClientSession
 from headrace.server.snapshot import closed_snapshot
 from headrace.server.system.service import SystemService
+from headrace.server.tracing import Tracer
 
 if TYPE_CHECKING:
     import socket
@@ -78,10 +78,9 @@ class Server:
         async with Server(Options(host="127.0.0.1", port=-1)) as server:
             print(server.url)
 
-    Everything runs on the event loop that called `start`, the services inside too. `listening`: the client
-    port, when it was bound ahead (`listener.listen`); the server closes it. `stopped` is set when it has
-    stopped, `failure` then says why it could not go on, if that was so. `serving_since`: when JetStream or
-    streaming began, in the nanoseconds of `monotonic_ns`; 0: not yet.
+    Everything runs on the event loop that called `start`, the services inside too. `stopped` is set when it
+    has stopped, `failure` then says why it could not go on, if that was so.
+    `serving_since`: when JetStream or streaming began, in the nanoseconds of `monotonic_ns`; 0: not yet.
     """
 
     def __init__(
@@ -91,7 +90,6 @@ class Server:
         transport: str | None = None,
         services: Sequence[Service] = (),
         account_services: AccountServices | None = None,
-        listening: socket.socket | None = None,
     ) -> None:
         self.options = options or Options()
         self.log = logging.getLogger(logs.LOGGER_NAME)
@@ -105,6 +103,7 @@ class Server:
         check_accounts(self.options)
         self.accounts = Accounts(self.options, self.router, self._account_failed, self._new_meter)
         self.system = SystemService(self)
+        self.router.tracer = self._tracer = Tracer(self)
         self.poller: Poller | None = None
         self.sessions: dict[int, ClientSession] = {}
         self.admission = Admission()
@@ -130,7 +129,6 @@ class Server:
         self._has_started = False
         self._ending: asyncio.Task[None] | None = None
         self._transport_kind = transport or default_transport()
-        self._bound = listening
         self._listener: Listener | None = None
         self._websocket: WebSocketListener | None = None
         self.routes: Routes | None = None
@@ -146,7 +144,10 @@ class Server:
     # -- life -------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Listen; when this returns clients can connect and the services answer.
+        """Make everything ready, then listen to clients: whoever can connect is served.
+
+        What was stored is there before, the other ports listen, and servers that are configured have been
+        tried to reach once. Waiting for them ends soon: `limits.FIRST_REACH`.
 
         Raises: StartError when a port or a certificate cannot be used, or a service cannot start.
         """
@@ -170,13 +171,15 @@ class Server:
             await self.stop()
             raise
         self.departures.watch()
-        if self.worker is None:
-            self._accept_clients()
         try:
             self._start_services()
+            for peers in self.peer_hosts:
+                await peers.reached()
             if self.worker is not None:
                 await self.worker.joined(self)
-                self._accept_clients()
+            if self.surroundings is not None:
+                self.surroundings.before_clients()
+            self._accept_clients()
         except BaseException:
             await self.stop()
             raise
@@ -205,7 +208,7 @@ class Server:
     async def _open(self) -> None:
         """Ports, and what must be there before the first client."""
         options = self.options
-        bound, self._bound = self._bound or listen(options.host, options.port), None
+        bound = bind(options.host, options.port)
         self._listener = Listener(self, self.contexts.client.context, bound)
         if self.gate is not None:
             await self.gate.start()
@@ -258,7 +261,6 @@ class Server:
             self._websocket.use(contexts.websocket.context)
         if self._monitor is not None and contexts.monitor is not None:
             self._monitor.use(contexts.monitor)
-        drop_unpinned(self)
 
     def reload(self) -> None:
         """Take over what has changed in the configuration file.
@@ -345,15 +347,13 @@ class Server:
         return self._ending
 
     async def _stop(self) -> None:
-        if self._bound is not None:
-            self._bound.close()
         for listener in self._listeners:
             listener.close()
             await listener.abandon()
         self._stop_services()
         if self.gate is not None:
             await self.gate.close()
-        for host in self._peer_hosts:
+        for host in self.peer_hosts:
             host.stop()
         for party in self.parties():
             party.link.doom(CloseReason.SERVER_SHUTDOWN)
@@ -375,6 +375,8 @@ class Server:
             if not (isinstance(self.loop, PollerLoop) and self.loop.leave(self.poller)):
                 self.loop.remove_reader(self.poller.fileno())
             self.poller = None
+        self.router.tracer = None
+        self._tracer.close()
         self.accounts.close()
         self.log_limits.flush()
         await asyncio.sleep(0)  # asyncio transports finish closing in the loop's next round
@@ -416,11 +418,12 @@ class Server:
 
     @property
     def _listeners(self) -> list[Acceptor]:
-        peers = (host.listener for host in self._peer_hosts)
+        peers = (host.listener for host in self.peer_hosts)
         return [each for each in (self._listener, self._websocket, *peers) if each is not None]
 
     @property
-    def _peer_hosts(self) -> list[Routes | GatewayHost | LeafNodes]:
+    def peer_hosts(self) -> list[Routes | GatewayHost | LeafNodes]:
+        """What has connections to other servers."""
         return [host for host in (self.routes, self.gateways, self.leafs) if host is not None]
 
     @property
@@ -435,6 +438,11 @@ class Server:
             return None
         address = address_text(reachable_host(self._websocket.host), self._websocket.port)
         return f"{self._websocket.scheme}://{address}"
+
+    @property
+    def websocket_urls(self) -> tuple[str, ...]:
+        """Where clients over WebSocket connect to, as they are told: `host:port` each."""
+        return () if self._websocket is None else self._websocket.advertised
 
     @property
     def listens(self) -> bool:
@@ -561,7 +569,7 @@ class Server:
 
     def parties(self) -> list[Party]:
         """All connections that are open."""
-        peers = (host.connections for host in self._peer_hosts)
+        peers = (host.connections for host in self.peer_hosts)
         return [*self.sessions.values(), *(each for connections in peers for each in connections)]
 
     # -- ticks ------------------------------------------------------------------------------------

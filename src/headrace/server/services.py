@@ -7,11 +7,14 @@ anything else. What a service does is its own business; when services start and 
 
 from __future__ import annotations
 
+from contextvars import copy_context
 from time import time_ns
 from typing import TYPE_CHECKING, Final
 
-from headrace.core.service import Delivery, Turning
+from headrace.core.service import Delivery, Taking, Tracing, Turning
+from headrace.core.tracing import Kind, Party
 from headrace.engine.service import ServiceLink
+from headrace.mistakes import in_one_line
 
 if TYPE_CHECKING:
     import asyncio
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 
     from headrace.core.account import Account
     from headrace.core.service import Service, Timer
+    from headrace.core.tracing import MessageTrace
     from headrace.engine.batches import Gathered
     from headrace.engine.link import Router
 
@@ -47,6 +51,7 @@ class ServiceHost:
         self.max_payload = max_payload
         self.service = service
         self._turning = service if isinstance(service, Turning) else None
+        self._tracing = service if isinstance(service, Tracing) else None
         self._router = router
         self.account = account.name
         self.link = ServiceLink(router, self, Delivery)
@@ -123,9 +128,20 @@ class ServiceHost:
         finally:
             turning.end_turn(is_last=not self._router.has_due)
 
-    def failed(self, error: Exception) -> None:
+    def take_trace(self, trace: MessageTrace, sid: int, subject: bytes) -> Taking:
+        """A message that is traced has come to a subscription."""
+        if self._tracing is None:
+            return Taking.AS_A_CLIENT
+        return self._tracing.take_trace(trace, sid, subject)
+
+    @property
+    def trace_party(self) -> Party:
+        """A service is a client to those who trace what it gets."""
+        return Party(Kind.CLIENT, 0, self.name)
+
+    def failed(self, error: Exception, at: str = "") -> None:
         """A mistake of the service: it is served on, and so is everybody else."""
-        self._log.error("%s internal error", self.name, exc_info=error)
+        log_mistake(self._log, self.name, error, at)
 
     def request_info(self, shares: bool, service: str | None, names_server: bool) -> None:
         """A service is nobody whom a service of another account could be told of."""
@@ -133,6 +149,12 @@ class ServiceHost:
     def unpublishable(self, subject: bytes) -> None:
         """Peers name subjects to services; one with white space in it reaches nobody."""
         self._log.debug("%s: nothing can be published to %r", self.name, subject)
+
+
+def log_mistake(log: logging.Logger, name: str, error: Exception, at: str = "") -> None:
+    """One line for a mistake of ours; the traceback stands in the log for who debugs."""
+    log.error("%s internal error%s: %s", name, f" at {at}" if at else "", in_one_line(error))
+    log.debug("%s internal error", name, exc_info=error)
 
 
 class Timers:
@@ -143,11 +165,13 @@ class Timers:
         self.failed = failed
         self._set: set[_Timer] = set()
         self._has_ended = False
+        self._context = copy_context()
+        """Of all timers: asyncio would copy one for each."""
 
     def call_later(self, seconds: float, function: Callable[[], object]) -> _Timer:
         timer = _Timer(self, function)
         if not self._has_ended:
-            timer.handle = self._loop.call_later(seconds, timer.run)
+            timer.handle = self._loop.call_later(seconds, timer.run, context=self._context)
             self._set.add(timer)
         return timer
 

@@ -12,10 +12,11 @@ import asyncio
 import json
 import logging
 import random
-from dataclasses import replace
 from functools import partial
 from time import monotonic_ns, time, time_ns
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from msgspec.structs import replace
 
 from headrace import limits
 from headrace.engine.client import ClientLink
@@ -25,7 +26,7 @@ from headrace.errors import ProtocolError
 from headrace.protocol import nkeys
 from headrace.protocol.info import PROTOCOL_WITH_ASYNC_INFO, ConnectOptions, info_line
 from headrace.server.auth import AUTHORIZATION_VIOLATION
-from headrace.server.speaking import Speaker
+from headrace.server.traced_client import TracedClient
 from headrace.server.wording import (
     claimed_user,
     client_label,
@@ -62,7 +63,7 @@ _REFUSED_BY_ENGINE: Final = {
 """Closes that the engine decides and says on the wire by itself: what the log says of them."""
 
 
-class ClientSession(Speaker):
+class ClientSession(TracedClient):
     """A client from accept to close. `cid` numbers clients from 1; times are as their names say."""
 
     __slots__ = (
@@ -487,6 +488,13 @@ class ClientSession(Speaker):
         server = self._server.name if names_server else None
         return request_info(self, account=account, shares=shares, service=service, server=server)
 
+    def publisher_info(self) -> bytes | None:
+        """Its account and user, for services of its own account that keep users apart."""
+        identity = self.identity
+        if identity is None or identity.user is None:
+            return None
+        return json.dumps({"acc": identity.account, "user": identity.user}).encode()
+
     # -- tokens -----------------------------------------------------------------------------------
 
     def _expire_with(self, identity: Identity) -> None:
@@ -549,8 +557,7 @@ class ClientSession(Speaker):
         """True when the publish is a permitted response after all."""
         if self._responses is not None and self._responses.may_publish(subject):
             return True
-        self._violate(f"Publish to {quoted(subject)}")
-        self.error(f"Publish Violation - Subject {quoted(subject)}")
+        self.refuse_publish(subject)
         return False
 
     def reply_refused(self, reply: bytes) -> None:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from dataclasses import replace
 from time import monotonic_ns, process_time, time_ns
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec.structs import replace
 
 from headrace.protocol.info import COMPATIBLE_VERSION
 from headrace.server.auth import shown_user
@@ -194,6 +195,7 @@ class ServerMonitor:
             gateways=gateways.snapshot() if gateways is not None else None,
             leafnodes=leafs.snapshot() if leafs is not None else None,
             connect_urls=routes.connect_urls if routes is not None else (),
+            ws_connect_urls=routes.ws_connect_urls if routes is not None else (),
             connections=len(server.sessions),
             total_connections=server.total_connections,
             in_msgs=totals["in_msgs"],

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from headrace.conf.ciphers import CIPHERS, CURVES, TLS_13_CIPHERS
 from headrace.errors import StartError
+from headrace.server.alerts import NO_TLS, AlertingContext
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
 NO_CLIENT_CERTIFICATE: Final = ssl.CERT_NONE
 _VERSIONS: Final = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 _TOO_OLD: Final = ("1.0", "1.1")
-
-_NO_TLS: Final = frozenset(("HTTP_REQUEST", "HTTPS_PROXY_REQUEST", "WRONG_VERSION_NUMBER"))
-"""OpenSSL's reasons when the first bytes are no handshake."""
 
 _NO_HANDSHAKE: Final = "first record does not look like a TLS handshake"
 _ECDHE_CIPHER: Final = re.compile(r"ECDHE-(RSA|ECDSA)-AES(128|256)-(GCM-)?SHA(256|384)?\Z")
@@ -59,10 +57,18 @@ def client_context(options: TLSOptions) -> ssl.SSLContext:
     return context
 
 
+def plain_client_context() -> ssl.SSLContext:
+    """A context for connecting to any server that the system's authorities vouch for."""
+    context = AlertingContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.load_default_certs(ssl.Purpose.SERVER_AUTH)
+    return context
+
+
 def _context(
     options: TLSOptions, pairs: Iterable[CertificateFiles], protocol: int = ssl.PROTOCOL_TLS_SERVER
 ) -> ssl.SSLContext:
-    context = ssl.SSLContext(protocol)
+    context = AlertingContext(protocol)
     context.minimum_version = _minimum_version(options.min_version)
     _set_ciphers(context, options.cipher_suites)
     _set_curves(context, options.curve_preferences)
@@ -223,7 +229,7 @@ def is_pinned(certificates: tuple[bytes, ...], pinned: tuple[str, ...]) -> bool:
 def is_probe(error: OSError) -> bool:
     """Whether a failed handshake is one of those that scans and balancers cause: no TLS, or silence."""
     if isinstance(error, ssl.SSLError):
-        return error.reason in _NO_TLS
+        return error.reason in NO_TLS
     return isinstance(error, ConnectionAbortedError)  # asyncio's word for a handshake that took too long
 
 
@@ -232,7 +238,7 @@ def failure(error: OSError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"failed to verify certificate: {error.verify_message}"
     if isinstance(error, ssl.SSLError) and error.reason:
-        return _NO_HANDSHAKE if error.reason in _NO_TLS else error.reason.lower().replace("_", " ")
+        return _NO_HANDSHAKE if error.reason in NO_TLS else error.reason.lower().replace("_", " ")
     return str(error) or "connection closed"
 
 

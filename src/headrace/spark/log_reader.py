@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import msgspec.structs
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
@@ -107,7 +108,7 @@ class LogBatchReader(StoredBatchReader):
         builder, decoder = ColumnsBuilder(), Decoder(self._options.value_format, self._schema)
         name = _raw(partition.channel)
         for piece in partition.slice.pieces:
-            found = read_slice(replace(partition.slice, pieces=(piece,)))
+            found = read_slice(msgspec.structs.replace(partition.slice, pieces=(piece,)))
             try:
                 for messages, damaged in found:
                     self._report(partition, damaged)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import msgspec.structs
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
@@ -240,7 +241,7 @@ class TableBatchReader(StoredBatchReader):
             if by_group and (count > 1 or self._options.pushdown):
                 units = part.pieces()
             for low, end in _grouped(units, count):
-                wanted = replace(
+                wanted = msgspec.structs.replace(
                     part.wanted, first=max(low, part.wanted.first), end=min(end, part.wanted.end)
                 )
                 own = tuple(file for file in files if wanted.may_be_in(file))

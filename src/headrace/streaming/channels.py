@@ -200,7 +200,8 @@ class Channels:
         self._journal.channel(channel.name, channel.created_ns)
 
     def _open(self, name: bytes) -> Channel:
-        limits = log_limits(limits_for(name, self._context.options.limits))
+        options = self._context.options
+        limits = log_limits(limits_for(name, options.limits), compresses=options.compression)
         log = self._store.open(name, limits)
         log.expire(self._context.now_ns())
         channel = Channel(name, log, self._context)

@@ -19,6 +19,7 @@ from headrace.protocol.stan import (
 )
 from headrace.streaming import wording
 from headrace.streaming.naming import is_client_id, is_publishable, shown
+from headrace.streaming.owners import is_anothers, user_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -97,31 +98,46 @@ class Clients:
             self._refuse(delivery.reply, wording.INVALID_CLIENT_ID)
         elif request.client_id in self._probing:
             self._already_connected(request, delivery.reply)
-        elif (old := self._by_id.get(request.client_id)) is not None:
+        elif (old := self._by_id.get(request.client_id)) is None:
+            self._register(request, delivery, "Connected")
+        elif is_anothers(old.info, user_of(delivery)):
+            self._warn_of_another(old, "connect")
+            self._already_connected(request, delivery.reply)
+        else:
             self._probing.add(request.client_id)
             self._requests.ask(
                 old.info.hb_inbox,
                 self._context.options.dup_cid_timeout,
-                lambda alive: self._probed(request, delivery.reply, alive),
+                lambda alive: self._probed(request, delivery, alive),
             )
-        else:
-            self._register(request, delivery.reply, "Connected")
 
-    def _probed(self, request: ConnectRequest, reply: bytes, alive: bool) -> None:
+    def _warn_of_another(self, client: Client, what: str) -> None:
+        self._context.note.warning(
+            "[Client:%s] Request to %s refused: the client ID belongs to another user", shown(client.id), what
+        )
+
+    def may_act(self, client: Client, delivery: Delivery, what: str) -> bool:
+        """Whether who published may speak for a client; that another user may not is a log line."""
+        if is_anothers(client.info, user_of(delivery)):
+            self._warn_of_another(client, what)
+            return False
+        return True
+
+    def _probed(self, request: ConnectRequest, delivery: Delivery, alive: bool) -> None:
         self._probing.discard(request.client_id)
         old = self._by_id.get(request.client_id)
         if alive and old is not None:
-            self._already_connected(request, reply)
+            self._already_connected(request, delivery.reply)
             return
         if old is not None:
             self.close(old)
-        self._register(request, reply, "Replaced old client")
+        self._register(request, delivery, "Replaced old client")
 
     def _already_connected(self, request: ConnectRequest, reply: bytes) -> None:
         self._context.note.debug("[Client:%s] Connect failed; already connected", shown(request.client_id))
         self._refuse(reply, wording.CLIENT_REGISTERED)
 
-    def _register(self, request: ConnectRequest, reply: bytes, verb: str) -> None:
+    def _register(self, request: ConnectRequest, delivery: Delivery, verb: str) -> None:
         info = ClientInfo(
             id=request.client_id,
             hb_inbox=request.heartbeat_inbox,
@@ -129,11 +145,12 @@ class Clients:
             protocol=request.protocol,
             ping_interval=request.ping_interval,
             ping_max_out=request.ping_max_out,
+            owner=user_of(delivery),
         )
         client = self.add(info)
         self._journal.client(info)
         self._context.note.debug("[Client:%s] %s (Inbox=%s)", shown(info.id), verb, shown(info.hb_inbox))
-        self._journal.after_commit(lambda error: self._registered(client, reply, error))
+        self._journal.after_commit(lambda error: self._registered(client, delivery.reply, error))
 
     def _registered(self, client: Client, reply: bytes, error: LogError | None) -> None:
         info = client.info
@@ -190,6 +207,9 @@ class Clients:
         if client is None:
             self._context.note.error("[Client:%s] Unknown client in close request", shown(client_id))
             self._answer(delivery.reply, CloseResponse(wording.UNKNOWN_CLIENT).encode())
+            return
+        if not self.may_act(client, delivery, "close"):
+            self._answer(delivery.reply, CloseResponse(wording.CLIENT_OF_ANOTHER).encode())
             return
         self.close(client)
         self._journal.after_commit(lambda error: self._closed(delivery.reply, error))

@@ -38,9 +38,10 @@ def limits_for(name: bytes, limits: StoreLimits) -> ChannelLimits:
     )
 
 
-def log_limits(limits: ChannelLimits) -> Limits:
+def log_limits(limits: ChannelLimits, *, compresses: bool = False) -> Limits:
     """What of them the log keeps."""
-    return Limits(limits.max_msgs, limits.max_bytes, round(limits.max_age * _NS))
+    age = round(limits.max_age * _NS)
+    return Limits(limits.max_msgs, limits.max_bytes, age, compresses=compresses)
 
 
 def _first(values: Iterator[_Number]) -> _Number:

@@ -7,9 +7,10 @@ Source: streaming specification, 3, 7, 8, 10.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from headrace.log.port import SyncPolicy
 
@@ -23,8 +24,7 @@ class StoreType(Enum):
     FILE = "FILE"
 
 
-@dataclass(frozen=True, slots=True)
-class ChannelLimits:
+class ChannelLimits(Struct, frozen=True):
     """Limits of one channel or pattern of channels: 0 inherits the wider entry's, negative is no limit."""
 
     max_subscriptions: int = 0
@@ -34,8 +34,7 @@ class ChannelLimits:
     max_inactivity: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class StoreLimits:
+class StoreLimits(Struct, frozen=True):
     """Limits of every channel, and the exceptions. Here 0 and negative are no limit."""
 
     max_channels: int = 100
@@ -52,13 +51,14 @@ class StoreLimits:
     """Channel name or pattern (`*`, `>`) to its own limits; the most specific pattern wins."""
 
 
-@dataclass(frozen=True, slots=True)
-class StreamingOptions:
+class StreamingOptions(Struct, frozen=True):
     cluster_id: str = "test-cluster"
     discover_prefix: str = "_STAN.discover"
     store_type: StoreType = StoreType.MEMORY
     directory: Path | None = None
     """Where a FILE store lives; only named here (log lines): the store itself is built elsewhere."""
+    compression: bool = False
+    """Whether what channels hold is compressed on disk."""
     sync: SyncPolicy = SyncPolicy.GROUP
     sync_interval: float = 60.0
     """Between two syncs under SyncPolicy.INTERVAL."""

@@ -10,8 +10,9 @@ from the cursor its reader got.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
 
 from headrace.conf.durations import parse_duration
 from headrace.engine.columns import ColumnsBuilder
@@ -251,6 +252,9 @@ class Replays:
         except LogError as error:
             self._context.note.error("replay to %s: %s", shown(replay.inbox), error)
             sent, end = None, End(500, str(error))
+        except Exception as error:  # noqa: BLE001 - whatever it is: it is logged, and the reader is told
+            self._context.host.failed(error, f"replay to {shown(replay.inbox)}")
+            sent, end = None, End(500, "Internal Server Error")
         if end is not None:
             self._finish(replay.inbox, end)
         elif sent is not None and sent[0]:

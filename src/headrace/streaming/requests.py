@@ -6,6 +6,7 @@ Who is asked and what silence means is the caller's.
 from __future__ import annotations
 
 import itertools
+from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.streaming.naming import new_inbox
@@ -32,11 +33,16 @@ class Requests:
         return self._prefix + b"*"
 
     def ask(self, subject: bytes, timeout: float, done: Answered, payload: bytes = b"") -> bytes:
-        """Sends a request; `done(True)` on the first answer, `done(False)` after `timeout` s without one."""
+        """Sends a request; `done(True)` on the first answer, `done(False)` after `timeout` s without one.
+
+        Where nobody listens it is `done(False)` at once: whoever went without a word is not waited for.
+        """
         inbox = self._prefix + str(next(self._numbers)).encode()
-        timer = self._context.later(timeout, lambda: self._timed_out(inbox))
+        is_heard = self._context.host.backlog(subject) is not None
+        timer = self._context.later(timeout if is_heard else 0, partial(self._timed_out, inbox))
         self._open[inbox] = timer, done
-        self._context.host.publish(subject, payload, reply=inbox)
+        if is_heard:
+            self._context.host.publish(subject, payload, reply=inbox)
         return inbox
 
     def owns(self, inbox: bytes) -> bool:

@@ -14,7 +14,7 @@ from headrace.protocol.admin import PREFIX as ADMIN_PREFIX
 from headrace.protocol.nuid import new_nuid
 from headrace.protocol.replay import PREFIX as REPLAY_PREFIX
 from headrace.protocol.stan import COMPATIBLE_VERSION, ConnectRequest
-from headrace.streaming import wording
+from headrace.streaming import apologies, wording
 from headrace.streaming.administration import Administration
 from headrace.streaming.channels import Channels
 from headrace.streaming.clients import Clients
@@ -182,12 +182,19 @@ class StreamingService:
         self._note.info("Shutting down.")
 
     def deliver(self, batch: Sequence[Delivery | Gathered[Delivery]]) -> None:
-        """All messages of one tick, in order; publications are appended together at its end."""
+        """All messages of one tick, in order; publications are appended together at its end.
+
+        A mistake of ours with one client's message costs no other's answer.
+        """
         routes = self._routes
         for received in batch:
             route = routes.get(received.sid)
-            if route is not None:  # else the subscription ended while this was under way
+            if route is None:  # the subscription ended while this was under way
+                continue
+            try:
                 route(received)
+            except Exception as error:  # noqa: BLE001 - whatever it is: it is logged
+                self._context.host.failed(error)
         self._context.settle()
 
     def begin_turn(self) -> None:
@@ -268,18 +275,23 @@ class StreamingService:
 
     def _listen(self) -> None:
         info, subscriptions = self._info, self._subscriptions
-        routes: dict[bytes, Callable[[Delivery], None]] = {
-            self._requests.subject: self._requests.answered,
-            info.discovery: self._clients.connect,
-            info.discovery + b".pings": self._clients.ping,
-            info.subscribe: self._subscribe,
-            info.unsubscribe: subscriptions.unsubscribe,
-            info.sub_close: subscriptions.close,
-            info.close: self._clients.close_request,
-            REPLAY_PREFIX.encode() + info.cluster_id: self._replay,
-            ADMIN_PREFIX.encode() + info.cluster_id + b".*": self._administration.receive,
+        self._route({self._requests.subject: self._requests.answered})
+        requests: dict[bytes, tuple[Callable[[Delivery], None], apologies.Apology]] = {
+            info.discovery: (self._clients.connect, apologies.TO_CONNECT),
+            info.discovery + b".pings": (self._clients.ping, apologies.TO_PING),
+            info.subscribe: (self._subscribe, apologies.TO_SUBSCRIPTION),
+            info.unsubscribe: (subscriptions.unsubscribe, apologies.TO_SUBSCRIPTION),
+            info.sub_close: (subscriptions.close, apologies.TO_SUBSCRIPTION),
+            info.close: (self._clients.close_request, apologies.TO_CLOSE),
+            REPLAY_PREFIX.encode() + info.cluster_id: (self._replay, apologies.TO_REPLAY),
+            ADMIN_PREFIX.encode() + info.cluster_id + b".*": (
+                self._administration.receive,
+                apologies.TO_ADMINISTRATION,
+            ),
         }
-        self._route(routes)
+        host = self._context.host
+        for subject, (route, apology) in requests.items():
+            self._routes[host.subscribe(subject, named=True)] = apologies.answered(host, route, apology)
         publications: dict[bytes, Callable[[Gathered[Delivery]], None]]
         publications = {info.publish + b".>": self._publisher.receive}
         if self._partitions is not None:

@@ -6,8 +6,9 @@ specification, 9.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from headrace.streaming.naming import shown
 
@@ -18,8 +19,7 @@ if TYPE_CHECKING:
     from headrace.streaming.subscription import Subscription
 
 
-@dataclass(frozen=True, slots=True)
-class ArchiveSnapshot:
+class ArchiveSnapshot(Struct, frozen=True):
     """What became tables below `to` since the start. `last_ns`: when the last round ended, 0: none did."""
 
     to: str
@@ -33,8 +33,7 @@ class ArchiveSnapshot:
     last_error: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ServerSnapshot:
+class ServerSnapshot(Struct, frozen=True):
     """Of /streaming/serverz; times in ns since 1970 UTC."""
 
     cluster_id: str
@@ -62,8 +61,7 @@ class ServerSnapshot:
     """What was archived; None where nothing is."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoreSnapshot:
+class StoreSnapshot(Struct, frozen=True):
     """Of /streaming/storez; limits as configured: 0 is unlimited, durations in seconds."""
 
     cluster_id: str
@@ -75,8 +73,7 @@ class StoreSnapshot:
     total_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class SubscriptionSnapshot:
+class SubscriptionSnapshot(Struct, frozen=True):
     """One subscription; `ack_wait` in seconds, names empty where there is none."""
 
     client_id: str
@@ -93,8 +90,7 @@ class SubscriptionSnapshot:
     is_stalled: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ClientSnapshot:
+class ClientSnapshot(Struct, frozen=True):
     """One client; `subscriptions` by channel, filled only when asked for."""
 
     id: str
@@ -103,8 +99,7 @@ class ClientSnapshot:
     subscriptions: dict[str, list[SubscriptionSnapshot]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class ChannelSnapshot:
+class ChannelSnapshot(Struct, frozen=True):
     """One channel; `subscriptions` filled only when asked for."""
 
     name: str

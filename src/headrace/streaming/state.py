@@ -24,8 +24,10 @@ A peer's request never comes here; what the entries mean to live objects is `rec
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from headrace import changes
 from headrace.changes import entry
@@ -50,8 +52,7 @@ _SPAN: Final = struct.Struct("<QQQ")
 _CHANNEL: Final = struct.Struct("<H")
 
 
-@dataclass(slots=True)
-class SubscriptionRecord:
+class SubscriptionRecord(Struct):
     """A subscription as it is stored. `state.q_group` of a durable queue is `durable:group`."""
 
     channel: bytes
@@ -68,8 +69,7 @@ class SubscriptionRecord:
         self.last_sent = max(self.last_sent, self.state.last_sent)
 
 
-@dataclass(slots=True)
-class ServiceState:
+class ServiceState(Struct):
     server: ServerInfo | None = None
     clients: dict[bytes, ClientInfo] = field(default_factory=dict)
     subscriptions: dict[int, SubscriptionRecord] = field(default_factory=dict)
@@ -152,7 +152,7 @@ def snapshot(state: ServiceState) -> list[NewMessage]:
 
 def write_state(log: MessageLog, state: ServiceState) -> None:
     """Replaces what `log` says by `state`, durably (an import, a repair). Raises: LogError."""
-    first = log.append(snapshot(state))
+    first = log.append(list(changes.twice(snapshot(state))))
     log.sync()
     log.purge(up_to=first)
 

@@ -81,7 +81,7 @@ class Subscriptions:
             self._respond(delivery.reply, error=wording.INVALID_SUBSCRIPTION_REQUEST)
             return
         try:
-            client = self._check(request)
+            client = self._check(request, delivery)
             channel = self._channels.get_or_create(request.subject)
             subscription, fresh = self._admit(request, client, channel)
         except Foreign:
@@ -99,7 +99,7 @@ class Subscriptions:
             lambda error: self._activate(subscription, session, fresh, delivery.reply, error)
         )
 
-    def _check(self, request: SubscriptionRequest) -> Client:
+    def _check(self, request: SubscriptionRequest, delivery: Delivery) -> Client:
         if not request.client_id:
             raise Refused(wording.CLIENT_ID_MISSING)
         if request.ack_wait_in_secs <= 0:
@@ -115,6 +115,8 @@ class Subscriptions:
         client = self._clients.get(request.client_id)
         if client is None:
             raise Refused(wording.UNKNOWN_CLIENT)
+        if not self._clients.may_act(client, delivery, "subscribe"):
+            raise Refused(wording.CLIENT_OF_ANOTHER)
         if not is_publishable(request.inbox):
             raise Refused(wording.INVALID_SUBSCRIPTION_REQUEST)
         return client
@@ -282,6 +284,10 @@ class Subscriptions:
             return
         try:
             subscription = self._find(request)
+            if subscription.client is not None and not self._clients.may_act(
+                subscription.client, delivery, "unsubscribe"
+            ):
+                raise Refused(wording.CLIENT_OF_ANOTHER)
         except Refused as refusal:
             self._context.note.error(
                 "[Client:%s] Unsubscribe of %s refused: %s",

@@ -7,8 +7,10 @@ the second is refused, elsewhere the one that commits later sees that its rows a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from headrace.tables.columns import to_arrow
 from headrace.tables.errors import SourceChanged, SourceMissing, TableConflict
@@ -29,8 +31,7 @@ MOST_GAPS: Final = 4096
 """Gaps remembered of a run, to tell what limits took from single deletes; the first ones count."""
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(Struct, frozen=True):
     """How far a run is: sequences of the span that it works on, rows and bytes that it committed."""
 
     first: int
@@ -40,8 +41,7 @@ class Progress:
     bytes: int
 
 
-@dataclass(slots=True)
-class ArchiveReport:
+class ArchiveReport(Struct):
     """What a run did. `missed` and `damaged` are of this run only."""
 
     stream: str
@@ -54,8 +54,7 @@ class ArchiveReport:
     damaged: Ranges = ()
 
 
-@dataclass(slots=True)
-class _Span:
+class _Span(Struct):
     """What is being read, and what of it was not there."""
 
     first: int

@@ -10,12 +10,13 @@ import hashlib
 import re
 import secrets
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from msgspec import Struct
+from msgspec.structs import replace
 
 from headrace.tables.columns import SCHEMA
 from headrace.tables.errors import KeyMissing, TableDamaged
@@ -50,8 +51,7 @@ _OPTIONS: Final[dict[str, Any]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class FileLimits:
+class FileLimits(Struct, frozen=True):
     """How large files and row groups become. Bytes of files are compressed, those of groups are not."""
 
     file_bytes: int = FILE_BYTES

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field, fields
 from itertools import pairwise
 from typing import Any, Final
+
+from msgspec import Struct, to_builtins
 
 from headrace.errors import UnsupportedError
 from headrace.tables.errors import TableDamaged
@@ -25,8 +26,7 @@ LINEAGE: Final = 32
 Ranges = tuple[tuple[int, int], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class DataFile:
+class DataFile(Struct, frozen=True):
     """One Parquet file; `first` and `last` are the sequences of its first and last row."""
 
     path: str
@@ -39,8 +39,7 @@ class DataFile:
     sha256: str
 
 
-@dataclass(frozen=True, slots=True)
-class Retired:
+class Retired(Struct, frozen=True):
     """A file that is no longer part of the table. `erase`: it holds removed messages, nobody may read it.
 
     Without `erase` its rows are in other files now, and readers that began earlier may finish with it.
@@ -53,8 +52,7 @@ class Retired:
     erase: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Manifest:
+class Manifest(Struct, frozen=True):
     """One version of a table. Files are in order of their sequences, which never overlap."""
 
     version: int
@@ -75,7 +73,7 @@ class Manifest:
     written_ns: int = 0
     commit: str = ""
     """Random: which writer made this version."""
-    lineage: tuple[str, ...] = field(default=())
+    lineage: tuple[str, ...] = ()
     """The commits before it, newest first."""
 
     @property
@@ -89,7 +87,7 @@ class Manifest:
 
 def encode(manifest: Manifest) -> bytes:
     """The JSON of a version, with a checksum of the rest."""
-    document = {"format": FORMAT, **asdict(manifest)}
+    document = {"format": FORMAT, **to_builtins(manifest)}
     document["sha256"] = _checksum(document)
     return json.dumps(document, indent=1).encode() + b"\n"
 
@@ -121,7 +119,7 @@ def _checksum(document: dict[str, Any]) -> str:
 
 
 def _manifest(document: dict[str, Any]) -> Manifest:
-    known = {one.name for one in fields(Manifest)}
+    known = set(Manifest.__struct_fields__)
     if set(document) != known:
         raise ValueError(f"keys {', '.join(sorted(set(document) ^ known))}")
     return Manifest(

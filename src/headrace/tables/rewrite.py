@@ -7,11 +7,11 @@ merged stays aside for readers that began earlier, until `TableWriter.vacuum`.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
+from msgspec.structs import replace
 
 from headrace.tables.files import FileLimits, FileWriter, read
 from headrace.tables.manifest import add_ranges

@@ -7,11 +7,11 @@ a writer does meanwhile. Never here: Spark, and what a missing row means.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct
 
 from headrace.tables.errors import KeyMissing, TableDamaged
 from headrace.tables.files import opened
@@ -27,8 +27,7 @@ SCAN_ROWS: Final = 32_768
 """Rows of a batch."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """Rows with sequences [first, end), stored in [since_ns, until_ns), ns since 1970 UTC (None: no bound).
 
     `subjects`: ranges of texts, both ends included (None: every subject). Only the sequences are exact.
@@ -67,8 +66,7 @@ class Wanted:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(Struct, frozen=True):
     """The part of a file that a row group is: its sequences [first, end) and compressed bytes."""
 
     first: int

@@ -6,8 +6,9 @@ only go. Here lives the reading; never what becomes of it, and no opening of sto
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
+
+from msgspec import Struct
 
 from headrace.client.replay import channel_state, replay_columns
 from headrace.engine.columns import ColumnsBuilder
@@ -26,8 +27,7 @@ PAGE_BYTES: Final = 8 << 20
 _WHOLE: Final = 1 << 30
 
 
-@dataclass(frozen=True, slots=True)
-class SourceBatch:
+class SourceBatch(Struct, frozen=True):
     """Messages in ascending sequence, as columns (from an older server: as lists), None: there are none.
 
     `damaged`: ranges of sequences, both ends included, that are in the stream and cannot be read.
@@ -41,8 +41,7 @@ class SourceBatch:
         return () if self.messages is None else self.messages.sequences
 
 
-@dataclass(frozen=True, slots=True)
-class SourceState:
+class SourceState(Struct, frozen=True):
     """How far a stream is. An empty one's first sequence is one above its last.
 
     `created_ns` tells a stream from one of the same name made after it; 0 where that is not known.

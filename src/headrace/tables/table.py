@@ -12,8 +12,9 @@ import re
 import secrets
 import time
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
 
 from headrace.tables.errors import (
     KeyExists,

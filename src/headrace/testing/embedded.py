@@ -9,13 +9,15 @@ from __future__ import annotations
 import asyncio
 import threading
 from contextlib import ExitStack
-from dataclasses import replace
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Self
 
+from msgspec.structs import replace
+
+from headrace.conf.checking import checked
 from headrace.conf.options import JetStreamOptions, Options
+from headrace.embedding import Server as _Server
 from headrace.server.loop import run_in_poller
-from headrace.server.server import Server as _Server
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,7 +35,8 @@ class Server:
     `jetstream`: True for a temporary directory, which is removed at the end; a directory that stays; or
     `headrace.conf.options.JetStreamOptions`. `monitoring` serves HTTP monitoring on a free port,
     `monitor_url`. One instance is used once.
-    Raises: StartError on entry when a port or certificate cannot be used.
+    Raises: ConfigError with everything that is wrong with the options; StartError on entry when a port,
+    certificate or store cannot be used.
     """
 
     def __init__(
@@ -48,17 +51,16 @@ class Server:
         base = options or Options(host="127.0.0.1", port=-1)
         if monitoring and base.http_port is None:
             changes.setdefault("http_port", -1)
-        self._services = ExitStack()
+        self._directories = ExitStack()
         if jetstream is not False:
             changes["jetstream"] = self._jetstream(jetstream)
-        self.options = replace(base, **changes)
+        self.options = checked(replace(base, **changes))
         self._transport = transport
         self._server: _Server | None = None
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._leaving = asyncio.Event()
         self._failure: BaseException | None = None
-        self._stopping: asyncio.Future[None] | None = None
 
     # -- facts ------------------------------------------------------------------------------------
 
@@ -104,14 +106,10 @@ class Server:
 
     async def __aenter__(self) -> Self:
         try:
-            server = _Server(
-                self.options,
-                transport=self._transport,
-                **self._open_services(),
-            )
+            server = _Server(self.options, transport=self._transport)
             await server.start()
         except BaseException:
-            self._services.close()
+            self._directories.close()
             raise
         self._server = server
         return self
@@ -120,21 +118,8 @@ class Server:
         if isinstance(given, JetStreamOptions):
             return given
         if given is True:
-            given = self._services.enter_context(TemporaryDirectory(prefix="headrace-"))
+            given = self._directories.enter_context(TemporaryDirectory(prefix="headrace-"))
         return JetStreamOptions(store_dir=str(given))
-
-    def _open_services(self) -> dict[str, Any]:
-        """What the server is given beside its options."""
-        if self.options.streaming is None and self.options.jetstream is None:
-            return {}
-        from headrace.app import stored_services  # who tests none of them does not pay for loading them
-
-        services, accounts = self._services.enter_context(stored_services(self.options, self._on_conflict))
-        return {"services": services, "account_services": accounts}
-
-    def _on_conflict(self, reason: str) -> None:
-        self.server.log.critical("STREAM: Failed to start: %s", reason)
-        self._stopping = asyncio.ensure_future(self.server.stop())
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -142,7 +127,7 @@ class Server:
         try:
             await self.server.stop()
         finally:
-            self._services.close()
+            self._directories.close()
         self._server = None
 
     # -- with -------------------------------------------------------------------------------------

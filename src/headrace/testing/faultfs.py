@@ -11,14 +11,15 @@ import errno
 import functools
 import os
 import threading
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeAlias, TypeVar
 
-from headrace.log.filesystem import Mode
+from msgspec import Struct, field
+
+from headrace.log.filesystem import Mode, read_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Mapping
     from pathlib import Path
     from random import Random
 
@@ -31,8 +32,7 @@ SECTOR: Final = 512
 """What a disk writes as one."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Write:
+class _Write(Struct, frozen=True):
     offset: int
     data: bytes
 
@@ -55,8 +55,7 @@ class _Write:
         return _Write(self.offset, bytes(data))
 
 
-@dataclass(frozen=True, slots=True)
-class _Resize:
+class _Resize(Struct, frozen=True):
     size: int
 
     def apply(self, content: bytearray) -> None:
@@ -64,14 +63,12 @@ class _Resize:
         content.extend(bytes(self.size - len(content)))
 
 
-@dataclass(frozen=True, slots=True)
-class _Reserve(_Resize):
+class _Reserve(_Resize, frozen=True):
     def apply(self, content: bytearray) -> None:
         content.extend(bytes(max(self.size - len(content), 0)))
 
 
-@dataclass(eq=False, slots=True)
-class _Inode:
+class _Inode(Struct, eq=False):
     """A file: what calls see, what the disk has, and what lies between, in order."""
 
     data: bytearray = field(default_factory=bytearray)
@@ -98,8 +95,7 @@ class _Inode:
 _Node: TypeAlias = "_Inode | _Directory"
 
 
-@dataclass(frozen=True, slots=True)
-class _Entries:
+class _Entries(Struct, frozen=True):
     """A change of names in one directory that happens whole: None is a name that goes away."""
 
     names: dict[str, _Node | None]
@@ -112,8 +108,7 @@ class _Entries:
                 entries[name] = node
 
 
-@dataclass(eq=False, slots=True)
-class _Directory:
+class _Directory(Struct, eq=False):
     entries: dict[str, _Node] = field(default_factory=dict)
     durable: dict[str, _Node] = field(default_factory=dict)
     pending: list[_Entries] = field(default_factory=list)
@@ -136,8 +131,7 @@ class _Directory:
             node.lose_power(random)
 
 
-@dataclass(slots=True)
-class _Handle:
+class _Handle(Struct):
     inode: _Inode
     mode: Mode
     locked: bool = False
@@ -520,3 +514,27 @@ def _error(number: int, path: Path | None = None) -> OSError:
     """OSError picks its own subclass by the number."""
     arguments: tuple[Any, ...] = (number, os.strerror(number), *([str(path)] if path else []))
     return OSError(*arguments)
+
+
+def holding(image: Mapping[Path, bytes]) -> MemoryFileSystem:
+    """A file system that holds these files, all of them durable."""
+    files = MemoryFileSystem()
+    for path, data in image.items():
+        for parent in [*reversed(path.parents)][1:]:
+            if not files.is_directory(parent):
+                files.mkdir(parent)
+        handle = files.open(path, Mode.APPEND)
+        files.write(handle, data)
+        files.fsync(handle)
+        files.close(handle)
+        files.fsync_dir(path.parent)
+    return files
+
+
+def image_of(files: FileSystem, directory: Path) -> dict[Path, bytes]:
+    """Every file below a directory, as a process sees it."""
+    found: dict[Path, bytes] = {}
+    for name in files.listdir(directory):
+        path = directory / name
+        found |= image_of(files, path) if files.is_directory(path) else {path: read_file(files, path)}
+    return found

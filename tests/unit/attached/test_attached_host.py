@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec.structs import replace
 from scripted_server import Keeper, Peer, ScriptedServer, scenario, until
 
 from headrace.attached import connection, host

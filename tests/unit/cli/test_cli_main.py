@@ -47,8 +47,15 @@ def test_program_called_nats_server_serves(arguments: list[str], command: FakeCo
 def test_arguments_come_from_the_process_by_default(
     command: FakeCommand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def end(code: int) -> None:
+        raise SystemExit(code)
+
+    monkeypatch.setattr("headrace.cli.main.end_starts", lambda: None)
+    monkeypatch.setattr("os._exit", end)
     monkeypatch.setattr(sys, "argv", ["nats-server", "-D"])
-    assert main() == 5
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 5
     assert command.calls == [(["-D"], "nats-server")]
 
 

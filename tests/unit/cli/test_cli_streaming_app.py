@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec.structs import replace
 
 from headrace import Options, Server, app
 from headrace.client import stan
@@ -21,6 +21,8 @@ from headrace.streaming import options as streaming
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from msgspec import Struct
 
 NOT_CONFIGURED = {"dup_cid_timeout"}
 """Of the service's options: the reference has none for it either."""
@@ -38,6 +40,7 @@ def options() -> conf.StreamingOptions:
         directory="d",
         sync="interval",
         sync_interval=2.0,
+        compression="s2",
         limits=conf.StoreLimits(1, 2, 3, 4, 5.0, 6.0, {"a.*": conf.ChannelLimits(7, 8, 9, 10.0, -1.0)}),
         hb_interval=11.0,
         hb_timeout=12.0,
@@ -58,8 +61,8 @@ def handler() -> Iterator[logging.Handler]:
     handler.close()
 
 
-def names(kind: type) -> set[str]:
-    return {field.name for field in fields(kind)}
+def names(kind: type[Struct]) -> set[str]:
+    return set(kind.__struct_fields__)
 
 
 def test_names_of_configured_options_are_those_of_the_service() -> None:

@@ -35,7 +35,8 @@ REFERENCE: Final = re.findall(
     ft_group signal sl encrypt encryption_cipher encryption_key replace_durable clustered
     cluster_node_id cluster_bootstrap cluster_peers cluster_log_path cluster_log_cache_size
     cluster_log_snapshots cluster_trailing_logs cluster_sync cluster_raft_logging
-    cluster_allow_add_remove_node file_compact_enabled file_compact_frag file_compact_interval
+    cluster_allow_add_remove_node cluster_proceed_on_restore_failure
+    file_compact_enabled file_compact_frag file_compact_interval
     file_compact_min_size file_buffer_size file_crc file_crc_poly file_sync file_slice_max_msgs
     file_slice_max_bytes file_slice_max_age file_slice_archive_script file_fds_limit
     file_parallel_recovery file_truncate_bad_eof file_read_buffer_size file_auto_sync sql_driver

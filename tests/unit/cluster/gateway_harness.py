@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from mesh_harness import TestPort, TestWire
+from msgspec.structs import replace
 
 from headrace.cluster.gateways import Gateways
 from headrace.conf.peer_options import ClusterOptions, GatewayOptions, PeerURL, RemoteGatewayOptions

@@ -122,6 +122,7 @@ class MadeLeafs:
         own: dict[str, Any] | None = None,
         **given: Any,
     ) -> LeafTestPort:
+        given.setdefault("compression", "off")
         port = LeafTestPort(LeafNodeOptions(port=-1, **given), known, cluster_name=cluster, **(own or {}))
         port.leafs.start()
         self.ports.append(port)
@@ -129,5 +130,6 @@ class MadeLeafs:
 
     def remote(self, *urls: PeerURL, own: dict[str, Any] | None = None, **given: Any) -> LeafTestPort:
         """A port with one hub."""
+        given.setdefault("compression", "off")
         remote = LeafRemote(urls=urls or (HUB,), no_randomize=True, **given)
         return self(("A",), cluster="leafs", own=own, remotes=(remote,))

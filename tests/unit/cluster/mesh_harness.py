@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from headrace.cluster.mesh import Mesh
 from headrace.cluster.port import Address
@@ -142,6 +144,9 @@ class TestPort:
 
     def now_ns(self) -> int:
         return self.now
+
+    def reports(self, attempts: int, *, is_first: bool) -> bool:
+        return attempts == 1 or not is_first
 
     def call_later(self, seconds: float, call: Callable[[], object]) -> TestTimer:
         timer = TestTimer(seconds, call)

@@ -10,7 +10,7 @@ from leaf_harness import ACCEPTED, CONNECT, HUB, HUB_INFO, ON_CONNECT, MadeLeafs
 from mesh_harness import TestWire
 
 from headrace.cluster.leaf_port import LeafGrant
-from headrace.conf.leaf_options import LeafNodeOptions, LeafRemote
+from headrace.conf.leaf_options import LeafNodeOptions, LeafProxy, LeafRemote
 from headrace.conf.options import Permissions, ResponsePermission, SubjectPermission
 from headrace.conf.peer_options import PeerURL
 from headrace.engine.reasons import CloseReason
@@ -406,7 +406,7 @@ def test_reload_leaves_hubs_and_connects_to_others(make: MadeLeafs) -> None:
     port = make.remote(account="A")
     wire = port.reaches()
     wire.says(HUB_INFO % b"")
-    kept = LeafRemote(urls=(HUB,), no_randomize=True, account="A")
+    kept = LeafRemote(urls=(HUB,), no_randomize=True, account="A", compression="off")
     other = LeafRemote(urls=(PeerURL("new", 7422),))
     port.leafs.reload(LeafNodeOptions(remotes=(kept, other)))
     assert (wire.reason, [str(dial[0]) for dial in port.dials]) == (None, ["new:7422"])
@@ -438,3 +438,10 @@ def test_stop_closes_everything_and_reaches_nobody(make: MadeLeafs) -> None:
     failed("refused")
     assert (port.waits(), port.leafs.accepted(object())) == ([], None)  # type: ignore[arg-type]
     assert url is HUB
+
+
+def test_proxy_that_is_not_used_is_said_once(make: MadeLeafs) -> None:
+    port = make.remote(account="A", proxy=LeafProxy("p", 3128, password="secret"))
+    (line,) = [line for line in port.lines if "proxy" in line]
+    assert "is not used" in line
+    assert "secret" not in line

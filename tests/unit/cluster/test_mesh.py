@@ -5,10 +5,9 @@ Duplicates, pools, gossip, names, reconnections, options, accounts.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from mesh_harness import CONNECT, PEER, PEER_INFO, POOLED, Made, TestPort, TestWire
+from msgspec.structs import replace
 
 from headrace.cluster.pooling import pool_index
 from headrace.conf.options import AccountOptions, SubjectPermission

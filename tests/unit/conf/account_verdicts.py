@@ -79,8 +79,31 @@ BLOCK = [
         import_neither=("accounts { A {imports: [{to: a}] } }", "either a stream or a service"),
     ),
     *cases(
-        Verdict.UNSUPPORTED,
-        account_msg_trace="accounts { A { msg_trace { dest: a } } }",
+        Verdict.ACCEPT,
+        trace="accounts { A { msg_trace { dest: a } } }",
+        trace_sampled="accounts { A { msg_trace { dest: a, sampling: 80 } } }",
+        trace_percent='accounts { A { trace_dest { dest: a, sampling: "80%" } } }',
+        trace_subject="accounts { A { trace_dest: a.b } }",
+        trace_empty="accounts { A { msg_trace {} } }",
+    ),
+    *cases(
+        Verdict.WARN,
+        trace_nowhere=(
+            "accounts { A { msg_trace { sampling: 10 } } }",
+            "sampling ignored since no destination was set",
+        ),
+    ),
+    *cases(
+        Verdict.REJECT,
+        trace_wildcard="accounts { A { msg_trace: a.* } }",
+        trace_no_subject='accounts { A { msg_trace { dest: "" } } }',
+        trace_number="accounts { A { msg_trace: 7 } }",
+        trace_list="accounts { A { msg_trace: [a] } }",
+        trace_none="accounts { A { msg_trace { dest: a, sampling: 0 } } }",
+        trace_more="accounts { A { msg_trace { dest: a, sampling: 101 } } }",
+        trace_no_number='accounts { A { msg_trace { dest: a, sampling: "many" } } }',
+        trace_half="accounts { A { msg_trace { dest: a, sampling: 0.5 } } }",
+        trace_unknown="accounts { A { msg_trace { dest: a, rate: 5 } } }",
     ),
 ]
 
@@ -101,6 +124,7 @@ EXPORTS = [
         export_latency_headers=exporting("{service: a, latency: {subject: m, sampling: headers}}"),
         export_latency_number=exporting("{service: a, latency: {subject: m, sampling: 100}}"),
         export_same_twice=exporting("{service: a}, {service: a}"),
+        export_trace=exporting("{service: a, allow_trace: true}, {allow_trace: false, service: b}"),
     ),
     *cases(
         Verdict.REJECT,
@@ -111,6 +135,9 @@ EXPORTS = [
         export_unknown_field=(exporting("{stream: a, to: b}"), 'unknown field "to"'),
         export_to_unknown=(exporting("{stream: a, accounts: [X]}"), 'account "X" is not defined'),
         export_response_of_stream=(exporting("{stream: a, response_type: stream}"), "for services only"),
+        export_trace_of_stream=(exporting("{stream: a, allow_trace: true}"), "for services only"),
+        export_no_trace_of_stream=(exporting("{stream: a, allow_trace: false}"), "for services only"),
+        export_trace_no_flag=exporting("{service: a, allow_trace: 1}"),
         export_response_unknown=(exporting("{service: a, response_type: all}"), "unknown response type"),
         export_threshold_not_a_time=(exporting("{service: a, threshold: x}"), "is not a duration"),
         export_latency_of_stream=(exporting("{stream: a, latency: m}"), "for services only"),
@@ -165,11 +192,16 @@ IMPORTS = [
             '{service: {account: A, subject: "s.x"}}',
             'A {exports: [{service: "s.*", account_token_position: 2}, {service: "s.*", accounts: [B]}]}',
         ),
+        import_trace=importing('{stream: {account: A, subject: "t.*.*"}, allow_trace: true}'),
         import_stream_part=importing('{stream: {account: A, subject: "t.a.*"}, to: "y.*"}'),
     ),
     *cases(
         Verdict.REJECT,
         import_both=importing("{stream: {account: A, subject: a}, service: {account: A, subject: a}}"),
+        import_trace_of_service=(
+            importing('{service: {account: A, subject: "s.x"}, allow_trace: true}'),
+            "for imported streams only",
+        ),
         import_without_account=(importing("{service: {subject: a}}"), "needs an account and a subject"),
         import_without_subject=(importing("{service: {account: A}}"), "needs an account and a subject"),
         import_from_unknown=(importing("{service: {account: X, subject: a}}"), 'account "X" is not defined'),

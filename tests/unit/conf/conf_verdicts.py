@@ -161,6 +161,11 @@ OPTIONS = [
         no_fast_producer_stall="no_fast_producer_stall: true",
         disable_sublist_cache="disable_sublist_cache: true",
         no_sublist_cache="no_sublist_cache: true",
+        profiler="prof_port: 6060, prof_block_rate: 1",
+        server_metadata="server_metadata { a: b }",
+        feature_flags="feature_flags { js_ack_fc_v2: true, unheard_of: true }",
+        error_reports="connect_error_reports: 5, reconnect_error_reports: 5",
+        default_js_domain="accounts { A { users: [{user: a, password: p}] } }\ndefault_js_domain { A: hub }",
         lame_duck='lame_duck_duration: "1m"\nlame_duck_grace_period: "1s"',
         files="ports_file_dir: /x\npid_file: p\nlog_file: l",
         files_by_other_names="pidfile: p\nlogfile: l\nlogfile_size_limit: 10mb",
@@ -265,9 +270,7 @@ OPTIONS = [
     *cases(
         Verdict.UNSUPPORTED,
         mqtt="mqtt { port: 1883 }\nserver_name: x\njetstream: true",
-        prof_port="prof_port: 6060",
         write_timeout_retry="write_timeout: retry",
-        server_metadata="server_metadata { a: b }",
     ),
 ]
 

@@ -17,6 +17,10 @@ def remote(rest: str = "", more: str = "") -> str:
     return f'leafnodes {{ remotes: [ {{ url: "nats-leaf://a:1", {rest} }} ] }}\n{more}'
 
 
+def proxied(proxy: str) -> str:
+    return f'leafnodes {{ remotes: [ {{ url: "ws://a:1", proxy {{ {proxy} }} }} ] }}'
+
+
 LEAFNODE_CASES: Final[list[Case]] = [
     *cases(
         Verdict.ACCEPT,
@@ -39,6 +43,9 @@ LEAFNODE_CASES: Final[list[Case]] = [
         leafnodes_min_version=block('min_version: "2.8.0"'),
         leafnodes_min_version_more=block('minimum_version: "2.10.1"'),
         leafnodes_compression=block("compression { mode: accept }"),
+        leafnodes_compression_auto=block('compression { mode: s2_auto, rtt_thresholds: ["5ms", "9ms"] }'),
+        leafnodes_compression_on=block("compression: true"),
+        leafnodes_remote_compression=remote("compression: s2_fast"),
         leafnode_remote=remote(),
         leafnode_remote_urls='leafnodes { remotes: [ { urls: ["nats://a:1", "tls://u:p@b:7422"] } ] }',
         leafnode_remote_without_port='leafnodes { remotes: [ { url: "nats://a" } ] }',
@@ -53,6 +60,13 @@ LEAFNODE_CASES: Final[list[Case]] = [
         leafnode_remote_tls_insecure=remote("tls { insecure: true }"),
         leafnode_remote_discovered=remote("ignore_discovered_servers: true"),
         leafnode_remote_migrates=remote("jetstream_cluster_migrate: false"),
+        leafnode_remote_websocket='leafnodes { remotes: [ { urls: ["ws://a:1/way", "wss://b:1"] } ] }',
+        leafnode_remote_ws_settings=(
+            'leafnodes { remotes: [ { url: "ws://a:1", ws_compression: true, ws_no_masking: true } ] }'
+        ),
+        leafnode_remote_proxy=proxied('url: "http://p:1", username: u, password: p, timeout: "5s"'),
+        leafnode_remote_proxy_unused=remote('proxy { url: "http://p:1" }'),
+        leafnode_remote_proxy_empty=proxied(""),
         account_max_leafs="accounts { A { limits { max_leafs: 3 } } }",
     ),
     *cases(
@@ -60,6 +74,18 @@ LEAFNODE_CASES: Final[list[Case]] = [
         leafnode_remote_url_twice=(
             'leafnodes { remotes: [ { urls: ["nats://a:1", "nats://a:1"] } ] }',
             "Duplicate leafnode entry detected",
+        ),
+        leafnodes_seconds=(
+            block("reconnect: 1, dial_timeout: 2, write_deadline: 3"),
+            'invalid use of field "reconnect": reconnect should be converted to a duration',
+        ),
+        leafnode_remote_seconds=(
+            remote("first_info_timeout: 1, dial_timeout: 2"),
+            'invalid use of field "first_info_timeout"',
+        ),
+        leafnode_remote_proxy_seconds=(
+            proxied('url: "http://p:1", timeout: 3'),
+            'invalid use of field "timeout"',
         ),
         leafnodes_slow_login=(block("authorization { user: a, password: b, timeout: 61 }"), "is high"),
     ),
@@ -103,6 +129,32 @@ LEAFNODE_CASES: Final[list[Case]] = [
             "can not have both creds and nkey",
         ),
         leafnodes_remote_nkey_bad=(remote(f"nkey: {NKEY}"), "is not a valid seed"),
+        leafnode_remote_proxy_without_url=(
+            proxied('timeout: "5s"'),
+            "proxy URL must be specified when other proxy options are set",
+        ),
+        leafnode_remote_proxy_text=(
+            'leafnodes { remotes: [ { url: "ws://a:1", proxy: "http://p:1" } ] }',
+            "must be a map",
+        ),
+        leafnode_remote_proxy_scheme=(
+            proxied('url: "socks5://p:1"'),
+            "scheme must be http or https, got: socks5",
+        ),
+        leafnode_remote_proxy_host=(proxied('url: "http://"'), "proxy URL must specify a host"),
+        leafnode_remote_proxy_user=(
+            proxied('url: "http://p:1", username: u'),
+            "proxy username and password must both be specified or both be empty",
+        ),
+        leafnode_remote_proxy_timeout=(
+            proxied('url: "http://p:1", timeout: "-1s"'),
+            "proxy timeout must be >= 0",
+        ),
+        leafnode_remote_proxy_unknown=(proxied('url: "http://p:1", port: 3'), 'unknown field "port"'),
+        leafnode_remote_proxy_tls=(
+            'leafnodes { remotes: [ { url: "wss://a:1", proxy { url: "http://p:1" } } ] }',
+            "proxy is configured but remote URL wss://a:1 requires TLS",
+        ),
         leafnodes_deny_bad=(remote('deny_imports: "a..b"'), "invalid deny_imports"),
         leafnodes_min_version_v=(block('min_version: "v2.10.1"'), "invalid leafnode's minimum version"),
         leafnodes_tls_not_found=(
@@ -120,16 +172,15 @@ LEAFNODE_CASES: Final[list[Case]] = [
             remote("account: X"),
             'cannot find local account "X" specified in leafnode remote',
         ),
+        leafnode_remote_mixed_urls=(
+            'leafnodes { remotes: [ { urls: ["ws://a:1", "nats://b:1"] } ] }',
+            "cannot have a mix of websocket and non-websocket urls",
+        ),
         leafnodes_compression_bad=(block("compression: zip"), 'unsupported compression mode "zip"'),
     ),
     *cases(
         Verdict.UNSUPPORTED,
-        leafnodes_compression_auto=(block("compression: s2_auto"), 'compression "s2_auto" of leaf nodes'),
-        leafnodes_remote_compression=(remote("compression: s2_fast"), 'compression "s2_fast" of leaf nodes'),
-        leafnodes_remote_websocket=('leafnodes { remotes: [ { url: "ws://a:1" } ] }', "over WebSocket"),
         leafnodes_remote_migrates_on=(remote("jetstream_cluster_migrate: true"), "jetstream_cluster_migrate"),
-        leafnodes_remote_ws=(remote("ws_compression: true"), "ws_compression"),
-        leafnodes_remote_proxy=(remote('proxy { url: "http://a:1" }'), "proxy"),
     ),
     *cases(
         Verdict.STRICTER,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-
+import msgspec
 import pytest
 
 from headrace import limits
@@ -91,7 +90,9 @@ def test_load_of_file_remembers_path_digest_and_overrides(tmp_path) -> None:
         ("write_deadline: '2s'", "write_deadline", 2.0),
         ("no_header_support: true", "no_header_support", True),
         ("no_fast_producer_stall: true", "no_fast_producer_stall", True),
-        ("no_sublist_cache: true", "disable_sublist_cache", True),
+        ("server_metadata { zone: a, rack: '7' }", "server_metadata", {"zone": "a", "rack": "7"}),
+        ("connect_error_reports: 5", "connect_error_reports", 5),
+        ("reconnect_error_reports: 7", "reconnect_error_reports", 7),
         ("always_enable_nonce: yes", "always_enable_nonce", True),
         ("allow_non_tls: true", "allow_non_tls", True),
         ("lame_duck_duration: '1m'", "lame_duck_duration", 60.0),
@@ -168,12 +169,14 @@ def test_unknown_key_gets_a_suggestion(key: str, hint: str) -> None:
     assert text.endswith(hint)
 
 
-@pytest.mark.parametrize("text", ["ocsp: FALSE", "ocsp_cache: false", "prof_port: 0", "prof_block_rate: 0"])
+@pytest.mark.parametrize(
+    "text", ["ocsp: FALSE", "ocsp_cache: false", "prof_port: 0", "no_sublist_cache: false"]
+)
 def test_unsupported_key_that_asks_for_nothing_is_accepted(text: str) -> None:
-    assert load(text) == dataclasses.replace(Options(), config_digest=load(text).config_digest)
+    assert load(text) == msgspec.structs.replace(Options(), config_digest=load(text).config_digest)
 
 
-@pytest.mark.parametrize("text", ["ocsp: 0", "prof_port: false", "ocsp: []"])
+@pytest.mark.parametrize("text", ["ocsp: 0", "ocsp: []"])
 def test_unsupported_key_with_odd_value_is_refused(text: str) -> None:
     assert "is not supported by this version of Headrace yet" in complaints(text)[0]
 
@@ -246,3 +249,70 @@ def test_override_of_authorization_as_a_whole_is_taken() -> None:
     authorization = load("authorization {users: [{user: a}]}").authorization
     options = load("", authorization=authorization, no_auth_user="a")
     assert options.authorization == authorization
+
+
+IDLE = {
+    "disable_sublist_cache: true": "disable_sublist_cache",
+    "no_sublist_cache: true": "no_sublist_cache",
+    "prof_port: 6060": "prof_port",
+    "prof_block_rate: 1": "prof_block_rate",
+    "feature_flags { js_ack_fc_v2: true, js_api_reply_v2: false }": 'feature flag "js_ack_fc_v2"',
+    "jetstream { max_buffered_msgs: 10 }": "max_buffered_msgs",
+    "jetstream { max_buffered_size: 10MB }": "max_buffered_size",
+    "jetstream { info_queue_limit: 5 }": "info_queue_limit",
+    "jetstream { max_concurrent_io: 5 }": "max_concurrent_io",
+    "jetstream { extension_hint: no_extend }": "extension_hint",
+    "jetstream { max_outstanding_catchup: 1MB }": "max_outstanding_catchup",
+    "jetstream { meta_compact: 5 }": "meta_compact",
+    "jetstream { meta_compact_size: 5 }": "meta_compact_size",
+    "jetstream { meta_compact_sync: true }": "meta_compact_sync",
+    "jetstream { unique_tag: az }": "unique_tag",
+    "jetstream { limits { max_ha_assets: 5 } }": "max_ha_assets",
+    "accounts { A { jetstream { cluster_traffic: owner } } }": "cluster_traffic",
+}
+
+
+@pytest.mark.parametrize("text", IDLE)
+def test_key_without_effect_says_so_in_one_line_and_is_no_mistake(text: str) -> None:
+    options = load(text)
+    (remark,) = options.remarks
+    assert f"{IDLE[text]} has no effect" in remark
+    assert remark.startswith("<text>:1:")
+    assert options.warnings == ()
+
+
+@pytest.mark.parametrize("text", ["connect_error_reports: 0", "reconnect_error_reports: -1"])
+def test_reports_are_at_least_one(text: str) -> None:
+    assert "must be at least 1" in complaints(text)[0]
+
+
+DOMAINS = "accounts { A {}, B { jetstream: enabled }, S {} }\nsystem_account: S\n"
+
+
+def test_default_domain_is_mappings_of_the_account() -> None:
+    accounts = {account.name: account for account in load(DOMAINS + "default_js_domain { A: hub }").accounts}
+    mapped = {each.source: each.destination for each in accounts["A"].mappings}
+    assert mapped["$JS.API.STREAM.>"] == "$JS.hub.API.STREAM.>"
+    assert mapped["$JS.API.INFO"] == "$JS.hub.API.INFO"
+    assert mapped["$KV.>"] == "$JS.hub.API.$KV.>"
+    assert accounts["B"].mappings == ()
+
+
+def test_default_domain_of_the_global_account_is_its_mappings() -> None:
+    assert "$JS.API.INFO" in {each.source for each in load("default_js_domain { $G: hub }").mappings}
+    options = load("jetstream: enabled\ndefault_js_domain { $G: hub }")
+    assert options.mappings == ()
+    assert "has no effect" in options.remarks[0]
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ("X: hub", 'references non existing account "X"'),
+        ("S: hub", 'system account "S" can not be in default_js_domain'),
+        ("B: hub", 'contains account name "B" with enabled JetStream'),
+        ("A: 'a b'", 'contains account "A" with invalid domain name "a b"'),
+    ],
+)
+def test_default_domain_that_cannot_be_is_refused_as_by_nats_server(given: str, problem: str) -> None:
+    assert problem in complaints(DOMAINS + f"default_js_domain {{ {given} }}")[0]

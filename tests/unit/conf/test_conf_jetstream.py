@@ -51,8 +51,6 @@ def test_values_of_the_block() -> None:
         encryption_cipher="CHACHA",
         encryption_key="k",
         unique_tag="az",
-        max_buffered_msgs=7,
-        max_buffered_size=1024,
         request_queue_limit=3,
         limits=JetStreamLimits(
             duplicate_window=90.0, max_consumers=-1, max_batch_size=2, max_batch_timeout=60.0

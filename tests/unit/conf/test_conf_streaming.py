@@ -129,10 +129,15 @@ def test_section_that_is_no_map_is_refused() -> None:
             (f"{key}: 0", "hb_fail_count", 0)
             for key in ("hb_fail_count", "hbf", "server_to_client_hb_fail_count")
         ),
-        ("replace_durable: true", "replace_durable", True),
+        *(
+            (f"replace_{what}: true", "replace_durable", True)
+            for what in ("durable", "durables", "duplicate_durable", "duplicate_durables")
+        ),
         ("file_options { slice_max_bytes: 1MB }", "segment_bytes", 1 << 20),
+        ("file_options { compression: S2 }", "compression", "s2"),
         ("file { slice_size: 1MB }", "segment_bytes", 1 << 20),
         ("file_options { auto_sync: 5s }", "sync_interval", 5.0),
+        ("file_options { file_auto_sync: 5s }", "sync_interval", 5.0),
     ],
 )
 def test_key_sets_its_option(text: str, option: str, value: object) -> None:
@@ -312,7 +317,7 @@ def test_option_that_asks_for_nothing_is_accepted(text: str) -> None:
         *("compact_interval: 300", "compact_min_size: 1MB", "buffer_size: 2MB", "read_buffer_size: 2MB"),
         *("crc: false", "do_crc: false", "crc_poly: 1", "slice_max_msgs: 10", "slice_count: 10"),
         *("slice_max_age: 1h", "file_descriptors_limit: 100", "fds_limit: 100", "parallel_recovery: 2"),
-        "truncate_bad_eof: false",
+        *("truncate_bad_eof: false", "file_read_buffer_size: 2MB"),
     ],
 )
 def test_tuning_without_counterpart_is_named_in_one_warning(text: str) -> None:
@@ -337,7 +342,8 @@ def test_tuning_that_agrees_with_what_happens_is_accepted(text: str) -> None:
     [
         *("secure: true", "credentials: f", "nkey_seed_file: f", "username: u", "password: p", "token: t"),
         *("syslog_name: n", "tls { client_cert: f }", "tls { client_key: f }", "tls { client_ca: f }"),
-        *("tls { server_name: n }", "tls { skip_verify: true }"),
+        *("tls { server_name: n }", "tls { skip_verify: true }", "tls { server_hostname: n }"),
+        *("tls { insecure: true }", "user: u", "pass: p"),
     ],
 )
 def test_connection_that_is_not_needed_is_named_in_one_warning(text: str) -> None:
@@ -404,6 +410,8 @@ def test_nats_server_elsewhere_is_read() -> None:
         server_name="n",
         skip_verify=True,
     )
+    short = "tls { client_cert: c, client_key: k, client_ca: a, server_hostname: n, insecure: true }"
+    assert section(f"ns: 'nats://a:1,nats://b:2'\nuser: u\npass: p\nsecure: true\n{short}") == read
     assert section("nats_server_url: 'a:1'\ntoken: t").nats_server == NATSServerOptions("a:1", token="t")
     assert section("nats_server: 'a:1'\ncredentials: f").nats_server == NATSServerOptions(
         "a:1", credentials="f"
@@ -548,3 +556,9 @@ def test_archive_block() -> None:
 )
 def test_archive_that_makes_no_sense(text: str, part: str) -> None:
     assert part in only_complaint(text)
+
+
+def test_only_known_compressions() -> None:
+    assert complaints("streaming { file_options { compression: zip } }") == [
+        '<text>:1:28: compression cannot be "zip": none, s2 are known'
+    ]

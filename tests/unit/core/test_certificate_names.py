@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from harness.certificates import Authority, tls_config
 from harness.processes import NATS_SERVER, ServerProcess
-from headrace.core.certificate_names import distinguished_name, mapped_user
+from headrace.core.certificate_names import distinguished_name, is_made_out_to, mapped_user
 
 if TYPE_CHECKING:
     import ssl
@@ -170,3 +170,27 @@ def test_any_text_is_a_name_or_none(text: str) -> None:
 @given(raw=st.binary(max_size=64))
 def test_what_is_no_certificate_is_nobody(raw: bytes) -> None:
     assert mapped_user(raw, ("joe",)) is None
+
+
+@pytest.mark.parametrize(
+    ("names", "host", "is_its"),
+    [
+        (("a.example",), "A.Example", True),
+        (("b.example", "A.EXAMPLE"), "a.example", True),
+        (("*.example",), "a.example", True),
+        (("*.example",), "a.b.example", False),
+        (("*.b.example",), "b.example", False),
+        (("a.*.example",), "a.b.example", False),
+        (("*",), "localhost", True),
+        (("a.example",), "b.example", False),
+        ((), "a.example", False),
+    ],
+)
+def test_certificate_is_made_out_to_a_host(
+    authority: Authority, names: tuple[str, ...], host: str, *, is_its: bool
+) -> None:
+    """As nats-server's TestRouteTLS and RFC 6125, 6.4.3 have it: a `*` is one label, the first."""
+    pair = authority.issue("host", names=[x509.DNSName(name) for name in names])
+    der = x509.load_pem_x509_certificate(pair.certificate.read_bytes()).public_bytes(Encoding.DER)
+    assert is_made_out_to(der, ["other", host]) is is_its
+    assert not is_made_out_to(b"no certificate", [host])

@@ -67,6 +67,7 @@ class TableHost:
         self.now = START
         self.service: Service | None = None
         self.outgoing = Outgoing()
+        self.mistakes: list[tuple[str, Exception]] | None = None
         self.sent: list[Sent] = []
         self.deaf: set[bytes] = set()
         self.heard: set[bytes] = set()
@@ -122,6 +123,12 @@ class TableHost:
 
     def now_ns(self) -> int:
         return self.now
+
+    def failed(self, error: Exception, at: str = "") -> None:
+        """A mistake is a test's to see, but for one that makes mistakes."""
+        if self.mistakes is None:
+            raise error
+        self.mistakes.append((at, error))
 
     # -- what a test does --------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from js_account import SECOND, HeldCommitter, Place
 
+from headrace.errors import StorageError
 from headrace.jetstream.inflight import BatchLimits
 from headrace.jetstream.limits import ServerSettings
 from headrace.protocol.jetstream import headers as block
@@ -333,6 +334,65 @@ def test_fast_ingest_that_ends_without_a_message() -> None:
 
 def test_fast_ingest_of_one_message() -> None:
     assert Fast(batched()).send(1, 2) == [{"stream": "S", "seq": 1, "batch": "u", "count": 1}]
+
+
+def in_one_tick(committer: HeldCommitter, *operations: tuple[int, int]) -> Place:
+    """A publisher's operations under way together; nothing of them is durable."""
+    place = Place(committer=committer)
+    place.ask("STREAM.CREATE.S", {"name": "S", "subjects": ["s.>"], "allow_batched": True})
+    committer.commit()
+    place.host.tick()
+    fast = Fast(place)
+    for number, operation in operations:
+        fast.put(number, operation)
+    place.host.sent.clear()
+    place.host.tick()
+    return place
+
+
+def fast_answers(place: Place) -> list[tuple[str, Any]]:
+    """Number and operation that were answered, and what."""
+    place.host.tick()
+    sent = [one for one in place.host.sent if one.to.startswith(b"_INBOX.fast.")]
+    return [(one.to.decode().removeprefix("_INBOX.fast.u.10.fail."), one.json()) for one in sent]
+
+
+def test_an_operation_is_answered_at_its_own_reply_when_all_before_it_is_durable() -> None:
+    committer = HeldCommitter()
+    place = in_one_tick(committer, (1, 0), (2, 1), (2, 4), (3, 1), (4, 3))
+    first = [("1.0.$FI", {"type": "ack", "seq": 0, "msgs": 10})]
+    assert fast_answers(place) == first
+    committer.commit()
+    assert fast_answers(place) == [
+        *first,
+        ("2.4.$FI", {"type": "ack", "seq": 0, "msgs": 10}),
+        ("4.3.$FI", {"stream": "S", "seq": 3, "batch": "u", "count": 3}),
+    ]
+    assert place.system.batches.fast == 0
+
+
+def test_a_disk_that_fails_is_told_instead_of_what_was_to_be_said() -> None:
+    committer = HeldCommitter()
+    place = in_one_tick(committer, (1, 0), (2, 1), (3, 1), (3, 4), (4, 3))
+    committer.commit(StorageError("no space left"))
+    _, (reply, answer) = fast_answers(place)
+    assert reply == "1.0.$FI"
+    assert answer["error"]["description"] == "no space left"
+    assert place.system.batches.fast == 0
+
+
+def test_a_disk_that_fails_later_ends_the_batch_with_what_is_durable() -> None:
+    committer = HeldCommitter()
+    place = in_one_tick(committer, (1, 0))
+    committer.commit()
+    fast = Fast(place)
+    for number, operation in ((2, 1), (3, 1), (3, 4), (4, 3)):
+        fast.put(number, operation)
+    place.host.tick()
+    committer.commit(StorageError("no space left"))
+    _, error, last = fast_answers(place)
+    assert error == ("2.1.$FI", {"type": "err", "seq": 2, "error": error[1]["error"]})
+    assert last == ("4.3.$FI", {"stream": "S", "seq": 1, "batch": "u", "count": 1})
 
 
 def test_messages_of_one_tick_are_stored_together() -> None:

@@ -173,13 +173,40 @@ def test_answers_that_are_none(payload: bytes) -> None:
     assert len(origin.asked) == 1
 
 
+def test_an_api_that_nobody_has_yet_is_found_soon_after_somebody_has_it() -> None:
+    origin = Origin("mirror")
+    waits = []
+    for _ in range(6):
+        (request,) = origin.asked
+        origin.place.host.put(request.reply, b"", b"", b"NATS/1.0 503\r\n\r\n")
+        origin.place.host.tick()
+        waited = 0.0
+        while not any(sent.to.startswith(b"FROM.API.") for sent in origin.place.host.sent):
+            origin.place.host.pass_time(0.1)
+            waited += 0.1
+        waits.append(waited)
+    assert waits[0] <= 0.2
+    assert waits == sorted(waits)
+    assert waits[-1] <= 2.1
+
+    origin.answer(origin.asked[0])
+    origin.send(1, 1, b"a")
+    assert origin.held() == [(1, b"a")]
+
+
 def test_no_answer_at_all() -> None:
     origin = Origin()
-    assert len(origin.asked) == 1
-    origin.place.host.pass_time(29)
-    assert origin.asked == []
-    origin.place.host.pass_time(15)
-    assert len(origin.asked) == 1
+    asked_after = []
+    for _ in range(6):
+        assert len(origin.asked) == 1
+        waited = 0
+        while not any(sent.to.startswith(b"FROM.API.") for sent in origin.place.host.sent):
+            origin.place.host.pass_time(1)
+            waited += 1
+        asked_after.append(waited)
+    assert asked_after[0] <= 6
+    assert asked_after == sorted(asked_after)
+    assert 30 < asked_after[-1] <= 33
 
 
 def test_a_consumer_that_somebody_made_is_reset() -> None:

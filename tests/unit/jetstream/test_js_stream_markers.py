@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from js_streams import SECOND, START, World, block
 
 from headrace.jetstream.stream import log_limits
@@ -13,8 +14,6 @@ from headrace.protocol.jetstream.configs import SubjectTransform
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
 MARKER = block(Nats_Marker_Reason="MaxAge", Nats_TTL="1m30s", Nats_Rollup="sub")
 FIELDS: dict[str, Any] = {
@@ -49,6 +48,24 @@ def test_a_marker_leaves_none() -> None:
     world.host.pass_time(90)
     assert _held(world) == []
     assert world.stream.last_sequence == 2
+
+
+@pytest.mark.parametrize(
+    ("headers", "is_replaced"),
+    [
+        ({"KV_Operation": "PURGE", "Nats_Rollup": "sub"}, False),
+        ({"KV_Operation": "PURGE"}, False),
+        ({"KV_Operation": "DEL"}, True),
+        ({"KV_Operation": "purge"}, True),
+        ({"Nats_Marker_Reason": "Remove"}, False),
+        ({"Nats_Marker_Reason": ""}, True),
+    ],
+)
+def test_what_is_a_marker_itself(headers: dict[str, str], is_replaced: bool) -> None:
+    world = World(max_age=1000 * SECOND, **FIELDS)
+    world.put(b"s.a", Nats_TTL="100s", **headers)
+    world.host.pass_time(100)
+    assert _held(world) == ([(2, b"s.a", MARKER)] if is_replaced else [])
 
 
 def test_a_new_message_takes_the_place_of_a_marker() -> None:

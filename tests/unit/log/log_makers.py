@@ -15,6 +15,7 @@ from headrace.testing.faultfs import MemoryFileSystem
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from headrace.log.damage import Damage
     from headrace.log.port import StoredMessage
 
 START: Final = 1_700_000_000_000_000_000
@@ -50,6 +51,9 @@ class Maker:
 
     def __call__(self, limits: Limits = NO_LIMITS) -> MessageLog:
         return self._make(self._directory / str(next(self._numbers)), limits)
+
+    def _note(self, damage: Damage) -> None:
+        self.reports += [(sequence, damage.reason) for sequence in range(damage.first, damage.last + 1)]
 
     @property
     def survives(self) -> bool:
@@ -95,7 +99,7 @@ class Maker:
             segment_bytes=1 << 20 if self.kind in ("file", "file-late") else SMALL,
             sync=SyncPolicy.NEVER,
             cipher=None,
-            report=lambda sequence, reason: self.reports.append((sequence, reason)),
+            report=self._note,
             make=directory.mkdir if self.kind == "file-late" and not directory.exists() else None,
         )
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 from log_makers import HEADERS, SECOND, START, is_sound, message, pages, put, sequences
+from msgspec.structs import replace
 
 from headrace.errors import LogFull, MessageTooLarge
 from headrace.log.port import FOREVER, LARGEST_TIME, Discard, Limits, NewMessage, size_of

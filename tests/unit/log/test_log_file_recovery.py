@@ -6,7 +6,7 @@ import shutil
 import struct
 from pathlib import Path
 from random import Random
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
 from log_makers import START, Clock, is_sound
@@ -16,7 +16,10 @@ from headrace.errors import MessageDamaged, StorageError
 from headrace.log.file import FileLog
 from headrace.log.index import NEVER, SparseIndex
 from headrace.log.port import NO_LIMITS, Limits, NewMessage, SyncPolicy
-from headrace.log.segment import HEADER_BYTES, Header, Segment
+from headrace.log.segment import BEGINNING, HEADER_BYTES, Header, Segment
+
+if TYPE_CHECKING:
+    from headrace.log.damage import Damage
 
 GOLDEN: Final = Path(__file__).with_name("golden")
 BODY: Final = b"x" * 52
@@ -29,6 +32,11 @@ class Bed:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.reports: list[int] = []
+        self.texts: list[str] = []
+
+    def note(self, damage: Damage) -> None:
+        self.reports += range(damage.first, damage.last + 1)
+        self.texts.append(str(damage))
 
     def open(self, limits: Limits = NO_LIMITS, segment_bytes: int = 1 << 20) -> FileLog:
         return FileLog(
@@ -36,7 +44,7 @@ class Bed:
             limits=limits,
             clock=Clock(),
             segment_bytes=segment_bytes,
-            report=lambda sequence, _: self.reports.append(sequence),
+            report=self.note,
         )
 
     def fill(self, count: int = 10, segment_bytes: int = 1 << 20) -> None:
@@ -58,7 +66,7 @@ class Bed:
         """Overwrites bytes of the n-th record, counted from 0."""
         path = self.segments[segment]
         content = bytearray(path.read_bytes())
-        at = HEADER_BYTES + record * LENGTH + offset
+        at = BEGINNING + record * LENGTH + offset
         content[at : at + len(data)] = data
         path.write_bytes(content)
 
@@ -136,14 +144,14 @@ class TestDamage:
 
     def test_bytes_of_a_publisher_never_pass_for_a_record(self, bed: Bed) -> None:
         bed.fill(3)
-        record = bed.segments[0].read_bytes()[HEADER_BYTES : HEADER_BYTES + LENGTH]
+        record = bed.segments[0].read_bytes()[BEGINNING : BEGINNING + LENGTH]
         other = Bed(bed.directory.with_name("other"))
         log = other.open()
         log.append([NewMessage(b"a", b"1"), NewMessage(b"a", record * 3), NewMessage(b"a", b"3")])
         log.close()
         path = other.segments[0]
         content = bytearray(path.read_bytes())
-        content[HEADER_BYTES + RECORD + 2] ^= 1  # the header of the message that holds records
+        content[BEGINNING + RECORD + 2] ^= 1  # the header of the message that holds records
         path.write_bytes(content)
         other.forget_rest()
 
@@ -164,22 +172,56 @@ class TestDamage:
 
     @pytest.mark.parametrize("what", ["first", "middle", "last"])
     def test_header_of_a_segment(self, bed: Bed, what: str) -> None:
-        """Its messages are lost and reported; their sequences are not given again."""
-        bed.fill(30, segment_bytes=1100)
+        """It is there twice: nothing is lost, and it is written again."""
+        bed.fill(30, segment_bytes=1200)
         assert len(bed.segments) == 3
         path = bed.segments[["first", "middle", "last"].index(what)]
-        first = int(path.stem)
-        path.write_bytes(b"\0" * 20 + path.read_bytes()[20:])
+        before = path.read_bytes()
+        path.write_bytes(b"\0" * HEADER_BYTES + before[HEADER_BYTES:])
         bed.forget_rest()
 
         log = bed.open()
 
+        assert present(log) == list(range(1, 31))
+        assert path.read_bytes()[: len(before)] == before
+        assert bed.texts == [f"the header of {path.name} is damaged; it is restored from what is there twice"]
+        assert log.append([NewMessage(b"a", b"next")]) == 31
+
+    @pytest.mark.parametrize("what", ["first", "middle", "last"])
+    def test_first_block_of_a_segment(self, bed: Bed, what: str) -> None:
+        """Both headers are gone: the index and the checkpoint know what the other records need."""
+        bed.fill(30, segment_bytes=1200)
+        path = bed.segments[["first", "middle", "last"].index(what)]
+        first = int(path.stem)
+        path.write_bytes(b"\0" * (BEGINNING + LENGTH) + path.read_bytes()[BEGINNING + LENGTH :])
+
+        for _ in range(2):
+            log = bed.open()
+            assert log.state().last_sequence == 30
+            assert set(present(log)) == set(range(1, 31)) - {first}
+            assert log.read_from(1).damaged == [first]
+            log.close()
+        assert bed.reports == [first, first]
+
+    @pytest.mark.parametrize("what", ["first", "middle", "last"])
+    def test_a_segment_of_which_nothing_is_known(self, bed: Bed, what: str) -> None:
+        """Its messages are lost and reported, in one report; their sequences are not given again."""
+        bed.fill(30, segment_bytes=1200)
+        assert len(bed.segments) == 3
+        path = bed.segments[["first", "middle", "last"].index(what)]
+        first = int(path.stem)
+        path.write_bytes(b"\0" * BEGINNING + path.read_bytes()[BEGINNING:])
+        bed.forget_rest()
+
+        log = bed.open()
+
+        assert len(bed.texts) == 1
         assert set(range(first, first + 10)) <= set(log.read_from(1).damaged)
         assert set(present(log)) == set(range(1, 31)) - set(range(first, first + 10))
         assert log.append([NewMessage(b"a", b"next")]) > 30
 
     def test_missing_segment(self, bed: Bed) -> None:
-        bed.fill(30, segment_bytes=1100)
+        bed.fill(30, segment_bytes=1200)
         bed.segments[1].unlink()
 
         log = bed.open()
@@ -217,12 +259,12 @@ class TestTail:
         bed.fill(3)
         bed.forget_rest()
         whole = bed.segments[0].read_bytes()
-        for cut in range(HEADER_BYTES + 2 * LENGTH, len(whole)):
+        for cut in range(BEGINNING + 2 * LENGTH, len(whole)):
             bed.segments[0].write_bytes(whole[:cut])
             log = bed.open()
             assert present(log) == [1, 2]
-            assert log.cut_bytes == len(whole[HEADER_BYTES + 2 * LENGTH : cut].rstrip(b"\0"))
-            assert bed.segments[0].stat().st_size == HEADER_BYTES + 2 * LENGTH
+            assert log.cut_bytes == len(whole[BEGINNING + 2 * LENGTH : cut].rstrip(b"\0"))
+            assert bed.segments[0].stat().st_size == BEGINNING + 2 * LENGTH
             assert log.append([NewMessage(b"a", b"again")]) == 3
             log.close()
             bed.forget_rest()
@@ -257,7 +299,7 @@ class TestTail:
         """The checkpoint was written after a sync: a shorter file has lost acknowledged messages."""
         bed.fill(5)
         path = bed.segments[0]
-        path.write_bytes(path.read_bytes()[: HEADER_BYTES + 3 * LENGTH])
+        path.write_bytes(path.read_bytes()[: BEGINNING + 3 * LENGTH])
 
         log = bed.open()
 
@@ -468,10 +510,14 @@ def write_golden(directory: Path) -> None:
     log.close()
 
 
-def test_golden_log_is_read(tmp_path: Path) -> None:
-    """Version 1 as it was when it was first written. A new format is a new version, and reads this one."""
-    shutil.copytree(GOLDEN / "v1", tmp_path / "log")
-    for from_checkpoint in (False, True, False):  # the first checkpoint there is of version 1, and disposable
+@pytest.mark.parametrize("golden", ["v1", "v1-twice"])
+def test_golden_log_is_read(tmp_path: Path, golden: str) -> None:
+    """Version 1 as it was when it was first written, and since headers are there twice. A new format is a new
+    version, and reads these.
+    """
+    shutil.copytree(GOLDEN / golden, tmp_path / "log")
+    is_old = golden == "v1"  # its checkpoint is of version 1, and disposable
+    for from_checkpoint in (not is_old, is_old, not is_old):
         log = FileLog(tmp_path / "log", clock=Clock())
         assert log.opened_from_checkpoint == from_checkpoint
         found = log.read_from(1).messages
@@ -494,7 +540,7 @@ def test_golden_log_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("headrace.log.chain.new_salt", lambda: 0x5EED)
     write_golden(tmp_path / "log")
 
-    for path in sorted((GOLDEN / "v1").glob("*.log")):
+    for path in sorted((GOLDEN / "v1-twice").glob("*.log")):
         assert (tmp_path / "log" / path.name).read_bytes() == path.read_bytes(), path.name
 
 

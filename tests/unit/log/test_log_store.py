@@ -309,7 +309,7 @@ class TestFiles:
         assert damaged
         reports: list[tuple[bytes, int]] = []
 
-        store = FileStore(tmp_path, report=lambda name, sequence, reason: reports.append((name, sequence)))
+        store = FileStore(tmp_path, report=lambda name, damage: reports.append((name, damage.first)))
         page = store.open(b"orders").read_from(1)
 
         assert [m.sequence for m in page.messages] == [1, 3]
@@ -431,7 +431,7 @@ class TestFailures:
             ROOT,
             clock=Clock(),
             filesystem=memory,
-            report=lambda _, sequence, __: damaged.append(sequence),
+            report=lambda _, damage: damaged.append(damage.first),
         )
         found = sequences(after.open(b"orders"))
         assert found == [1] if seed % 3 == 2 else found in ([], [1])

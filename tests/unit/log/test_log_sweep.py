@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 from log_makers import SECOND, START, Clock, is_sound
@@ -16,13 +16,15 @@ from headrace.errors import StorageError
 from headrace.log.file import FileLog
 from headrace.log.port import NO_LIMITS, Limits, NewMessage, StoredMessage, SyncPolicy
 from headrace.log.sealing import Cipher
-from headrace.log.segment import HEADER_BYTES
+from headrace.log.segment import BEGINNING, HEADER_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
 KEY = bytes(range(32))
+
+SMALL: Final = 2048 + BEGINNING - HEADER_BYTES
 
 
 class Bench:
@@ -40,10 +42,10 @@ class Bench:
             self.directory,
             limits=limits,
             clock=self.clock,
-            segment_bytes=2048,
+            segment_bytes=SMALL,
             sync=SyncPolicy.GROUP,
             cipher=self.cipher,
-            report=lambda sequence, _: self.reports.append(sequence),
+            report=lambda damage: self.reports.extend(range(damage.first, damage.last + 1)),
         )
 
     def fill(self, count: int, subjects: int = 3) -> None:
@@ -78,9 +80,9 @@ class Bench:
                 copy,
                 limits=limits,
                 clock=self.clock,
-                segment_bytes=2048,
+                segment_bytes=SMALL,
                 cipher=self.cipher,
-                report=lambda sequence, _: self.reports.append(sequence),
+                report=lambda damage: self.reports.extend(range(damage.first, damage.last + 1)),
             )
             assert log.opened_from_checkpoint == (way != "records"), way
             assert held(log) == expected, way
@@ -204,7 +206,7 @@ def test_a_checkpoint_says_what_records_say(bench: Bench) -> None:
         copy = bench.directory.with_name("killed")
         shutil.rmtree(copy, ignore_errors=True)
         shutil.copytree(bench.directory, copy)
-        log = FileLog(copy, clock=bench.clock, segment_bytes=2048, cipher=bench.cipher)
+        log = FileLog(copy, clock=bench.clock, segment_bytes=SMALL, cipher=bench.cipher)
         assert held(log) == held(bench.log)
         assert log.state() == bench.log.state()
         assert dict(log.subjects()) == dict(bench.log.subjects())
@@ -261,7 +263,7 @@ def test_damage_keeps_a_segment(tmp_path: Path) -> None:
     bench.log.close()
     path = bench.directory / f"{bases[1]:020}.log"
     data = bytearray(path.read_bytes())
-    data[HEADER_BYTES + 60] ^= 0xFF
+    data[BEGINNING + 60] ^= 0xFF
     path.write_bytes(data)
     bench.log = bench.open()
     for sequence in range(bases[1] + 1, bases[2]):

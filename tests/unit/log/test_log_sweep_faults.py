@@ -46,7 +46,8 @@ class Story:
     def __init__(self, files: FileSystem, random: Random) -> None:
         self.files = files
         self.random = random
-        self.log = open_log(files)
+        self.limits = Limits(compresses=random.random() < 0.5)
+        self.log = open_log(files, self.limits)
         self.must: dict[int, bytes] = {}
         """Synced, and nobody tried to delete it."""
         self.may: dict[int, bytes] = {}
@@ -108,7 +109,7 @@ class Story:
 
     def reopen(self) -> None:
         self.note_sweeps()
-        self.log = open_log(self.files)
+        self.log = open_log(self.files, self.limits)
 
     def check(self) -> None:
         found = held(self.log)

@@ -12,7 +12,7 @@ from headrace.errors import LogGone, StorageError
 from headrace.log.file import FileLog
 from headrace.log.filesystem import RealFileSystem
 from headrace.log.port import Limits, NewMessage
-from headrace.log.segment import HEADER_BYTES
+from headrace.log.segment import BEGINNING
 from headrace.log.store import FileStore, list_logs, log_name
 from headrace.log.view import LogView, read_slice
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from headrace.log.port import StoredMessage
     from headrace.log.view import Slice
 
-SMALL = 4096
+SMALL = 4096 + 112
 
 
 class NoWriting(RealFileSystem):
@@ -226,7 +226,7 @@ def test_damage_is_said_by_sequence_and_the_rest_is_read(directory: Path) -> Non
     path = sorted(directory.glob("*.log"))[0]
     content = bytearray(path.read_bytes())
     for record, place in ((3, 60), (9, 20)):  # a body, a header
-        content[HEADER_BYTES + 100 * record + place] ^= 0xFF
+        content[BEGINNING + 100 * record + place] ^= 0xFF
     path.write_bytes(content)
     seen = view(directory)
     parts = seen.slices(1, 101, 1)

@@ -17,11 +17,13 @@ from headrace.errors import StartError
 from headrace.pipelines.display import RunDisplay
 from headrace.pipelines.metrics import MetricsServer
 from headrace.pipelines.report import EVERY, Reporter
-from headrace.pipelines.state import QueryState, Status, lag_of
+from headrace.pipelines.state import WRITTEN, QueryState, Status, lag_of
 from headrace.testing import Server
 
 
-def progress(batch: int, rows: int, end: int = 0, latest: int = 0, rate: float = 100.0) -> dict[str, Any]:
+def progress(
+    batch: int, rows: int, end: int = 0, latest: int = 0, *, rate: float = 100.0, written: int | None = None
+) -> dict[str, Any]:
     def offset(following: int) -> str:
         return json.dumps(at(a=following))
 
@@ -33,6 +35,7 @@ def progress(batch: int, rows: int, end: int = 0, latest: int = 0, rate: float =
         "timestamp": "2026-11-21T08:00:00.000Z",
         "durationMs": {"triggerExecution": 250},
         "sources": [{"endOffset": offset(end), "latestOffset": offset(latest)}],
+        "observedMetrics": {} if written is None else {WRITTEN: {"rows": written}},
     }
 
 
@@ -65,6 +68,16 @@ def test_state_learns_of_new_lag_from_progress_without_rows() -> None:
     assert (state.rows, state.batches, state.lag) == (15, 2, 0)
 
 
+def test_rows_written_are_counted_beside_those_read() -> None:
+    state = QueryState("totals")
+    state.update([progress(0, 10, 11, 11)])
+    assert (state.rows, state.written) == (10, None)
+    state.update([progress(1, 10, 21, 21, written=2), progress(2, 0, 21, 21, written=3)])
+    state.update([progress(2, 0, 21, 21, written=3), progress(3, 0, 21, 21)])
+    assert (state.rows, state.written, state.batches) == (20, 5, 3)
+    assert state.document()["rows_written"] == 5
+
+
 def test_rates_that_spark_cannot_divide_are_zero() -> None:
     state = QueryState("table")
     state.update([progress(0, 10, rate=math.inf)])
@@ -95,12 +108,13 @@ def test_without_a_terminal_there_is_a_line_for_each_batch() -> None:
     out = io.StringIO()
     state = QueryState("table")
     with RunDisplay(Console(file=out, width=100)) as display:
-        state.update([progress(0, 1000, 1001, 5001), progress(1, 0, 1001, 5001), progress(2, 7, 1008, 5001)])
+        state.update([progress(0, 1000, 1001, 5001), progress(1, 0, 1001, 5001)])
+        state.update([progress(2, 7, 1008, 5001, written=2)])
         display.show([state])
         display.show([state])
     assert out.getvalue().splitlines() == [
         "  table         batch 0  1,000 rows  100/s  lag 4,000  250 ms",
-        "  table         batch 2  7 rows  100/s  lag 3,993  250 ms",
+        "  table         batch 2  7 rows  2 written  100/s  lag 3,993  250 ms",
     ]
 
 
@@ -109,9 +123,10 @@ def test_on_a_terminal_there_is_a_bar_with_rows_rate_and_lag() -> None:
     state = QueryState("table")
     with RunDisplay(Console(file=out, width=140, force_terminal=True, color_system=None)) as display:
         display.show([state])
-        state.update([progress(0, 1000, 1001, 5001)])
+        state.update([progress(0, 1000, 1001, 5001, written=120)])
         display.show([state])
     assert "1,000 rows" in out.getvalue()
+    assert "120 written" in out.getvalue()
     assert "lag 4,000" in out.getvalue()
     assert "batch 0, 250 ms" in out.getvalue()
 
@@ -127,7 +142,7 @@ def get(url: str) -> tuple[int, str]:
 
 def test_metrics_and_health_follow_the_queries() -> None:
     state, unknown = QueryState("table"), QueryState("other")
-    state.update([progress(0, 1000, 1001, 5001)])
+    state.update([progress(0, 1000, 1001, 5001, written=120)])
     server = MetricsServer("orders", [state, unknown], "127.0.0.1", 0)
     server.start()
     try:
@@ -135,6 +150,8 @@ def test_metrics_and_health_follow_the_queries() -> None:
         labels = '{pipeline="orders",query="table"}'
         assert f"headrace_pipeline_query_up{labels} 1.0" in lines
         assert f"headrace_pipeline_rows_total{labels} 1000.0" in lines
+        assert f"headrace_pipeline_rows_written_total{labels} 120.0" in lines
+        assert not any("rows_written" in line and 'query="other"' in line for line in lines)
         assert f"headrace_pipeline_lag_messages{labels} 4000.0" in lines
         assert f"headrace_pipeline_last_batch_seconds{labels} 0.25" in lines
         assert not any("lag_messages" in line and 'query="other"' in line for line in lines)

@@ -13,7 +13,7 @@ from headrace.conf.options import JetStreamOptions, Options, StreamingOptions, T
 from headrace.conf.peer_options import ClusterOptions, PeerURL
 from headrace.errors import StartError
 from headrace.processes.plan import Plan
-from headrace.server.listener import listen
+from headrace.server.listener import bind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -144,7 +144,9 @@ def port_before_a_taken_one() -> tuple[int, socket.socket]:
     for _ in range(100):
         port = free_port()
         try:
-            return port, listen("127.0.0.1", port + 1)
+            taken = bind("127.0.0.1", port + 1)
+            taken.listen()
+            return port, taken
         except StartError:
             continue
     raise AssertionError("no two free ports follow each other")
@@ -187,33 +189,34 @@ def test_ports_are_shared_by_the_processes_and_nobody_else(
 ) -> None:
     plan, _ = planned(2, websocket=WebSocketOptions(host="127.0.0.1", port=-1, no_tls=True))
     assert plan.websocket is not None
-    sockets = [sock for _ in range(2) for _, sock in plan.sockets(is_first_start=True)]
+    sockets = [sock for _ in range(2) for _, sock in plan.sockets()]
     try:
         assert [sock.getsockname()[1] for sock in sockets] == [plan.client.port, plan.websocket.port] * 2
         with pytest.raises(StartError, match="address already in use"):
-            listen("127.0.0.1", plan.client.port)
+            bind("127.0.0.1", plan.client.port)
         with pytest.raises(StartError, match="address already in use"):
             Plan(Options(host="127.0.0.1", port=plan.client.port), 2)
     finally:
         for sock in sockets:
             sock.close()
     with pytest.raises(StartError, match="address already in use"):
-        listen("127.0.0.1", plan.client.port)  # also while no process is there
+        bind("127.0.0.1", plan.client.port)  # also while no process is there
 
 
-def test_a_process_that_starts_again_does_not_listen_at_once(
+def test_nobody_is_sent_to_a_process_before_it_serves(
     planned: Callable[..., tuple[Plan, Options]],
 ) -> None:
     plan, _ = planned(2)
-    ((_, early),) = plan.sockets(is_first_start=True)
-    ((_, late),) = plan.sockets(is_first_start=False)
-    with early, late:
-        assert early.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) == 1
-        assert late.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) == 0
+    ((_, sock),) = plan.sockets()
+    with sock:
+        assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) == 0
+    for route in plan.routes:  # processes find each other all the same
+        assert route.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) == 1
 
 
 def test_port_that_is_taken(planned: Callable[..., tuple[Plan, Options]]) -> None:
-    with listen("127.0.0.1", -1) as taken:
+    with bind("127.0.0.1", -1) as taken:
+        taken.listen()
         port = taken.getsockname()[1]
         with pytest.raises(StartError, match=f"Error listening on port: 127.0.0.1:{port}"):
             Plan(Options(host="127.0.0.1", port=port), 2)

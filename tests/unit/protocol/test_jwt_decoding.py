@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import asdict
 
 from harness.claims import (
     ACCOUNT_KEY,

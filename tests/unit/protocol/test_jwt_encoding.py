@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import base64
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from headrace.protocol.jwt import claims
 from headrace.protocol.jwt.decoding import (
@@ -40,7 +40,7 @@ COMMON = {
 
 def of(make: Any, **changes: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     """Any value of a flat structure, texts where nothing else is said."""
-    names = [name for name in make.__dataclass_fields__ if name not in changes]
+    names = [name for name in make.__struct_fields__ if name not in changes]
     return st.builds(make, **dict.fromkeys(names, TEXTS), **changes)
 
 

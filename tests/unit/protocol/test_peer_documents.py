@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-
 import pytest
 
 from headrace.errors import ProtocolError
@@ -33,15 +31,15 @@ def test_an_info_of_the_go_server() -> None:
 
 def test_what_is_written_is_read_again() -> None:
     given: dict[str, object] = {}
-    for each in fields(PeerInfo):
+    for name, kind in PeerInfo.__annotations__.items():
         examples: dict[str, object] = {
-            "str": f"<{each.name}>",
+            "str": f"<{name}>",
             "int": 7,
             "bool": True,
             "tuple[str, ...]": ("a", "ü"),
         }
         examples["bytes"] = "$Gü".encode()
-        given[each.name] = examples.get(str(each.type), PeerPermission(("a",), ("b",)))
+        given[name] = examples.get(kind, PeerPermission(("a",), ("b",)))
     info = PeerInfo(**given)  # type: ignore[arg-type]
     line = info.line()
     assert line.startswith(b"INFO {")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from headrace.conf.options import AuthorizationOptions, Options, UserOptions
 from headrace.server.monitor.source import (

@@ -20,6 +20,8 @@ accounts {
     exports: [
       {service: "svc.>", accounts: [B]}, {service: many, response_type: stream}
       {service: parts, response_type: chunked}, {stream: "st.>"}
+      {service: timed, latency: {sampling: 30%, subject: "lat.timed"}}
+      {service: asked, latency: {sampling: headers, subject: "lat.asked"}}
     ]
     mappings: {"x.*": "y.$1", w: [{destination: v1, weight: 30}, {destination: v2, weight: 30}]}
   }
@@ -28,6 +30,7 @@ accounts {
     imports: [
       {service: {account: A, subject: "svc.*"}, to: "my.*"}
       {service: {account: A, subject: many}, share: true}
+      {service: {account: A, subject: timed}}, {service: {account: A, subject: asked}, to: mine}
       {stream: {account: A, subject: "st.>"}, prefix: from}
     ]
   }

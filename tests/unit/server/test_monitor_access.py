@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import base64
 import logging
+import re
 import threading
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 from aiohttp import ClientSession, ClientSSLError
 from monitor_samples import SampleSource
+from msgspec.structs import replace
 
 from harness.certificates import Authority
 from headrace.conf.options import MonitorAuthorization, Options, TLSOptions
@@ -115,9 +116,13 @@ def test_every_path_is_guarded_whatever_the_method(
 ) -> None:
     refused: list[str] = []
 
+    def report(text: str, address: str) -> None:
+        assert text == f"Monitoring authentication error from {address}"
+        refused.append(address)
+
     async def main() -> None:
         monitor = await start_monitor(
-            SampleSource(), "127.0.0.1", 0, authorization=authorization, refused=refused.append
+            SampleSource(), "127.0.0.1", 0, authorization=authorization, report=report
         )
         base = f"http://127.0.0.1:{monitor.port}"
         try:
@@ -186,7 +191,7 @@ def test_https_needs_no_certificate_of_the_reader(authority: Authority, verify: 
     assert document["http_port"] == 0
 
 
-def test_https_speaks_no_plain_http(authority: Authority) -> None:
+def test_https_speaks_no_plain_http(authority: Authority, caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> bytes:
         async with Server(served_over_tls(authority)) as server:
             reader, writer = await asyncio.open_connection("127.0.0.1", server.monitor_port)
@@ -199,6 +204,8 @@ def test_https_speaks_no_plain_http(authority: Authority) -> None:
                 writer.close()
 
     assert b"server_id" not in asyncio.run(main())
+    line = r"monitoring: TLS handshake error from 127\.0\.0\.1:\d+: first record does not look like"
+    assert [record for record in caplog.records if re.match(line, record.getMessage())]
 
 
 def test_new_certificate_is_used_for_new_connections(authority: Authority, tmp_path: Path) -> None:

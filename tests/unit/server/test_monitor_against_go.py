@@ -7,12 +7,12 @@ import json
 import re
 import time
 from contextlib import ExitStack
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 from go_reference import GoServer, fetch
 from monitor_samples import OPTIONS, SERVER, SampleSource, connection, subscription
+from msgspec.structs import replace
 
 from headrace.conf.options import AuthorizationOptions, TLSOptions
 from headrace.server.monitor import start_monitor
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.clients
 
 # What the Go server says about features that are absent here.
-NOT_OURS = {"feature_flags", "system_account"}
+NOT_OURS = {"system_account"}
 
 SUBSCRIPTIONS = (subscription("a.*", "1", 1), subscription("b", "2", 1, "grp", 5))
 OPEN = connection(1, *SUBSCRIPTIONS, name="n", lang="py", version="1", rtt_ns=246_000)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import base64
 
 import pytest
 from monitor_samples import NOW_NS, OPTIONS, SECOND, SERVER, SampleSource, connection, subscription
+from msgspec.structs import replace
 
+from headrace.conf.operator_options import OperatorOptions
 from headrace.conf.options import AuthorizationOptions, TLSOptions
 from headrace.server.monitor.connz import connz
 from headrace.server.monitor.healthz import healthz
@@ -356,3 +358,15 @@ def test_index_links_every_endpoint_under_the_base_path_and_escapes_the_name() -
     assert 'href="/base/varz"' in page
     assert 'href="/base/metrics"' in page
     assert "<b>" not in page
+
+
+def test_varz_names_operators_metadata_and_features() -> None:
+    claims = base64.urlsafe_b64encode(b'{"iss":"O","nats":{"type":"operator"}}').decode().rstrip("=")
+    token = f"e30.{claims}.sig"
+    operator = OperatorOptions(trusted_keys=("O",), operator_tokens=(token,))
+    options = replace(OPTIONS, operator=operator, server_metadata={"zone": "a"})
+    document = varz(replace(SERVER, options=options), {})
+    assert document["metadata"] == {"zone": "a"}
+    assert document["trusted_operators_jwt"] == [token]
+    assert document["trusted_operators_claim"] == [{"iss": "O", "nats": {"type": "operator"}}]
+    assert set(document["feature_flags"].values()) == {False}  # type: ignore[attr-defined]

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import gc
 import json
 import logging
+import re
 import socket
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TypeVar
 
 import pytest
@@ -82,7 +86,9 @@ def test_any_method_is_answered(method: str) -> None:
 def test_index_page_links_the_endpoints() -> None:
     answer = fetch("/")
     assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
-    assert b'href="/varz"' in answer.body
+    for path in (b"/varz", b"/jsz", b"/raftz", b"/debug/vars"):
+        assert b'href="%b"' % path in answer.body
+    assert b"/streaming" not in answer.body
 
 
 def test_healthz_is_compact_json() -> None:
@@ -117,11 +123,33 @@ def test_unknown_path_is_404(path: str) -> None:
     assert (answer.status, answer.body) == (404, b"404 page not found\n")
 
 
-@pytest.mark.parametrize("path", ["/raftz", "/debug/vars", "/stacksz"])
-def test_endpoint_of_an_absent_feature_is_404_and_says_so(path: str) -> None:
-    answer = fetch(path)
-    assert answer.status == 404
-    assert answer.body == f"404 {path} is not available in this version of Headrace\n".encode()
+def test_raft_groups_are_none_in_the_go_servers_words() -> None:
+    answer = fetch("/raftz")
+    assert (answer.status, answer.body) == (404, b"No Raft nodes registered")
+
+
+def test_stacks_show_where_threads_and_tasks_are() -> None:
+    answer = fetch("/stacksz")
+    assert answer.headers["Content-Type"] == "application/json"  # the Go server's
+    text = answer.body.decode()
+    assert re.search(r"^thread \d+ \[MainThread\]:$", text, re.MULTILINE)
+    assert "in _stacksz" in text
+    assert re.search(r"^task \S+:$", text, re.MULTILINE)
+
+
+def test_variables_show_the_process_and_not_its_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["headrace", "serve", "--pass", "secret"])
+    document = json.loads(fetch("/debug/vars").body)
+    assert document["cmdline"] == ["headrace"]
+    memory = document["memstats"]
+    assert memory["Alloc"] == SERVER.memory_bytes
+    assert all(memory[name] > 0 for name in ("Sys", "HeapObjects", "NumGC"))
+    assert memory["EnableGC"] is True
+
+
+def test_queues_of_a_server_without_jetstream_are_none() -> None:
+    assert [fetch(path).body for path in ("/ipqueuesz", "/ipqueuesz?all=1")] == [b"{}", b"{}"]
+    assert fetch("/ipqueuesz?all=x").status == 400
 
 
 @pytest.mark.parametrize("base_path", ["/nats/mon", "nats/mon/", "nats/mon"])
@@ -289,10 +317,49 @@ def test_library_that_cannot_be_loaded_is_said(
     async def main() -> None:
         monitor = await start_monitor(SampleSource(), "127.0.0.1", 0)
         await monitor.is_up()
+        with pytest.raises(ConnectionRefusedError):  # and not accepted for ever
+            await asyncio.open_connection("127.0.0.1", monitor.port)
         await monitor.close()
 
     asyncio.run(main())
     assert "monitoring could not be started" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [OSError(errno.EMFILE, "Too many open files"), ImportError("_http_parser.so: Too many open files")],
+    ids=["module", "shared object"],
+)
+def test_library_is_loaded_again_once_there_are_descriptors(
+    failure: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "headrace.server.monitor.handlers", raising=False)
+    monkeypatch.setattr(listener, "LOAD_PAUSE", 0.0)
+    failures = [failure, failure]
+    heard = []
+
+    def load(name: str) -> object:
+        if failures:
+            raise failures.pop()
+        return import_module(name)
+
+    monkeypatch.setattr(listener, "import_module", load)
+
+    async def main() -> int:
+        monitor = await start_monitor(
+            SampleSource(), "127.0.0.1", 0, report=lambda text, address: heard.append((text, address))
+        )
+        try:
+            async with (
+                ClientSession() as session,
+                session.get(f"http://127.0.0.1:{monitor.port}/varz") as got,
+            ):
+                return got.status
+        finally:
+            await monitor.close()
+
+    assert asyncio.run(main()) == 200
+    assert heard == [("monitoring: not loaded yet (Too many open files), trying again", "")] * 2
 
 
 # -- connections that nobody should have
@@ -383,4 +450,63 @@ def test_garbage_is_refused_without_a_word_in_the_log(
     answer = asyncio.run(main())
     assert b"server_id" not in answer
     assert answer == b"" or (answer.startswith(b"HTTP/1.") and b" 400 " in answer.split(b"\r\n")[0])
+    assert [record for record in caplog.records if record.levelno > logging.DEBUG] == []
+
+
+POST = b"POST /varz HTTP/1.1\r\nHost: x\r\n"
+GET = b"GET /varz HTTP/1.1\r\nHost: x\r\n"
+ODD_REQUESTS = {
+    # The Go server does not look into bodies either.
+    "broken gzip": (200, POST + b"Content-Encoding: gzip\r\nContent-Length: 4\r\n\r\n", b"0123"),
+    "broken deflate": (200, POST + b"Content-Encoding: deflate\r\nContent-Length: 4\r\n\r\n", b"0123"),
+    "gzip in chunks": (
+        *(200, POST + b"Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n"),
+        b"4\r\n0123\r\n0\r\n\r\n",
+    ),
+    "encoding nobody has": (200, POST + b"Content-Encoding: br\r\nContent-Length: 4\r\n\r\n", b"0123"),
+    "body that ends early": (200, POST + b"Content-Length: 4\r\n\r\n", b"01"),
+    "broken chunk": (200, POST + b"Transfer-Encoding: chunked\r\n\r\n", b"zz\r\n"),
+    "two lengths": (400, POST + b"Content-Length: 4\r\nContent-Length: 5\r\n\r\n", b""),
+    "length and chunks": (400, POST + b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n", b""),
+    "asks to go on": (200, POST + b"Expect: 100-continue\r\nContent-Length: 4\r\n\r\n", b""),
+    "expects what nobody knows": (417, POST + b"Expect: more\r\nContent-Length: 4\r\n\r\n", b""),
+    "port no URL has": (400, b"GET http://x:99999/varz HTTP/1.1\r\nHost: x\r\n\r\n", b""),
+    "upgrade": (200, GET + b"Connection: upgrade\r\nUpgrade: x\r\n\r\n", b"\x00garbage\r\n\r\n"),
+    "bytes that are no text": (200, GET + b"Cookie: \xff=\xfe\r\nConnection: \x80\r\n\r\n", b""),
+    "second one is garbage": (200, GET + b"\r\n", b"GARBAGE\r\n\r\n"),
+}
+
+
+@pytest.mark.parametrize("leaves", ["waits", "resets"])
+@pytest.mark.parametrize("name", ODD_REQUESTS)
+def test_odd_request_has_the_right_status_and_no_line_in_the_log(
+    name: str, leaves: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    status, head, rest = ODD_REQUESTS[name]
+
+    async def main() -> bytes:
+        monitor = await start_monitor(SampleSource(), "127.0.0.1", 0)
+        await monitor.is_up()
+        reader, writer = await asyncio.open_connection("127.0.0.1", monitor.port)
+        try:
+            writer.write(head)
+            if leaves == "resets":
+                writer.write(rest)
+                writer.transport.abort()
+                return b""
+            answer = await asyncio.wait_for(reader.readline(), 10)
+            writer.write(rest)
+            return answer
+        finally:
+            writer.close()
+            async with (  # by its answer what came before has been dealt with
+                ClientSession() as session,
+                session.get(f"http://127.0.0.1:{monitor.port}/varz") as got,
+            ):
+                assert got.status == 200
+            await monitor.close()
+
+    answer = asyncio.run(main())
+    assert leaves == "resets" or answer.split(b" ")[1] == b"%d" % status
+    gc.collect()  # what was never retrieved of a task or future is told when that goes
     assert [record for record in caplog.records if record.levelno > logging.DEBUG] == []

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field, replace
+import dataclasses
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 from monitor_samples import NOW_NS, OPTIONS, SERVER, SampleSource
+from msgspec.structs import replace
 
 from headrace.conf.options import (
     AccountOptions,
@@ -22,6 +24,7 @@ from headrace.server.monitor.jetstream import section
 from headrace.server.monitor.jsz import STREAMS_PER_STEP, account_jsz_steps, jsz, jsz_steps
 from headrace.server.monitor.metrics import metrics
 from headrace.server.monitor.query import QueryError
+from headrace.server.monitor.queues import ipqueuesz
 from headrace.server.monitor.source import AccountSnapshot, SublistSnapshot
 from headrace.server.monitor.varz import varz
 
@@ -35,6 +38,7 @@ class Stream:
     bytes: int = 190
     consumers: list[str] = field(default_factory=list)
     origins: dict[str, Any] = field(default_factory=dict)
+    waiting: int = 0
 
     def document(self) -> dict[str, Any]:
         return {
@@ -110,7 +114,7 @@ def source(**changes: Any) -> SampleSource:
             AccountSnapshot(options=o, sublist=SublistSnapshot(num_subscriptions=0), loaded_ns=NOW_NS)
             for o in SPACES
         ],
-        figures=replace(figures, **changes),
+        figures=dataclasses.replace(figures, **changes),
     )
 
 
@@ -264,7 +268,7 @@ def test_accountz_says_who_has_jetstream() -> None:
         return accountz(given, {"acc": name})["account_detail"]["jetstream_enabled"]  # type: ignore[index]
 
     assert [enabled(name, source()) for name in "ABC"] == [True, True, False]
-    assert enabled("A", replace(source(), snapshot=SERVER)) is False
+    assert enabled("A", dataclasses.replace(source(), snapshot=SERVER)) is False
 
 
 @pytest.mark.parametrize(
@@ -384,3 +388,20 @@ def test_metrics_of_accounts_streams_and_consumers() -> None:
     assert [found[name] for name in seconds] == [1.5, 1.5]
     assert 'consumer_desc="d"' in seconds[0]
     assert not [name for name in found if name.startswith("jetstream_consumer_last_ack")]
+
+
+def test_queues_show_what_waits_for_the_disk_and_the_api() -> None:
+    figures = Figures([Account("A", streams=[Stream("S", waiting=3), Stream("T")])], api_inflight=2)
+    source = SampleSource(figures=figures)
+    busy = {
+        "JetStream API queue": {"pending": 2},
+        "[ACC:A] stream 'S' messages": {"pending": 3},
+    }
+    assert ipqueuesz(source, {}) == busy
+    assert ipqueuesz(source, {"all": "1"}) == busy | {"[ACC:A] stream 'T' messages": {"pending": 0}}
+    assert ipqueuesz(source, {"queues": "stream"}) == {"[ACC:A] stream 'S' messages": {"pending": 3}}
+
+
+def test_jsz_of_a_server_without_jetstream_leads_nothing() -> None:
+    with pytest.raises(QueryError, match=r"^filtered response: not leader$"):
+        jsz(SampleSource(), {"leader-only": "1"})

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import pickle
-from dataclasses import replace
 from functools import wraps
 from typing import TYPE_CHECKING, ParamSpec
 
 import monitor_samples as samples
 import pytest
 from monitor_samples import NOW_NS, SERVER, SampleSource
+from msgspec.structs import replace
 
 from headrace.conf.options import AccountOptions, Options
 from headrace.processes.monitoring import Desk

@@ -282,6 +282,10 @@ def test_base_path_goes_before_them() -> None:
     assert b'href="/nats/streaming/channelsz"' in answers[2][2]
 
 
+def test_index_page_links_to_it() -> None:
+    assert b'href="/nats/streaming"' in fetch(Sample(), "/nats", base_path="nats")[0][2]
+
+
 @pytest.mark.parametrize(
     ("path", "text"),
     [

@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
+from functools import partial
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
+from headrace.conf.options import Options
 from headrace.conf.peer_options import ClusterOptions, PeerURL
 from headrace.server.peers import opening
+from headrace.server.peers.host import PeerHost
 from headrace.testing import Server
 
 if TYPE_CHECKING:
-    import pytest
-
     from headrace.server.peers.routes import Routes
 
 
@@ -70,3 +74,13 @@ def test_joined_returns_where_nothing_is_advertised() -> None:
                 await asyncio.gather(*(routes_of(each).joined(1, seconds=10) for each in (one, two)))
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("is_first", "told"), [(True, [1, 3, 6]), (False, [1, 2, 4, 6])], ids=["never met", "met before"]
+)
+def test_failed_attempts_are_told_as_often_as_configured(is_first: bool, told: list[int]) -> None:
+    options = Options(connect_error_reports=3, reconnect_error_reports=2)
+    host = SimpleNamespace(_server=SimpleNamespace(options=options))
+    reports = partial(PeerHost.reports, host, is_first=is_first)
+    assert [number for number in range(1, 7) if reports(number)] == told

@@ -6,12 +6,15 @@ import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from go_reference import RawClient
 
 from headrace.conf.binding import load_options
+from headrace.protocol.s2 import Reader
 from headrace.server.server import Server
 from headrace.server.system import requests
 from headrace.server.system.encoding import encoded
+from headrace.server.system.service import ACCOUNT_REQUESTS, COMMANDS, SERVER_REQUESTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -210,5 +213,47 @@ def test_encoding_is_the_one_that_is_asked_for() -> None:
     packed, headers = encoded(message, b"NATS/1.0\r\naccept-encoding: br, GZIP\r\n\r\n")
     assert headers == b"NATS/1.0\r\nContent-Encoding: gzip\r\n\r\n"
     assert len(packed) < len(message)
-    plain, headers = encoded(message, b"NATS/1.0\r\nAccept-Encoding: snappy\r\n\r\n")
+    plain, headers = encoded(message, b"NATS/1.0\r\nAccept-Encoding: br\r\n\r\n")
     assert (plain, headers) == (message, b"NATS/1.0\r\nContent-Encoding: identity\r\n\r\n")
+
+
+@pytest.mark.parametrize("size", [0, 1, 65_536, 65_537, 300_000])
+def test_snappy_is_what_its_readers_understand(size: int) -> None:
+    message = (b'{"server":{"name":"one"},' * (size // 20 + 1))[:size]
+    packed, headers = encoded(message, b"NATS/1.0\r\nAccept-Encoding: Snappy, gzip\r\n\r\n")
+    assert headers == b"NATS/1.0\r\nContent-Encoding: snappy\r\n\r\n"
+    assert b"".join(Reader().feed(packed)) == message
+    assert size < 100 or len(packed) < size // 10
+
+
+@pytest.mark.parametrize("raises", ["read", "encode"])
+def test_question_that_meets_a_mistake_is_answered(
+    raises: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Every question and command there is, and those that are answered later: one log line, one answer."""
+
+    def broken(*_arguments: object, **_options: object) -> Any:
+        raise ZeroDivisionError("ours")
+
+    def play(port: int, server: Server) -> dict[str, Any]:
+        subjects = [f"$SYS.REQ.SERVER.PING.{name}" for name in ("CONNZ", "SUBSZ", "JSZ")]
+        if raises == "read":
+            subjects = [f"$SYS.REQ.SERVER.PING.{name}" for name in SERVER_REQUESTS if name != "IDZ"]
+            subjects += [f"$SYS.REQ.ACCOUNT.A.{name}" for name in ACCOUNT_REQUESTS]
+            subjects += [f"$SYS.REQ.SERVER.{server.server_id}.{name}" for name in COMMANDS]
+        with joined(port, "s") as watch:
+            return {subject: ask(watch, subject, '{"cid":1}') for subject in subjects}
+
+    if raises == "read":
+        monkeypatch.setattr("headrace.server.system.options.read", broken)
+    else:
+        monkeypatch.setattr("headrace.server.system.requests.encode", broken)
+    found = run(play)
+
+    for subject, (answer,) in found.items():
+        assert answer["error"] == {"code": 500, "description": "internal error"}, subject
+    said = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert [line.split(": ")[0] for line in said] == [
+        f"SystemService internal error at {subject}" for subject in found
+    ]
+    caplog.clear()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextvars
 import datetime
 import hashlib
+import socket
 import ssl
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ from cryptography.x509.oid import NameOID
 from headrace.conf.ciphers import CIPHERS, CURVES, SECURE_CIPHERS
 from headrace.conf.options import CertificateFiles, TLSOptions
 from headrace.errors import StartError
-from headrace.server import tls
+from headrace.server import alerts, tls
 
 EXPIRES = datetime.datetime(2036, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)
 
@@ -437,12 +439,49 @@ def test_failure_of_a_handshake_has_no_line_of_a_c_file(files: dict[str, str]) -
     client = client_context(files["cert"])
     client.load_cert_chain(files["other_cert"], files["other_key"])
     client.maximum_version = ssl.TLSVersion.TLSv1_2
-    with pytest.raises(ssl.SSLError) as raised:
+    ours, theirs = socket.socketpair()
+
+    def fail() -> None:
+        alerts.speak_on(ours)
         handshake(server, client)
+
+    with ours, theirs, pytest.raises(ssl.SSLError) as raised:
+        contextvars.copy_context().run(fail)
     assert tls.failure(raised.value).startswith("failed to verify certificate: self")
     assert tls.failure(ConnectionResetError()) == "connection closed"
     assert not tls.is_probe(raised.value)
     assert not tls.is_probe(ConnectionResetError())
+
+
+def test_loop_writes_the_alert_where_the_socket_is_not_known(files: dict[str, str]) -> None:
+    server = tls.server_context(options_of(files, ca_file=files["cert"], verify=True))
+    client = client_context(files["cert"])
+    client.maximum_version = ssl.TLSVersion.TLSv1_2
+    with pytest.raises(ssl.SSLError, match="HANDSHAKE_FAILURE"):  # without a certificate
+        handshake(server, client)
+
+
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_alert_goes_out_before_the_failure_is_known(files: dict[str, str], *, is_closed: bool) -> None:
+    """A socket that takes nothing any more changes nothing about the failure."""
+    ours, theirs = socket.socketpair()
+
+    def fail() -> None:
+        alerts.speak_on(ours)
+        server = tls.server_context(options_of(files, min_version="1.3"))
+        client = client_context(files["cert"])
+        client.maximum_version = ssl.TLSVersion.TLSv1_2
+        handshake(server, client)
+
+    with ours, theirs:
+        if is_closed:
+            theirs.close()
+        with pytest.raises(ssl.SSLError, match="UNSUPPORTED_PROTOCOL") as raised:
+            contextvars.copy_context().run(fail)
+        if is_closed:
+            assert "could not be told" in raised.value.__notes__[0]
+        else:
+            assert theirs.recv(100) == b"\x15\x03\x03\x00\x02\x02\x46"  # fatal, protocol_version
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def request(path: str = "/", method: str = "GET", **changes: str | list[str] | N
 
 
 def check(asked: Request, *, is_secure: bool = False, **options: Any) -> Upgrade:
-    return Gate(WebSocketOptions(no_tls=True, **options)).check(asked, is_secure=is_secure)
+    return Gate(WebSocketOptions(no_tls=True, **options), lambda: False).check(asked, is_secure=is_secure)
 
 
 @pytest.mark.parametrize(
@@ -180,3 +180,13 @@ def test_guest_of_the_block_is_one_of_the_servers_users() -> None:
     identity = own.default_identity()
     assert identity is not None
     assert identity.user == "a"
+
+
+@pytest.mark.parametrize("path", ["/leafnode", "/behind/a/proxy/leafnode?x=1"])
+def test_path_of_leaf_nodes_is_theirs_where_they_may_connect(path: str) -> None:
+    """Also the checks of other requests hold for them."""
+    gate = Gate(WebSocketOptions(no_tls=True, same_origin=True), lambda: True)
+    assert gate.check(request(path), is_secure=False).is_leaf
+    assert not gate.check(request("/leafnode/x"), is_secure=False).is_leaf
+    with pytest.raises(Refusal, match="not same origin"):
+        gate.check(request(path, Origin="http://evil.example"), is_secure=False)

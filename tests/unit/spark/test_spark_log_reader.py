@@ -13,7 +13,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from headrace.client.replay import ReplayBatch
 from headrace.log.port import NewMessage
-from headrace.log.segment import HEADER_BYTES
+from headrace.log.segment import BEGINNING
 from headrace.log.store import FileStore
 from headrace.log.view import LogView
 from headrace.spark import log_reader
@@ -229,7 +229,7 @@ def test_damage_ends_the_query_or_is_told_of(
 ) -> None:
     path = min((tmp_path / "store/logs/orders").glob("*.log"))
     content = bytearray(path.read_bytes())
-    content[HEADER_BYTES + 50] ^= 0xFF
+    content[BEGINNING + 50] ^= 0xFF
     path.write_bytes(content)
     with pytest.raises(DataLossError, match="is damaged: sequence 1 cannot be read"):
         sequences(reader(tmp_path / "store", channel="orders"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -387,8 +388,6 @@ def test_damaged_manifest_is_told_of(shop: Shop) -> None:
 
 
 def test_executor_that_does_not_see_the_directory_says_so(shop: Shop, tmp_path: Path) -> None:
-    from dataclasses import replace
-
     one = reader(shop, minPartitions="1")
     [planned] = one.partitions()
     assert isinstance(planned, TablePartition)

@@ -66,9 +66,13 @@ class ManualHost:
     """Time passes when a test says so."""
 
     def __init__(self, now_ns: int = START_NS) -> None:
+        self.mistakes: list[tuple[str, Exception]] | None = None
         self.now = now_ns
         self.subscriptions: dict[int, bytes] = {}
         self.gathered: set[int] = set()
+        self.named: set[int] = set()
+        self.user = b""
+        """The header block with who publishes, where there are users."""
         self.outgoing = Outgoing()
         self.published: list[tuple[bytes, bytes, bytes]] = []
         self.incoming: list[Delivery] = []
@@ -81,14 +85,24 @@ class ManualHost:
         self._timers: list[tuple[int, int, ManualTimer]] = []
         self._numbers = itertools.count(1)
 
-    def subscribe(self, subject: bytes, queue: bytes = b"", *, gathered: bool = False) -> int:
+    def subscribe(
+        self, subject: bytes, queue: bytes = b"", *, gathered: bool = False, named: bool = False
+    ) -> int:
         if not is_valid_subject(subject) or queue:
             raise ValueError(subject)
         sid = next(self._numbers)
         self.subscriptions[sid] = subject
         if gathered:
             self.gathered.add(sid)
+        if named:
+            self.named.add(sid)
         return sid
+
+    def failed(self, error: Exception, at: str = "") -> None:
+        """A mistake is a test's to see, but for one that makes mistakes."""
+        if self.mistakes is None:
+            raise error
+        self.mistakes.append((at, error))
 
     def unsubscribe(self, sid: int) -> None:
         del self.subscriptions[sid]
@@ -116,7 +130,9 @@ class ManualHost:
     def receive(self, subject: bytes, payload: bytes, reply: bytes = b"") -> bool:
         """A message on the wire, for the service's next tick if it wants it."""
         wanted = [sid for sid, pattern in self.subscriptions.items() if matches(pattern, subject)]
-        self.incoming += [Delivery(sid, subject, reply, b"", payload) for sid in wanted]
+        self.incoming += [
+            Delivery(sid, subject, reply, self.user if sid in self.named else b"", payload) for sid in wanted
+        ]
         return bool(wanted)
 
     def take_incoming(self) -> list[Delivery | Gathered[Delivery]]:

@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from headrace.importing.findings import Finding
 from headrace.protocol.stan import ClientInfo, MsgProto, ServerInfo, SubState, SubStateDelete, SubStateUpdate
-from headrace.streaming.importing.model import Finding, SourceMessage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from headrace.streaming.importing.model import SourceMessage
     from headrace.streaming.importing.reader import SourceChannel
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -11,9 +11,9 @@ import pytest
 from stan_import_store import GOLDEN, truth
 
 from headrace.cli.streaming_import import run
+from headrace.importing.progress import Progress
 from headrace.log.store import FileStore
 from headrace.streaming.importing import importer
-from headrace.streaming.importing.importer import Progress
 from headrace.streaming.state import load_state, write_imported
 
 if TYPE_CHECKING:
@@ -215,13 +215,13 @@ def test_help_tells_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
 def test_progress_without_a_terminal_is_lines(
     source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headrace.cli.streaming_import.LINE_EVERY", 0.0)
+    monkeypatch.setattr("headrace.cli.import_output.LINE_EVERY", 0.0)
     assert _run(source, tmp_path / "target") == 0
     assert "  155 messages, 100 %, in single\n" in capsys.readouterr().out
 
 
 def test_progress_on_a_terminal_is_a_bar(capsys: pytest.CaptureFixture[str]) -> None:
-    from headrace.cli.streaming_import import _Bar
+    from headrace.cli.import_output import _Bar
 
     with _Bar(1000, to_stderr=False) as bar:
         bar.show(Progress(500, 12345, "orders.eu"))

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 import pytest
 from stan_import_store import GOLDEN, GOLDEN_NAMES, read_all
 
-from headrace.streaming.importing.errors import ImportFailed
-from headrace.streaming.importing.model import Finding, SourceMessage, SourceSubscription
+from headrace.importing.errors import ImportFailed
+from headrace.streaming.importing.model import SourceMessage, SourceSubscription
 from headrace.streaming.importing.reader import SourceStore, open_store
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from headrace.importing.findings import Finding
 
 _CUTS = 8
 _FLIPS = 8

@@ -23,18 +23,20 @@ from stan_import_store import (
 )
 
 from headrace.errors import LogError, StorageError
+from headrace.importing.errors import ImportFailed, SourceInUse, TargetDiverged
+from headrace.importing.findings import Kind
 from headrace.log.port import MessageLog, NewMessage, StoredMessage
 from headrace.log.store import FileStore, LogStore, MemoryStore
 from headrace.protocol.stan import ServerInfo, SubState
-from headrace.streaming.importing.errors import ImportFailed, SourceInUse, TargetDiverged
-from headrace.streaming.importing.importer import ImportReport, Progress, import_store
-from headrace.streaming.importing.model import Kind
+from headrace.streaming.importing.importer import ImportReport, import_store
 from headrace.streaming.importing.reader import open_store
 from headrace.streaming.state import STATE_LOG, load_state
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from headrace.importing.progress import Progress
 
 
 @pytest.fixture(params=["memory", "file"])

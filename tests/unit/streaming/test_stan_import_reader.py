@@ -20,12 +20,12 @@ from stan_import_store import (
     write_server,
 )
 
+from headrace.importing.errors import SourceInUse, SourceUnusable
+from headrace.importing.findings import Finding, Kind
+from headrace.importing.source_guard import LOCK_FILE, SourceGuard
 from headrace.protocol.stan import ClientDelete, MsgProto
 from headrace.streaming.importing.checksums import CASTAGNOLI, IEEE, KOOPMAN, Checksum
-from headrace.streaming.importing.errors import SourceInUse, SourceUnusable
-from headrace.streaming.importing.model import Finding, Kind
 from headrace.streaming.importing.reader import SourceChannel, SourceStore, open_store
-from headrace.streaming.importing.source_guard import LOCK_FILE, SourceGuard
 
 if TYPE_CHECKING:
     from collections.abc import Callable

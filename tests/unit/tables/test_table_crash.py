@@ -6,12 +6,12 @@ import contextlib
 import copy
 import errno
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from table_makers import SMALL, START, KeyedStore, Killed, Stream, archived, as_store, sequences
 
 from headrace.tables import Table

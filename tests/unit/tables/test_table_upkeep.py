@@ -296,7 +296,8 @@ def test_verification_finds_what_is_wrong(table: Table, directory: Path) -> None
 
 def test_verification_finds_files_that_hold_other_rows(table: Table, directory: Path) -> None:
     import hashlib
-    from dataclasses import replace
+
+    from msgspec.structs import replace
 
     archived(table, Stream(20))
     one, other = table.manifest().files

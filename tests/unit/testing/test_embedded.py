@@ -10,16 +10,22 @@ import threading
 import time
 import urllib.request
 from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
 
+import nats
 import pytest
+from msgspec.structs import replace
 
 import headrace
 from headrace.client import stan
 from headrace.client.blocking import connect
-from headrace.conf.options import Options, StreamingOptions
+from headrace.conf.options import AccountOptions, Options, StreamingOptions, UserOptions
 from headrace.engine.memory import live_objects
-from headrace.errors import StartError
+from headrace.errors import ConfigError, StartError
 from headrace.testing import Server
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 TRANSPORTS = ["epoll", "asyncio"]
 
@@ -182,7 +188,7 @@ def test_failed_start_leaves_no_thread_and_no_descriptor() -> None:
 def test_server_that_ended_by_itself_can_still_be_left(end: str) -> None:
     threads = threading.active_count()
 
-    with Server(lame_duck_duration=0.1, lame_duck_grace_period=0.0) as server:
+    with Server(lame_duck_duration=0.1, lame_duck_grace_period=0.01) as server:
         server.call(getattr(server.server, end))
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection((server.host, server.port), timeout=5)
@@ -242,11 +248,107 @@ def test_streaming_is_served_where_it_is_asked_for() -> None:
         assert asyncio.run(publish_and_read(server.url)) == b"42"
 
 
-async def start_without_the_service() -> None:
-    async with headrace.Server(Options(host="127.0.0.1", port=-1, streaming=StreamingOptions())):
-        pass
+LOCAL = Options(host="127.0.0.1", port=-1)
 
 
-def test_configured_streaming_without_its_service_is_an_error() -> None:
-    with pytest.raises(StartError, match="no service was given"):
-        asyncio.run(start_without_the_service())
+async def streams_of(server: headrace.Server, *, adds: str = "") -> list[str]:
+    client = await nats.connect(server.url)
+    context = client.jetstream()
+    if adds:
+        await context.add_stream(name=adds, subjects=[adds.lower()])
+    found = [str(stream.config.name) for stream in await context.streams_info()]
+    await client.close()
+    return found
+
+
+def test_server_opens_the_stores_it_is_asked_for_and_closes_them(tmp_path: Path) -> None:
+    channels = str(tmp_path / "channels")
+    options = replace(
+        LOCAL,
+        jetstream=headrace.JetStreamOptions(store_dir=str(tmp_path / "streams")),
+        streaming=headrace.StreamingOptions(cluster_id="c", store_type="FILE", directory=channels),
+    )
+
+    async def main() -> None:
+        descriptors = open_descriptors()
+        for adds in ("S", "T"):
+            async with headrace.Server(options) as server:
+                assert adds in await streams_of(server, adds=adds)
+                client = await stan.connect("c", "tester", servers=server.url)
+                await client.publish("orders", b"42")
+                await client.close()
+        async with headrace.Server(options) as server:
+            assert await streams_of(server) == ["S", "T"]
+        assert open_descriptors() == descriptors
+
+    asyncio.run(main())
+
+
+def test_store_is_closed_when_the_start_fails(tmp_path: Path) -> None:
+    store = headrace.JetStreamOptions(store_dir=str(tmp_path))
+
+    async def main() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            options = replace(LOCAL, jetstream=store, http_port=taken.getsockname()[1])
+            with pytest.raises(StartError, match="monitor port"):
+                await headrace.Server(options).start()
+        async with headrace.Server(replace(LOCAL, jetstream=store)) as server:
+            assert await streams_of(server) == []
+
+    asyncio.run(main())
+
+
+def test_server_from_a_file_is_as_the_file_says_and_can_be_reloaded(tmp_path: Path) -> None:
+    file, store = tmp_path / "server.conf", tmp_path / "js"
+    file.write_text(f'listen: "127.0.0.1:4222"\nmax_payload: 1000\njetstream {{ store_dir: "{store}" }}')
+
+    async def main() -> None:
+        async with headrace.Server.from_config(file, port=-1) as server:
+            assert server.options.max_payload == 1000
+            assert await streams_of(server, adds="S") == ["S"]
+            file.write_text(file.read_text().replace("1000", "2000"))
+            server.reload()
+            assert server.options.max_payload == 2000
+
+    asyncio.run(main())
+    file.write_text("max_payload: x\nping_max: y")
+    with pytest.raises(ConfigError) as caught:
+        headrace.Server.from_config(file)
+    assert len(caught.value.problems) == 2
+
+
+WRONG: dict[str, dict[str, Any]] = {
+    "max_connections: Expected `int`, got `str`": {"max_connections": "3"},
+    "ping_interval: Expected `float`, got `str`": {"ping_interval": "2m"},
+    "debug: Expected `bool`, got `int`": {"debug": 1},
+    "server_tags: Expected `array`, got `str`": {"server_tags": "a"},
+    "tls: Expected `TLSOptions`, got `str`": {"tls": "cert.pem"},
+    "jetstream.max_memory: Expected `int`, got `str`": {
+        "jetstream": headrace.JetStreamOptions(max_memory="1G")  # type: ignore[arg-type]
+    },
+    "accounts[0].users[0].user: Expected `str | null`, got `int`": {
+        "accounts": (AccountOptions("A", users=(UserOptions(user=3),)),)  # type: ignore[arg-type]
+    },
+    "port must lie between -1 and 65535": {"port": 70_000},
+    "max_control_line must lie between 1 and 2147483647": {"max_control_line": -1},
+}
+
+
+@pytest.mark.parametrize("kind", [Server, headrace.Server])
+def test_all_that_is_wrong_with_options_is_said_at_once_and_before_the_start(kind: Any) -> None:
+    for problem, given in WRONG.items():
+        with pytest.raises(ConfigError) as caught:
+            kind(replace(LOCAL, **given))
+        assert str(caught.value) == problem
+    everything = {name: value for given in WRONG.values() for name, value in given.items()}
+    with pytest.raises(ConfigError) as caught:
+        kind(replace(LOCAL, **everything))
+    assert {each.message for each in caught.value.problems} == set(WRONG)
+
+
+def test_options_mean_what_they_mean_in_a_file() -> None:
+    with Server(max_payload=-1, max_connections=0) as server:
+        assert (server.options.max_payload, server.options.max_connections) == (64 << 20, -1)
+        with connect(server.url) as client:
+            client.publish("a", b"x" * 2_000_000)
+            client.flush()

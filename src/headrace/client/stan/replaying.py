@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from headrace.client.errors import NoRespondersError, StreamingRefusedError
 from headrace.client.stan.errors import CLOSED, StanClosedError, StanTimeoutError, translated
@@ -45,8 +47,7 @@ _TIMEOUT_TEXT: Final = "stan: replay request timeout"
 _STATUS: Final = "Status"
 
 
-@dataclass(frozen=True, slots=True)
-class StoredMessage:
+class StoredMessage(Struct, frozen=True):
     """A message as it is stored; `timestamp` in ns since 1970 UTC. `headers`: all that came with it."""
 
     channel: str

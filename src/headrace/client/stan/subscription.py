@@ -11,9 +11,10 @@ import asyncio
 import inspect
 import time as clock
 from collections import OrderedDict
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final, Protocol
+
+from msgspec import Struct
 
 from headrace.client.errors import ClientError
 from headrace.client.stan.errors import BAD_SUBSCRIPTION, StanError
@@ -42,8 +43,7 @@ class Owner(Protocol):
         """Something went wrong that no caller is there for."""
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(Struct, frozen=True):
     """Where a subscription starts, as its request says it."""
 
     position: StartPosition = StartPosition.NEW_ONLY
@@ -92,11 +92,10 @@ def delta_ns(delta: timedelta) -> int:
     return ((delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds) * 1_000
 
 
-@dataclass(slots=True, eq=False)
-class Message:
+class Message(Struct, eq=False):
     """A delivered message. `timestamp` is when the server stored it, in ns since 1970 UTC."""
 
-    subscription: Subscription = field(repr=False)
+    subscription: Subscription
     sequence: int
     channel: str
     reply: str
@@ -104,7 +103,7 @@ class Message:
     timestamp: int
     redelivered: bool
     redelivery_count: int
-    acknowledged: bool = field(default=False, init=False)
+    acknowledged: bool = False
 
     async def ack(self) -> None:
         """Acknowledges the message, at once; needed with `manual_acks`, allowed without.

@@ -5,8 +5,9 @@ Source: JetStream specification, 1 (INFO).
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec.structs import asdict
 
 from headrace.jetstream.api.request import Endpoint
 from headrace.jetstream.limits import NO_ACCOUNT_LIMITS, UNTIERED, AccountLimits, tier_name

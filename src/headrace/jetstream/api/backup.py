@@ -18,6 +18,7 @@ from headrace.jetstream.api.infos import stream_info
 from headrace.jetstream.api.request import Endpoint, refusal, response
 from headrace.jetstream.restoring import Failed, Restoring
 from headrace.jetstream.stream_rules import check_new_stream
+from headrace.mistakes import INTERNAL_ERROR
 from headrace.protocol.jetstream import requests
 from headrace.protocol.jetstream.errors import ApiError
 from headrace.protocol.jetstream.responses import stream_config
@@ -114,20 +115,32 @@ class _Sending:
         if not self._account.has_interest(self._subject):
             self._end(_NO_INTEREST, "no interest")
             return
-        sent = 0
-        while self._slots and sent < _AT_ONCE:
-            try:
-                has_more = self._fill()
-            except (LogError, backup.Damaged) as error:
-                self._end(f"NATS/1.0 500 {error}\r\n\r\n".encode(), str(error))
-                return
-            if not has_more:
+        try:
+            if self._send_some():
                 self._finish()
                 return
-            sent += self._send()
+        except (LogError, backup.Damaged) as error:
+            self._fail(str(error))
+            return
+        except Exception as error:  # noqa: BLE001 - whatever it is: it is logged, and the receiver is told
+            self._account.mistaken(error, self._subject)
+            self._fail(INTERNAL_ERROR)
+            return
         self._wait(_ACK_S, self._unanswered)
         if self._slots:
             self._next = self._account.turns.later(0, self._go)
+
+    def _send_some(self) -> bool:
+        """As much as may be sent in this turn; whether only the rest is left."""
+        sent = 0
+        while self._slots and sent < _AT_ONCE:
+            if not self._fill():
+                return True
+            sent += self._send()
+        return False
+
+    def _fail(self, reason: str) -> None:
+        self._end(f"NATS/1.0 500 {reason}\r\n\r\n".encode(), reason)
 
     def _fill(self) -> bool:
         """Whether there is a whole chunk."""
@@ -241,21 +254,33 @@ class _Receiving:
             self._refuse(delivery.reply, ApiError(10062, err=str(failure)))
         except ApiError as error:
             self._refuse(delivery.reply, error)
+        except Exception as error:  # noqa: BLE001 - whatever it is: it is logged, and the sender is told
+            self._mistaken(delivery.reply, error)
+
+    def _mistaken(self, reply: bytes, error: Exception) -> None:
+        self._account.mistaken(error, reply)
+        self._restoring.abandon()
+        self._refuse(reply, ApiError(10062, err=INTERNAL_ERROR))
 
     def _closed(self, reply: bytes, failure: Failed | None) -> None:
         """The messages are durable: then that there is such a stream, and then the answer."""
         if failure is not None:
             self._refuse(reply, ApiError(10062, err=str(failure)))
             return
-        account = self._account
         try:
-            _checked(account, self._restoring.config)  # other streams may have been made since it began
+            _checked(self._account, self._restoring.config)  # other streams may have been made since it began
+            stream = self._restoring.enter()
         except ApiError as error:
             self._restoring.abandon()
             self._refuse(reply, error)
-            return
-        self._over()
-        stream = self._restoring.enter()
+        except Exception as error:  # noqa: BLE001 - whatever it is: it is logged, and the sender is told
+            self._mistaken(reply, error)
+        else:
+            self._over()
+            self._record(reply, stream)
+
+    def _record(self, reply: bytes, stream: Stream) -> None:
+        account = self._account
 
         def recorded(error: LogError | None) -> None:
             if error is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from headrace.jetstream.api import account, backup, cluster, consumers, messages, streams
-from headrace.jetstream.api.request import Request
+from headrace.jetstream.api.request import Request, failed_here
 
 if TYPE_CHECKING:
     from headrace.core.service import Delivery
@@ -45,10 +45,8 @@ class Api:
     def receive(self, delivery: Delivery) -> None:
         subject = delivery.subject
         rest = subject[subject.index(_START) + len(_START) :]
-        if rest.startswith(_NEXT):
-            self._pull(rest[len(_NEXT) :], delivery)
-        elif rest.startswith(_DIRECT):
-            self._get_directly(rest[len(_DIRECT) :], delivery)
+        if rest.startswith(PUBLISHED_ALONE):
+            self._serve(rest, delivery)
         else:
             self._request(rest, delivery)
 
@@ -60,6 +58,18 @@ class Api:
             self._account.publish(rest, delivery.payload, reply=delivery.reply, headers=delivery.headers)
         else:
             self.receive(delivery)
+
+    def _serve(self, rest: bytes, delivery: Delivery) -> None:
+        """What is answered with messages or a status."""
+        try:
+            if rest.startswith(_NEXT):
+                self._pull(rest[len(_NEXT) :], delivery)
+            else:
+                self._get_directly(rest[len(_DIRECT) :], delivery)
+        except Exception as error:  # noqa: BLE001 - whatever it is: it is logged, and who asked is told
+            self._account.mistaken(error, delivery.subject)
+            if delivery.reply:
+                self._account.publish(delivery.reply, b"", headers=failed_here())
 
     def _pull(self, names: bytes, delivery: Delivery) -> None:
         tokens = names.split(b".")

@@ -6,18 +6,20 @@ Source: JetStream specification, 0 and 1.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 
 from headrace.errors import LogError
+from headrace.mistakes import INTERNAL_ERROR
 from headrace.protocol.jetstream.errors import ApiError
 from headrace.protocol.jetstream.levels import asks_too_much
 from headrace.protocol.jetstream.requests import decode, is_empty, is_object_or_array
 from headrace.protocol.jetstream.responses import TYPE_PREFIX, encode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from headrace.core.service import Delivery
     from headrace.jetstream.account import AccountJetStream
@@ -123,21 +125,24 @@ class Request:
 
     def handle(self) -> None:
         """Does what is asked for, or refuses it. Called again when what it waited for has happened."""
-        try:
+        with self.answering():
             if self._endpoint.checks_level:
                 check_level(self.headers)
             self._endpoint.handle(self)
+
+    @contextmanager
+    def answering(self) -> Iterator[None]:
+        """Whatever goes wrong within is the answer, if there was none before."""
+        try:
+            yield
         except ApiError as error:
             self.refuse(error)
-        except LogError as error:
-            self.account.note.error("JetStream of account %s: %s", self.account.name, error)
-            self.refuse(ApiError(10051, err=str(error)))
-        except Exception:
-            self.abandon()
-            raise
+        except Exception as error:  # noqa: BLE001 - whatever it is: it is logged, and who asked is told
+            self.account.mistaken(error, self._delivery.subject)
+            self.refuse(ApiError(10051, err=str(error) if isinstance(error, LogError) else INTERNAL_ERROR))
 
     def abandon(self) -> None:
-        """It gets no answer."""
+        """It gets no answer: the Go server gives none either."""
         if not self._is_answered:
             self._is_answered = True
             self._count(failed=False)
@@ -151,12 +156,13 @@ class Request:
         """
 
         def committed(error: LogError | None) -> None:
-            if error is None:
-                self.answer(fields, headers=headers)
-                return
-            if undo is not None:
-                undo()
-            self.refuse(ApiError(err_code, err=str(error)))
+            with self.answering():
+                if error is None:
+                    self.answer(fields, headers=headers)
+                    return
+                if undo is not None:
+                    undo()
+                self.refuse(ApiError(err_code, err=str(error)))
 
         self.account.journal.after_commit(committed)
 
@@ -203,6 +209,11 @@ def no_responders(subject: bytes = b"") -> bytes:
     """Headers as if nobody had subscribed; `subject`: what was asked, where the engine would name it."""
     named = b"Nats-Subject: %b\r\n" % subject if subject else b""
     return b"NATS/1.0 503\r\n%b\r\n" % named
+
+
+def failed_here() -> bytes:
+    """Headers of what answers a pull or a direct get that met a mistake of ours."""
+    return b"NATS/1.0 500 Internal Server Error\r\n\r\n"
 
 
 def check_level(headers: bytes) -> None:

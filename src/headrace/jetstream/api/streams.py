@@ -102,10 +102,10 @@ def delete(request: Request) -> None:
     request.check_empty()
 
     def removed(error: Exception | None) -> None:
-        if error is None:
+        with request.answering():
+            if error is not None:
+                raise ApiError(10050, err=str(error))
             request.answer({"success": True})
-        else:
-            request.refuse(ApiError(10050, err=str(error)))
 
     name = request.names[0]
     if name in request.account.broken:

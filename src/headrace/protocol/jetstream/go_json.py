@@ -8,9 +8,10 @@ observed from nats-server 2.15.1, which is built with Go 1.27.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NoReturn
+
+from msgspec import Struct, field
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +24,7 @@ _ESCAPE: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _LITERALS: Final = {ord("t"): b"true", ord("f"): b"false", ord("n"): b"null"}
 _UNESCAPED: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _HEX: Final = frozenset(b"0123456789abcdefABCDEF")
-_REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
+_REPLACEMENT: Final = "\ufffd"  # by its number: by its name, compiling this would load all names
 
 
 class Kind(StrEnum):
@@ -45,8 +46,7 @@ class SyntaxProblem(ValueError):
         self.offset = offset
 
 
-@dataclass(slots=True)
-class Value:
+class Value(Struct):
     """One value and where it stands. Of an object `names` has a name for every item."""
 
     kind: Kind

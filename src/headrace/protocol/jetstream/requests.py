@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Callable
 from operator import attrgetter
-from typing import Any, ClassVar, Final, NamedTuple, TypeVar, get_args
+from types import UnionType
+from typing import Annotated, Any, ClassVar, Final, NamedTuple, TypeVar, Union, get_args, get_origin
 
 import msgspec
 from msgspec.structs import replace
@@ -237,8 +239,8 @@ def is_empty(payload: bytes) -> bool:
 
 def _is_to_check(payload: bytes) -> bool:
     """Whether there is something that msgspec does not judge: numbers of many digits, and times."""
-    if b'_time"' in payload or b'_ts"' in payload or b'"pause_until"' in payload:
-        return True
+    if b'_time"' in payload or b'_ts"' in payload or b'"pause_until"' in payload or b"\\" in payload:
+        return True  # a name may be written with escapes
     return _LONG_NUMBER.search(payload) is not None
 
 
@@ -249,28 +251,59 @@ def _decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
 
 def _checked(struct: T) -> T:
     """With times as the Go server writes them. Raises: TimeError; ValidationError beyond 64 bits."""
-    changed: dict[str, object] = {}
-    for name, part in _watched(type(struct)):
-        value = getattr(struct, name)
-        if part == Time and value is not None:
-            changed[name] = times.canonical(value)
-        elif part == Uint64:
-            if value > UINT64_MAX:
-                raise msgspec.ValidationError(f"Expected `uint64` - at `$.{name}`")
-        elif isinstance(value, msgspec.Struct):
-            changed[name] = _checked(value)
-        elif isinstance(value, list):
-            changed[name] = [_checked(item) for item in value]
+    changed = {name: judge(getattr(struct, name)) for name, judge in _judges(type(struct)).items()}
     return replace(struct, **changed) if changed else struct
 
 
+_Judge = Callable[[Any], Any]
+"""From a field's value to the one that stands for it."""
+
+
 @functools.cache
-def _watched(kind: type[msgspec.Struct]) -> tuple[tuple[str, Any], ...]:
-    """The fields that msgspec alone does not judge: times, unsigned numbers, and what has such fields."""
-    found = []
-    for name, annotation in fields_of(kind).items():
-        parts = get_args(annotation)
-        part = parts[0] if parts and annotation not in (Time, Uint64) else annotation
-        if part in (Time, Uint64) or (isinstance(part, type) and issubclass(part, msgspec.Struct)):
-            found.append((name, part))
-    return tuple(found)
+def _judges(kind: type[msgspec.Struct]) -> dict[str, _Judge]:
+    """By field, what msgspec alone does not judge: times, unsigned numbers, and what has such within."""
+    names = {field.encode_name: field.name for field in msgspec.structs.fields(kind)}
+    found = {names[name]: _judge(name, annotation) for name, annotation in fields_of(kind).items()}
+    return {name: judge for name, judge in found.items() if judge is not None}
+
+
+def _judge(name: str, annotation: Any) -> _Judge | None:
+    """What looks at a value of this type, None where there is nothing to look at."""
+    if annotation == Time:
+        return times.canonical
+    if annotation == Uint64:
+        return functools.partial(_within_64_bits, name)
+    if isinstance(annotation, type) and issubclass(annotation, msgspec.Struct):
+        return _checked
+    parts = get_args(annotation)
+    inner = _judge(name, parts[-1] if get_origin(annotation) is dict else parts[0]) if parts else None
+    if inner is None or get_origin(annotation) is Annotated:
+        return None
+    return functools.partial(_INSIDE[get_origin(annotation)], inner)
+
+
+def _within_64_bits(name: str, value: int) -> int:
+    if value > UINT64_MAX:
+        raise msgspec.ValidationError(f"Expected `uint64` - at `$.{name}`")
+    return value
+
+
+def _each(judge: _Judge, values: list[Any]) -> list[Any]:
+    return [judge(value) for value in values]
+
+
+def _each_named(judge: _Judge, values: dict[str, Any]) -> dict[str, Any]:
+    return {name: judge(value) for name, value in values.items()}
+
+
+def _unless_missing(judge: _Judge, value: Any) -> Any:
+    return None if value is None else judge(value)
+
+
+_INSIDE: Final[dict[Any, Callable[[_Judge, Any], Any]]] = {
+    list: _each,
+    dict: _each_named,
+    UnionType: _unless_missing,
+    Union: _unless_missing,
+}
+"""How a judge of one value looks at what has such values, by the type's origin."""

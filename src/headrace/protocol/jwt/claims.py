@@ -9,9 +9,12 @@ Source: the claims of version 2 as nats-server 2.15.1 reads them; version 1 is m
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeAlias
+
+from msgspec import Struct, field
+
+from headrace.structures import Discreet
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,8 +26,7 @@ EVERYBODY: Final = "*"
 """In revocations: all keys; in the accounts a callout may choose from: all accounts."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claims:
+class Claims(Discreet, frozen=True, kw_only=True):
     """What every token says. `expires` and `not_before` are 0 where there is no such limit."""
 
     issuer: str = ""
@@ -39,39 +41,34 @@ class Claims:
     version: int = 2
 
 
-@dataclass(frozen=True, slots=True)
-class SubjectClaims:
+class SubjectClaims(Struct, frozen=True):
     """Subjects allowed and denied; for subscribing an entry may be "subject queue"."""
 
     allow: Texts = None
     deny: Texts = None
 
 
-@dataclass(frozen=True, slots=True)
-class ResponseClaims:
+class ResponseClaims(Struct, frozen=True):
     """Responses allowed within `ttl` nanoseconds; 0 is the server's default, less is no limit."""
 
     max_messages: int = 0
     ttl: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class PermissionClaims:
+class PermissionClaims(Struct, frozen=True):
     publish: SubjectClaims = SubjectClaims()
     subscribe: SubjectClaims = SubjectClaims()
     responses: ResponseClaims | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TimeRange:
+class TimeRange(Struct, frozen=True):
     """From `start` to `end`, both `15:04:05`; over midnight if it ends before it starts."""
 
     start: str = ""
     end: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class UserLimits:
+class UserLimits(Struct, frozen=True):
     """What one user may do, or everyone whom a scoped signing key signs for."""
 
     permissions: PermissionClaims = PermissionClaims()
@@ -86,8 +83,7 @@ class UserLimits:
     connection_types: Texts = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UserClaims(Claims):
+class UserClaims(Claims, frozen=True, kw_only=True):
     limits: UserLimits = UserLimits()
     issuer_account: str = ""
 
@@ -97,8 +93,7 @@ class UserClaims(Claims):
         return self.issuer_account or self.issuer
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(Struct, frozen=True):
     """What users signed with a signing key may do, in place of what their own tokens say."""
 
     key: str
@@ -107,8 +102,7 @@ class Scope:
     description: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class JetStreamLimits:
+class JetStreamLimits(Struct, frozen=True):
     memory_storage: int = 0
     disk_storage: int = 0
     streams: int = 0
@@ -119,8 +113,7 @@ class JetStreamLimits:
     max_bytes_required: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class AccountLimits:
+class AccountLimits(Struct, frozen=True):
     subscriptions: int = 0
     data: int = 0
     payload: int = 0
@@ -139,16 +132,14 @@ class AccountLimits:
         return self == AccountLimits()
 
 
-@dataclass(frozen=True, slots=True)
-class Latency:
+class Latency(Struct, frozen=True):
     """Measurements of a service: `sampling` percent of requests, 0 for those that ask for it in a header."""
 
     sampling: int = 0
     results: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Export:
+class Export(Struct, frozen=True):
     """`kind` is "stream" or "service"; `response_threshold` is nanoseconds."""
 
     name: str = ""
@@ -166,14 +157,15 @@ class Export:
     info_url: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Import:
+class Import(Discreet, frozen=True):
     """`kind` is "stream" or "service"; `to` is what old tokens have in place of `local_subject`."""
+
+    HIDDEN = frozenset({"token"})
 
     name: str = ""
     subject: str = ""
     account: str = ""
-    token: str = field(default="", repr=False)
+    token: str = ""
     to: str = ""
     local_subject: str = ""
     kind: str = ""
@@ -181,8 +173,7 @@ class Import:
     allow_trace: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class MappingClaims:
+class MappingClaims(Struct, frozen=True):
     """One destination of a subject mapping; a weight of 0 is written for 100 percent."""
 
     subject: str = ""
@@ -194,8 +185,7 @@ class MappingClaims:
         return self.weight or 100
 
 
-@dataclass(frozen=True, slots=True)
-class CalloutClaims:
+class CalloutClaims(Struct, frozen=True):
     """Who decides about this account's users instead: `users` are those that need no decision."""
 
     users: tuple[str, ...] = ()
@@ -203,14 +193,12 @@ class CalloutClaims:
     curve_key: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class TraceClaims:
+class TraceClaims(Struct, frozen=True):
     destination: str = ""
     sampling: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AccountClaims(Claims):
+class AccountClaims(Claims, frozen=True, kw_only=True):
     """`signing_keys`: public keys that sign for the account, with their scope or None."""
 
     imports: tuple[Import, ...] = ()
@@ -227,8 +215,7 @@ class AccountClaims(Claims):
     info_url: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OperatorClaims(Claims):
+class OperatorClaims(Claims, frozen=True, kw_only=True):
     """`strict_signing_keys`: only signing keys may sign, of the operator and of its accounts."""
 
     signing_keys: tuple[str, ...] = ()
@@ -239,8 +226,7 @@ class OperatorClaims(Claims):
     strict_signing_keys: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActivationClaims(Claims):
+class ActivationClaims(Claims, frozen=True, kw_only=True):
     """That an account may import what another exports to those it chooses; `kind` as in `Import`."""
 
     import_subject: str = ""
@@ -248,15 +234,13 @@ class ActivationClaims(Claims):
     issuer_account: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeletionClaims(Claims):
+class DeletionClaims(Claims, frozen=True, kw_only=True):
     """That a resolver deletes these accounts; None if the token says nothing of the kind."""
 
     accounts: Texts = None
 
 
-@dataclass(frozen=True, slots=True)
-class ServerClaims:
+class ServerClaims(Struct, frozen=True):
     name: str = ""
     host: str = ""
     server_id: str = ""
@@ -266,8 +250,8 @@ class ServerClaims:
     curve_key: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ClientClaims:
+class ClientClaims(Discreet, frozen=True):
+    HIDDEN = frozenset({"nonce"})
     host: str = ""
     client_id: int = 0
     user: str = ""
@@ -277,27 +261,27 @@ class ClientClaims:
     kind: str = ""
     connection_type: str = ""
     mqtt_id: str = ""
-    nonce: str = field(default="", repr=False)
+    nonce: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectClaims:
+class ConnectClaims(Discreet, frozen=True):
     """What the client said in its CONNECT; its secrets never show in a repr."""
 
-    jwt: str = field(default="", repr=False)
+    HIDDEN = frozenset({"jwt", "signature", "token", "password"})
+
+    jwt: str = ""
     nkey: str = ""
-    signature: str = field(default="", repr=False)
-    token: str = field(default="", repr=False)
+    signature: str = ""
+    token: str = ""
     user: str = ""
-    password: str = field(default="", repr=False)
+    password: str = ""
     name: str = ""
     lang: str = ""
     version: str = ""
     protocol: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class TLSClaims:
+class TLSClaims(Struct, frozen=True):
     """Certificates are PEM texts, those of a chain with the client's first."""
 
     version: str = ""
@@ -306,22 +290,24 @@ class TLSClaims:
     verified_chains: tuple[tuple[str, ...], ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuthorizationRequestClaims(Claims):
+class AuthorizationRequestClaims(Claims, frozen=True, kw_only=True):
     """What a server asks the service that decides about users."""
+
+    HIDDEN = frozenset({"request_nonce"})
 
     server: ServerClaims = ServerClaims()
     user_nkey: str = ""
     client: ClientClaims = ClientClaims()
     connect: ConnectClaims = ConnectClaims()
     tls: TLSClaims | None = None
-    request_nonce: str = field(default="", repr=False)
+    request_nonce: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuthorizationResponseClaims(Claims):
+class AuthorizationResponseClaims(Claims, frozen=True, kw_only=True):
     """The decision: a user token, or an error."""
 
-    jwt: str = field(default="", repr=False)
+    HIDDEN = frozenset({"jwt"})
+
+    jwt: str = ""
     error: str = ""
     issuer_account: str = ""

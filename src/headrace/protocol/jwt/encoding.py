@@ -11,8 +11,9 @@ import base64
 import hashlib
 import json
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from msgspec.structs import replace
 
 from headrace.protocol.jwt import claims, shapes
 from headrace.protocol.jwt.decoding import ISSUERS, MAX_TOKEN, JWTError

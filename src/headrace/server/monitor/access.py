@@ -74,8 +74,8 @@ class Guard:
         return given.password if is_user else None
 
 
-def guarding(guard: Guard, refused: Callable[[str], None]) -> Middleware:
-    """Answers 401 to every request that the guard does not permit; `refused` hears where it came from."""
+def guarding(guard: Guard, report: Callable[[str, str], None]) -> Middleware:
+    """Answers 401 to every request that the guard does not permit; `report` hears where it came from."""
 
     @web.middleware
     async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -83,7 +83,8 @@ def guarding(guard: Guard, refused: Callable[[str], None]) -> Middleware:
         if header is not None and await guard.permits(header):
             return await handler(request)
         if header is not None:  # who sends none is a browser that asks what to send
-            refused(request.remote or "")
+            address = request.remote or ""
+            report(f"Monitoring authentication error from {address}", address)
         return web.Response(
             status=401,
             text="401 unauthorized\n",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from headrace.conf.account_rules import export_for
 from headrace.protocol.rfc3339 import short_time
 from headrace.server.monitor.query import QueryError
 from headrace.server.monitor.subsz import sublist_document
@@ -37,15 +38,22 @@ def accountz(source: MonitorSource, query: Mapping[str, str]) -> dict[str, objec
         raise QueryError(f"Account {name} does not exist")
     document["account_detail"] = _detail(
         accounts[name],
+        accounts,
         is_system=name == server.system_account,
         runs_jetstream=server.options.jetstream is not None,
     )
     return document
 
 
-def _detail(account: AccountSnapshot, *, is_system: bool, runs_jetstream: bool) -> dict[str, object]:
+def _detail(
+    account: AccountSnapshot,
+    accounts: Mapping[str, AccountSnapshot],
+    *,
+    is_system: bool,
+    runs_jetstream: bool,
+) -> dict[str, object]:
     options = account.options
-    importing = [_import(item) for item in options.imports]
+    importing = [_import(item, _latency_of(item, account.name, accounts)) for item in options.imports]
     fields: dict[str, object] = {
         "account_name": account.name,
         "update_time": short_time(account.loaded_ns),
@@ -95,7 +103,16 @@ def _latency(latency: LatencyOptions) -> dict[str, object]:
     return {"sampling": latency.sampling or "headers", "results": latency.subject}
 
 
-def _import(item: ImportOptions) -> dict[str, object]:
+def _latency_of(
+    item: ImportOptions, importer: str, accounts: Mapping[str, AccountSnapshot]
+) -> LatencyOptions | None:
+    """How the response times of an imported service are sampled, which its export says."""
+    exporter = accounts.get(item.account)
+    export = export_for(item, importer, exporter.options) if exporter is not None else None
+    return export.latency if export is not None else None
+
+
+def _import(item: ImportOptions, latency: LatencyOptions | None) -> dict[str, object]:
     fields: dict[str, object] = {
         "subject": item.subject,
         "account": item.account,
@@ -105,5 +122,6 @@ def _import(item: ImportOptions) -> dict[str, object]:
         "invalid": False,
         "share": item.share,
         "tracking": False,
+        "latency": _latency(latency) if latency is not None else None,
     }
     return {name: value for name, value in fields.items() if value is not None}

@@ -6,8 +6,9 @@ too; there (2.15.1) it is read only from system requests.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from headrace.conf.options import GLOBAL_ACCOUNT
 from headrace.protocol.rfc3339 import short_time
@@ -56,8 +57,7 @@ _ASCENDING: Final = frozenset(("cid", "start", "uptime", "reason"))
 _CLOSED_ONLY: Final = frozenset(("stop", "reason"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Request:
+class _Request(Struct, frozen=True, kw_only=True):
     sort: str
     state: ConnectionState
     offset: int

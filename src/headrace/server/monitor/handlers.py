@@ -12,10 +12,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from aiohttp import web
+from aiohttp import hdrs, web
 
 from headrace.errors import LogError
-from headrace.server.monitor import links, streaming
+from headrace.server.monitor import links, runtime, streaming
 from headrace.server.monitor.accountz import accountz
 from headrace.server.monitor.accstatz import accstatz
 from headrace.server.monitor.connz import connz
@@ -26,6 +26,7 @@ from headrace.server.monitor.jsz import jsz, jsz_steps
 from headrace.server.monitor.metrics import CONTENT_TYPE, metrics
 from headrace.server.monitor.pictures import MonitorUnavailable, SpreadMonitor, wanted_for
 from headrace.server.monitor.query import QueryError
+from headrace.server.monitor.queues import ipqueuesz
 from headrace.server.monitor.subsz import subsz
 from headrace.server.monitor.text import encode
 from headrace.server.monitor.varz import varz
@@ -40,12 +41,6 @@ _log = logging.getLogger("headrace.server.monitor")
 
 _JSON_HEADERS: Final = {"Content-Type": "application/json", "Access-Control-Allow-Origin": "*"}
 _TEXT_HEADERS: Final = {"Content-Type": "text/plain; charset=utf-8", "X-Content-Type-Options": "nosniff"}
-
-_ABSENT: Final = (
-    *("/raftz", "/ipqueuesz", "/stacksz", "/debug/vars"),
-    *("/profilez", "/expvarz"),
-)
-"""Endpoints of the Go server about things that this server does not have."""
 
 _SCRIPT_HEADERS: Final = {"Content-Type": "application/javascript", "X-Content-Type-Options": "nosniff"}
 
@@ -93,17 +88,21 @@ class _Monitor:
             "/jsz": self._listing("/jsz", jsz),
             "/healthz": self._healthz,
             "/metrics": self._metrics,
-            **dict.fromkeys(_ABSENT, self._absent),
+            "/ipqueuesz": self._ipqueuesz,
+            "/raftz": _raftz,
+            "/stacksz": _stacksz,
+            "/debug/vars": self._variables,
             **(self._streaming_handlers(self._streaming) if self._streaming else {}),
         }
         for path, handler in handlers.items():
             # Any method, as the Go server has it.
-            app.router.add_route("*", self._base + path or "/", handler)
+            app.router.add_route("*", self._base + path or "/", handler, expect_handler=_expect)
         return app
 
     async def _index(self, request: web.Request) -> web.Response:
         self._requests["/"] += 1
-        page = index(self._source.server().server_name, self._base)
+        is_streaming = self._streaming is not None
+        page = index(self._source.server().server_name, self._base, streaming=is_streaming)
         return web.Response(text=page, content_type="text/html", charset="utf-8")
 
     async def _varz(self, request: web.Request) -> web.Response:
@@ -175,10 +174,21 @@ class _Monitor:
         text = metrics(source, self._requests, request.query)
         return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE})
 
-    async def _absent(self, request: web.Request) -> web.Response:
-        name = request.path.removeprefix(self._base)
-        text = f"404 {name} is not available in this version of Headrace\n"
-        return web.Response(status=HTTPStatus.NOT_FOUND, text=text, headers=_TEXT_HEADERS)
+    async def _ipqueuesz(self, request: web.Request) -> web.Response:
+        return _json_response(encode(ipqueuesz(self._source, request.query)))
+
+    async def _variables(self, request: web.Request) -> web.Response:
+        return _json_response(encode(runtime.variables(self._source)))
+
+
+async def _raftz(request: web.Request) -> web.Response:
+    """There are no Raft groups."""
+    return web.Response(status=HTTPStatus.NOT_FOUND, body=b"No Raft nodes registered", headers=_JSON_HEADERS)
+
+
+async def _stacksz(request: web.Request) -> web.Response:
+    """With the Go server's content type, which is that of all its answers."""
+    return web.Response(body=runtime.stacks().encode(), headers=_JSON_HEADERS)
 
 
 @web.middleware
@@ -197,6 +207,12 @@ async def _answer_errors(request: web.Request, handler: _Handler) -> web.StreamR
     except web.HTTPNotFound:
         text = "404 page not found\n"
         return web.Response(status=HTTPStatus.NOT_FOUND, text=text, headers=_TEXT_HEADERS)
+
+
+async def _expect(request: web.Request) -> None:
+    """Nobody is told to go on: bodies are not read, the answer comes at once."""
+    if request.headers[hdrs.EXPECT].lower() != "100-continue":
+        raise web.HTTPExpectationFailed(text=f"Unknown Expect: {request.headers[hdrs.EXPECT]}\n")
 
 
 async def _hide_server_header(request: web.Request, response: web.StreamResponse) -> None:

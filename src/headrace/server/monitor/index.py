@@ -7,16 +7,20 @@ from typing import Final
 
 _ENDPOINTS: Final = (
     ("/varz", "General"),
+    ("/jsz", "JetStream"),
     ("/connz", "Connections"),
-    ("/subsz", "Subscriptions"),
     ("/accountz", "Accounts"),
     ("/accstatz", "Account Stats"),
+    ("/subsz", "Subscriptions"),
     ("/routez", "Routes"),
     ("/leafz", "LeafNodes"),
     ("/gatewayz", "Gateways"),
+    ("/raftz", "Raft Groups"),
     ("/healthz", "Health Probe"),
+    ("/debug/vars", "Expvar"),
     ("/metrics", "Prometheus Metrics"),
 )
+_STREAMING: Final = ("/streaming", "NATS Streaming")
 
 _PAGE: Final = """<!DOCTYPE html>
 <html lang="en">
@@ -35,10 +39,10 @@ _PAGE: Final = """<!DOCTYPE html>
 """
 
 
-def index(server_name: str, base_path: str) -> str:
-    """The page as HTML; `base_path` is "" or starts with a slash."""
+def index(server_name: str, base_path: str, *, streaming: bool = False) -> str:
+    """The page as HTML; `base_path` is "" or starts with a slash. `streaming`: it has a page of its own."""
     links = "\n".join(
         f'      <li><a href="{html.escape(base_path + path)}">{title}</a> <code>{path}</code></li>'
-        for path, title in _ENDPOINTS
+        for path, title in (*_ENDPOINTS, *([_STREAMING] if streaming else []))
     )
     return _PAGE.format(name=html.escape(server_name), links=links)

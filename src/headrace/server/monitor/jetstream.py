@@ -34,6 +34,10 @@ class StreamFigures(Protocol):
     def bytes(self) -> int: ...
     @property
     def consumers(self) -> Collection[str]: ...
+    @property
+    def waiting(self) -> int:
+        """Messages received that are not durable yet."""
+
     def document(self) -> Document:
         """What the API says of it; empty when it is gone since its figures were taken."""
 

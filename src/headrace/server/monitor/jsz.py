@@ -6,8 +6,9 @@ made. A server without JetStream says that it has none, with every figure at zer
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from headrace.protocol.rfc3339 import short_time
 from headrace.server.monitor import jetstream
@@ -43,8 +44,7 @@ _NOTHING: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """What a request asks to see of the accounts."""
 
     streams: bool = False
@@ -62,12 +62,13 @@ def jsz_steps(source: MonitorSource, query: Mapping[str, str]) -> Steps:
     """The document in steps, between which others may work. Raises: as `jsz`."""
     wanted, account, lists = _wanted(query)
     leads = options.boolean(query, "raft")  # what this server leads, which is all of it
-    for name in ("leader-only", "stream-leader-only"):
-        options.boolean(query, name)
+    wants_leader, _ = (options.boolean(query, name) for name in ("leader-only", "stream-leader-only"))
     offset, limit = options.integer(query, "offset"), options.integer(query, "limit")
     server, figures = source.server(), source.jetstream()
     head = {"server_id": server.server_id, "now": short_time(server.now_ns)}
     if figures is None or server.options.jetstream is None:
+        if wants_leader:
+            raise options.QueryError("filtered response: not leader")
         return {**_NOTHING, **head, "disabled": True, **_totals(None, leads=False), "total": 0}
     document: Document = {
         **jetstream.statistics(figures),

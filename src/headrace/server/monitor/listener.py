@@ -7,14 +7,18 @@ and by a thread, while the server is at work already.
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import os
 import socket
 import sys
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
+from headrace.conf.peer_options import address_text
 from headrace.errors import StartError
+from headrace.server.acceptor import DESCRIPTORS_KEPT, Accepting
 
 if TYPE_CHECKING:
     import ssl
@@ -29,7 +33,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("headrace.server.monitor")
 _log_of_library = logging.getLogger("headrace.server.monitor.http")
 
-_HANDLERS: Final = "headrace.server.monitor.handlers"
+_LOADED_LATE: Final = ("headrace.server.monitor.access", "headrace.server.monitor.handlers")
 _CLOSE_TIMEOUT: Final = 1.0
 """Seconds that running requests get when the monitor is closed."""
 
@@ -49,9 +53,14 @@ SWEEP_SECONDS: Final = 5.0
 TLS_SECONDS: Final = 5.0
 """Seconds a TLS handshake may take."""
 
+LOAD_PAUSE: Final = 0.1
+"""Seconds until the HTTP library is tried again when the system is out of descriptors or memory."""
 
-def _unheard(address: str) -> None:
-    """Nobody wants to know who was refused."""
+_OUT_OF_DESCRIPTORS: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+
+
+def _unheard(text: str, address: str) -> None:
+    """Nobody wants to know what went wrong with a peer."""
 
 
 class _Contexts:
@@ -109,63 +118,79 @@ class MonitorHandle:
         if self._serving.cancelled() or self._serving.exception() is not None:
             self._listening.close()
         else:
-            await self._serving.result().close()
+            await self._serving.result().end()
 
 
-class _Running:
-    """The HTTP library at work on a listening socket."""
+class _Running(Accepting):
+    """The HTTP library at work on a listening socket.
 
-    def __init__(self, runner: web.AppRunner) -> None:
+    Readers of monitoring find descriptors that clients do not get: a server that is full can be looked at.
+    """
+
+    def __init__(
+        self,
+        listening: socket.socket,
+        context: ssl.SSLContext | None,
+        runner: web.AppRunner,
+        report: Callable[[str, str], None],
+    ) -> None:
+        super().__init__(asyncio.get_running_loop(), listening, DESCRIPTORS_KEPT // 2)
+        self._context = context
         self._runner = runner
-        self._accepting: asyncio.Server | None = None
+        self._report = report
+        self._handshakes: set[asyncio.Task[None]] = set()
         self._sweep: asyncio.TimerHandle | None = None
         self._since: dict[web.RequestHandler, float] = {}
 
-    async def start(self, listening: socket.socket, context: ssl.SSLContext | None) -> None:
-        await self._runner.setup()
-        self._accepting = await asyncio.get_running_loop().create_server(
-            self._connection,
-            sock=listening,
-            ssl=context,
-            ssl_handshake_timeout=TLS_SECONDS if context else None,
-        )
-
-    def _connection(self) -> asyncio.BaseProtocol:
+    def _open(self, sock: socket.socket, address: tuple[str, int]) -> None:
         server = self._runner.server
         assert server is not None
-        if len(server.connections) >= CONNECTIONS:
-            return _TurnedAway()
+        if len(server.connections) + len(self._handshakes) >= CONNECTIONS:
+            sock.close()
+            return
         if self._sweep is None:
-            self._sweep = asyncio.get_running_loop().call_later(SWEEP_SECONDS, self._close_aged)
-        return server()
+            self._sweep = self._loop.call_later(SWEEP_SECONDS, self._close_aged)
+        task = self._loop.create_task(self._shake_hands(sock, address))
+        self._handshakes.add(task)
+        task.add_done_callback(self._handshakes.discard)
+
+    async def _shake_hands(self, sock: socket.socket, address: tuple[str, int]) -> None:
+        server = self._runner.server
+        assert server is not None
+        try:
+            await self._loop.connect_accepted_socket(
+                server, sock, ssl=self._context, ssl_handshake_timeout=TLS_SECONDS if self._context else None
+            )
+        except OSError as error:  # ssl.SSLError is one
+            from headrace.server.tls import failure  # who serves no TLS does not get here
+
+            peer = address_text(*address[:2])
+            self._report(f"monitoring: TLS handshake error from {peer}: {failure(error)}", address[0])
+
+    def _complain(self, reason: str, pause_ms: int) -> None:
+        self._report(f"monitoring: Accept error ({reason}), retrying in {pause_ms}ms", "")
 
     def _close_aged(self) -> None:
         """Every few seconds while there are connections; one timer, however many come and go."""
         server = self._runner.server
         assert server is not None
-        loop = asyncio.get_running_loop()
-        now = loop.time()
+        now = self._loop.time()
         self._since = {handler: self._since.get(handler, now) for handler in server.connections}
         for handler, since in self._since.items():
             if now - since >= CONNECTION_SECONDS + ANSWER_SECONDS:
                 handler.force_close()
             elif now - since >= CONNECTION_SECONDS:
                 handler.close()  # after the answer, if there is one under way
-        self._sweep = loop.call_later(SWEEP_SECONDS, self._close_aged) if self._since else None
+        self._sweep = self._loop.call_later(SWEEP_SECONDS, self._close_aged) if self._since else None
 
-    async def close(self) -> None:
+    async def end(self) -> None:
+        self.close()
         if self._sweep is not None:
             self._sweep.cancel()
-        if self._accepting is not None:
-            self._accepting.close()
+        for task in self._handshakes:
+            task.cancel()
+        await asyncio.gather(*self._handshakes, return_exceptions=True)
         await self._runner.cleanup()
-
-
-class _TurnedAway(asyncio.Protocol):
-    """One connection too many."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        transport.close()
 
 
 async def start_monitor(
@@ -177,12 +202,12 @@ async def start_monitor(
     streaming: StreamingSource | None = None,
     context: ssl.SSLContext | None = None,
     authorization: MonitorAuthorization | None = None,
-    refused: Callable[[str], None] = _unheard,
+    report: Callable[[str, str], None] = _unheard,
 ) -> MonitorHandle:
     """Listen for monitoring requests; port 0 or -1 lets the system choose one.
 
-    With a `context` requests come over TLS. With `authorization` others get 401, and `refused` hears of each
-    with the address it came from.
+    With a `context` requests come over TLS. With `authorization` others get 401. `report` hears of what peers
+    or the system made fail: the line, and the address that caused it ("" for none).
     Returns when connections are accepted. They are answered a little later, when the HTTP library is loaded:
     that takes longer than the start of everything else, and nobody else waits for it.
     Raises: StartError, one line, if the address cannot be listened on.
@@ -193,51 +218,88 @@ async def start_monitor(
         from headrace.server.monitor import handlers
         from headrace.server.monitor.access import Guard, guarding
 
-        access = guarding(Guard(authorization), refused) if authorization else None
+        access = guarding(Guard(authorization), report) if authorization else None
         return handlers.application(source, base_path, streaming, access)
 
     contexts = _Contexts(context) if context else None
-    serving = asyncio.get_running_loop().create_task(_serve(listening, application, context))
-    serving.add_done_callback(_note_failure)
+    serving = asyncio.get_running_loop().create_task(_serve(listening, application, context, report))
+    serving.add_done_callback(partial(_note_failure, listening))
     return MonitorHandle(listening, host, serving, contexts)
 
 
 async def _serve(
-    listening: socket.socket, application: Callable[[], web.Application], context: ssl.SSLContext | None
+    listening: socket.socket,
+    application: Callable[[], web.Application],
+    context: ssl.SSLContext | None,
+    report: Callable[[str, str], None],
 ) -> _Running:
-    if _HANDLERS not in sys.modules:
+    await _library(report)
+    from aiohttp import web
+
+    _log_of_library.addFilter(_is_ours)
+    runner = web.AppRunner(
+        application(),
+        access_log=None,
+        handle_signals=False,
+        logger=_log_of_library,
+        shutdown_timeout=_CLOSE_TIMEOUT,
+        auto_decompress=False,  # nothing is read from bodies
+    )
+    await runner.setup()
+    running = _Running(listening, context, runner, report)
+    running.start()
+    return running
+
+
+async def _library(report: Callable[[str, str], None]) -> None:
+    """Until the HTTP library is loaded, however long the system is out of descriptors.
+
+    Raises: whatever else keeps it from being loaded.
+    """
+    while not all(name in sys.modules for name in _LOADED_LATE):
         from concurrent.futures import ThreadPoolExecutor  # every start would pay for it
 
         executor = ThreadPoolExecutor(1, "headrace-monitor")  # not the loop's, whose threads stay
         try:
-            await asyncio.get_running_loop().run_in_executor(executor, import_module, _HANDLERS)
+            await asyncio.get_running_loop().run_in_executor(executor, _load)
+        except (OSError, ImportError) as error:
+            if not _is_out_of_descriptors(error):
+                raise
+            report(f"monitoring: not loaded yet ({os.strerror(errno.EMFILE)}), trying again", "")
+            await asyncio.sleep(LOAD_PAUSE)
         finally:
             executor.shutdown(wait=False)
-    from aiohttp import web
 
-    _log_of_library.addFilter(_is_ours)
-    running = _Running(
-        web.AppRunner(
-            application(),
-            access_log=None,
-            handle_signals=False,
-            logger=_log_of_library,
-            shutdown_timeout=_CLOSE_TIMEOUT,
-        )
-    )
-    await running.start(listening, context)
-    return running
+
+def _load() -> None:
+    # A module that cannot be read is absent to whoever can do without it: then there would be less of the
+    # library until the next start. So there must be room before.
+    os.close(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+    for name in _LOADED_LATE:
+        import_module(name)
+
+
+def _is_out_of_descriptors(error: OSError | ImportError) -> bool:
+    """A shared object that cannot be opened is an ImportError, whose text alone says why."""
+    if isinstance(error, OSError):
+        return error.errno in _OUT_OF_DESCRIPTORS
+    return any(os.strerror(number) in str(error) for number in _OUT_OF_DESCRIPTORS)
 
 
 def _is_ours(record: logging.LogRecord) -> bool:
-    """Whether a line of the HTTP library is about a mistake of ours; garbage that came in is worth none."""
+    """Whether a line of the HTTP library is about a mistake of ours; what peers send is worth none, nor that
+    they did not stay for the answer."""
     from aiohttp.http_exceptions import HttpProcessingError
+    from aiohttp.web import RequestPayloadError
 
-    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
+    error = record.exc_info[1] if record.exc_info else None
+    return not isinstance(error, HttpProcessingError | RequestPayloadError | ConnectionError)
 
 
-def _note_failure(serving: asyncio.Task[_Running]) -> None:
+def _note_failure(listening: socket.socket, serving: asyncio.Task[_Running]) -> None:
+    """Who connects is refused then, and not left to wait for an answer that never comes."""
     if not serving.cancelled() and serving.exception() is not None:
+        listening.close()
         _log.error("monitoring could not be started", exc_info=serving.exception())
 
 

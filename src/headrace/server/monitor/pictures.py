@@ -8,8 +8,10 @@ come from one process to the other (`headrace.processes`).
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from headrace.conf.options import Options
 from headrace.errors import HeadraceError
@@ -55,8 +57,7 @@ class MonitorUnavailable(HeadraceError):
     """A part of the server did not say what monitoring was to show."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """What of a process a picture is to show, beside the server itself and its health.
 
     `state`: connections, None for none; `with_subscriptions`: theirs too. `sublist`: the subject index of
@@ -73,8 +74,7 @@ class Wanted:
     """What peers want, of each route and leaf link."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Picture:
+class Picture(Struct, frozen=True, kw_only=True):
     """One process. What was not wanted is empty."""
 
     server: ServerSnapshot
@@ -189,6 +189,7 @@ class ProcessMonitor(ServerMonitor):
             found,
             cluster=None,
             connect_urls=(),
+            ws_connect_urls=(),
             slow_consumers=replace(found.slow_consumers, routes=0),
             stale_connections=replace(found.stale_connections, routes=0),
         )
@@ -319,7 +320,7 @@ def _kinds(found: Iterable[KindCounts]) -> KindCounts:
     total: Counter[str] = Counter()
     for each in found:
         total.update(each.by_kind())
-    return KindCounts(**{entry.name: total[entry.name] for entry in fields(KindCounts)})
+    return KindCounts(**{name: total[name] for name in KindCounts.__struct_fields__})
 
 
 def _added(found: Sequence[SublistSnapshot]) -> SublistSnapshot:

@@ -10,9 +10,11 @@ every `*_bytes` field is bytes.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from headrace.conf.options import GLOBAL_ACCOUNT
 
@@ -31,8 +33,7 @@ class ConnectionState(Enum):
     ANY = "any"
 
 
-@dataclass(frozen=True, slots=True)
-class KindCounts:
+class KindCounts(Struct, frozen=True):
     """One counter per kind of connection, as `/varz` splits slow and stale connections."""
 
     clients: int = 0
@@ -53,8 +54,7 @@ def _no_subscriptions() -> Sequence[SubscriptionSnapshot]:
     return ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LinkSnapshot:
+class LinkSnapshot(Struct, frozen=True, kw_only=True):
     """What every connection has, whoever is at the other end. `rtt_ns` 0 means: not measured yet."""
 
     ip: str
@@ -70,8 +70,7 @@ class LinkSnapshot:
     num_subscriptions: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RouteSnapshot(LinkSnapshot):
+class RouteSnapshot(LinkSnapshot, frozen=True, kw_only=True):
     """One connection to another server of the cluster.
 
     `imports` and `exports` are what the peer says of itself, None: everything. `account`: whose it is, ""
@@ -90,8 +89,7 @@ class RouteSnapshot(LinkSnapshot):
     subscriptions: Callable[[], Sequence[SubscriptionSnapshot]] = _no_subscriptions
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterSnapshot:
+class ClusterSnapshot(Struct, frozen=True, kw_only=True):
     """The cluster this server belongs to; host and port are those of its own port for other servers."""
 
     name: str
@@ -106,8 +104,7 @@ class ClusterSnapshot:
         return len({route.remote_id for route in self.routes})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeafSnapshot(LinkSnapshot):
+class LeafSnapshot(LinkSnapshot, frozen=True, kw_only=True):
     """One leaf link. `is_spoke`: the hub is at the other end; `subjects` gives what is wanted there."""
 
     lid: int
@@ -119,8 +116,7 @@ class LeafSnapshot(LinkSnapshot):
     subjects: Callable[[], Sequence[str]] = tuple
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeafNodesSnapshot:
+class LeafNodesSnapshot(Struct, frozen=True, kw_only=True):
     """The leaf links of a server; host and port are those of its port for leaf nodes, port 0 without one."""
 
     host: str
@@ -129,8 +125,7 @@ class LeafNodesSnapshot:
     links: tuple[LeafSnapshot, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerSnapshot:
+class ServerSnapshot(Struct, frozen=True, kw_only=True):
     """Everything `/varz` says, except the request counts that the monitor keeps itself.
 
     `options` gives the limits; its secrets are never read here. Hosts and ports are what the listeners are
@@ -156,6 +151,7 @@ class ServerSnapshot:
     websocket_port: int = 0
     websocket_certificate_expires_ns: int | None = None
     connect_urls: tuple[str, ...] = ()
+    ws_connect_urls: tuple[str, ...] = ()
     start_ns: int
     now_ns: int
     config_load_time_ns: int
@@ -184,8 +180,7 @@ class ServerSnapshot:
     system_account: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubscriptionSnapshot:
+class SubscriptionSnapshot(Struct, frozen=True, kw_only=True):
     """One subscription; `max_msgs` is the auto-unsubscribe limit, 0 without one."""
 
     account: str = GLOBAL_ACCOUNT
@@ -197,8 +192,7 @@ class SubscriptionSnapshot:
     cid: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConnectionSnapshot(LinkSnapshot):
+class ConnectionSnapshot(LinkSnapshot, frozen=True, kw_only=True):
     """One connection, open or closed; `stop_ns` and `reason` are set on closed ones.
 
     `subscriptions` is called only when a request asks for the list, so that a plain `/connz` of many
@@ -231,8 +225,7 @@ class ConnectionSnapshot(LinkSnapshot):
     subscriptions: Callable[[], Sequence[SubscriptionSnapshot]] = _no_subscriptions
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GatewayAccountSnapshot:
+class GatewayAccountSnapshot(Struct, frozen=True, kw_only=True):
     """What is known of one account over a gateway. `refused`: subjects that nobody there wants."""
 
     name: str
@@ -247,8 +240,7 @@ def _no_accounts() -> Sequence[GatewayAccountSnapshot]:
     return ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GatewaySnapshot:
+class GatewaySnapshot(Struct, frozen=True, kw_only=True):
     """One connection to another cluster. `accounts` is called only when a request asks for them."""
 
     gateway: str
@@ -257,8 +249,7 @@ class GatewaySnapshot:
     accounts: Callable[[], Sequence[GatewayAccountSnapshot]] = _no_accounts
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GatewaysSnapshot:
+class GatewaysSnapshot(Struct, frozen=True, kw_only=True):
     """The gateways of this server; host and port are those that other clusters are told, `bound_...` its own.
 
     `urls`: by name of a cluster, where its servers are as far as is known.
@@ -275,8 +266,7 @@ class GatewaysSnapshot:
     inbound: tuple[GatewaySnapshot, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SublistSnapshot:
+class SublistSnapshot(Struct, frozen=True, kw_only=True):
     """Counters of the subject index; the rate is 0.0 to 1.0, the fan-outs are subscribers per match.
 
     `details` lists every local subscription; it is called only when `/subsz` is asked for `subs=1`.
@@ -293,8 +283,7 @@ class SublistSnapshot:
     details: Callable[[], Iterable[SubscriptionSnapshot]] = _no_subscriptions
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AccountSnapshot:
+class AccountSnapshot(Struct, frozen=True, kw_only=True):
     """One account: `options` is what it was configured as (its users are never read here) at `loaded_ns`.
 
     `in_msgs` and `in_bytes` are what its clients sent since the server started.
@@ -316,8 +305,7 @@ class AccountSnapshot:
         return self.options.name
 
 
-@dataclass(frozen=True, slots=True)
-class HealthSnapshot:
+class HealthSnapshot(Struct, frozen=True):
     """`error` None means healthy; otherwise one line that says what is not."""
 
     error: str | None = None

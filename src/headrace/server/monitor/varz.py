@@ -6,6 +6,8 @@ empty objects, as they are there when a feature is not configured.
 
 from __future__ import annotations
 
+import base64
+import json
 from typing import TYPE_CHECKING, Final
 
 from headrace import limits
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from headrace.conf.leaf_options import LeafNodeOptions, LeafRemote
+    from headrace.conf.operator_options import OperatorOptions
     from headrace.conf.options import TLSOptions
     from headrace.conf.peer_options import ClusterOptions, GatewayOptions
     from headrace.server.monitor.jetstream import JetStreamFigures
@@ -24,6 +27,13 @@ if TYPE_CHECKING:
 
 _PROTOCOL: Final = 1
 _NS: Final = 1_000_000_000
+FEATURES: Final = {
+    "js_ack_fc_v2": False,
+    "js_api_reply_v2": False,
+    "js_raft_delete_range": False,
+    "js_snapshot_sources": False,
+}
+"""Ways of doing things that the Go server names and that can be chosen there; none of them is done here."""
 
 
 def varz(
@@ -68,6 +78,7 @@ def _identity(server: ServerSnapshot) -> dict[str, object]:
         **_given("tls_required", server.tls_required),
         **_given("tls_verify", server.tls_verify),
         **_given("connect_urls", list(server.connect_urls)),
+        **_given("ws_connect_urls", list(server.ws_connect_urls)),
     }
 
 
@@ -246,8 +257,27 @@ def _configuration(server: ServerSnapshot) -> dict[str, object]:
         "config_load_time": short_time(server.config_load_time_ns),
         "config_digest": server.config_digest,
         **_given("tags", list(server.options.server_tags)),
+        **_given("metadata", dict(server.options.server_metadata)),
+        "feature_flags": FEATURES,
+        **_operators(server.options.operator),
         **_given("system_account", server.system_account),
     }
+
+
+def _operators(options: OperatorOptions | None) -> dict[str, object]:
+    """The tokens of the operators, which are no secrets, and what they claim."""
+    tokens = options.operator_tokens if options is not None else ()
+    if not tokens:
+        return {}
+    return {
+        "trusted_operators_jwt": list(tokens),
+        "trusted_operators_claim": [json.loads(_claims_part(token)) for token in tokens],
+    }
+
+
+def _claims_part(token: str) -> bytes:
+    claims = token.split(".")[1]
+    return base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4))
 
 
 def _given(name: str, value: object) -> dict[str, object]:

@@ -31,6 +31,7 @@ class PeerConnection(Speaker, Generic[SessionT]):
         "_server",
         "address",
         "is_closed",
+        "is_of_websocket_port",
         "number",
         "peer_certificates",
         "port",
@@ -51,6 +52,7 @@ class PeerConnection(Speaker, Generic[SessionT]):
         self.start_ns = time_ns()
         self.transport: Transport | None = None
         self.is_closed = False
+        self.is_of_websocket_port = False
         self._is_slow = False
         self.tls_version = self.tls_cipher = ""
         self.peer_certificates: tuple[bytes, ...] = ()  # DER, its own first
@@ -74,19 +76,44 @@ class PeerConnection(Speaker, Generic[SessionT]):
 
     # -- opening ----------------------------------------------------------------------------------
 
-    def secured(self, connection: ssl.SSLObject) -> None:
-        """A TLS handshake has ended."""
+    def secured(self, connection: ssl.SSLObject) -> bool:
+        """A TLS handshake has ended. False: the other end's key is not one of those listed; it is closed."""
         from headrace.server import tls
 
         self.tls_version, self.tls_cipher = tls.negotiated_names(connection)
         self.peer_certificates = tls.peer_certificates(connection)
         self.debug("TLS handshake complete")
         self.debug(f"TLS version {self.tls_version}, cipher suite {self.tls_cipher}")
+        if self.is_pinned:
+            return True
+        self.error(f"TLS {self._host.kind} handshake error: certificate not pinned")
+        self.link.doom(CloseReason.TLS_HANDSHAKE_ERROR)
+        self._server.after_tick()
+        return False
+
+    @property
+    def is_pinned(self) -> bool:
+        """Whether `pinned_certs` has nothing against the other end, as they are now."""
+        websocket = self._server.options.websocket if self.is_of_websocket_port else None
+        options = self._host.tls if websocket is None else websocket.tls
+        if options is None or not options.pinned_certs or not self.tls_version:
+            return True
+        from headrace.server import tls
+
+        return tls.is_pinned(self.peer_certificates, options.pinned_certs)
 
     def opened(self, transport: Transport) -> None:
         """Bytes flow."""
         self.transport = transport
         self.session.opened()
+
+    def take(self, seen: bytes) -> None:
+        """What was read otherwise than by its transport."""
+        try:
+            self.link.feed(seen)
+        except Exception as error:  # noqa: BLE001 -- as the engine does it: this connection ends
+            self.session.failed(error)
+        self._server.after_tick()
 
     # -- the server's party -----------------------------------------------------------------------
 

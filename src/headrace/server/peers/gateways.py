@@ -36,7 +36,7 @@ class GatewayHost(PeerHost[GatewaySession]):
     def __init__(self, server: Server, options: GatewayOptions) -> None:
         super().__init__(server)
         self.options = options
-        self.listen(options.host, options.port)
+        self.bind(options.host, options.port)
         self.machine = Gateways(self, options)
 
     def _announce(self) -> None:

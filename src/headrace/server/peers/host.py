@@ -6,12 +6,15 @@ A host is where a machine of `headrace.cluster` meets sockets, the clock and the
 
 from __future__ import annotations
 
+import asyncio
 import random
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from functools import partial
 from time import monotonic_ns
 from typing import TYPE_CHECKING, ClassVar, Final, Generic, NamedTuple
 
+from headrace import limits
 from headrace.cluster.port import Address, SessionT
 from headrace.errors import StartError
 from headrace.protocol import nkeys
@@ -20,15 +23,14 @@ from headrace.protocol.nuid import new_nuid
 from headrace.protocol.peers import ROUTE_PROTOCOL, PeerInfo
 from headrace.server import passwords
 from headrace.server.info import GIT_COMMIT, LANGUAGE
-from headrace.server.listener import listen
-from headrace.server.peers.addresses import is_wildcard, machine_addresses
+from headrace.server.listener import bind
+from headrace.server.peers.addresses import is_wildcard, machine_addresses, reachable_host
 from headrace.server.peers.connection import PeerConnection
 from headrace.server.peers.dialing import DialError, connect
 from headrace.server.peers.listener import PeerListener
 from headrace.server.peers.opening import open_over_asyncio, open_over_epoll
 
 if TYPE_CHECKING:
-    import asyncio
     import socket
     import ssl
     from collections.abc import Callable, Coroutine, Iterator
@@ -41,6 +43,9 @@ if TYPE_CHECKING:
     from headrace.engine.link import Router
     from headrace.server.listeners import PortTLS
     from headrace.server.server import Server
+
+
+_LOOK: Final = 0.001
 
 
 class Secured(NamedTuple):
@@ -77,12 +82,13 @@ class PeerHost(ABC, Generic[SessionT]):
         self.connections: Final[set[PeerConnection[SessionT]]] = set()
         self.slow_consumers = 0
         self.stale_connections = 0
+        self._dials: Final[set[asyncio.Task[None]]] = set()
         self.listener: PeerListener | None = None
 
-    def listen(self, host: str, port: int) -> None:
-        """Binds the port; connections are taken from `listener.start` on. Raises: StartError."""
+    def bind(self, host: str, port: int) -> None:
+        """Binds the port; it listens from `listener.start` on. Raises: StartError."""
         try:
-            self.listener = PeerListener(self._server, self, listen(host, port))
+            self.listener = PeerListener(self._server, self, bind(host, port))
         except StartError as error:
             raise StartError(f"Unable to listen for {self.port_title} connections: {error}") from error
 
@@ -93,6 +99,19 @@ class PeerHost(ABC, Generic[SessionT]):
             self.listener.start()
         self._server.accounts.followers.append(self.machine.accounts_changed)
         self.machine.start()
+
+    async def reached(self) -> None:
+        """Until each server that is configured was tried once, and who was there is known here.
+
+        Or until `limits.FIRST_REACH` is over: who does not answer is not waited for.
+        """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(limits.FIRST_REACH):
+                while self._dials:
+                    await asyncio.wait(self._dials)
+                # A machine tells nobody; it takes milliseconds, once a start.
+                while not all(each.session.is_registered for each in self.connections):  # noqa: ASYNC110
+                    await asyncio.sleep(_LOOK)
 
     def stop(self) -> None:
         """Closes everything, reaches nobody any more."""
@@ -144,6 +163,11 @@ class PeerHost(ABC, Generic[SessionT]):
     def address(self) -> Address:
         """Host and port as they are bound. Raises: RuntimeError without a port."""
         return Address(self.host, self.port)
+
+    @property
+    def url(self) -> str:
+        """Where a server on this machine connects to. Raises: RuntimeError without a port."""
+        return f"{'nats' if self.tls is None else 'tls'}://{Address(reachable_host(self.host), self.port)}"
 
     @property
     def advertised(self) -> Address:
@@ -203,11 +227,12 @@ class PeerHost(ABC, Generic[SessionT]):
                 handshake_seconds=self.tls.timeout if self.tls is not None else None,
             )
         except OSError as error:
-            text = self._handshake_error(error)
+            text = self.handshake_error(error)
             if self._server.log_limits.admits(text, address[0]):
                 self._server.log.error("%s:%d - %s", *address[:2], text)
 
-    def _handshake_error(self, error: OSError) -> str:
+    def handshake_error(self, error: OSError) -> str:
+        """What the log says of a handshake that failed."""
         from headrace.server.tls import failure
 
         return f"TLS {self.kind} handshake error: {failure(error)}"
@@ -235,7 +260,12 @@ class PeerHost(ABC, Generic[SessionT]):
 
         `failed` gets the reason as text, None when all addresses of that name are this server's own.
         """
-        self._server.run(self._connect(address, connected, failed, secured))
+        self._dial(self._connect(address, connected, failed, secured))
+
+    def _dial(self, work: Coroutine[object, object, None]) -> None:
+        task = self._server.run(work)
+        self._dials.add(task)
+        task.add_done_callback(self._dials.discard)
 
     async def _connect(
         self,
@@ -261,7 +291,7 @@ class PeerHost(ABC, Generic[SessionT]):
                 )
         except OSError as error:
             sock.close()
-            failed(self._handshake_error(error))
+            failed(self.handshake_error(error))
 
     def _is_own(self, host: str, port: int) -> bool:
         """Whether that is the port of this server itself."""
@@ -312,6 +342,11 @@ class PeerHost(ABC, Generic[SessionT]):
 
     def now_ns(self) -> int:
         return monotonic_ns()
+
+    def reports(self, attempts: int, *, is_first: bool) -> bool:
+        options = self._server.options
+        every = options.connect_error_reports if is_first else options.reconnect_error_reports
+        return attempts == 1 or attempts % every == 0
 
     def call_later(self, seconds: float, call: Callable[[], object]) -> asyncio.TimerHandle:
         return self._server.loop.call_later(seconds, call)

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from headrace.server.peers.connection import PeerConnection
     from headrace.server.server import Server
 
-_TYPE: Final = ConnectionType.LEAFNODE.value
+_TYPE: Final = ConnectionType.LEAFNODE
+_OVER_WEBSOCKET: Final = ConnectionType.LEAFNODE_WS
 
 
 class Applicant:
     """One leaf node that wants in, as those who decide about clients (`gate`, `auth`) see one."""
 
-    connection_type = _TYPE
     client_type = "leafnode"
     proxy_key = ""
 
@@ -38,6 +38,7 @@ class Applicant:
         self._server = server
         self._options = options
         self._wire = cast("PeerConnection[LeafSession]", session.wire)
+        self.connection_type: Final = (_OVER_WEBSOCKET if self._wire.is_of_websocket_port else _TYPE).value
         self.nonce: Final = session.nonce.encode()
         self.cid: Final = self._wire.number
         self.address: Final = self._wire.address
@@ -78,9 +79,6 @@ class Applicant:
     async def decide(self, text: bytes) -> LeafGrant | None:
         """Raises: ProtocolError for a CONNECT whose fields have wrong types."""
         connect = ConnectOptions().merged(text)
-        if not self._is_pinned():
-            self.error("TLS handshake error: certificate not pinned")
-            return None
         authorization = self._options.authorization
         if authorization.has_users:
             loop = asyncio.get_running_loop()
@@ -95,20 +93,14 @@ class Applicant:
         permissions = None if identity.permissions is None else identity.permissions.given
         return self._granted(LeafGrant(identity.account, permissions, identity.user or ""), connect)
 
-    def _is_pinned(self) -> bool:
-        tls = self._options.tls
-        if tls is None or not tls.pinned_certs:
-            return True
-        from headrace.server.tls import is_pinned
-
-        return is_pinned(self.peer_certificates, tls.pinned_certs)
-
     async def _identity(self, connect: ConnectOptions) -> Identity | None:
         if self._server.gate is not None:
             return await self._server.gate.identity(cast("Any", self), connect)
         if self.authenticator.is_slow(connect, self.mapped_certificates):
             return await self.checked_in_thread(connect)
-        return self.authenticator.authenticate(connect, self.nonce, _TYPE, self.mapped_certificates)
+        return self.authenticator.authenticate(
+            connect, self.nonce, self.connection_type, self.mapped_certificates
+        )
 
     def _is_anybody(self, identity: Identity) -> bool:
         """Nobody needs credentials here."""

@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from headrace import limits
 from headrace.cluster.leaf import LeafSession
@@ -70,7 +71,7 @@ class LeafNodes(PeerHost[LeafSession]):
         self._tokens: dict[LeafSession, TokenIdentity] = {}
         self._admitted: dict[LeafSession, tuple[bytes, LeafGrant]] = {}
         if options.port:
-            self.listen(options.host, options.port)
+            self.bind(options.host, options.port)
         self.leafs = self.machine = Leafs(self, options)
 
     def _announce(self) -> None:
@@ -133,14 +134,22 @@ class LeafNodes(PeerHost[LeafSession]):
             )
         except OSError as error:
             sock.close()
-            connection.error(self._handshake_error(error))
+            connection.error(self.handshake_error(error))
             connection.over(CloseReason.TLS_HANDSHAKE_ERROR)
+
+    def entered(self, address: tuple[str, int]) -> PeerConnection[LeafSession] | None:
+        """A leaf node connected to the WebSocket port. None: it is not wanted any more."""
+        connection = self._enter(address, self.machine.accepted)
+        if connection is not None:
+            connection.is_of_websocket_port = True
+            connection.session.is_over_websocket = True
+        return connection
 
     # -- reaching a hub ---------------------------------------------------------------------------
 
     def dial(self, remote: LeafRemote, url: PeerURL, connected: _Connected, failed: _Failed) -> None:
         """As `headrace.cluster.leaf_port.LeafPort` says."""
-        self._server.run(self._reach(remote, url, connected, failed))
+        self._dial(self._reach(remote, url, connected, failed))
 
     async def _reach(self, remote: LeafRemote, url: PeerURL, connected: _Connected, failed: _Failed) -> None:
         seconds = self.options.dial_timeout if remote.dial_timeout is None else remote.dial_timeout
@@ -150,10 +159,23 @@ class LeafNodes(PeerHost[LeafSession]):
         if remote.account not in self._server.accounts:
             failed(f'unable to lookup account "{remote.account}": account missing')
             return
+        proxy = remote.proxy if url.is_websocket else None
         try:
-            sock, place = await connect(Address(url.host, url.port), lambda *_: False, seconds)
+            first = Address(url.host, url.port) if proxy is None else Address(proxy.host, proxy.port)
+            sock, place = await connect(first, lambda *_: False, seconds)
         except DialError as error:
-            failed(str(error))
+            failed(str(error) if proxy is None else f"failed to connect to proxy: {error}")
+            return
+        if url.is_websocket:
+            from headrace.server.peers.leaf_websocket import Hub, reach  # most hubs are reached without
+
+            hub = Hub(remote, url, partial(self._enter, place, connected), seconds)
+            try:
+                await reach(self._server, sock, hub)
+            except ssl.SSLError as error:
+                failed(self.handshake_error(error))
+            except (OSError, ProtocolError, StartError) as error:
+                failed(f"Error soliciting websocket connection: {error}")
             return
         try:
             secured, seen = await self._negotiated(remote, sock)
@@ -163,11 +185,10 @@ class LeafNodes(PeerHost[LeafSession]):
         except (OSError, ProtocolError, StartError) as error:
             sock.close()
             is_tls = isinstance(error, ssl.SSLError)
-            failed(self._handshake_error(error) if is_tls and isinstance(error, OSError) else str(error))
+            failed(self.handshake_error(error) if is_tls and isinstance(error, OSError) else str(error))
             return
         if connection is not None and seen:
-            _take(connection.session, seen)
-            self._server.after_tick()
+            connection.take(seen)
 
     async def _negotiated(self, remote: LeafRemote, sock: socket.socket) -> tuple[Secured | None, bytes]:
         """Whether TLS follows, and what the hub has said before it.
@@ -183,7 +204,7 @@ class LeafNodes(PeerHost[LeafSession]):
             if remote.tls is None and not info.tls_required:
                 return None, seen
         return Secured(
-            _client_context(remote), files.timeout if files is not None else limits.TLS_TIMEOUT
+            client_context(remote), files.timeout if files is not None else limits.TLS_TIMEOUT
         ), seen
 
     async def _first_line(self, sock: socket.socket, seconds: float) -> bytes:
@@ -219,7 +240,7 @@ class LeafNodes(PeerHost[LeafSession]):
             open_over_epoll(self._server, sock, entered)
         else:
             context, seconds, _ = secured or (None, None, None)
-            name = _server_name(url, remote)
+            name = server_name(url, remote)
             await open_over_asyncio(
                 self._server, sock, entered, context, peer_name=name, handshake_seconds=seconds
             )
@@ -261,6 +282,14 @@ class LeafNodes(PeerHost[LeafSession]):
         others = () if routes is None or self.options.no_advertise else routes.mesh.leafnode_urls
         return tuple(dict.fromkeys(filter(None, (self.own_url, *others))))
 
+    @property
+    def websocket_urls(self) -> tuple[str, ...]:
+        """The same over WebSocket."""
+        if self.listener is None or self.options.no_advertise:
+            return ()
+        routes, own = self._server.routes, self._server.websocket_urls
+        return tuple(dict.fromkeys((*own, *(routes.mesh.ws_connect_urls if routes is not None else ()))))
+
     def identity(self) -> PeerInfo:
         jetstream, tls = self._server.options.jetstream, self.tls
         address = Address("", 0) if self.listener is None else self.advertised
@@ -270,9 +299,9 @@ class LeafNodes(PeerHost[LeafSession]):
             tls_verify=tls is not None and tls.verify,
             jetstream=jetstream is not None,
             domain=jetstream.domain if jetstream is not None else "",
-            compression="off",
             info_on_connect=True,
             leafnode_urls=self.urls,
+            ws_connect_urls=self.websocket_urls,
             api_lvl=JETSTREAM_API_LEVEL,
         )
 
@@ -382,15 +411,7 @@ class LeafNodes(PeerHost[LeafSession]):
             self._server.accounts[session.account].leafnodes -= 1
 
 
-def _take(session: LeafSession, seen: bytes) -> None:
-    """What was read before the connection had its transport."""
-    try:
-        session.link.feed(seen)
-    except Exception as error:  # noqa: BLE001 -- as the engine does it: this connection ends
-        session.failed(error)
-
-
-def _client_context(remote: LeafRemote) -> ssl.SSLContext:
+def client_context(remote: LeafRemote) -> ssl.SSLContext:
     """Raises: StartError for files that cannot be used."""
     from headrace.server import tls
 
@@ -398,15 +419,14 @@ def _client_context(remote: LeafRemote) -> ssl.SSLContext:
     if given is not None and given.files is not None:
         context = tls.client_context(given.files)
     else:
-        context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH)
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context = tls.plain_client_context()
     if given is not None and given.insecure:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     return context
 
 
-def _server_name(url: PeerURL, remote: LeafRemote) -> str:
+def server_name(url: PeerURL, remote: LeafRemote) -> str:
     """Whose certificate the hub must have: an address's is that of the first URL with a name."""
     if not is_address(url.host):
         return url.host

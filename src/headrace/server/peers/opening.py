@@ -57,6 +57,10 @@ async def open_over_asyncio(
     Raises: OSError (ssl.SSLError is one) when the handshake fails; nothing was entered then.
     """
     timeout = handshake_seconds if context is not None else None
+    if context is not None:
+        from headrace.server.alerts import speak_on
+
+        speak_on(sock)
 
     def protocol() -> _LateTransport:
         return _LateTransport(server, enter)
@@ -87,9 +91,8 @@ class _LateTransport(AsyncioTransport):
 
         def connected(made: asyncio.Transport) -> None:
             tls = made.get_extra_info("ssl_object")
-            if tls is not None:
-                connection.secured(tls)
-            connection.opened(self)
+            if tls is None or connection.secured(tls):
+                connection.opened(self)
 
         super().__init__(connection.link, self._server.after_tick, connected, self._server.note_stalled)
         super().connection_made(transport)

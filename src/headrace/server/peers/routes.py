@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import replace
 from time import monotonic_ns
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from headrace import limits
 from headrace.cluster.mesh import Mesh
@@ -43,7 +44,7 @@ class Routes(PeerHost[RouteSession]):
         self.options = options
         self._news = asyncio.Event()
         self._looking: asyncio.Future[None] | None = None
-        self.listen(options.host, options.port)
+        self.bind(options.host, options.port)
         self.mesh = self.machine = Mesh(self, options, server.accounts.system)
 
     def _announce(self) -> None:
@@ -74,6 +75,14 @@ class Routes(PeerHost[RouteSession]):
             return ()
         own = () if self._server.is_lame_duck else self._own_urls()
         return tuple(dict.fromkeys((*own, *self.mesh.connect_urls)))
+
+    @property
+    def ws_connect_urls(self) -> tuple[str, ...]:
+        """Where clients over WebSocket do."""
+        if self.options.no_advertise:
+            return ()
+        own = () if self._server.is_lame_duck else self._server.websocket_urls
+        return tuple(dict.fromkeys((*own, *self.mesh.ws_connect_urls)))
 
     def client_info(self) -> dict[str, object]:
         """What INFO says to clients of the cluster."""
@@ -145,6 +154,7 @@ class Routes(PeerHost[RouteSession]):
             serving_ns=monotonic_ns() - server.serving_since if server.serving_since else 0,
             started_ns=server.start_ns,
             connect_urls=() if server.is_lame_duck else self._own_urls(),
+            ws_connect_urls=() if server.is_lame_duck else server.websocket_urls,
             ldm=server.is_lame_duck,
             gateway_url=gateways.machine.url if gateways is not None else "",
             leafnode_urls=server.leafs.own_urls if server.leafs is not None else (),

@@ -35,7 +35,7 @@ def take(requests: Requests, name: str, request: Delivery) -> None:
     if not request.reply or requests.read(request, options.FILTERS) is None:
         return
     if name == "RELOAD":
-        requests.server.run(_reload(requests, request.reply))
+        requests.server.run(_reload(requests, request))
         return
     try:
         (_kick if name == "KICK" else _warn)(requests.server, cid)
@@ -77,14 +77,16 @@ def _warn(server: Server, cid: int) -> None:
     server.after_tick()
 
 
-async def _reload(requests: Requests, reply: bytes) -> None:
+async def _reload(requests: Requests, request: Delivery) -> None:
     """In a task: what is reloaded may be what a request has just come through."""
     try:
         requests.server.reload()
     except HeadraceError as error:
-        requests.send(reply, requests.messages.refusal(_FAILED, str(error)))
+        requests.send(request.reply, requests.messages.refusal(_FAILED, str(error)))
+    except Exception as error:  # noqa: BLE001 - whatever it is: it is logged, and who asked is told
+        requests.mistaken(error, request)
     else:
-        _done(requests, reply)
+        _done(requests, request.reply)
 
 
 def _done(requests: Requests, reply: bytes) -> None:

@@ -15,6 +15,7 @@ from headrace.protocol.rfc3339 import short_time
 from headrace.server.monitor import jetstream
 from headrace.server.monitor.accstatz import account_statistics
 from headrace.server.monitor.text import encode, number
+from headrace.server.monitor.varz import FEATURES
 from headrace.server.requester import client_fields
 from headrace.server.snapshot import account_snapshot
 
@@ -33,14 +34,6 @@ if TYPE_CHECKING:
     from headrace.server.session import ClientSession
 
 _ADVISORY: Final = "io.nats.server.advisory.v1."
-_FEATURES: Final = {
-    "js_ack_fc_v2": False,
-    "js_api_reply_v2": False,
-    "js_raft_delete_range": False,
-    "js_snapshot_sources": False,
-}
-"""Ways of doing things that the Go server names and that can be chosen there; none of them is done here."""
-
 _RUNS_JETSTREAM: Final = 1
 """The bit of a server's capabilities that says so; the others are about clusters."""
 
@@ -123,15 +116,19 @@ class Messages:
         """Who sends this; each one is numbered."""
         server = self._server
         self._sequence += 1
-        tags = list(server.options.server_tags)
+        cluster = server.cluster_name
+        if cluster is None and server.leafs is not None:
+            cluster = server.leafs.cluster_name or None  # a leaf node without a cluster is one by itself
+        tags, metadata = list(server.options.server_tags), dict(server.options.server_metadata)
         runs = server.options.jetstream
         return {
             **self._identity(),
-            **({"cluster": server.cluster_name} if server.cluster_name is not None else {}),
+            **({"cluster": cluster} if cluster is not None else {}),
             **({"domain": runs.domain} if runs is not None and runs.domain else {}),
             "ver": COMPATIBLE_VERSION,
             **({"tags": tags} if tags else {}),
-            "feature_flags": _FEATURES,
+            **({"metadata": metadata} if metadata else {}),
+            "feature_flags": FEATURES,
             "jetstream": runs is not None,
             "flags": _RUNS_JETSTREAM if runs is not None else 0,
             "seq": self._sequence,

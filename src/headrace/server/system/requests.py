@@ -13,6 +13,7 @@ from collections import deque
 from time import time_ns
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from headrace.mistakes import INTERNAL_ERROR
 from headrace.server.monitor import links
 from headrace.server.monitor.accountz import accountz
 from headrace.server.monitor.accstatz import statistics
@@ -83,6 +84,17 @@ class Requests:
 
     def take(self, scope: str, name: str, request: Delivery) -> None:
         """One message of a subscription; see `service` for scopes and names."""
+        try:
+            self._take(scope, name, request)
+        except Exception as error:  # noqa: BLE001 - whatever it is: it is logged, and who asked is told
+            self.mistaken(error, request)
+
+    def mistaken(self, error: Exception, request: Delivery) -> None:
+        """Logs a mistake of ours in one line, and tells who asked."""
+        self._host.failed(error, request.subject.decode("utf-8", "replace"))
+        self.send(request.reply, self.messages.refusal(_FAILED, INTERNAL_ERROR))
+
+    def _take(self, scope: str, name: str, request: Delivery) -> None:
         if scope == "command":
             control.take(self, name, request)
         elif scope == "user":
@@ -199,6 +211,8 @@ class Requests:
                     continue
                 except QueryError as error:
                     self._refuse(question, request, error)
+                except Exception as error:  # noqa: BLE001 - whatever it is: it is logged, and who asked is told
+                    self.mistaken(error, request)
         finally:
             self._worker = None
 

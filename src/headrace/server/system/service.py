@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from headrace.core.service import Taking
 from headrace.core.system_services import SUBSCRIBERS, USER
 from headrace.server.system.events import Events
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from headrace.core.service import Delivery, Host
+    from headrace.core.tracing import MessageTrace
     from headrace.engine.batches import Gathered
     from headrace.server.server import Server
     from headrace.server.system.messages import Messages
@@ -72,6 +74,10 @@ class SystemService:
         for request in batch:
             assert isinstance(request, tuple), "no subscription asked for runs"
             requests.take(*self._kinds[request.sid], request)
+
+    def take_trace(self, trace: MessageTrace, sid: int, subject: bytes) -> Taking:
+        """Requests to the server are answered, as by the Go server, whether they are only traced or not."""
+        return Taking.SILENT
 
     def stop(self) -> None:
         self.events.end()

@@ -5,11 +5,13 @@ Source: the Go server 2.15.1.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from headrace.server.access import Access
 from headrace.server.auth import Authenticator
+from headrace.server.info import websocket_urls
 
 if TYPE_CHECKING:
     from headrace.conf.options import Options, TLSOptions, WebSocketOptions
@@ -28,7 +30,9 @@ class WebSocketAccess(Access):
         self._options = options
         self._own: Authenticator | None = None
         self._made_beside: Authenticator | None = None
-        self._info = {
+        self._info: dict[str, Any] = {}
+        self._info_beside: dict[str, Any] | None = None
+        self._own_info = {
             "host": options.host,
             "port": port,
             "tls_required": options.tls is not None,
@@ -59,8 +63,17 @@ class WebSocketAccess(Access):
         return block.tls if block is not None else None
 
     def info(self) -> dict[str, Any]:
+        others = super().info()
+        if self._info_beside is not others:  # at first, and when the server or its cluster has changed
+            self._info, self._info_beside = self._made_of(others), others
         required = self._options.overrides_authorization or super().requires_authentication
-        return {**super().info(), **self._info, "auth_required": required}
+        return {**self._info, "auth_required": required}
+
+    def _made_of(self, others: dict[str, Any]) -> dict[str, Any]:
+        """INFO as it is said on this port: addresses of the other port are no use here."""
+        fields = {name: value for name, value in others.items() if name != "connect_urls"}
+        urls = websocket_urls(self._server)
+        return {**fields, **self._own_info, **({"connect_urls": list(urls)} if urls else {})}
 
 
 def own_authenticator(options: Options, websocket: WebSocketOptions) -> Authenticator | None:

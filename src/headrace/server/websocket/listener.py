@@ -9,14 +9,18 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from headrace import limits
+from headrace.conf.listen import advertised
 from headrace.engine.reasons import CloseReason
 from headrace.server.acceptor import Acceptor
+from headrace.server.alerts import speak_on
+from headrace.server.peers.addresses import reachable
 from headrace.server.tls import failure
 from headrace.server.websocket.access import WebSocketAccess
 from headrace.server.websocket.deflate import DeflateFactory
 from headrace.server.websocket.handshake import Handshake
+from headrace.server.websocket.parties import Client, LeafNode
 from headrace.server.websocket.request import Gate
-from headrace.server.websocket.transport import WebSocketTransport
+from headrace.server.websocket.transport import READ_SIZE, WebSocketTransport
 
 if TYPE_CHECKING:
     import socket
@@ -27,8 +31,8 @@ if TYPE_CHECKING:
     from headrace.conf.options import Options, WebSocketOptions
     from headrace.server.server import Server
     from headrace.server.websocket.request import Upgrade
+    from headrace.server.websocket.transport import Party
 
-_READ_SIZE: Final = 64 << 10
 _TOO_MANY: Final = "maximum connections exceeded"
 
 
@@ -46,9 +50,9 @@ class WebSocketListener(Acceptor):
         self.context = context
         self._options = options
         self._access = WebSocketAccess(server, options, self.port)
-        self._gate = Gate(options)
+        self._gate = Gate(options, self._takes_leafs)
         self._extensions = [DeflateFactory()] if options.compression else []
-        self._buffer = memoryview(bytearray(_READ_SIZE))
+        self._buffer = memoryview(bytearray(READ_SIZE))
         self._seconds = options.handshake_timeout or limits.WEBSOCKET_HANDSHAKE_TIMEOUT
 
     def use(self, context: ssl.SSLContext | None) -> None:
@@ -58,6 +62,14 @@ class WebSocketListener(Acceptor):
     @property
     def scheme(self) -> str:
         return "ws" if self._options.tls is None else "wss"
+
+    @property
+    def advertised(self) -> tuple[str, ...]:
+        """Where clients are told to connect to: `host:port` each."""
+        host, port = self._options.host, self.port
+        if self._options.advertise:
+            host, port = advertised(self._options.advertise, port)
+        return reachable(host, port)
 
     def _open(self, sock: socket.socket, address: tuple[str, int]) -> None:
         self._run(self._upgrade(sock, address), sock)
@@ -79,6 +91,7 @@ class WebSocketListener(Acceptor):
             upgraded=upgraded,
             report=report,
         )
+        speak_on(sock)
         try:
             async with asyncio.timeout(self._seconds):
                 await self._server.loop.connect_accepted_socket(
@@ -96,6 +109,41 @@ class WebSocketListener(Acceptor):
                 log.error("websocket: TLS handshake error from %s: %s", whence, failure(error))
             sock.close()
 
+    def _takes_leafs(self) -> bool:
+        leafs = self._server.leafs
+        return leafs is not None and leafs.listener is not None
+
+    def _admit_leaf(
+        self, transport: asyncio.Transport, protocol: ServerProtocol, address: tuple[str, int]
+    ) -> None:
+        leafs = self._server.leafs
+        entered = leafs.entered(address) if leafs is not None else None
+        if entered is None:  # the server is stopping
+            transport.abort()
+            return
+        protocol.max_message_size = limits.WEBSOCKET_MAX_MESSAGE  # servers put what waits into one message
+        self._carry(LeafNode(self._server, entered), transport, protocol)
+
+    def _carry(
+        self,
+        party: Party,
+        transport: asyncio.Transport,
+        protocol: ServerProtocol,
+        *,
+        is_browser: bool = False,
+    ) -> None:
+        server = self._server
+        carrier = WebSocketTransport(
+            party,
+            protocol,
+            buffer=self._buffer,
+            is_browser=is_browser,
+            after_tick=server.after_tick,
+            on_stalled=server.note_stalled,
+        )
+        transport.set_protocol(carrier)
+        carrier.connection_made(transport)
+
     def _admit(
         self,
         transport: asyncio.Transport,
@@ -103,22 +151,16 @@ class WebSocketListener(Acceptor):
         upgrade: Upgrade,
         address: tuple[str, int],
     ) -> None:
+        if upgrade.is_leaf:
+            self._admit_leaf(transport, protocol, address)
+            return
         server = self._server
         session = server.new_session(self._access, address[0], address[1])
         session.stand_ins = upgrade.credentials
         if upgrade.forwarded_for:
             session.behind = f"{upgrade.forwarded_for}/"
         session.link.send(session.info())
-        carrier = WebSocketTransport(
-            session,
-            protocol,
-            buffer=self._buffer,
-            is_browser=upgrade.is_browser,
-            after_tick=server.after_tick,
-            on_stalled=server.note_stalled,
-        )
-        transport.set_protocol(carrier)
-        carrier.connection_made(transport)
+        self._carry(Client(session), transport, protocol, is_browser=upgrade.is_browser)
         if server.is_full or not server.admits(session):
             session.error(_TOO_MANY)
             session.refuse(_TOO_MANY, CloseReason.MAX_CONNECTIONS_EXCEEDED)

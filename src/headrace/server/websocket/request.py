@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import base64
 import binascii
-from dataclasses import dataclass, field
 from http import HTTPStatus
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 
+from msgspec import field
+
 from headrace.conf.origins import Origin, parse_host, parse_origin
+from headrace.structures import Discreet
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from websockets.datastructures import Headers
     from websockets.http11 import Request
@@ -35,23 +37,26 @@ class Refusal(Exception):
         self.status = status
 
 
-@dataclass(frozen=True, slots=True)
-class Upgrade:
+class Upgrade(Discreet, frozen=True):
     """What a request says of its client. `credentials`: fields of CONNECT that cookies stand in for.
 
     `forwarded_for`: the address that a proxy gives, "" for none; believed in log lines only. `is_browser`:
-    small messages suit it.
+    small messages suit it. `is_leaf`: it is no client but another server's leaf node.
     """
 
-    credentials: Mapping[str, str] = field(default_factory=dict, repr=False)
+    HIDDEN = frozenset({"credentials"})
+
+    credentials: Mapping[str, str] = field(default_factory=dict)
     forwarded_for: str = ""
     is_browser: bool = False
+    is_leaf: bool = False
 
 
 class Gate:
-    """Who may upgrade at one listener."""
+    """Who may upgrade at one listener. `takes_leafs`: whether leaf nodes may connect to this server."""
 
-    def __init__(self, options: WebSocketOptions) -> None:
+    def __init__(self, options: WebSocketOptions, takes_leafs: Callable[[], bool]) -> None:
+        self._takes_leafs = takes_leafs
         self._same_origin = options.same_origin
         self._allowed: frozenset[Origin] = frozenset(map(parse_origin, options.allowed_origins))
         self._cookies = {
@@ -71,7 +76,8 @@ class Gate:
         path = request.path.partition("?")[0]
         if path.endswith("/mqtt"):
             raise Refusal(HTTPStatus.NOT_FOUND, "mqtt websocket endpoint not enabled")
-        if path.endswith("/leafnode"):
+        is_leaf = path.endswith("/leafnode")
+        if is_leaf and not self._takes_leafs():
             raise Refusal(HTTPStatus.NOT_FOUND, "not configured to accept leaf node connections")
         if request.method != "GET":
             raise Refusal(HTTPStatus.METHOD_NOT_ALLOWED, "request method must be GET")
@@ -90,6 +96,7 @@ class Gate:
             self._credentials(headers),
             _forwarded_for(headers),
             _only(headers, "User-Agent").startswith("Mozilla/"),
+            is_leaf,
         )
 
     def _check_origin(self, headers: Headers, host: str, is_secure: bool) -> None:

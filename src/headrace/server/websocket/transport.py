@@ -6,7 +6,7 @@ lives the bound on what one read may become, and the closing. A transport decide
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from websockets.frames import Opcode
 from websockets.protocol import State
@@ -18,12 +18,16 @@ from headrace.server.websocket.closing import close_code
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable
+    import ssl
+    from collections.abc import Callable, Iterable
 
     from websockets.frames import Frame
-    from websockets.server import ServerProtocol
+    from websockets.protocol import Protocol as Frames
 
-    from headrace.server.session import ClientSession
+    from headrace.engine.link import Link
+
+READ_SIZE: Final = 64 << 10
+"""Bytes of the buffer that is read into."""
 
 PIECE: Final = 16 << 10
 """Bytes given to the protocol at once: what they inflate to must be bearable."""
@@ -38,23 +42,46 @@ _MAX_REASON: Final = 123  # bytes in a close frame beside its code
 _DATA: Final = frozenset((Opcode.BINARY, Opcode.TEXT, Opcode.CONT))
 
 
-class WebSocketTransport(AsyncioTransport):
-    """One connection after its upgrade."""
+class Party(Protocol):
+    """Who has a connection: a client, or another server."""
 
-    __slots__ = ("_buffer", "_late", "_most", "_protocol", "_session", "_unknown", "_waiting")
+    @property
+    def link(self) -> Link: ...
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether it has yet to say who it is."""
+
+    def carried(self, transport: WebSocketTransport, tls: ssl.SSLObject | None) -> None:
+        """Bytes flow."""
+
+    def take(self, data: bytes) -> None:
+        """What has come goes to the engine."""
+
+    def error(self, text: str) -> None:
+        """A line of the log."""
+
+    def later(self, seconds: float, call: Callable[[], object]) -> None:
+        """`call` after that time, if the loop still runs."""
+
+
+class WebSocketTransport(AsyncioTransport):
+    """One connection after its upgrade, at either end."""
+
+    __slots__ = ("_buffer", "_late", "_most", "_party", "_protocol", "_unknown", "_waiting")
 
     def __init__(
         self,
-        session: ClientSession,
-        protocol: ServerProtocol,
+        party: Party,
+        protocol: Frames,
         *,
         buffer: memoryview,
         is_browser: bool,
         after_tick: Callable[[], None],
         on_stalled: Callable[[AsyncioTransport], None],
     ) -> None:
-        super().__init__(session.link, after_tick, self._connected, on_stalled)
-        self._session = session
+        super().__init__(party.link, after_tick, self._connected, on_stalled)
+        self._party = party
         self._protocol = protocol
         self._buffer = buffer  # shared: what a read puts there is taken out at once
         self._most = FOR_BROWSERS if is_browser else 0
@@ -63,11 +90,12 @@ class WebSocketTransport(AsyncioTransport):
         self._unknown = 0
 
     def _connected(self, transport: asyncio.Transport) -> None:
-        session = self._session
-        session.transport = self
-        tls = transport.get_extra_info("ssl_object")
-        if tls is None or session.secured(tls):
-            session.opened()
+        self._party.carried(self, transport.get_extra_info("ssl_object"))
+
+    def take_frames(self, frames: Iterable[Frame]) -> None:
+        """What came together with the upgrade."""
+        self._party.take(b"".join([frame.data for frame in frames if frame.opcode in _DATA]))
+        self._answer()
 
     # -- asyncio's side
 
@@ -77,7 +105,7 @@ class WebSocketTransport(AsyncioTransport):
     def buffer_updated(self, nbytes: int) -> None:
         self._link.router.touch()
         self._waiting += self._buffer[:nbytes]
-        if self._session.identity is None and self._is_too_much(nbytes):
+        if self._party.is_unknown and self._is_too_much(nbytes):
             self._waiting = b""
         self._take_waiting()
         if self._link.is_held or self._link.is_stalled:
@@ -91,7 +119,7 @@ class WebSocketTransport(AsyncioTransport):
         self._unknown += nbytes
         if self._unknown <= limits.WEBSOCKET_BEFORE_CONNECT:
             return False
-        self._session.error("too many bytes before authentication")
+        self._party.error("too many bytes before authentication")
         self._link.doom(CloseReason.AUTHENTICATION_VIOLATION)
         return True
 
@@ -103,8 +131,7 @@ class WebSocketTransport(AsyncioTransport):
             protocol.receive_data(data[at : at + PIECE])
             at += PIECE
             frames = cast("list[Frame]", protocol.events_received())
-            self._session.take(b"".join([frame.data for frame in frames if frame.opcode in _DATA]))
-            self._answer()
+            self.take_frames(frames)
         self._waiting = b"" if link.is_closing else data[at:]
 
     def _answer(self) -> None:
@@ -123,7 +150,7 @@ class WebSocketTransport(AsyncioTransport):
         """The client has closed, or sent what is no WebSocket."""
         problem = self._protocol.parser_exc
         if problem is not None:
-            self._session.error(f"read error: {problem}")
+            self._party.error(f"read error: {problem}")
         self._link.doom(CloseReason.CLIENT_CLOSED if problem is None else CloseReason.READ_ERROR)
 
     def resume_writing(self) -> None:
@@ -149,7 +176,7 @@ class WebSocketTransport(AsyncioTransport):
 
     def close(self) -> None:
         transport = self._transport
-        if transport is None:
+        if transport is None or transport.is_closing():
             return
         reason = CloseReason(self._link.reason)
         code = close_code(reason)
@@ -161,7 +188,7 @@ class WebSocketTransport(AsyncioTransport):
             transport.writelines(self._protocol.data_to_send())
         transport.close()
         if transport.get_write_buffer_size():
-            self._session.later(LINGER, transport.abort)
+            self._party.later(LINGER, transport.abort)
 
     def resume(self) -> None:
         self._take_waiting()

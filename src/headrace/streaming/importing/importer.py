@@ -9,20 +9,24 @@ twice.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from msgspec import Struct, field
+
+from headrace.importing.errors import TargetDiverged
+from headrace.importing.findings import Finding, Kind
+from headrace.importing.progress import Meter
 from headrace.log.port import NewMessage
-from headrace.streaming.importing.errors import TargetDiverged
-from headrace.streaming.importing.model import Finding, Kind, SourceMessage
 from headrace.streaming.importing.state_conversion import convert_state
 from headrace.streaming.state import STATE_LOG, ServiceState, load_state, write_imported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from headrace.importing.progress import Progress
     from headrace.log.port import MessageLog, StoredMessage
     from headrace.log.store import LogStore
+    from headrace.streaming.importing.model import SourceMessage
     from headrace.streaming.importing.reader import SourceChannel, SourceStore
 
 _BATCH_MESSAGES: Final = 512
@@ -31,12 +35,9 @@ _CIPHERS: Final = (1, 2)
 """First byte of a payload that the server encrypted: AES or ChaCha20."""
 _LEAST_SEALED: Final = 1 + 12 + 16
 """Cipher, nonce and tag."""
-_PROGRESS_EVERY: Final = 1 << 16
-"""Bytes of the source between two reports of progress."""
 
 
-@dataclass(slots=True)
-class ChannelReport:
+class ChannelReport(Struct):
     """What became of one channel. `present` came over in an earlier run, `lost` is known to be lost."""
 
     name: str
@@ -52,8 +53,7 @@ class ChannelReport:
     findings: list[Finding] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class ImportReport:
+class ImportReport(Struct):
     """What an import did. `state_written` is False when clients and subscriptions were there already."""
 
     cluster_id: str
@@ -70,15 +70,6 @@ class ImportReport:
     @property
     def is_damaged(self) -> bool:
         return any(finding.is_damage for finding in self.all_findings)
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far an import is: bytes of message files read (each once), messages seen."""
-
-    bytes_read: int
-    messages: int
-    channel: str
 
 
 def import_store(
@@ -104,7 +95,7 @@ def import_store(
     state.channels = existing.channels  # the target's own: when a server that ran on it first saw each
     state_missing = _compare_state(existing, state)
     present = _present(source, target)
-    meter = _Meter(progress)
+    meter = Meter(progress)
     channels = [_Channel(channel, target, state, meter) for channel in source.channels]
     report = ImportReport(
         cluster_id=_text(state.server.cluster_id if state.server else b""),
@@ -147,30 +138,10 @@ def _present(source: SourceStore, target: LogStore) -> set[bytes]:
     return present
 
 
-class _Meter:
-    """Sums up progress over channels."""
-
-    def __init__(self, progress: Callable[[Progress], None]) -> None:
-        self._progress = progress
-        self._bytes = 0
-        self._messages = 0
-        self._told = 0
-
-    def moved(self, channel: str, read_bytes: int, messages: int) -> None:
-        self._bytes += read_bytes
-        self._messages += messages
-        if self._bytes - self._told >= _PROGRESS_EVERY:
-            self.tell(channel)
-
-    def tell(self, channel: str) -> None:
-        self._told = self._bytes
-        self._progress(Progress(self._bytes, self._messages, channel))
-
-
 class _Channel:
     """One channel on its way: `compare`, then `append`. Its source is read once, over both."""
 
-    def __init__(self, channel: SourceChannel, target: LogStore, state: ServiceState, meter: _Meter) -> None:
+    def __init__(self, channel: SourceChannel, target: LogStore, state: ServiceState, meter: Meter) -> None:
         self.name = channel.name
         self._target = target
         self._meter = meter

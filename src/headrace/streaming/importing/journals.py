@@ -7,12 +7,15 @@ count as sent and not acknowledged: a message may then come again, but none is p
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from headrace.errors import ProtocolError
+from headrace.importing.findings import Finding, Kind
 from headrace.protocol.stan import ClientDelete, ClientInfo, SubState, SubStateDelete, SubStateUpdate
-from headrace.streaming.importing.model import Finding, Kind, SourceSubscription
+from headrace.streaming.importing.model import SourceSubscription
 from headrace.streaming.importing.records import (
     HEADER,
     START,
@@ -134,8 +137,7 @@ class Clients:
             self._clients.pop(_whole(ClientDelete.decode(record.body), record).id, None)
 
 
-@dataclass(slots=True)
-class _Row:
+class _Row(Struct):
     """What is known of one subscription; `state` is None when the record that made it is lost."""
 
     state: SubState | None = None

@@ -1,13 +1,13 @@
-"""What a foreign store holds, free of its format: messages, subscriptions with pending sequences, findings.
+"""What a foreign store holds, free of its format: messages, subscriptions with pending sequences.
 
-Server information and clients are the dataclasses of `protocol.stan`: the store keeps exactly those.
+Server information and clients are the structures of `protocol.stan`: the store keeps exactly those.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from headrace.protocol.stan import SubState
@@ -22,8 +22,7 @@ class SourceMessage(NamedTuple):
     payload: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class SourceSubscription:
+class SourceSubscription(Struct, frozen=True):
     """A subscription and what it was sent and has not acknowledged, ascending.
 
     `state.last_sent` is the highest sequence it was ever sent, whichever record said so.
@@ -31,49 +30,3 @@ class SourceSubscription:
 
     state: SubState
     pending: tuple[int, ...]
-
-
-class Kind(Enum):
-    """How bad a finding is."""
-
-    DAMAGED = "damaged"
-    """Bytes that are no record; what they held is lost."""
-    CUT = "cut off"
-    """The file ends within a record, as after a crash or on a full disk."""
-    MISSING = "missing"
-    """Sequences that no file holds, between others that are there."""
-    NOTE = "note"
-    """Worth telling; nothing is lost."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Something about a store that is not as it should be.
-
-    Bytes `offset` to `offset + length` of `file` (relative to the store). `first_sequence` and
-    `last_sequence` tell what is lost as far as that can be known: 0 is unknown.
-    """
-
-    kind: Kind
-    file: str
-    text: str
-    offset: int = 0
-    length: int = 0
-    first_sequence: int = 0
-    last_sequence: int = 0
-
-    @property
-    def is_damage(self) -> bool:
-        return self.kind is not Kind.NOTE
-
-    def __str__(self) -> str:
-        where = f" at {self.offset:,} ({self.length:,} bytes)" if self.length else ""
-        return f"{self.file}{where}: {self.text}{self._sequences()}"
-
-    def _sequences(self) -> str:
-        first, last = self.first_sequence, self.last_sequence
-        if first and last:
-            return f"; sequence {first:,}" if first == last else f"; sequences {first:,} to {last:,}"
-        if first:
-            return f"; from sequence {first:,} on"
-        return f"; up to sequence {last:,}" if last else ""

@@ -9,15 +9,17 @@ ones. Files are only ever opened for reading.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from msgspec import Struct
+
 from headrace.errors import ProtocolError
+from headrace.importing.errors import SourceUnusable
+from headrace.importing.findings import Finding, Kind
 from headrace.protocol.stan import ClientInfo, ServerInfo
 from headrace.streaming.importing.checksums import Checksum, detect
-from headrace.streaming.importing.errors import SourceUnusable
+from headrace.streaming.importing.detecting import SERVER_FILE, SUBSCRIPTIONS_FILE
 from headrace.streaming.importing.journals import Clients, Subscriptions
-from headrace.streaming.importing.model import Finding, Kind, SourceSubscription
 from headrace.streaming.importing.records import (
     HEADER,
     INDEX,
@@ -36,13 +38,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-_SERVER: Final = "server.dat"
+    from headrace.streaming.importing.model import SourceSubscription
+
 _CLIENTS: Final = "clients.dat"
-_SUBSCRIPTIONS: Final = "subs.dat"
 
 
-@dataclass(frozen=True, slots=True)
-class SourceChannel:
+class SourceChannel(Struct, frozen=True):
     """A channel: its subscriptions, what is wrong with their file, and the way to its messages.
 
     `message_bytes` is the size of its message files: what there is to read, for progress.
@@ -65,8 +66,7 @@ class SourceChannel:
         return ChannelMessages(self.directory, self.name, self.checksum)
 
 
-@dataclass(frozen=True, slots=True)
-class SourceStore:
+class SourceStore(Struct, frozen=True):
     """A whole store. `server` is None when its file is damaged or missing, as a finding tells."""
 
     directory: Path
@@ -87,12 +87,12 @@ def open_store(directory: Path, checksum: Checksum | None = None, *, verify: boo
     SourceUnusable when this is no such store, is of another version, or cannot be read.
     """
     folders = [path for path in listed(directory) if path.is_dir()]
-    channels = [path for path in folders if (path / _SUBSCRIPTIONS).is_file() or slices_of(path)]
-    files = [directory / _SERVER, directory / _CLIENTS]
+    channels = [path for path in folders if (path / SUBSCRIPTIONS_FILE).is_file() or slices_of(path)]
+    files = [directory / SERVER_FILE, directory / _CLIENTS]
     if not channels and not files[0].is_file():
-        raise SourceUnusable(f"{directory} is no file store of NATS Streaming: no {_SERVER}, no channels")
+        raise SourceUnusable(f"{directory} is no file store of NATS Streaming: no {SERVER_FILE}, no channels")
     for channel in channels:
-        files += [channel / _SUBSCRIPTIONS, *(slice_.path for slice_ in slices_of(channel))]
+        files += [channel / SUBSCRIPTIONS_FILE, *(slice_.path for slice_ in slices_of(channel))]
     files = [path for path in files if path.is_file()]
     _check_versions(files)
     if not verify:
@@ -136,7 +136,7 @@ def _samples(files: list[Path]) -> Iterator[tuple[bytes, int]]:
     """The first record of every file, and the first entry of every index, with their checksums."""
     for path in files:
         with ByteFile(path, shown_name(path)) as file:
-            record = record_at(file, START, None, typed=path.name in (_CLIENTS, _SUBSCRIPTIONS))
+            record = record_at(file, START, None, typed=path.name in (_CLIENTS, SUBSCRIPTIONS_FILE))
             if isinstance(record, Record):
                 yield record.body, HEADER.unpack(file.read(START, HEADER.size))[1]
         index = path.with_suffix(".idx")
@@ -148,36 +148,37 @@ def _samples(files: list[Path]) -> Iterator[tuple[bytes, int]]:
 
 
 def _read_server(directory: Path, checksum: Checksum | None, findings: list[Finding]) -> ServerInfo | None:
-    path = directory / _SERVER
+    path = directory / SERVER_FILE
     if not path.is_file():
-        findings.append(Finding(Kind.MISSING, _SERVER, "the file is missing"))
+        findings.append(Finding(Kind.MISSING, SERVER_FILE, "the file is missing"))
         return None
-    with ByteFile(path, _SERVER) as file:
+    with ByteFile(path, SERVER_FILE) as file:
         version = version_of(file)
         if version != VERSION:
-            findings.append(Finding(Kind.DAMAGED, _SERVER, f"version {version} is unknown", 0, START))
+            findings.append(Finding(Kind.DAMAGED, SERVER_FILE, f"version {version} is unknown", 0, START))
         record = record_at(file, START, checksum, typed=False)
         length = file.size - START
         if not isinstance(record, Record):
-            findings.append(Finding(Kind.DAMAGED, _SERVER, record.why, START, length))
+            findings.append(Finding(Kind.DAMAGED, SERVER_FILE, record.why, START, length))
             return None
         try:
             info = ServerInfo.decode(record.body)
             if not info.cluster_id:
                 raise ProtocolError("no cluster ID")
         except ProtocolError as error:
-            findings.append(Finding(Kind.DAMAGED, _SERVER, f"no server information ({error})", START, length))
+            text = f"no server information ({error})"
+            findings.append(Finding(Kind.DAMAGED, SERVER_FILE, text, START, length))
             return None
         if record.end != file.size:
             text = "more than one record"
-            findings.append(Finding(Kind.NOTE, _SERVER, text, record.end, file.size - record.end))
+            findings.append(Finding(Kind.NOTE, SERVER_FILE, text, record.end, file.size - record.end))
         return info
 
 
 def _read_channel(path: Path, checksum: Checksum | None) -> SourceChannel:
     name = os.fsencode(path.name)
     subscriptions = Subscriptions() if checksum is not None else Subscriptions(_highest(path, name))
-    journal = path / _SUBSCRIPTIONS
+    journal = path / SUBSCRIPTIONS_FILE
     if journal.is_file():
         subscriptions.replay(journal, shown_name(journal, 2), checksum)
     else:

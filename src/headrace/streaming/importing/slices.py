@@ -13,13 +13,16 @@ cannot be told then.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from headrace.errors import ProtocolError
+from headrace.importing.findings import Finding, Kind
 from headrace.protocol.protobuf import varint
 from headrace.protocol.stan import MsgProto
-from headrace.streaming.importing.model import Finding, Kind, SourceMessage
+from headrace.streaming.importing.model import SourceMessage
 from headrace.streaming.importing.records import (
     HEADER,
     START,
@@ -46,8 +49,7 @@ _MAX_VARINT: Final = 10
 _SCAN: Final = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Slice:
+class Slice(Struct, frozen=True):
     """One message file of a channel."""
 
     number: int

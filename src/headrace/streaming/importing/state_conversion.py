@@ -7,12 +7,14 @@ service: the same source always gets the same ones.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from msgspec.structs import replace
+
+from headrace.importing.errors import ImportFailed
+from headrace.importing.findings import Finding, Kind
 from headrace.protocol.stan import ServerInfo, SubState
-from headrace.streaming.importing.errors import ImportFailed
-from headrace.streaming.importing.model import Finding, Kind, SourceSubscription
+from headrace.streaming.importing.model import SourceSubscription
 from headrace.streaming.state import ServiceState, SubscriptionRecord
 
 if TYPE_CHECKING:

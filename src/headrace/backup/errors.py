@@ -1,0 +1,7 @@
+"""What goes wrong with backups."""
+
+from headrace.errors import HeadraceError
+
+
+class BackupError(HeadraceError):
+    """A backup that cannot be made, read or used; says which and why."""

@@ -1,0 +1,112 @@
+"""What one backup holds, as JSON, and where its parts lie in a target.
+
+    _headrace/manifests/<time>-<number>.json    one backup: written last, whole and durable
+    <SHA-256>.segment                           bytes of segments, those of any backup
+
+A file that no manifest names is of a backup that was cut off; the next one uses it if it can. A manifest ends
+with the SHA-256 of its own rest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec import Struct
+
+from headrace.backup.errors import BackupError
+from headrace.log.segment import base_of
+from headrace.tables.store import MANIFESTS
+
+if TYPE_CHECKING:
+    from headrace.tables.store import Store
+
+VERSION: Final = 1
+SUFFIX: Final = ".segment"
+_DIGEST: Final = 64
+_HASH: Final = re.compile(r"[0-9a-f]{64}")
+
+
+class Part(Struct, frozen=True):
+    """One segment. `mark`: what told it from another one where it was read; empty for a log's last one."""
+
+    name: str
+    size: int
+    sha256: str
+    mark: tuple[int, ...] = ()
+
+
+class Log(Struct, frozen=True):
+    """One log: its name, the name of its directory, and its segments, oldest first."""
+
+    name: bytes
+    entry: str
+    parts: tuple[Part, ...]
+
+    @property
+    def shown(self) -> str:
+        return self.name.decode("utf-8", "backslashreplace")
+
+
+class Manifest(Struct, frozen=True):
+    """One backup. `source`: the machine and directory it was made of; `account`: None for all of them."""
+
+    version: int
+    created: str
+    source: str
+    account: str | None
+    logs: tuple[Log, ...]
+
+    def encode(self) -> bytes:
+        data = msgspec.json.encode(self)
+        return data + b"\n" + hashlib.sha256(data).hexdigest().encode()
+
+
+def key_of(sha256: str) -> str:
+    return sha256 + SUFFIX
+
+
+def backups_in(store: Store) -> list[str]:
+    """The names of whole backups, oldest first. Raises: StoreError."""
+    keys = [entry.key.rpartition("/")[2] for entry in store.entries(MANIFESTS)]
+    return sorted(key.removesuffix(".json") for key in keys if key.endswith(".json"))
+
+
+def read_manifest(store: Store, name: str) -> Manifest:
+    """Raises: BackupError when it is damaged, of a later version or something else; StoreError."""
+    where = f"{store.location}: backup {name}"
+    data = store.read(f"{MANIFESTS}/{name}.json")
+    body, _, digest = data.rpartition(b"\n")
+    if len(digest) != _DIGEST or hashlib.sha256(body).hexdigest().encode() != digest:
+        raise BackupError(f"{where} is damaged, or no backup")
+    try:
+        manifest = msgspec.json.decode(body, type=Manifest)
+    except msgspec.DecodeError as error:
+        raise BackupError(f"{where} cannot be read: {error}") from error
+    _check_names(manifest, where)
+    if manifest.version != VERSION:
+        raise BackupError(f"{where} is of version {manifest.version}; this Headrace reads {VERSION}")
+    return manifest
+
+
+def _check_names(manifest: Manifest, where: str) -> None:
+    """They become names of files: nothing but what a backup writes. Raises: BackupError."""
+    for log in manifest.logs:
+        if not log.name:
+            raise BackupError(f"{where} has a log without a name")
+        for part in log.parts:
+            if base_of(part.name) is None or not _HASH.fullmatch(part.sha256):
+                raise BackupError(f"{where} has a part that is no segment: {part.name!r}")
+
+
+def chosen(store: Store, name: str | None) -> tuple[str, Manifest]:
+    """A backup by name, or the newest one. Raises: BackupError, StoreError."""
+    names = backups_in(store)
+    if not names:
+        raise BackupError(f"there is no whole backup in {store.location}")
+    if name is not None and name not in names:
+        raise BackupError(f"there is no backup {name} in {store.location}: {', '.join(names[-5:])} are there")
+    name = name or names[-1]
+    return name, read_manifest(store, name)

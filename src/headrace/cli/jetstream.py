@@ -1,0 +1,42 @@
+"""`headrace jetstream`: commands about stores of JetStream, by name.
+
+Never lives here: what a command does; its module is loaded only when it is called. To add a command: a row in
+`COMMANDS`.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Final
+
+from headrace.cli.names import PROGRAM
+from headrace.cli.streaming import Command
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+COMMANDS: Final[dict[str, Command]] = {
+    "import": Command("headrace.cli.jetstream_import", "run", "Take over a store of nats-server"),
+    "backup": Command("headrace.cli.jetstream_backup", "run_backup", "Back up streams while the server runs"),
+    "verify": Command("headrace.cli.jetstream_backup", "run_verify", "Check a backup without restoring it"),
+    "restore": Command("headrace.cli.jetstream_backup", "run_restore", "Make a store of a backup"),
+}
+_WRONG_USE: Final = 2
+
+
+def run(arguments: Sequence[str], program: str = PROGRAM) -> int:
+    """Do what the arguments say; gives the exit code."""
+    name, *rest = arguments or ("",)
+    if name in COMMANDS:
+        return COMMANDS[name].run(rest, program)
+    if name in ("-h", "-help", "--help", "help"):
+        print(_help())
+        return 0
+    wrong = f"{PROGRAM} jetstream: unknown command {name!r}\n" if name else ""
+    print(wrong + _help(), file=sys.stderr)
+    return _WRONG_USE
+
+
+def _help() -> str:
+    lines = [f"  {name:<9} {command.summary}" for name, command in COMMANDS.items()]
+    return "\n".join([f"usage: {PROGRAM} jetstream <command> [--help]", "", *lines])

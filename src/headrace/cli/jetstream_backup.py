@@ -1,0 +1,179 @@
+"""`headrace jetstream backup`, `verify` and `restore`: arguments, progress, what is printed, exit codes.
+
+What is read and written is `headrace.backup`'s.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from headrace.backup.errors import BackupError
+from headrace.errors import HeadraceError
+from headrace.jetstream.importing.detecting import HOME, UNFINISHED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from headrace.tables.store import Store
+
+EXIT_FAILURE: Final = 1
+EXIT_DAMAGED: Final = 3
+EXIT_INTERRUPTED: Final = 130
+_SHOWN: Final = 20
+_BACKUP: Final = """\
+A target is a directory, or a URL such as s3://bucket/nats (with headrace[tables]; credentials come from the
+environment). The server goes on meanwhile. Only segments that the target does not have are copied, and those
+of streams that are full are not read again. What is encrypted stays so, under the same key.
+"""
+_RESTORE: Final = """\
+The directory may not have a store. The server starts with it afterwards (-sd NEW), with the key of the old
+one where there was one. After an interruption the same command goes on.
+"""
+_CODES: Final = """\
+
+exit codes:
+  0    done
+  1    not done: see the message
+  2    wrong use
+  3    verify: parts are missing or damaged; they are listed
+  130  interrupted: run it again
+"""
+
+
+def run_backup(arguments: Sequence[str], program: str) -> int:
+    """Make a backup."""
+    parser = _parser(program, "backup", "Back up the streams of a server, while it runs.", _BACKUP)
+    parser.add_argument("target", help="a directory or a URL")
+    parser.add_argument(
+        "--dir", type=Path, required=True, help="the server's store_dir, the one that has jetstream"
+    )
+    parser.add_argument("--account", help="only the streams of this account (default: all)")
+    options = parser.parse_args(arguments)
+    return _guarded(f"{program} jetstream backup", lambda: _back_up(options))
+
+
+def run_verify(arguments: Sequence[str], program: str) -> int:
+    """Check a backup."""
+    parser = _parser(program, "verify", "Check a backup without restoring it.", "")
+    parser.add_argument("target", help="a directory or a URL")
+    parser.add_argument("--backup", metavar="NAME", help="which one (default: the newest)")
+    parser.add_argument("--all", action="store_true", help=f"list all that is wrong, not only {_SHOWN} parts")
+    options = parser.parse_args(arguments)
+    return _guarded(f"{program} jetstream verify", lambda: _verify(options))
+
+
+def run_restore(arguments: Sequence[str], program: str) -> int:
+    """Restore a backup."""
+    parser = _parser(program, "restore", "Make a store of a backup.", _RESTORE)
+    parser.add_argument("source", help="a directory or a URL")
+    parser.add_argument(
+        "--dir", type=Path, required=True, metavar="NEW", help="the store_dir of the new server"
+    )
+    parser.add_argument("--backup", metavar="NAME", help="which one (default: the newest)")
+    options = parser.parse_args(arguments)
+    return _guarded(f"{program} jetstream restore", lambda: _restore(options))
+
+
+def _parser(program: str, verb: str, description: str, words: str) -> argparse.ArgumentParser:
+    return argparse.ArgumentParser(
+        prog=f"{program} jetstream {verb}",
+        description=description,
+        epilog=words + _CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+
+
+def _guarded(name: str, call: Callable[[], int]) -> int:
+    try:
+        return call()
+    except KeyboardInterrupt:
+        print(f"{name}: interrupted; run it again", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    except (HeadraceError, OSError, ValueError) as error:
+        print(f"{name}: {error}", file=sys.stderr)
+        return EXIT_FAILURE
+
+
+def _back_up(options: argparse.Namespace) -> int:
+    from headrace.backup.taking import Wanted, take_backup
+    from headrace.jetstream.assets import is_state_log
+
+    home = options.dir / HOME
+    if not home.is_dir():
+        raise BackupError(f"{options.dir} has no directory {HOME}: it is no store_dir of Headrace")
+    store = _opened(options.target)
+    if "://" not in options.target and Path(options.target).resolve().is_relative_to(home.resolve()):
+        raise BackupError(f"{options.target} is within the store that is to be backed up")
+    account = options.account
+    wanted = Wanted(home, is_state_log, account, b"" if account is None else f"{account}/".encode())
+    with _progress("copying") as told:
+        taken = take_backup(store, wanted, told)
+    print(
+        f"backup {taken.name}: {taken.logs:,} logs, {taken.segments:,} segments; "
+        f"{taken.copied:,} new ones copied ({taken.copied_bytes / 1e6:,.1f} MB)"
+    )
+    return 0
+
+
+def _verify(options: argparse.Namespace) -> int:
+    from headrace.backup.checking import wrong_parts
+    from headrace.backup.manifest import chosen
+
+    store = _opened(options.target)
+    name, manifest = chosen(store, options.backup)
+    with _progress("checking") as told:
+        wrong = list(wrong_parts(store, manifest, told))
+    for line in wrong if options.all else wrong[:_SHOWN]:
+        print(line)
+    if len(wrong) > _SHOWN and not options.all:
+        print(f"and {len(wrong) - _SHOWN:,} more: --all lists them")
+    parts = sum(len(log.parts) for log in manifest.logs)
+    print(
+        f"backup {name} of {manifest.created}: {len(manifest.logs):,} logs, {parts:,} segments, "
+        f"{len(wrong):,} wrong"
+    )
+    return EXIT_DAMAGED if wrong else 0
+
+
+def _restore(options: argparse.Namespace) -> int:
+    from headrace.backup.manifest import chosen
+    from headrace.backup.restoring import restore_backup
+
+    store = _opened(options.source)
+    name, manifest = chosen(store, options.backup)
+    with _progress("restoring") as told:
+        written = restore_backup(store, manifest, options.dir / HOME, options.dir / UNFINISHED, told)
+    print(
+        f"restored backup {name} of {manifest.created}: {len(manifest.logs):,} logs, "
+        f"{written:,} segments written"
+    )
+    return 0
+
+
+def _opened(location: str) -> Store:
+    from headrace.tables.open import open_store
+
+    return open_store(location)
+
+
+@contextmanager
+def _progress(words: str) -> Iterator[Callable[[int, int], object]]:
+    """A bar on a terminal, nothing elsewhere."""
+    if not sys.stderr.isatty():
+        yield lambda _done, _of: None
+        return
+    try:
+        from rich.console import Console
+        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+    except ImportError:  # rich is not among the packages a server needs
+        yield lambda _done, _of: None
+        return
+    columns = TextColumn("  {task.description}"), BarColumn(32), DownloadColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=Console(stderr=True)) as bars:
+        task = bars.add_task(words, total=None)
+        yield lambda done, total: bars.update(task, completed=done, total=total)

@@ -1,0 +1,175 @@
+"""`headrace jetstream import`: arguments, keys, what is printed, exit codes.
+
+What is read and written is `headrace.jetstream.importing`'s.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import asdict
+
+from headrace.cli import import_output as output
+from headrace.errors import HeadraceError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from headrace.jetstream.importing.importer import ImportReport, StreamReport
+    from headrace.log.sealing import Cipher
+
+_CIPHERS: Final = {"chachapoly": "CHACHA", "chacha": "CHACHA", "aes": "AES"}
+_EXPLANATION: Final = """\
+Messages keep their sequences, times and headers, consumers what they have not acknowledged. The source is
+only read. Limits take effect when the server opens the result. The result is there when all of it is: after
+an interruption the same command begins again.
+
+A store that is encrypted needs the key of its configuration (jetstream { key }), in a file. The new store is
+then encrypted with the same key, so that the same configuration opens it, unless --plain says otherwise.
+
+exit codes:
+  0    everything came over
+  1    not imported: see the message
+  2    wrong use
+  3    imported, but the source is damaged: what is missing is listed
+  130  interrupted: run it again
+"""
+
+
+def run(arguments: Sequence[str], program: str) -> int:
+    """Import a store. Returns 0, 1 (not imported), 3 (imported what the damage left) or 130 (Ctrl-C)."""
+    options = _parser(program).parse_args(arguments)
+    name = f"{program} jetstream import"
+    try:
+        report = _import(options)
+    except KeyboardInterrupt:
+        print(f"{name}: interrupted; run it again", file=sys.stderr)
+        return output.EXIT_INTERRUPTED
+    except BrokenPipeError:  # `main` knows what it means
+        raise
+    except (HeadraceError, OSError) as error:
+        print(f"{name}: {error}", file=sys.stderr)
+        return output.EXIT_FAILURE
+    if options.json:
+        print(json.dumps(_document(report), indent=2))
+    else:
+        _print_report(report, every_finding=options.all)
+    return output.EXIT_DAMAGED if report.is_damaged else 0
+
+
+def _parser(program: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=f"{program} jetstream import",
+        description="Take over the streams of a nats-server 2.10 to 2.15 that is stopped.",
+        epilog=_EXPLANATION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("source", type=Path, metavar="old", help="its store_dir, the one that has jetstream")
+    parser.add_argument(
+        "--dir", type=Path, required=True, metavar="NEW", help="the store_dir of the new server"
+    )
+    keys = parser.add_argument_group("encryption")
+    keys.add_argument("--key-file", type=Path, metavar="FILE", help="has the key of the old store")
+    keys.add_argument(
+        "--prev-key-file", type=Path, metavar="FILE", help="has the key before that one (prev_key)"
+    )
+    keys.add_argument(
+        "--cipher", type=str.lower, choices=tuple(_CIPHERS), default="chachapoly",
+        help="of the new store (default: chachapoly, as a server's)",
+    )  # fmt: skip
+    keys.add_argument("--plain", action="store_true", help="do not encrypt the new store")
+    parser.add_argument(
+        "--all", action="store_true", help=f"list all damage, not only {output.SHOWN_FINDINGS} places"
+    )
+    parser.add_argument("--json", action="store_true", help="print the result as JSON, progress to stderr")
+    return parser
+
+
+def _import(options: argparse.Namespace) -> ImportReport:
+    from headrace.importing.errors import SourceUnusable
+    from headrace.importing.source_guard import SourceGuard
+    from headrace.jetstream.importing.crypt import Keys
+    from headrace.jetstream.importing.importer import import_store
+    from headrace.jetstream.importing.reader import open_store
+    from headrace.jetstream.importing.target import Target
+
+    source_path, target_path = options.source.resolve(), options.dir.resolve()
+    if source_path.is_relative_to(target_path) or target_path.is_relative_to(source_path):
+        raise SourceUnusable(f"{options.dir} and {options.source} may not be one within the other")
+    secrets = [_secret(path) for path in (options.key_file, options.prev_key_file) if path is not None]
+    with SourceGuard(options.source) as guard:
+        source = open_store(options.source, Keys(secrets))
+        with Target(options.dir, _cipher(secrets, options)) as target:
+            total = sum(stream.message_bytes for stream in source.streams)
+            with output.shown_progress(total, to_stderr=options.json) as shown:
+                report = import_store(source, target.store, shown.show)
+            guard.check()
+            target.publish()
+    return report
+
+
+def _secret(path: Path) -> str:
+    """The key in a file, without the line's end. Raises: HeadraceError, OSError."""
+    try:
+        secret = path.read_text("utf-8").rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        raise HeadraceError(f"{path} has no text in it") from error
+    if not secret:
+        raise HeadraceError(f"{path} has no key in it")
+    return secret
+
+
+def _cipher(secrets: Sequence[str], options: argparse.Namespace) -> Cipher | None:
+    if options.plain or not secrets:
+        return None
+    from headrace.app import store_cipher
+
+    return store_cipher(secrets[0], _CIPHERS[options.cipher])
+
+
+# -- the result
+
+
+def _document(report: ImportReport) -> dict[str, object]:
+    def shown(stream: StreamReport) -> dict[str, object]:
+        return asdict(stream) | {"findings": [str(finding) for finding in stream.findings]}
+
+    return {
+        "damaged": report.is_damaged,
+        "streams": [shown(stream) for stream in report.streams],
+        "findings": [str(finding) for finding in report.findings],
+    }
+
+
+def _print_report(report: ImportReport, *, every_finding: bool) -> None:
+    heads = ("stream", "messages", "first", "last", "lost", "consumers", "not acknowledged")
+    rows = [
+        (
+            f"{stream.account} > {stream.name}",
+            *(
+                f"{number:,}"
+                for number in (
+                    stream.messages, stream.first_sequence, stream.last_sequence, stream.lost,
+                    stream.consumers, stream.pending,
+                )
+            ),
+        )
+        for stream in report.streams
+    ]  # fmt: skip
+    output.print_table(heads, rows)
+    messages = sum(stream.messages for stream in report.streams)
+    size = sum(stream.payload_bytes for stream in report.streams)
+    consumers = sum(stream.consumers for stream in report.streams)
+    accounts = len({stream.account for stream in report.streams})
+    print(
+        f"{len(report.streams)} streams of {accounts} accounts, {messages:,} messages, "
+        f"{size:,} bytes of payload, {consumers} consumers"
+    )
+    left_out = any(finding.is_damage for finding in report.findings)
+    lost = None if left_out else sum(stream.lost for stream in report.streams)
+    output.print_findings(report.all_findings, lost, every=every_finding)

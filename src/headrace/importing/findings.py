@@ -1,0 +1,52 @@
+"""What is found in a foreign store that is not as it should be."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from msgspec import Struct
+
+
+class Kind(Enum):
+    """How bad a finding is."""
+
+    DAMAGED = "damaged"
+    """Bytes that are no record; what they held is lost."""
+    CUT = "cut off"
+    """The file ends within a record, as after a crash or on a full disk."""
+    MISSING = "missing"
+    """Sequences that no file holds, between others that are there."""
+    NOTE = "note"
+    """Worth telling; nothing is lost."""
+
+
+class Finding(Struct, frozen=True):
+    """Something about a store that is not as it should be.
+
+    Bytes `offset` to `offset + length` of `file` (relative to the store). `first_sequence` and
+    `last_sequence` tell what is lost as far as that can be known: 0 is unknown.
+    """
+
+    kind: Kind
+    file: str
+    text: str
+    offset: int = 0
+    length: int = 0
+    first_sequence: int = 0
+    last_sequence: int = 0
+
+    @property
+    def is_damage(self) -> bool:
+        return self.kind is not Kind.NOTE
+
+    def __str__(self) -> str:
+        where = f" at {self.offset:,} ({self.length:,} bytes)" if self.length else ""
+        return f"{self.file}{where}: {self.text}{self._sequences()}"
+
+    def _sequences(self) -> str:
+        first, last = self.first_sequence, self.last_sequence
+        if first and last:
+            return f"; sequence {first:,}" if first == last else f"; sequences {first:,} to {last:,}"
+        if first:
+            return f"; from sequence {first:,} on"
+        return f"; up to sequence {last:,}" if last else ""

@@ -1,0 +1,41 @@
+"""How far an import is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_EVERY: Final = 1 << 16
+"""Bytes of the source between two reports."""
+
+
+class Progress(Struct, frozen=True):
+    """Bytes of message files read (each once), messages seen, and the channel or stream that is read."""
+
+    bytes_read: int
+    messages: int
+    place: str
+
+
+class Meter:
+    """Sums up progress over channels or streams, and tells of it now and then."""
+
+    def __init__(self, progress: Callable[[Progress], None]) -> None:
+        self._progress = progress
+        self._bytes = 0
+        self._messages = 0
+        self._told = 0
+
+    def moved(self, place: str, read_bytes: int, messages: int) -> None:
+        self._bytes += read_bytes
+        self._messages += messages
+        if self._bytes - self._told >= _EVERY:
+            self.tell(place)
+
+    def tell(self, place: str) -> None:
+        self._told = self._bytes
+        self._progress(Progress(self._bytes, self._messages, place))

@@ -1,0 +1,106 @@
+"""`meta.inf`: the configuration of a stream or consumer and when it was made, with its checksum and its key.
+
+A checksum that does not hold is told; the configuration is taken all the same if it can be read. Fields
+that are not known here are told and left out. Source: nats-server 2.15 (filestore.go).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
+
+import msgspec
+
+from headrace.engine import message_blocks
+from headrace.importing.errors import ImportFailed
+from headrace.importing.findings import Kind
+from headrace.jetstream.importing.block_files import read_file
+from headrace.jetstream.importing.crypt import KEY_FILE, WrongKey
+from headrace.jetstream.importing.detecting import META
+from headrace.protocol.jetstream.configs import ConsumerConfig, StreamConfig
+from headrace.protocol.rfc3339 import parse_time
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from headrace.jetstream.importing.crypt import Keys, Opened
+
+_SUM: Final = "meta.sum"
+_BESIDES: Final = ("Created", "Name")
+"""What stands beside the fields of the configuration."""
+_NEVER: Final = "0001-01-01T00:00:00Z"
+
+Config = TypeVar("Config", StreamConfig, ConsumerConfig)
+
+
+class BadMetadata(ImportFailed):
+    """It cannot be known what this was; `file` cannot be read, `is_key`: since the key does not fit."""
+
+    def __init__(self, text: str, file: str = META, *, is_key: bool = False) -> None:
+        super().__init__(text)
+        self.file: Final = file
+        self.is_key: Final = is_key
+
+
+class Metadata(NamedTuple, Generic[Config]):
+    """`opened`: its key, if it is encrypted. `notes`: what is wrong, or left out."""
+
+    config: Config
+    created_ns: int
+    opened: Opened | None
+    notes: list[tuple[Kind, str]]
+
+
+class Made(NamedTuple):
+    """What a file is made for: by the account and the context goes its key, by `hashed` its checksum."""
+
+    account: str
+    context: str
+    hashed: str
+
+
+def read_metadata(directory: Path, kind: type[Config], made: Made, keys: Keys) -> Metadata[Config]:
+    """Raises: BadMetadata, NoKey, SourceUnusable."""
+    path = directory / META
+    if not path.is_file():
+        raise BadMetadata("the file is missing")
+    data = read_file(path)
+    notes: list[tuple[Kind, str]] = []
+    opened = None
+    if not _is_sound(directory, data, made.hashed):
+        notes.append((Kind.DAMAGED, "its checksum does not hold: look whether this is the configuration"))
+    try:
+        if (directory / KEY_FILE).is_file():
+            opened = keys.open(made.account, made.context, read_file(directory / KEY_FILE))
+            data = opened.unseal(data)
+        fields = msgspec.json.decode(data, type=dict[str, Any])
+    except WrongKey as error:
+        raise BadMetadata(str(error), META if opened else KEY_FILE, is_key=opened is None) from error
+    except (ValueError, RecursionError) as error:
+        raise BadMetadata(f"it cannot be read: {error}") from error
+    created = fields.get("Created")
+    known = {field.encode_name for field in msgspec.structs.fields(kind)}
+    strange = sorted(fields.keys() - known - set(_BESIDES))
+    if strange:
+        notes.append((Kind.NOTE, f"fields that are not known here are left out: {', '.join(strange)}"))
+    try:
+        config = msgspec.convert({name: fields[name] for name in fields.keys() & known}, kind)
+    except ValueError as error:
+        raise BadMetadata(f"its configuration cannot be read: {error}") from error
+    return Metadata(config, _created_ns(created, path), opened, notes)
+
+
+def _created_ns(text: object, path: Path) -> int:
+    """When it was made; if that is not said, when the file was written."""
+    try:
+        if isinstance(text, str) and text != _NEVER:
+            return max(parse_time(text), 0)
+    except ValueError:
+        pass  # the checksum has told of it
+    return path.stat().st_mtime_ns
+
+
+def _is_sound(directory: Path, data: bytes, hashed: str) -> bool:
+    path = directory / _SUM
+    key = hashlib.sha256(hashed.encode()).digest()
+    return path.is_file() and read_file(path) == message_blocks.checksum(key, data).hex().encode()

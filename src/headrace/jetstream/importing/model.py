@@ -1,0 +1,38 @@
+"""What a store of nats-server holds, free of its format."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from headrace.jetstream.ackstate import ConsumerState
+    from headrace.protocol.jetstream.configs import ConsumerConfig
+
+
+class SourceMessage(NamedTuple):
+    """A message as the store has it; `time_ns` since 1970 UTC, `headers` the block of the wire."""
+
+    sequence: int
+    time_ns: int
+    subject: bytes
+    headers: bytes
+    payload: bytes
+
+
+class SourceConsumer(Struct, frozen=True):
+    """`state` is None when nothing was ever stored of it."""
+
+    name: str
+    config: ConsumerConfig
+    created_ns: int
+    state: ConsumerState | None
+
+
+class Extent(Struct, frozen=True):
+    """How far a stream reaches: of its last sequence the message may be gone, its time 0 unknown."""
+
+    first_sequence: int
+    last_sequence: int
+    last_time_ns: int

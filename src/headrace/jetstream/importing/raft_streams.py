@@ -1,0 +1,112 @@
+"""What a member of a cluster was told of a stream and had not stored yet.
+
+A member stores a moment after its log has it: after a kill the end of a stream may be in the log alone.
+What is stored is found in the log by its time, which the leader gave it; sequences follow on what is
+stored. Source: nats-server 2.15 (jetstream_cluster.go: encodeStreamMsg, applyStreamEntries).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import msgspec
+
+from headrace.engine.s2 import decode_block
+from headrace.importing.findings import Finding, Kind
+from headrace.jetstream.dedupe import MSG_ID
+from headrace.jetstream.importing.model import SourceMessage
+from headrace.jetstream.importing.raft_log import HOME
+from headrace.jetstream.importing.stream_index import Varints
+from headrace.protocol.jetstream import headers as block
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from headrace.jetstream.importing.model import Extent
+    from headrace.jetstream.importing.raft_log import RaftLogs
+
+_MESSAGE, _PURGE, _DELETE, _COMPRESSED, _BATCHED, _BATCH_END = 4, 5, 6, 14, 16, 17
+_LARGEST: Final = 65 << 20
+"""Bytes of a message that was compressed: payloads have 64 MiB at most."""
+_HEAD: Final = 8
+"""Bytes of a message that say which sequence was the last one before."""
+
+
+class _Deletion(msgspec.Struct):
+    seq: int
+
+
+class Tail(NamedTuple):
+    """What was not stored yet; a message without a subject is a sequence that was passed over."""
+
+    messages: list[SourceMessage]
+    deleted: set[int]
+    findings: list[Finding]
+
+
+def read_tail(logs: RaftLogs, account: str, stream: str, stored: Extent) -> Tail:
+    """What the log of a stream has behind what is stored of it. Raises: SourceUnusable."""
+    group = logs.group(account, stream)
+    if group is None:
+        text = "its Raft group is not here: what was not stored yet, if anything, is not known"
+        return Tail([], set(), [Finding(Kind.NOTE, f"{account}/{stream}", text)])
+    tail = Tail([], set(), [])
+    waiting: dict[bytes, list[bytes]] = {}
+    found = False
+    for kind, data in logs.operations(group, tail.findings):
+        try:
+            if kind == _DELETE:
+                tail.deleted.add(msgspec.json.decode(data, type=_Deletion).seq)
+            messages = [_message(encoded) for encoded in _whole(kind, data, waiting)]
+        except (ValueError, IndexError) as error:
+            text = f"an operation of kind {kind} cannot be read: {error}"
+            tail.findings.append(Finding(Kind.DAMAGED, f"{HOME}/{group}", text))
+            continue
+        if kind == _PURGE and (found or tail.messages):
+            text = "a purge that was not done yet is not done"
+            tail.findings.append(Finding(Kind.NOTE, f"{HOME}/{group}", text))
+        for message in messages:
+            if message.time_ns == stored.last_time_ns:
+                found = True
+                tail.messages.clear()
+            elif found or message.time_ns > stored.last_time_ns:
+                tail.messages.append(message)
+    return Tail(list(_numbered(tail.messages, stored.last_sequence)), tail.deleted, tail.findings)
+
+
+def _whole(kind: int, data: bytes, waiting: dict[bytes, list[bytes]]) -> list[bytes]:
+    """The messages of an operation, plain; those of a batch come with its last one. Raises: ValueError."""
+    if kind == _MESSAGE:
+        return [data]
+    if kind == _COMPRESSED:
+        return [decode_block(data, _LARGEST)]
+    if kind not in (_BATCHED, _BATCH_END):
+        return []
+    size = int.from_bytes(data[:2], "little")
+    reader = Varints(data, 2 + size)
+    if reader.unsigned() == 1:
+        waiting.pop(data[2 : 2 + size], None)
+    batch = waiting.setdefault(data[2 : 2 + size], [])
+    batch += _whole(data[reader.at], data[reader.at + 1 :], {})
+    return waiting.pop(data[2 : 2 + size]) if kind == _BATCH_END else []
+
+
+def _message(data: bytes) -> SourceMessage:
+    """Raises: ValueError."""
+    reader = Varints(data, _HEAD)
+    time_ns = int.from_bytes(reader.bytes(8), "little")
+    subject, _reply, headers = (reader.bytes(int.from_bytes(reader.bytes(2), "little")) for _ in range(3))
+    payload = reader.bytes(int.from_bytes(reader.bytes(4), "little"))
+    return SourceMessage(0, time_ns, subject, headers, payload)
+
+
+def _numbered(messages: list[SourceMessage], last: int) -> Iterator[SourceMessage]:
+    """Each with its sequence, as a server gives them when it stores them; what comes twice is stored once."""
+    seen: set[bytes] = set()
+    for message in messages:
+        identity = block.value(message.headers, MSG_ID) if message.headers else b""
+        if identity and identity in seen:
+            continue
+        seen.add(identity)
+        last += 1
+        yield message._replace(sequence=last)

@@ -1,0 +1,152 @@
+"""`index.db`: what nats-server says of a stream's blocks when it stops, and now and then before.
+
+It is believed only if it is newer than every block: after a kill the blocks say more than it does. Numbers
+are varints, sets of deleted sequences bitmaps. Source: nats-server 2.15 (filestore.go, avl/seqset.go),
+versions 1 to 4 of the file; the descriptions of Go's varints.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from msgspec import Struct, field
+
+from headrace.engine import message_blocks
+
+FILE: Final = "index.db"
+_CHECKSUM: Final = 8
+_MAGIC: Final = 11
+_VERSIONS: Final = range(1, 5)
+_SET_MAGIC: Final = 22
+_BUCKETS: Final = {1: 64, 2: 32}
+"""By version of a set: words of 64 sequences in one node."""
+_SET_HEAD: Final = struct.Struct("<BBII")
+
+
+class BadIndex(ValueError):
+    """It is damaged, or of a version that is not known."""
+
+
+class Varints:
+    """Reads numbers one after the other. Raises: BadIndex at the end of the data."""
+
+    def __init__(self, data: bytes, at: int = 0) -> None:
+        self.data: Final = data
+        self.at = at
+
+    def unsigned(self) -> int:
+        value = shift = 0
+        while self.at < len(self.data) and shift < 70:
+            byte = self.data[self.at]
+            self.at += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value
+            shift += 7
+        raise BadIndex("a number is cut off")
+
+    def signed(self) -> int:
+        value = self.unsigned()
+        return value >> 1 ^ -(value & 1)
+
+    def bytes(self, size: int) -> bytes:
+        found = self.data[self.at : self.at + size]
+        if len(found) != size:
+            raise BadIndex("it is cut off")
+        self.at += size
+        return found
+
+
+class Deleted:
+    """A set of sequences, as bitmaps."""
+
+    def __init__(self) -> None:
+        self._width = 0
+        self._maps: dict[int, int] = {}
+
+    @classmethod
+    def read(cls, reader: Varints) -> Deleted:
+        """Raises: BadIndex."""
+        magic, version, nodes, _size = _SET_HEAD.unpack(reader.bytes(_SET_HEAD.size))
+        if magic != _SET_MAGIC or version not in _BUCKETS:
+            raise BadIndex("a set of deleted sequences cannot be read")
+        deleted = cls()
+        words = _BUCKETS[version]
+        deleted._width = words * 64
+        for _ in range(nodes):
+            base = int.from_bytes(reader.bytes(8), "little")
+            deleted._maps[base] = int.from_bytes(reader.bytes(words * 8), "little")
+            reader.bytes(2)
+        return deleted
+
+    def __contains__(self, sequence: object) -> bool:
+        if not self._width or not isinstance(sequence, int):
+            return False
+        place = sequence % self._width
+        return bool(self._maps.get(sequence - place, 0) >> place & 1)
+
+
+class BlockState(Struct, frozen=True):
+    """What is in a block: messages from `first` to `last` but for those in `deleted`."""
+
+    number: int
+    first: int
+    last: int
+    deleted: Deleted
+
+
+class StreamIndex(Struct, frozen=True):
+    """`last_block` and `last_checksum`: the end of the last block when this was written."""
+
+    first_sequence: int
+    last_sequence: int
+    last_time_ns: int
+    blocks: list[BlockState] = field(default_factory=list)
+    last_block: int = 0
+    last_checksum: bytes = b""
+
+
+def read_index(data: bytes) -> StreamIndex:
+    """Of a file without its checksum, decrypted. Raises: BadIndex."""
+    if len(data) < 2 or data[0] != _MAGIC or data[1] not in _VERSIONS:
+        raise BadIndex("it is of an unknown version")
+    version = data[1]
+    reader = Varints(data, 2)
+    reader.unsigned(), reader.unsigned()  # messages and bytes: the blocks say them
+    first, _first_time, last, last_time = (
+        reader.unsigned(), reader.signed(), reader.unsigned(), reader.signed()
+    )  # fmt: skip
+    _pass_subjects(reader, version)
+    blocks = [_block(reader, version) for _ in range(reader.unsigned())]
+    last_block = reader.unsigned()
+    return StreamIndex(first, last, last_time, blocks, last_block, reader.bytes(_CHECKSUM))
+
+
+def _pass_subjects(reader: Varints, version: int) -> None:
+    for _ in range(reader.unsigned()):
+        length = reader.unsigned()
+        if length:
+            reader.bytes(length)
+            total = reader.unsigned()
+            reader.unsigned()
+            if total > 1 or version >= 4:
+                reader.unsigned()
+
+
+def _block(reader: Varints, version: int) -> BlockState:
+    number, _bytes, first, _first_time = (
+        reader.unsigned(), reader.unsigned(), reader.unsigned(), reader.signed()
+    )  # fmt: skip
+    last, _last_time, deleted = reader.unsigned(), reader.signed(), reader.unsigned()
+    for _ in range(min(version, 3) - 1):  # how many have a TTL, a schedule
+        reader.unsigned()
+    return BlockState(number, first, last, Deleted.read(reader) if deleted else Deleted())
+
+
+def without_checksum(data: bytes, key: bytes) -> bytes:
+    """The file without the checksum at its end. Raises: BadIndex when that does not hold."""
+    body, found = data[:-_CHECKSUM], data[-_CHECKSUM:]
+    if len(data) < _CHECKSUM or message_blocks.checksum(key, body) != found:
+        raise BadIndex("its checksum does not hold")
+    return body

@@ -1,0 +1,97 @@
+"""Reaching a hub over WebSocket: through a proxy if there is one, TLS, the upgrade, and then a leaf link.
+
+Never lives here: the HTTP of it (`headrace.server.websocket.dialing`), leaf links over TCP (`leafs`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, NamedTuple
+
+from headrace.errors import ProtocolError
+from headrace.server.alerts import speak_on
+from headrace.server.peers.leafs import client_context, server_name
+from headrace.server.websocket.dialing import Upgrade, leaf_upgrade, open_tunnel
+from headrace.server.websocket.parties import LeafNode
+from headrace.server.websocket.transport import READ_SIZE, WebSocketTransport
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable
+
+    from websockets.client import ClientProtocol
+    from websockets.frames import Frame
+
+    from headrace.cluster.leaf import LeafSession
+    from headrace.conf.leaf_options import LeafRemote
+    from headrace.conf.peer_options import PeerURL
+    from headrace.server.peers.connection import PeerConnection
+    from headrace.server.server import Server
+
+
+class Hub(NamedTuple):
+    """One attempt. `enter` makes the connection once the hub agrees; `seconds`: what a tunnel may take."""
+
+    remote: LeafRemote
+    url: PeerURL
+    enter: Callable[[], PeerConnection[LeafSession] | None]
+    seconds: float
+
+
+async def reach(server: Server, sock: socket.socket, hub: Hub) -> None:
+    """Makes a leaf link of a socket that is connected to the hub, or to the remote's proxy.
+
+    Raises: ProtocolError, OSError (ssl.SSLError is one), StartError; the socket is closed then.
+    """
+    try:
+        proxy = hub.remote.proxy
+        if proxy is not None:
+            await open_tunnel(sock, proxy, hub.url, proxy.timeout or hub.seconds)
+        await _upgrade(server, sock, hub)
+    except BaseException:
+        sock.close()
+        raise
+
+
+async def _upgrade(server: Server, sock: socket.socket, hub: Hub) -> None:
+    remote, url = hub.remote, hub.url
+
+    def upgraded(transport: asyncio.Transport, protocol: ClientProtocol, frames: list[Frame]) -> None:
+        connection = hub.enter()
+        if connection is None:
+            transport.abort()
+            return
+        connection.session.is_over_websocket = True
+        carrier = WebSocketTransport(
+            LeafNode(server, connection),
+            protocol,
+            buffer=memoryview(bytearray(READ_SIZE)),
+            is_browser=False,
+            after_tick=server.after_tick,
+            on_stalled=server.note_stalled,
+        )
+        transport.set_protocol(carrier)
+        carrier.connection_made(transport)
+        carrier.take_frames(frames)
+
+    is_secure = url.scheme == "wss" or remote.tls is not None
+    upgrade = Upgrade(
+        leaf_upgrade(remote, url, is_secure=is_secure),
+        asks_no_masking=remote.ws_no_masking,
+        upgraded=upgraded,
+    )
+    speak_on(sock)
+    files = remote.tls.files if remote.tls is not None else None
+    try:
+        async with asyncio.timeout(remote.first_info_timeout):
+            await server.loop.create_connection(
+                lambda: upgrade,
+                sock=sock,
+                ssl=client_context(remote) if is_secure else None,
+                server_hostname=server_name(url, remote) if is_secure else None,
+                ssl_handshake_timeout=files.timeout if files is not None else None,
+            )
+            await upgrade.done
+    except TimeoutError:
+        upgrade.give_up()
+        raise ProtocolError("i/o timeout") from None

@@ -1,0 +1,164 @@
+"""Traces of messages: who may ask for them, where they go, and the document that is sent there.
+
+Here live permissions, sampling and publishing. Never lives here: what headers mean and how events look
+(`core.tracing`), what happens to a message (`engine.tracing` tells it).
+Source: ADR-41 of NATS; rules and log lines compared with the Go server 2.15.1.
+"""
+
+from __future__ import annotations
+
+import random
+from time import time_ns
+from typing import TYPE_CHECKING, Any, Final
+
+from headrace.core.service import Delivery
+from headrace.core.tracing import DEST, ORIGIN, Kind, MessageTrace, disabled, wanted
+from headrace.engine.service import ServiceLink
+from headrace.server.monitor.text import encode
+from headrace.server.system.encoding import content_encoded
+from headrace.subjects import grammar
+
+if TYPE_CHECKING:
+    from headrace.core.account import Account
+    from headrace.core.tracing import Party, Wanted
+    from headrace.server.server import Server
+
+_Message = tuple[bytes, bytes, int]
+"""Its subject, its header block, and the bytes of that and of its payload."""
+
+_ALL: Final = 100
+_DROP: Final = True
+_ACCEPT: Final = "Accept-Encoding"
+
+
+class _NoTrace(Exception):
+    """A message gets no trace. `disables`: nor does any other server trace it."""
+
+    def __init__(self, text: str = "", *, disables: bool = False) -> None:
+        super().__init__(text)
+        self.disables = disables
+
+
+class Tracer:
+    """Begins the traces of one server. `engine.tracing` says how it is asked."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._links: dict[Account, ServiceLink] = {}
+
+    def close(self) -> None:
+        """Nothing is published any more."""
+        for link in self._links.values():
+            link.detach()
+        self._links.clear()
+
+    # -- which messages ---------------------------------------------------------------------------
+
+    def begin(
+        self, session: Any, account: bytes | None, message: _Message, error: str | None
+    ) -> MessageTrace | bytes | bool | None:
+        """A message has come that may want to be traced.
+
+        `account`: its name, None for one that is not known here. `error`: it is refused for that already;
+        then its trace is sent at once, and nothing is given back.
+        """
+        asked = wanted(message[1])
+        if asked is None:
+            return None
+        try:
+            found, dest = self._place(session, account, asked)
+        except _NoTrace as none:
+            if str(none):
+                session.error(str(none))
+            if asked.is_only:
+                return _DROP
+            return disabled(message[1]) if none.disables else None
+        if not self._may_publish(session, found, dest):
+            session.refuse_publish(dest)
+            return _DROP
+        trace = self._trace(session.trace_party, found, message, asked, dest)
+        if error is None:
+            return trace
+        trace.failed(error)
+        trace.finish()
+        return None
+
+    def _place(self, session: Any, account: bytes | None, asked: Wanted) -> tuple[Account, bytes]:
+        """The account of a message and where its traces go. Raises: _NoTrace."""
+        origin = asked.first(ORIGIN)
+        if origin and not asked.is_external:
+            raise _NoTrace(
+                f'Message tracing disabled because of header "{ORIGIN}" with value="{origin}"', disables=True
+            )
+        name = _text(account or b"")
+        if account is None or name not in self._server.accounts:
+            raise _NoTrace(f'Account "{name}" was not found, won\'t be able to trace events')
+        found = self._server.accounts[name]
+        dest = asked.first(DEST.decode())
+        if asked.is_external:
+            options = found.options.trace
+            if options is None:
+                raise _NoTrace
+            if session.trace_party.kind is Kind.CLIENT and not _is_chosen(options.sampling):
+                raise _NoTrace(disables=True)
+            dest = options.dest
+        subject = dest.encode("utf-8", "replace")
+        if not grammar.is_valid_subject(subject) or grammar.has_wildcard(subject):
+            raise _NoTrace(f'Destination "{dest}" is not valid, won\'t be able to trace events')
+        return found, subject
+
+    def _may_publish(self, session: Any, account: Account, dest: bytes) -> bool:
+        if dest.startswith(b"_GR_."):
+            return False
+        if dest.startswith(b"$NRG.") and account.name != self._server.accounts.system:
+            return False
+        return bool(session.may_trace_to(dest))
+
+    # -- what is told of them ---------------------------------------------------------------------
+
+    def _trace(
+        self, source: Party, account: Account, message: _Message, asked: Wanted, dest: bytes
+    ) -> MessageTrace:
+        subject, _, size = message
+
+        def send(trace: MessageTrace) -> None:
+            request = {"header": dict(sorted(asked.headers.items())), "msgsize": size}
+            hops = {"hops": trace.hops} if trace.hops else {}
+            self._send(account, dest, {"request": request, **hops, "events": trace.events}, asked)
+
+        return MessageTrace(
+            source=source,
+            account=account.name,
+            subject=_text(subject),
+            wanted=asked,
+            dest=dest,
+            system=self._server.accounts.system or "",
+            now_ns=time_ns,
+            send=send,
+        )
+
+    def _send(self, account: Account, dest: bytes, fields: dict[str, Any], asked: Wanted) -> None:
+        """To the account the message came in, if both are still there."""
+        server = self._server
+        if server.accounts.system is None or server.system.host is None:
+            return
+        if account.name not in server.accounts or server.accounts[account.name] is not account:
+            return
+        document = encode({"server": server.system.messages().server_info(), **fields}, indent=False)
+        payload, headers = content_encoded(document, asked.first(_ACCEPT))
+        self._link_of(account).publish(dest, payload, headers=headers)
+
+    def _link_of(self, account: Account) -> ServiceLink:
+        link = self._links.get(account)
+        if link is None:
+            link = self._links[account] = ServiceLink(self._server.router, self._server.system.host, Delivery)
+            link.interest = account.interest
+        return link
+
+
+def _is_chosen(sampling: int) -> bool:
+    return sampling >= _ALL or random.randrange(_ALL) < sampling
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")

@@ -1,0 +1,164 @@
+"""WebSocket connections that this server begins: the upgrade, and a tunnel through an HTTP proxy before it.
+
+Here lives the exchange. Never lives here: frames (`transport`), when to connect and to whom
+(`headrace.cluster`). Source: RFC 6455; the path, the headers and words of nats-server 2.15.1.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final, cast
+
+from websockets.client import ClientProtocol
+from websockets.extensions.permessage_deflate import ClientPerMessageDeflateFactory
+from websockets.headers import build_authorization_basic
+from websockets.http11 import Response
+from websockets.protocol import State
+from websockets.streams import StreamReader
+from websockets.uri import WebSocketURI
+
+from headrace import limits
+from headrace.conf.peer_options import address_text
+from headrace.errors import ProtocolError
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable
+
+    from websockets.frames import Frame
+
+    from headrace.conf.leaf_options import LeafProxy, LeafRemote
+    from headrace.conf.peer_options import PeerURL
+
+    Upgraded = Callable[[asyncio.Transport, ClientProtocol, list[Frame]], None]
+
+LEAF_PATH: Final = "leafnode"
+"""What tells a WebSocket port that no client connects."""
+
+_NO_MASKING: Final = "Nats-No-Masking"
+_QUIET: Final = logging.getLogger("headrace.websocket")
+_READ_SIZE: Final = 4096
+_OK: Final = 200
+
+
+class _Unmasked(ClientProtocol):
+    """One whose server does not want what comes to be masked."""
+
+    masks = True
+
+    def send_frame(self, frame: Frame) -> None:
+        if self.masks:
+            super().send_frame(frame)
+        else:
+            self.writes.append(frame.serialize(mask=False, extensions=self.extensions))
+
+
+def leaf_upgrade(remote: LeafRemote, url: PeerURL, *, is_secure: bool) -> _Unmasked:
+    """What asks the server of this URL for a leaf link."""
+    path = f"/{url.path}/{LEAF_PATH}" if url.path else f"/{LEAF_PATH}"
+    extensions = None
+    if remote.ws_compression:  # each message on its own, as the Go server does
+        extensions = [
+            ClientPerMessageDeflateFactory(server_no_context_takeover=True, client_no_context_takeover=True)
+        ]
+    return _Unmasked(
+        WebSocketURI(is_secure, url.host, url.port, path, ""),
+        extensions=extensions,
+        max_size=limits.WEBSOCKET_MAX_MESSAGE,
+        logger=_QUIET,
+    )
+
+
+class Upgrade(asyncio.Protocol):
+    """One connection until its upgrade: then `upgraded` takes it over, with frames that came already.
+
+    `done` is set when it is over, with a ProtocolError when it came to nothing.
+    """
+
+    def __init__(self, protocol: _Unmasked, *, asks_no_masking: bool, upgraded: Upgraded) -> None:
+        self._protocol = protocol
+        self._asks_no_masking = asks_no_masking
+        self._upgraded = upgraded
+        self._transport: asyncio.Transport | None = None
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        request = self._protocol.connect()
+        if self._asks_no_masking:
+            request.headers[_NO_MASKING] = "true"
+        self._protocol.send_request(request)
+        self._transport.write(b"".join(self._protocol.data_to_send()))
+
+    def data_received(self, data: bytes) -> None:
+        transport, protocol = self._transport, self._protocol
+        if transport is None or self.done.done():
+            return
+        protocol.receive_data(data)
+        if protocol.handshake_exc is not None:
+            self._fail(f"invalid websocket connection: {protocol.handshake_exc}")
+            transport.abort()
+        elif protocol.state is State.OPEN:
+            response, *frames = protocol.events_received()
+            agreed = cast("Response", response).headers.get(_NO_MASKING, "")
+            protocol.masks = not (self._asks_no_masking and agreed == "true")
+            self._transport = None
+            self.done.set_result(None)
+            self._upgraded(transport, protocol, cast("list[Frame]", frames))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self._fail("invalid websocket connection: connection closed")
+
+    def give_up(self) -> None:
+        """It took too long."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _fail(self, reason: str) -> None:
+        if not self.done.done():
+            self.done.set_exception(ProtocolError(reason))
+
+
+async def open_tunnel(sock: socket.socket, proxy: LeafProxy, url: PeerURL, seconds: float) -> None:
+    """Has a proxy connect a socket that is connected to it to where the URL leads.
+
+    Raises: ProtocolError when it does not, or not in time; OSError.
+    """
+    loop = asyncio.get_running_loop()
+    target = address_text(url.host, url.port)
+    lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}"]
+    if proxy.user and proxy.password:
+        lines.append(f"Proxy-Authorization: {build_authorization_basic(proxy.user, proxy.password)}")
+    try:
+        async with asyncio.timeout(seconds):
+            await loop.sock_sendall(sock, "\r\n".join([*lines, "", ""]).encode())
+            response = await _answer(loop, sock)
+    except TimeoutError:
+        raise ProtocolError("failed to read proxy response: i/o timeout") from None
+    if response.status_code != _OK:
+        raise ProtocolError(f"proxy CONNECT failed: {response.status_code} {response.reason_phrase}")
+
+
+async def _answer(loop: asyncio.AbstractEventLoop, sock: socket.socket) -> Response:
+    reader = StreamReader()
+    parsing = Response.parse(reader.read_line, reader.read_exact, reader.read_to_eof, proxy=True)
+    try:
+        while True:
+            next(parsing)
+            data = await loop.sock_recv(sock, _READ_SIZE)
+            if data:
+                reader.feed_data(data)
+            else:
+                reader.feed_eof()
+    except StopIteration as end:
+        if reader.buffer:
+            raise ProtocolError("failed to read proxy response: more came than it") from None
+        return cast("Response", end.value)
+    except (EOFError, ValueError, LookupError, NotImplementedError) as error:
+        raise ProtocolError(f"failed to read proxy response: {error}") from None
+    except Exception as error:
+        if type(error).__module__.startswith("websockets."):  # a head that is too large
+            raise ProtocolError(f"failed to read proxy response: {error}") from None
+        raise

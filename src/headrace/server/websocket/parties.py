@@ -1,0 +1,75 @@
+"""Who speaks over a WebSocket: a client, or another server's leaf node or hub.
+
+Here lives what the transport needs of each. Never lives here: frames (`transport`), what is said.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable
+
+    from headrace.cluster.leaf import LeafSession
+    from headrace.engine.link import Link
+    from headrace.server.peers.connection import PeerConnection
+    from headrace.server.server import Server
+    from headrace.server.session import ClientSession
+    from headrace.server.websocket.transport import WebSocketTransport
+
+
+class Client:
+    """As `headrace.server.websocket.transport.Party` says."""
+
+    __slots__ = ("_session", "error", "later", "take")
+
+    def __init__(self, session: ClientSession) -> None:
+        self._session = session
+        self.error = session.error
+        self.later = session.later
+        self.take = session.take
+
+    @property
+    def link(self) -> Link:
+        return self._session.link
+
+    @property
+    def is_unknown(self) -> bool:
+        return self._session.identity is None
+
+    def carried(self, transport: WebSocketTransport, tls: ssl.SSLObject | None) -> None:
+        self._session.transport = transport
+        if tls is None or self._session.secured(tls):
+            self._session.opened()
+
+
+class LeafNode:
+    """As `headrace.server.websocket.transport.Party` says."""
+
+    __slots__ = ("_connection", "_server", "error")
+
+    def __init__(self, server: Server, connection: PeerConnection[LeafSession]) -> None:
+        self._server = server
+        self._connection = connection
+        self.error = connection.error
+
+    @property
+    def link(self) -> Link:
+        return self._connection.link
+
+    @property
+    def is_unknown(self) -> bool:
+        session = self._connection.session
+        return session.remote is None and not session.is_registered
+
+    def carried(self, transport: WebSocketTransport, tls: ssl.SSLObject | None) -> None:
+        if tls is None or self._connection.secured(tls):
+            self._connection.opened(transport)
+
+    def take(self, data: bytes) -> None:
+        if data:
+            self._connection.take(data)
+
+    def later(self, seconds: float, call: Callable[[], object]) -> None:
+        self._server.loop.call_later(seconds, call)

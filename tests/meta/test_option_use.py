@@ -1,0 +1,38 @@
+"""Every option has an effect: a key that changes nothing is not bound to one, and says so (`Field.idle`)."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from functools import cache
+
+import pytest
+from msgspec import Struct
+from source_tree import modules
+
+from headrace.conf import leaf_options, operator_options, options, peer_options, remote
+
+STRUCTURES = [
+    kind
+    for module in (options, peer_options, leaf_options, operator_options, remote)
+    for kind in vars(module).values()
+    if inspect.isclass(kind) and issubclass(kind, Struct) and kind.__module__ == module.__name__
+]
+
+
+@cache
+def read_anywhere() -> frozenset[str]:
+    """Names of attributes that some module reads, beside where they are drawn."""
+    found = set()
+    for module in modules():
+        if module.path.suffix != ".py":
+            continue
+        for node in ast.walk(ast.parse(module.path.read_text())):
+            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+                found.add(node.attr)
+    return frozenset(found)
+
+
+@pytest.mark.parametrize("kind", STRUCTURES, ids=lambda kind: kind.__name__)
+def test_every_option_is_read(kind: type[Struct]) -> None:
+    assert [name for name in kind.__struct_fields__ if name not in read_anywhere()] == []

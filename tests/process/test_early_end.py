@@ -1,0 +1,100 @@
+"""Ends that come early: signals before a server is ready, readers who have read enough."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from harness.processes import BIN
+from harness.waiting import PATIENCE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from harness.processes import ServerProcess
+
+ENDS = [(signal.SIGINT, "interrupt"), (signal.SIGTERM, "terminated")]
+
+
+@pytest.mark.parametrize(("number", "name"), ENDS)
+def test_signal_while_the_start_goes_on_ends_it_in_the_usual_words(
+    serve: Callable[..., ServerProcess], tmp_path: Path, number: signal.Signals, name: str
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as mute:  # who starts looks there for another JetStream
+        peer = f"nats-route://127.0.0.1:{mute.getsockname()[1]}"
+        config = f"""
+            jetstream {{ store_dir: "{tmp_path}/js" }}, server_name: one
+            cluster {{ name: C, listen: "127.0.0.1:-1", routes: ["{peer}"] }}
+        """
+        server = serve(config=config, ready=False)
+        server.wait_for_line("Listening for route connections")
+        server.signal(number)
+        assert server.wait() == 0
+
+    said = [re.sub(r"^.*?\[INF\] ", "", line) for line in server.lines]
+    assert said[-3:] == [f'Trapped "{name}" signal', "Initiating Shutdown...", "Server Exiting.."]
+    assert "Traceback" not in server.log, server.log
+    assert "Server is ready" not in server.log
+
+
+@pytest.mark.parametrize(("number", "name"), ENDS)
+def test_signal_before_there_is_a_log_ends_the_start_without_a_word(
+    serve: Callable[..., ServerProcess], tmp_path: Path, number: signal.Signals, name: str
+) -> None:
+    pipe = tmp_path / "pipe.conf"
+    os.mkfifo(pipe)
+    server = serve("-c", str(pipe), ready=False)
+    with pipe.open("w"):  # when somebody reads it the server is waiting for what it says
+        server.signal(number)
+        assert server.wait() == 0
+
+    assert server.log == "", name
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["serve --help", "streaming --help", "--help", "config --help", "tables --help", "pipeline list"],
+)
+@pytest.mark.parametrize("buffering", ["", "1"], ids=["buffered", "unbuffered"])
+def test_reader_who_has_read_enough_is_no_error(command: str, buffering: str) -> None:
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    try:
+        ended = subprocess.run(
+            [str(BIN / "headrace"), *command.split()],
+            stdin=subprocess.DEVNULL,
+            stdout=write_end,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            timeout=PATIENCE,
+            env={**os.environ, "PYTHONUNBUFFERED": buffering},
+        )
+    finally:
+        os.close(write_end)
+
+    assert (ended.stderr, ended.returncode) == ("", 0)
+
+
+def test_a_broken_pipe_that_is_not_the_readers_is_told() -> None:
+    code = """
+import headrace.cli.main as main, sys
+def run(*_): raise BrokenPipeError("of a socket")
+main.Command.run = run
+sys.argv = ["headrace", "config"]
+main.main()
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=PATIENCE
+    )
+
+    assert ended.returncode == 1
+    assert "of a socket" in ended.stderr

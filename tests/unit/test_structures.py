@@ -1,0 +1,52 @@
+"""Structures with fields that are not shown."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from msgspec import Struct
+
+from headrace import structures
+from headrace.conf.leaf_options import LeafUser
+from headrace.conf.options import AuthorizationOptions, Options, UserOptions
+from headrace.structures import Discreet, defaults_of, hidden_in
+
+
+def discreet_kinds(kind: type[Discreet] = Discreet) -> list[type[Discreet]]:
+    return [found for each in kind.__subclasses__() for found in (each, *discreet_kinds(each))]
+
+
+class Login(Discreet, frozen=True):
+    HIDDEN = frozenset({"password"})
+
+    user: str
+    password: str | None = None
+    roles: list[str] = msgspec.field(default_factory=list)
+
+
+def test_repr_leaves_out_what_is_hidden() -> None:
+    assert repr(Login("ann", "secret")) == "Login(user='ann', roles=[])"
+
+
+def test_secrets_of_options_are_never_shown() -> None:
+    users = (UserOptions("ann", "s3cret"), LeafUser("bob", "s3cret"))
+
+    assert "s3cret" not in repr(users)
+    assert "s3cret" not in repr(Options(authorization=AuthorizationOptions("s3cret", users[:1])))
+
+
+@pytest.mark.parametrize("kind", discreet_kinds(), ids=lambda kind: kind.__name__)
+def test_hidden_fields_exist(kind: type[Discreet]) -> None:
+    assert set(kind.__struct_fields__) >= kind.HIDDEN
+    assert hidden_in(Login("ann")) == {"password"}
+    assert hidden_in(msgspec.defstruct("Plain", [])()) == frozenset()
+
+
+def test_defaults_by_name() -> None:
+    class Kind(Struct):
+        a: int
+        b: int = 1
+        c: list[int] = msgspec.field(default_factory=list)
+
+    assert structures.defaults_of(Kind) == {"b": 1, "c": []}
+    assert defaults_of(Login) == {"password": None, "roles": []}
