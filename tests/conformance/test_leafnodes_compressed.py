@@ -44,7 +44,16 @@ def joined(leafs: Leafs, pair: str, hub: str, leaf: str) -> tuple[int, int]:
 @pytest.mark.parametrize(
     ("hub", "leaf", "wanted"),
     [
-        ("", "", {"s2_uncompressed"}),
+        (
+            "{ mode: s2_auto, rtt_thresholds: [1h] }",
+            "{ mode: s2_auto, rtt_thresholds: [1h] }",
+            {"s2_uncompressed"},
+        ),
+        (
+            "{ mode: s2_auto, rtt_thresholds: [0s, 1h] }",
+            "{ mode: s2_auto, rtt_thresholds: [0s, 1h] }",
+            {"s2_fast"},
+        ),
         ("s2_fast", "s2_fast", {"s2_fast"}),
         ("s2_better", "accept", {"s2_better"}),
         ("accept", "s2_best", {"s2_best"}),
@@ -61,6 +70,14 @@ def test_both_ends_show_what_they_agreed_upon(
     for port in ports:
         wait_until(lambda p=port: shown(p), "the link")
         assert set(shown(port)) == wanted
+
+
+@pytest.mark.parametrize("pair", ["gh", "hg"])
+def test_usual_mode_goes_by_the_round_trip_time(leafs: Leafs, pair: str) -> None:
+    """Which of the steps it is depends on how busy the machine is; without compression it is none of them."""
+    for port in joined(leafs, pair, "", ""):
+        wait_until(lambda p=port: shown(p), "the link")
+        assert set(shown(port)) <= {"s2_uncompressed", "s2_fast", "s2_better", "s2_best"}
 
 
 @pytest.mark.parametrize("pair", ["gh", "hg", "ah"])

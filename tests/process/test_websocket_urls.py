@@ -197,13 +197,15 @@ def test_wildcard_address_stands_for_those_of_the_machine(
     """The same ones whichever server says them, and none with the wildcard."""
     first = cluster.start(asked, "one", listen="0.0.0.0")
     second = cluster.start(peer, "two", first, listen="0.0.0.0")
-    wait_until(lambda: len(first_info(first).get("connect_urls", [])) > 1, "both are told")
-    urls = first_info(first)["connect_urls"]
-    hosts = {
-        port: sorted(url.removesuffix(f":{port}") for url in urls if url.endswith(f":{port}"))
-        for port in (websocket_port(first), websocket_port(second))
-    }
-    own, others = hosts.values()
+
+    def hosts(of: ServerProcess) -> list[str]:
+        """Those that the first one tells of a server, which it does with all of them at once."""
+        port = websocket_port(of)
+        urls = first_info(first).get("connect_urls", [])
+        return sorted(url.removesuffix(f":{port}") for url in urls if url.endswith(f":{port}"))
+
+    wait_until(lambda: hosts(second), "the other one's are told")
+    own, others = hosts(first), hosts(second)
     assert own == others
     assert "0.0.0.0" not in own
 
