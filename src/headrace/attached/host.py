@@ -17,9 +17,10 @@ from headrace.attached.connection import Connection
 from headrace.client.address import parse_addresses
 from headrace.client.codec import encode_sub, encode_unsub
 from headrace.client.errors import AddressError, ClientError, ConnectError, ConnectionLostError, ServerError
-from headrace.core.service import Delivery, gather
+from headrace.core.service import REQUEST_INFO, Delivery, gather
 from headrace.engine.batches import Outgoing
 from headrace.errors import StartError
+from headrace.protocol.jetstream.headers import without_prefix
 from headrace.server.services import Timers, log_mistake
 from headrace.subjects.grammar import is_valid_subject
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
     from headrace.attached.connection import Login
     from headrace.client.address import ServerAddress
-    from headrace.client.codec import MessageBatch
+    from headrace.client.codec import Head, MessageBatch
     from headrace.core.service import Service, Timer
 
 FIRST_PAUSE: Final = 0.05
@@ -58,6 +59,7 @@ class RemoteHost:
         self._connection: Connection | None = None
         self._subscriptions: dict[int, tuple[bytes, bytes]] = {}
         self._gathered: set[int] = set()
+        self._named: set[int] = set()
         self.outgoing = Outgoing()
         self._next_sid = 1
         self._frames: list[bytes] = []
@@ -79,7 +81,10 @@ class RemoteHost:
     def subscribe(
         self, subject: bytes, queue: bytes = b"", *, gathered: bool = False, named: bool = False
     ) -> int:
-        """Who publishes is not known here, `named` or not: that is the server's to know."""
+        """Who publishes is not known here, `named` or not: that is the server's to know.
+
+        What a publisher, or a server for an import, says of it in the header is taken out.
+        """
         if not is_valid_subject(subject):
             raise ValueError(f"not a subject: {subject!r}")
         sid = self._next_sid
@@ -87,12 +92,15 @@ class RemoteHost:
         self._subscriptions[sid] = subject, queue
         if gathered:
             self._gathered.add(sid)
+        if named:
+            self._named.add(sid)
         self._queue(encode_sub(subject, b"%d" % sid, queue or None))
         return sid
 
     def unsubscribe(self, sid: int) -> None:
         if self._subscriptions.pop(sid, None) is not None:
             self._gathered.discard(sid)
+            self._named.discard(sid)
             self._queue(encode_unsub(b"%d" % sid))
 
     def publish(self, subject: bytes, payload: bytes, *, reply: bytes = b"", headers: bytes = b"") -> None:
@@ -278,7 +286,7 @@ class RemoteHost:
     def _receive(self, batch: MessageBatch) -> None:
         if batch.has_headers:
             deliveries = [
-                Delivery(int(head[1]), head[0], head[2] or b"", block or b"", payload)
+                self._delivery(head, block or b"", payload)
                 for head, block, payload in zip(
                     batch.heads, batch.header_blocks(), batch.payloads, strict=True
                 )
@@ -297,6 +305,11 @@ class RemoteHost:
             self.service.deliver(gather(deliveries, self._gathered))
         except Exception as error:  # noqa: BLE001 - a mistake of the service must not end the connection
             self.failed(error)
+
+    def _delivery(self, head: Head, block: bytes, payload: bytes) -> Delivery:
+        subject, sid, reply = head[0], int(head[1]), head[2] or b""
+        headers = without_prefix(block, REQUEST_INFO + b":") if sid in self._named else block
+        return Delivery(sid, subject, reply, headers, payload)
 
     def _is_nobody(self, sid: bytes, block: bytes) -> bool:
         """Whether this is the server's word that nobody listens; for a question that is the answer."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import IntEnum
 from itertools import groupby
 from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, runtime_checkable
 
 from headrace.engine.batches import Gathered
 
@@ -37,6 +37,10 @@ def gather(deliveries: Iterable[Delivery], gathered: Container[int]) -> list[Del
         run = list(group)
         batch += [Gathered(Delivery, sid, run)] if sid in gathered else run
     return batch
+
+
+REQUEST_INFO: Final = b"Nats-Request-Info"
+"""The header that says who published, for services that ask for it (`Host.subscribe`)."""
 
 
 class Taking(IntEnum):
@@ -76,8 +80,8 @@ class Host(Protocol):
         """The subscription's sid. Raises: ValueError for a subject that is none.
 
         `gathered`: messages that follow one another are delivered as one `Gathered`, also when it is one.
-        `named`: they have a header `Nats-Request-Info` that says which user published them, where the host
-        knows that (a client of this server, and there are users). No publisher can write it himself.
+        `named`: they have a header `REQUEST_INFO` that says which user published them, where the host knows
+        that (a client of this server that has proved to be a user). No publisher can write it himself.
         """
 
     def unsubscribe(self, sid: int) -> None: ...

@@ -50,7 +50,8 @@ class Identity(Struct, frozen=True):
 
     `user` is what monitoring and logs may show: a user name, an nkey's public key, "[REDACTED]" for one
     who gave only a token, None for one who gave nothing. `token`: what a JWT grants, where one did.
-    `proxy_required`: who does not come through a trusted proxy is refused all the same.
+    `proxy_required`: who does not come through a trusted proxy is refused all the same. `proven`: the user
+    that it is let in as, however it calls itself; None where there is none (no users, one token for all).
     """
 
     user: str | None = None
@@ -58,6 +59,7 @@ class Identity(Struct, frozen=True):
     account: str = GLOBAL_ACCOUNT
     token: TokenIdentity | None = None
     proxy_required: bool = False
+    proven: str | None = None
 
     def of_token(self, token: TokenIdentity) -> Identity:
         """The same user with what this token grants."""
@@ -262,7 +264,11 @@ class Authenticator:
             return None
         entry = self._users.get(name) or self._nkeys[name]
         return Identity(
-            name, self._permissions.get(name), self._accounts[name], proxy_required=entry.proxy_required
+            name,
+            self._permissions.get(name),
+            self._accounts[name],
+            proxy_required=entry.proxy_required,
+            proven=name,
         )
 
     def _keep_from_asking(self, account: str, options: Options) -> None:

@@ -141,7 +141,7 @@ class Gate:
                 f'"{callout.account}": account missing'
             )
             return None
-        return self._answered(found, callout.account, connect, answer)
+        return answered(found, callout.account, connect, answer)
 
     async def _checked(self, session: ClientSession, connect: ConnectOptions) -> Identity | None:
         """Who the configuration says it is."""
@@ -180,7 +180,7 @@ class Gate:
         except Refused as refused:
             self._warn(str(refused))
             return None
-        return self._answered(found, callout.account, connect, answer)
+        return answered(found, callout.account, connect, answer)
 
     def _token_identity(
         self, session: ClientSession, found: TokenIdentity, connect: ConnectOptions
@@ -191,7 +191,7 @@ class Gate:
             f'Authenticated JWT: Client "{found.user}" (claim-name: "{found.user_name}") '
             f'signed with "{found.issuer}" by Account "{found.account}" (claim-name: "{found.account_name}")'
         )
-        return _identity(found, connect.nkey or connect.user or found.user)
+        return _identity(found, connect.nkey or connect.user or found.user, found.user)
 
     # -- callouts ---------------------------------------------------------------------------------
 
@@ -262,14 +262,17 @@ class Gate:
             desk = self._desks[account] = CalloutDesk(self._server, self._server.accounts[account])
         return desk
 
-    def _answered(
-        self, found: TokenIdentity, asked_in: str, connect: ConnectOptions, answer: UserClaims
-    ) -> Identity:
-        if found.account == asked_in:
-            found = replace(found, permissions=without_asking(found.permissions))
-        return _identity(found, answer.name or claimed_user(connect))
+
+def answered(found: TokenIdentity, asked_in: str, connect: ConnectOptions, answer: UserClaims) -> Identity:
+    """Who a client is by the answer of a callout's service, which was asked in that account.
+
+    The key in the answer is made for each question: only a name in it proves who the client is.
+    """
+    if found.account == asked_in:
+        found = replace(found, permissions=without_asking(found.permissions))
+    return _identity(found, answer.name or claimed_user(connect), answer.name or None)
 
 
-def _identity(found: TokenIdentity, name: str) -> Identity:
+def _identity(found: TokenIdentity, name: str, proven: str | None) -> Identity:
     permissions = None if found.permissions is None else PermissionSet(found.permissions)
-    return Identity(name or None, permissions, found.account, found)
+    return Identity(name or None, permissions, found.account, found, proven=proven)

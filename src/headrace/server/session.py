@@ -489,11 +489,11 @@ class ClientSession(TracedClient):
         return request_info(self, account=account, shares=shares, service=service, server=server)
 
     def publisher_info(self) -> bytes | None:
-        """Its account and user, for services of its own account that keep users apart."""
+        """Its account and the user that it has proved to be, for services that keep users apart."""
         identity = self.identity
-        if identity is None or identity.user is None:
+        if identity is None or identity.proven is None:
             return None
-        return json.dumps({"acc": identity.account, "user": identity.user}).encode()
+        return json.dumps({"acc": identity.account, "user": identity.proven}).encode()
 
     # -- tokens -----------------------------------------------------------------------------------
 

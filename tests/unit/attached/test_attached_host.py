@@ -98,6 +98,26 @@ async def test_one_read_is_one_batch_in_order() -> None:
         assert service.batches[1] == [(one, b"a", b"", b"NATS/1.0\r\n\r\n", b"xy")]
 
 
+@pytest.mark.parametrize("end", [b"\r\n\r\n", b"\r\n", b""], ids=["whole", "cut", "cut in its line"])
+def test_who_publishes_is_what_nobody_can_say_of_himself(end: bytes) -> None:
+    """The server passes on what a publisher has written, and what it says itself of those who import."""
+    said = b'NATS/1.0\r\nNats-Request-Info: {"acc":"A","user":"x"}' + end
+
+    async def run() -> None:
+        service = Keeper(b"a")
+        async with ScriptedServer() as server, attached(server, service) as (own, peer):
+            sids = own.subscribe(b"b", named=True), own.subscribe(b"c")
+            for sid in sids:
+                peer.say(b"HMSG b %d %d %d\r\n%b\r\n" % (sid, len(said), len(said), said))
+            peer.say(b"MSG a 1 0\r\n\r\n")
+            await until(lambda: any(one.sid == 1 for batch in service.batches for one in batch))
+            got = {one.sid: one.headers for batch in service.batches for one in batch}
+            assert b"Request-Info" not in got[sids[0]]
+            assert got[sids[1]] == said
+
+    scenario(run)()
+
+
 @scenario
 async def test_a_message_in_pieces_is_one_delivery() -> None:
     service = Keeper(b"a")

@@ -17,9 +17,13 @@ from headrace.conf.options import (
     SubjectPermission,
     UserOptions,
 )
+from headrace.core.grants import Home, identity_of
 from headrace.errors import ConfigError
 from headrace.protocol import nkeys
+from headrace.protocol.info import ConnectOptions
+from headrace.protocol.jwt.claims import UserClaims, UserLimits
 from headrace.server.auth import Authenticator, Identity
+from headrace.server.gate import answered
 
 HASH = "$2a$04$abcdefghijklmnopqrstuuVCBXHHrUT343LijgO78P7iXRt4cI2TC"
 HASHED = "s3cr3t-bcrypt"
@@ -98,6 +102,26 @@ def test_token_identity_names_the_user_or_hides_the_token() -> None:
     assert auth.authenticate(Connect(auth_token="tok", user="x"), b"") == Identity("x")
 
 
+def test_only_credentials_of_its_own_prove_who_a_user_is() -> None:
+    def proven(auth: Authenticator, connect: Connect) -> str | None:
+        identity = auth.authenticate(connect, NONCE)
+        assert identity is not None
+        return identity.proven
+
+    assert proven(authenticator(), Connect(user="alice", password="x")) is None
+    assert proven(authenticator(token="tok"), Connect(auth_token="tok", user="alice")) is None
+    assert proven(authenticator(user("alice", "p")), Connect(user="alice", password="p")) == "alice"
+
+
+@pytest.mark.parametrize(("name", "shown", "proven"), [("joe", "joe", "joe"), ("", "alice", None)])
+def test_a_callout_proves_the_name_that_it_gives(name: str, shown: str, proven: str | None) -> None:
+    """The key in its answer is another one each time, and what a client calls itself proves nothing."""
+    answer = UserClaims(subject="U1", name=name)
+    found = identity_of(answer, UserLimits(), Home("A", "A"), None)
+    identity = answered(found, "AUTH", ConnectOptions(user="alice"), answer)
+    assert (identity.user, identity.proven) == (shown, proven)
+
+
 @pytest.mark.parametrize(
     ("connect", "expected"),
     [
@@ -141,7 +165,9 @@ def test_users_identity_carries_own_or_default_permissions() -> None:
 
 
 def test_users_without_any_permissions_have_none() -> None:
-    assert authenticator(user("u", "p")).authenticate(Connect(user="u", password="p"), b"") == Identity("u")
+    assert authenticator(user("u", "p")).authenticate(Connect(user="u", password="p"), b"") == Identity(
+        "u", proven="u"
+    )
 
 
 def test_permissions_malformed_are_a_config_error() -> None:
@@ -219,7 +245,7 @@ def test_nkeys_and_passwords_side_by_side(connect: Connect, expected: bool) -> N
 
 def test_nkey_identity_is_the_public_key() -> None:
     identity = authenticator(UserOptions(nkey=NKEY)).authenticate(Connect(nkey=NKEY, sig=signature()), NONCE)
-    assert identity == Identity(NKEY)
+    assert identity == Identity(NKEY, proven=NKEY)
 
 
 def test_nkey_without_a_nonce_is_refused() -> None:
@@ -260,7 +286,7 @@ def test_no_auth_user_default_identity_has_its_permissions() -> None:
 
 def test_no_auth_user_without_nkey_users_ignores_an_nkey() -> None:
     auth = authenticator(user("guest", "g"), no_auth_user="guest")
-    assert auth.authenticate(Connect(nkey=NKEY), NONCE) == Identity("guest")
+    assert auth.authenticate(Connect(nkey=NKEY), NONCE) == Identity("guest", proven="guest")
 
 
 def test_no_auth_user_with_a_hash_is_not_slow_when_nothing_is_checked() -> None:
@@ -273,7 +299,7 @@ def test_no_auth_user_with_a_hash_is_not_slow_when_nothing_is_checked() -> None:
 @pytest.mark.parametrize("connect", [Connect(), Connect(nkey=NKEY), Connect(nkey=NKEY, sig="AA")])
 def test_no_auth_user_may_be_an_nkey_which_then_need_not_sign(connect: Connect) -> None:
     auth = authenticator(UserOptions(nkey=NKEY), user("u", "p"), no_auth_user=NKEY)
-    assert auth.authenticate(connect, NONCE) == Identity(NKEY)
+    assert auth.authenticate(connect, NONCE) == Identity(NKEY, proven=NKEY)
 
 
 def test_always_enable_nonce_asks_for_a_nonce() -> None:
