@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+SIGNALLED: Final = 128
+"""With the number of a signal added: the exit code of a program that it has ended."""
+
 _NAMES: Final = {signal.SIGINT: "interrupt", signal.SIGTERM: "terminated"}
 
 
@@ -28,10 +31,23 @@ def end_starts() -> None:
     on_end(_interrupt)
 
 
-def on_end(handle: Callable[[int], None]) -> None:
-    """Has INT and TERM handled by a function of their number, in the main thread, whatever it does."""
-    for number in _NAMES:
-        signal.signal(number, lambda number, _: handle(number))
+def on_end(handle: Callable[[int], None]) -> dict[int, object]:
+    """Has INT and TERM handled by a function of their number, in the main thread, whatever it does; gives
+    what handled them before.
+    """
+    return {number: signal.signal(number, lambda number, _: handle(number)) for number in _NAMES}
+
+
+def terminate_as_interrupt() -> list[int]:
+    """From now on TERM is to the program what INT is to it. The list has TERM if it came."""
+    came: list[int] = []
+
+    def handle(number: int, _frame: object) -> None:
+        came.append(number)
+        signal.raise_signal(signal.SIGINT)
+
+    signal.signal(signal.SIGTERM, handle)
+    return came
 
 
 def _interrupt(number: int) -> None:

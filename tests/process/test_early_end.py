@@ -59,6 +59,21 @@ def test_signal_before_there_is_a_log_ends_the_start_without_a_word(
     assert server.log == "", name
 
 
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signal_ends_another_command_with_a_line_and_its_code(
+    tmp_path: Path, number: signal.Signals, code: int
+) -> None:
+    pipe = tmp_path / "pipe.conf"
+    os.mkfifo(pipe)
+    command = [str(BIN / "headrace"), "config", "check", str(pipe)]
+    running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    with pipe.open("w"):  # when somebody reads it the command waits for what it says
+        running.send_signal(number)
+        _, said = running.communicate(timeout=PATIENCE)
+
+    assert (running.returncode, said) == (code, "headrace: interrupted\n")
+
+
 @pytest.mark.parametrize(
     "command",
     ["serve --help", "streaming --help", "--help", "config --help", "tables --help", "pipeline list"],

@@ -8,20 +8,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import headrace
+from headrace.cli.ending import Ending
 from headrace.errors import HeadraceError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-EXIT_INTERRUPTED = 130
-
 
 def run(arguments: Sequence[str], program: str) -> int:
-    """Run the demonstration. Returns 0 if every check holds, 1 if not, 130 after Ctrl-C."""
+    """Run the demonstration. Returns 0 if every check holds, 1 if not, 130 after INT, 143 after TERM."""
     options = _parser(program).parse_args(arguments)
+    with Ending(f"{program} demo") as ending:
+        return _run(options, program, ending)
+
+
+def _run(options: argparse.Namespace, program: str, ending: Ending) -> int:
     try:
         from headrace.demo.display import Display
         from headrace.demo.run import DemoOptions, run_demo
+        from headrace.spark.jvm import end_jvm
     except ImportError as error:
         print(f"{program} demo: {error}; install its packages: pip install 'headrace[demo]'", file=sys.stderr)
         return 1
@@ -31,10 +36,7 @@ def run(arguments: Sequence[str], program: str) -> int:
         wishes = DemoOptions(
             options.output, options.url, options.monitor_url, options.limit, cluster_id=options.cluster_id
         )
-        good = run_demo(wishes, display)
-    except KeyboardInterrupt:
-        display.failed("interrupted")
-        return EXIT_INTERRUPTED
+        good = ending.run(lambda: run_demo(wishes, display, ending.stop), end_jvm)
     except BrokenPipeError:  # `main` knows what it means
         raise
     except (HeadraceError, OSError) as error:

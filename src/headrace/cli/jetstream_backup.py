@@ -40,7 +40,7 @@ exit codes:
   1    not done: see the message
   2    wrong use
   3    verify: parts are missing or damaged; they are listed
-  130  interrupted: run it again
+  130  interrupted: run it again (after TERM: 143)
 """
 
 

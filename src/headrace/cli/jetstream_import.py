@@ -36,7 +36,7 @@ exit codes:
   1    not imported: see the message
   2    wrong use
   3    imported, but the source is damaged: what is missing is listed
-  130  interrupted: run it again
+  130  interrupted: run it again (after TERM: 143)
 """
 
 

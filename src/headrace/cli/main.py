@@ -10,18 +10,19 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, TextIO
 
 from headrace.cli.names import DROP_IN, PROGRAM, STREAMING_DROP_IN, program_name, version_line
-from headrace.interruption import Interrupted, end_starts
+from headrace.interruption import SIGNALLED, Interrupted, end_starts, terminate_as_interrupt
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _WRONG_USE: Final = 2
-_SIGNALLED: Final = 128
+_INTERRUPTED: Final = SIGNALLED + signal.SIGINT
 
 
 class Command(NamedTuple):
@@ -57,8 +58,9 @@ COMMANDS: Final[dict[str, Command]] = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program; gives the exit code. `argv` includes the program's name, as `sys.argv` does.
 
-    Without `argv` this is the process, and its end is the process's: nothing is said of a signal before
-    there is a log, or of a reader of what is written who has enough of it.
+    Without `argv` this is the process, and its end is the process's: nothing is said of a signal before a
+    server has a log, or of a reader of what is written who has enough of it. To commands that are no servers
+    TERM is what INT is; the exit code says which it was.
     """
     if argv is None:
         _be_process(sys.argv)
@@ -88,18 +90,26 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _be_process(argv: Sequence[str]) -> NoReturn:
     is_server = _is_server(*argv)
+    terminated: list[int] = []
     if is_server:
         end_starts()
+    else:
+        terminated = terminate_as_interrupt()
     try:
         code = main(argv)
-    except Interrupted as signal:
-        code = _SIGNALLED + signal.number
+    except Interrupted as interrupted:
+        code = SIGNALLED + interrupted.number
+    except KeyboardInterrupt:  # before the command looked out for it
+        print(f"{PROGRAM}: interrupted", file=sys.stderr)
+        code = _INTERRUPTED
     except SystemExit as ended:  # of argparse, after --help, or a mistake
         code = ended.code if isinstance(ended.code, int) else 0
     except BrokenPipeError:
         if sys.stdout is None or not _is_unread(sys.stdout):
             raise
         code = 0
+    if terminated and code == _INTERRUPTED:
+        code = SIGNALLED + signal.SIGTERM
     for stream in filter(None, (sys.stdout, sys.stderr)):
         if _is_unread(stream):  # who read it has enough of it: nothing is said of that
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

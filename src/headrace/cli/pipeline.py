@@ -1,23 +1,21 @@
 """`headrace pipeline`: run, check, write and list pipelines, report on servers.
 
 Here live arguments and exit codes: 0 done, 1 failed, 2 wrong use or a specification that cannot be used, 130
-after Ctrl-C. What a pipeline does is `headrace.pipelines`.
+after INT and 143 after TERM. What a pipeline does is `headrace.pipelines`.
 """
 
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from headrace.cli.ending import Ending
 from headrace.errors import ConfigError, HeadraceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from types import FrameType
 
     from headrace.pipelines.spec import Spec
 
@@ -29,6 +27,7 @@ EXIT_INTERRUPTED: Final = 130
 def run(arguments: Sequence[str], program: str) -> int:
     """Do what the arguments say; gives the exit code."""
     options = _parser(program).parse_args(arguments)
+    options.command_name = f"{program} pipeline"
     try:
         code: int = options.command(options)
     except ImportError as error:
@@ -46,6 +45,7 @@ def run(arguments: Sequence[str], program: str) -> int:
         print(f"{program} pipeline: {error}", file=sys.stderr)
         return EXIT_FAILURE
     except KeyboardInterrupt:
+        print(f"{program} pipeline: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
     return code
 
@@ -134,47 +134,28 @@ def _load(options: argparse.Namespace) -> Spec:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from headrace.pipelines.display import RunDisplay
-    from headrace.pipelines.running import RunOptions, run_pipeline
+    with Ending(options.command_name) as ending:
+        from headrace.pipelines.display import RunDisplay
+        from headrace.pipelines.running import RunOptions, run_pipeline
+        from headrace.spark.jvm import end_jvm
 
-    spec = _load(options)
-    stop = threading.Event()
-    asked = _stop_on_signals(stop)
-    display = RunDisplay()
-    display.fact("pipeline", f"{spec.name}, {len(spec.all_sinks)} sink(s), checkpoint {spec.checkpoint}")
-    wishes = RunOptions(options.master, options.metrics, options.report, options.report_url, options.log)
-    good = run_pipeline(spec, wishes, display, stop)
-    if not good:
-        return EXIT_FAILURE
-    return EXIT_INTERRUPTED if signal.SIGINT in asked else 0
-
-
-def _stop_on_signals(stop: threading.Event) -> list[int]:
-    """Let INT and TERM end a run in order; a second INT ends it at once. The list says which came."""
-    asked: list[int] = []
-
-    def handle(number: int, _frame: FrameType | None) -> None:
-        asked.append(number)
-        stop.set()
-        if number == signal.SIGINT:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, handle)
-    return asked
+        spec = _load(options)
+        display = RunDisplay()
+        display.fact("pipeline", f"{spec.name}, {len(spec.all_sinks)} sink(s), checkpoint {spec.checkpoint}")
+        wishes = RunOptions(options.master, options.metrics, options.report, options.report_url, options.log)
+        good = ending.run(
+            lambda: run_pipeline(spec, wishes, display, ending.stop, on_watch=ending.heeded.set), end_jvm
+        )
+        return EXIT_FAILURE if not good else ending.code or 0
 
 
 def _check(options: argparse.Namespace) -> int:
-    spec = _load(options)
-    if options.plan:
-        from headrace.pipelines.plan import build
-        from headrace.pipelines.running import RunOptions, start_session
+    with Ending(options.command_name) as ending:
+        spec = _load(options)
+        if options.plan:
+            from headrace.spark.jvm import end_jvm
 
-        spark = start_session(spec, RunOptions(options.master))
-        try:
-            build(spec, spark)
-        finally:
-            spark.stop()
+            ending.run(lambda: _plan(spec, options.master), end_jvm)
     parts = {
         "source": spec.sources,
         "transform": spec.steps,
@@ -184,6 +165,18 @@ def _check(options: argparse.Namespace) -> int:
     counts = ", ".join(_count(len(found), name) for name, found in parts.items())
     print(f"{options.spec}: pipeline {spec.name} is good: {counts}")
     return 0
+
+
+def _plan(spec: Spec, master: str) -> None:
+    """Raises: ConfigError if Spark refuses it."""
+    from headrace.pipelines.plan import build
+    from headrace.pipelines.running import RunOptions, start_session
+
+    spark = start_session(spec, RunOptions(master))
+    try:
+        build(spec, spark)
+    finally:
+        spark.stop()
 
 
 def _count(number: int, word: str) -> str:

@@ -58,6 +58,7 @@ def run(arguments: Sequence[str], program: str) -> int:
         print(f"{name}: {error}", file=sys.stderr)
         return EXIT_FAILURE
     except KeyboardInterrupt:
+        print(f"{name}: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
     return code
 

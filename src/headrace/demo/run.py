@@ -30,6 +30,7 @@ from headrace.spark.progress import QueryCounts, failure_text
 from headrace.spark.session import session
 
 if TYPE_CHECKING:
+    import threading
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -83,10 +84,15 @@ class _Run:
     place: _Place
     files: Files
     display: Display
+    stop: threading.Event
 
 
-def run_demo(options: DemoOptions, display: Display) -> bool:
-    """The whole walk; whether every check holds.
+class DemoStopped(DemoError):
+    """Somebody asked for an end before the demonstration had come to its own."""
+
+
+def run_demo(options: DemoOptions, display: Display, stop: threading.Event) -> bool:
+    """The whole walk; whether every check holds. `stop` ends it on the way.
 
     Raises: HeadraceError and OSError with a text fit for the user.
     """
@@ -113,7 +119,7 @@ def run_demo(options: DemoOptions, display: Display) -> bool:
         stack.callback(spark.stop)
         display.fact("spark", f"PySpark {spark.version}, Java at {os.environ['JAVA_HOME']}")
         expected = _stream(
-            _Run(spark, replay, listener, place, files, display),
+            _Run(spark, replay, listener, place, files, display, stop),
             source_options(place.url, place.cluster_id),
         )
         good = check_outcome(spark, files, expected, display)
@@ -169,7 +175,7 @@ def _stream(run: _Run, source: dict[str, str]) -> Expected:
                 )
             ),
         ]
-        _wait_live(queries)
+        _wait_live(queries, run.stop)
         total = run.replay.wait_ready()
         run.display.fact(
             "reading", f"two streaming queries on channel {CHANNEL}; {total:,} flights to publish"
@@ -188,13 +194,13 @@ def _stream(run: _Run, source: dict[str, str]) -> Expected:
     )
 
 
-def _wait_live(queries: list[QueryCounts]) -> None:
+def _wait_live(queries: list[QueryCounts], stop: threading.Event) -> None:
     """Until both queries are through their first, empty batch, so that the kill comes while they run."""
     deadline = time.monotonic() + STALL_LIMIT
     while not all(counts.is_live for counts in queries):
         if time.monotonic() > deadline:
             raise DemoError(f"Spark's queries did not start to read in {STALL_LIMIT:g} s")
-        time.sleep(_POLL)
+        _pause(stop)
         for counts in queries:
             counts.update()
 
@@ -222,7 +228,12 @@ def _wait_written(run: _Run, queries: list[QueryCounts], total: int, counters: C
                 f"nothing moved for {STALL_LIMIT:g} s: published {now[0]:,}, stored {now[1]:,}, "
                 f"written {now[2]:,} of {total:,}"
             )
-        time.sleep(_POLL)
+        _pause(run.stop)
+
+
+def _pause(stop: threading.Event) -> None:
+    if stop.wait(_POLL):
+        raise DemoStopped("stopped")
 
 
 def _stored(run: _Run, queries: list[QueryCounts]) -> int:

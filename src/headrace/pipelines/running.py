@@ -31,7 +31,7 @@ from headrace.spark.sink_options import CONNECTION_OPTIONS
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
@@ -71,10 +71,11 @@ def run_pipeline(
     stop: threading.Event,
     *,
     spark: SparkSession | None = None,
+    on_watch: Callable[[], None] | None = None,
 ) -> bool:
     """Run until every query has ended, one has failed or `stop` is set; whether none has failed.
 
-    `spark` None starts a session and stops it again.
+    `spark` None starts a session and stops it again. `on_watch` is called when `stop` is looked at often.
 
     Raises: ConfigError when Spark refuses the specification; HeadraceError and OSError with a text for users.
     """
@@ -97,6 +98,8 @@ def run_pipeline(
         stack.callback(running.stop_all)
         running.start(spark)
         stack.enter_context(display)
+        if on_watch is not None:
+            on_watch()
         return running.watch()
 
 

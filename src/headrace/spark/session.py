@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Final
 
 import pyspark
 from pyspark import SparkConf, SparkContext
-from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from headrace.spark.errors import SparkSourceError
 from headrace.spark.java import JavaRuntime, cache_folder, find_java, write_atomically
+from headrace.spark.jvm import start_jvm
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -139,10 +139,10 @@ def _logging(level: str) -> str:
 
 def _launch(conf: SparkConf, log_file: Path | None) -> object:
     if log_file is None:
-        return launch_gateway(conf)  # type: ignore[no-untyped-call]
+        return start_jvm(conf)
     log_file.parent.mkdir(parents=True, exist_ok=True)
     with log_file.open("ab") as log:
         try:
-            return launch_gateway(conf, {"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
+            return start_jvm(conf, log)
         except Exception as error:
             raise SparkSourceError(f"Spark's JVM did not start; {log_file} says why") from error
