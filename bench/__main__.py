@@ -12,7 +12,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from bench import chart, compression, spark_read, spark_scan, spark_sink, spark_stream, starts, storage, syncs
+from bench import (
+    chart,
+    compression,
+    spark_read,
+    spark_scan,
+    spark_sink,
+    spark_stream,
+    starts,
+    stops,
+    storage,
+    syncs,
+)
 from bench.cases import CASES, Case, select_cases
 from bench.errors import BenchError
 from bench.generator import build_generator
@@ -49,6 +60,10 @@ OWN: Final = {
     "start": Own(
         "from the start to the first INFO, beside nats-server",
         starts.add_arguments, starts.run_starts, starts.SECTION.render,
+    ),
+    "stop": Own(
+        "from the signal to the end of the process, beside nats-server",
+        stops.add_arguments, stops.run_stops, stops.SECTION.render,
     ),
     "sync": Own(
         "what a sync costs by what was at the place that is written",
