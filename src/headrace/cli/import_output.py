@@ -6,6 +6,8 @@ import sys
 import time
 from typing import TYPE_CHECKING, Final, Protocol
 
+from headrace.errors import on_one_line
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import TracebackType
@@ -123,6 +125,7 @@ def print_findings(found: Sequence[Finding], lost: int | None, *, every: bool) -
 
 def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """The first column to the left, the others to the right."""
+    rows = [[on_one_line(cell) for cell in row] for row in rows]  # names may have anything in them
     widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
     for row in (heads, *rows):
         first, *rest = (

@@ -13,7 +13,9 @@ A record; numbers are little-endian, nothing is aligned:
 
 HighwayHash is here a checksum, with a key that everybody knows: it tells damage, not forgery. Every length is
 checked before it is used. What is damaged is stepped over: where the length of a damaged record leads to a whole
-record or to the end it is believed; else the next whole record is looked for, byte by byte.
+record or to the end it is believed; else the next whole record is looked for, byte by byte. Bytes at random look
+like the head of a record here and there; so that a block of them takes no minutes, a long record must have another
+one, or the end, behind it, and the search ends when HASHED_TIMES the bytes of the block were hashed in vain.
 Source: nats-server 2.15 (filestore.go); the description of HighwayHash, portable form.
 """
 
@@ -28,11 +30,12 @@ cdef enum:
     LARGEST = 32 << 20           # what nats-server takes for possible
     KEY = 32
     PACKET = 32
+    SHORT = 64 << 10             # bytes of a record that needs no other one behind it
+    HASHED_TIMES = 32            # as many times the bytes of a block are hashed in vain at most
 
 cdef uint32_t HEADED = <uint32_t>1 << 31
 cdef uint64_t ERASED = <uint64_t>1 << 63
 cdef uint64_t TOMBSTONE = <uint64_t>1 << 62
-cdef uint64_t LARGEST_SEQUENCE = <uint64_t>1 << 62
 
 MESSAGE = 0
 GONE = 1
@@ -223,20 +226,37 @@ cdef bint is_whole(const uint8_t *p, const record_t *r, const uint8_t *key) noex
     return r.sequence & (ERASED | TOMBSTONE) != 0 or r.headers <= r.length - SUM - r.body
 
 
-cdef bint whole_at(const uint8_t *p, size_t left, const uint8_t *key, record_t *r) noexcept nogil:
-    return head_at(p, left, r) and is_whole(p, r, key)
+cdef bint hash_holds(const uint8_t *p, const record_t *r, const uint8_t *key, uint64_t *left) noexcept nogil:
+    """Whether the record is whole; when not, its bytes come off what may yet be hashed in vain."""
+    if r.length > left[0]:
+        return False
+    if is_whole(p, r, key):
+        return True
+    left[0] -= r.length
+    return False
 
 
-cdef size_t next_whole(const uint8_t *p, size_t at, size_t size, const uint8_t *key) noexcept nogil:
+cdef bint whole_at(const uint8_t *p, size_t n, const uint8_t *key, record_t *r, uint64_t *left) noexcept nogil:
+    return head_at(p, n, r) and hash_holds(p, r, key, left)
+
+
+cdef size_t next_whole(const uint8_t *p, size_t at, size_t size, const uint8_t *key, uint64_t *left) noexcept nogil:
     """Where reading goes on after damage at `at`; `size`: nowhere."""
-    cdef record_t r
-    cdef size_t after
+    cdef record_t r, behind
+    cdef size_t after, end
     if head_at(p + at, size - at, &r):
         after = at + r.length
-        if after == size or whole_at(p + after, size - after, key, &r):
+        if after == size or whole_at(p + after, size - after, key, &behind, left):
             return after
     for after in range(at + 1, size):
-        if whole_at(p + after, size - after, key, &r):
+        if not head_at(p + after, size - after, &r):
+            continue
+        end = after + r.length
+        if r.length > SHORT and end != size and not head_at(p + end, size - end, &behind):
+            continue
+        if r.length > left[0]:
+            return size
+        if hash_holds(p + after, &r, key, left):
             return after
     return size
 
@@ -267,6 +287,7 @@ def scan(bytes key, const uint8_t[::1] block not None, bint bodies=True):
     """
     cdef const uint8_t *k = key_of(key)
     cdef size_t size = block.shape[0], at = 0, on
+    cdef uint64_t left = <uint64_t>size * HASHED_TIMES  # bytes that may yet be hashed in vain
     cdef const uint8_t *p
     cdef record_t r
     cdef list records = [], places = []
@@ -274,12 +295,12 @@ def scan(bytes key, const uint8_t[::1] block not None, bint bodies=True):
         return records, places
     p = &block[0]
     while at < size:
-        if whole_at(p + at, size - at, k, &r):
+        if whole_at(p + at, size - at, k, &r, &left):
             records.append(entry(p + at, &r, bodies))
             at += r.length
             continue
         with nogil:
-            on = next_whole(p, at, size, k)
+            on = next_whole(p, at, size, k, &left)
         places.append((at, on - at, len(records), on == size and not head_at(p + at, size - at, &r)))
         at = on
     return records, places

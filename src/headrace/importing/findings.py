@@ -6,6 +6,8 @@ from enum import Enum
 
 from msgspec import Struct
 
+from headrace.errors import on_one_line
+
 
 class Kind(Enum):
     """How bad a finding is."""
@@ -41,7 +43,7 @@ class Finding(Struct, frozen=True):
 
     def __str__(self) -> str:
         where = f" at {self.offset:,} ({self.length:,} bytes)" if self.length else ""
-        return f"{self.file}{where}: {self.text}{self._sequences()}"
+        return on_one_line(f"{self.file}{where}: {self.text}{self._sequences()}")  # names may have anything
 
     def _sequences(self) -> str:
         first, last = self.first_sequence, self.last_sequence

@@ -88,7 +88,7 @@ class SourceGuard:
             for folder, _, names in os.walk(self._directory, onerror=_raise):
                 for name in names:
                     path = os.path.join(folder, name)
-                    status = os.stat(path)
+                    status = os.stat(path) if os.path.exists(path) else os.lstat(path)  # a link to nowhere
                     relative = os.path.relpath(path, self._directory)
                     stamps[relative] = (status.st_ino, status.st_size, status.st_mtime_ns)
         except FileNotFoundError as error:

@@ -20,6 +20,7 @@ from headrace.jetstream.ttl import message_ttl
 from headrace.log.port import NO_LIMITS, NewMessage
 from headrace.protocol import archive, s2
 from headrace.protocol.jetstream.errors import ApiError
+from headrace.subjects.grammar import is_sendable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -155,6 +156,8 @@ class Restoring:
             raise ValueError("expected message sequence")
         if sequence <= self._last:
             raise ValueError(f"message sequence {sequence} out of order")
+        if not is_sendable(entry.name):
+            raise ValueError(f"message sequence {sequence} has an impossible subject")
         if size > self._account.host.max_payload:
             raise ValueError(f"message sequence {sequence} exceeds maximum payload size")
         if 0 <= self.config.max_msg_size < size:

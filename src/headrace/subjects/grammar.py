@@ -26,7 +26,7 @@ def tokens(subject: bytes) -> list[bytes]:
 
 def is_valid_subject(subject: bytes) -> bool:
     """Whether one may subscribe to this: no empty token, no white space, `>` only as the last token."""
-    if not subject or not _WHITESPACE.isdisjoint(subject):
+    if not is_sendable(subject):
         return False
     parts = tokens(subject)
     return b"" not in parts and _ANY_TAIL not in parts[:-1]
@@ -47,6 +47,11 @@ def is_valid_literal(subject: bytes) -> bool:
     """Whether a pedantic client may publish to this: tokens non-empty and none a wildcard."""
     parts = tokens(subject)
     return not (b"" in parts or _ANY_TOKEN in parts or _ANY_TAIL in parts)
+
+
+def is_sendable(subject: bytes) -> bool:
+    """Whether the line of a message can have it as its subject: it has no white space, and something else."""
+    return bool(subject) and _WHITESPACE.isdisjoint(subject)
 
 
 def is_subset(narrow: bytes, wide: bytes) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from random import Random
 
 import pytest
 
@@ -65,3 +66,21 @@ def test_headers_that_are_longer_than_their_record_are_damage() -> None:
 def test_a_key_has_32_bytes() -> None:
     with pytest.raises(ValueError, match="32 bytes"):
         scan(b"short", b"")
+
+
+def test_bytes_that_look_like_long_records_are_not_hashed_without_end() -> None:
+    """A search that hashed each of them to its end would go over 100 GB here."""
+    heads = struct.pack("<IQqH", 1 << 20, 5, 5, 8) * ((4 << 20) // 22)
+
+    records, places = scan(KEY, record(1, b"a", b"") + heads + record(2, b"a", b""))
+
+    assert [one[1] for one in records] == [1]
+    assert [place[0] for place in places] == [31]
+
+
+def test_behind_bytes_at_random_reading_goes_on() -> None:
+    noise = Random(1).randbytes(1 << 20)
+
+    records, _ = scan(KEY, record(1, b"a", b"") + noise + record(2, b"a", b"") + noise + record(3, b"a", b""))
+
+    assert [one[1] for one in records] == [1, 2, 3]

@@ -341,6 +341,7 @@ ONE, END = archive.Entry(b"s.a", 5, 1, b"", b"x"), archive.Entry(b"")
         ),
         (packed(STATE, archive.Entry(b"s.a", payload=b"x")), "expected message sequence"),
         (packed(STATE, ONE, ONE), "out of order"),
+        (packed(STATE, ONE._replace(name=b"s.a\r\nMSG x 1 0\r\n\r\n")), "impossible subject"),
         (packed(STATE, ONE._replace(payload=b"x" * 2_000_000)), "maximum payload"),
         (packed(STATE, ONE, END, ONE), "after its end"),
     ],

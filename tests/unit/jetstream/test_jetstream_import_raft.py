@@ -114,6 +114,42 @@ def test_an_operation_that_is_cut_off_is_named(kind: int) -> None:
             assert findings == [f"$SYS/_js_/G: {findings[0].removeprefix('$SYS/_js_/G: ')}"]
 
 
+@pytest.mark.parametrize(
+    "operation",
+    [
+        (6, b'{"seq":0}'),
+        (6, b'{"seq":-1}'),
+        (6, b'{"seq":9223372036854775807}'),
+        (6, b'{"x":' + b"[" * 100_000),
+        (16, b"\x01\x00i\x01" * 1000 + b"\x10"),
+        (17, b"\x01\x00i\x01\x11\x01\x00i\x01\x04" + message(60)),
+        (4, message(-1)),
+    ],
+)
+def test_an_operation_that_cannot_be_is_named(operation: tuple[int, bytes]) -> None:
+    logs = Logs(operation)
+    found = read_tail(logs, "$G", "S", Extent(1, 5, 50))  # type: ignore[arg-type]
+
+    assert (found.messages, found.deleted) == ([], set())
+    (finding,) = map(str, found.findings)
+    assert "cannot be read" in finding
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        (7, varints(1 << 63, 1, 1, 0)), (7, varints(1, 1 << 64, 1, 0)), (7, varints(1, 1, 1 << 65, 0)),
+        (8, varints(1, 1 << 63)), (10, varints(1 << 64)), (18, varints(1 << 63)),
+    ],
+)  # fmt: skip
+def test_a_number_of_a_consumer_that_cannot_be_is_named(operation: tuple[int, bytes]) -> None:
+    findings: list[Finding] = []
+    state = replayed(Logs(operation), "G", ConsumerConfig(), None, findings)  # type: ignore[arg-type]
+
+    assert state is None
+    assert "is impossible" in str(findings[0])
+
+
 def test_entries_of_a_log() -> None:
     head = struct.pack("<8sQQQQH", b"leader..", 1, 2, 3, 4, 3)
     entries = [(0, b"\x04abc"), (2, b"peers"), (0, b"\x07d")]

@@ -9,7 +9,9 @@ A block is, from the outside, enciphered, then compressed, then records. Source:
 from __future__ import annotations
 
 import hashlib
+import os
 import re
+import stat
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from headrace.engine import message_blocks
@@ -27,11 +29,13 @@ if TYPE_CHECKING:
     from headrace.jetstream.importing.crypt import Keys
 
 _PURGED: Final = "__new_msgs__"
-_BLOCK: Final = re.compile(r"(\d{1,10})\.blk")
+_BLOCK: Final = re.compile(r"([1-9][0-9]{0,9})\.blk")
 _COMPRESSED: Final = b"cmp"
 _S2: Final = b"\x01"
 _CHUNK_HEAD: Final = 4
 _CHECKSUM: Final = 8
+_LARGEST: Final = 1 << 30
+"""Bytes of a file, and of a block that is decompressed: nats-server writes blocks of some megabytes."""
 
 
 class Place(NamedTuple):
@@ -118,6 +122,7 @@ def decompressed(block: bytes) -> tuple[bytes, list[tuple[int, int]]]:
     parts: list[bytes] = []
     damaged: list[tuple[int, int]] = []
     stream = _begun()
+    plain = 0
     while at.at < end:
         offset = at.at
         size = _CHUNK_HEAD + int.from_bytes(block[offset + 1 : offset + _CHUNK_HEAD], "little")
@@ -128,6 +133,10 @@ def decompressed(block: bytes) -> tuple[bytes, list[tuple[int, int]]]:
         except ValueError:
             stream = _begun()
             damaged.append((offset, len(chunk)))
+            continue
+        plain += len(parts[-1])
+        if plain > _LARGEST:
+            raise ValueError("decompressed, it is larger than a block can be")
     if stream.held:
         damaged.append((offset, len(chunk)))
     return b"".join(parts) + block[end:], damaged
@@ -140,11 +149,23 @@ def _begun() -> Stream:
 
 
 def read_file(path: Path) -> bytes:
-    """Raises: SourceUnusable."""
+    """Raises: SourceUnusable, also for a pipe, which has no end, and for what is too large."""
     try:
-        return path.read_bytes()
+        with open(path, "rb", opener=_open_at_once) as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise SourceUnusable(f"cannot read {path}: it is no regular file")
+            if status.st_size > _LARGEST:
+                raise SourceUnusable(
+                    f"cannot read {path}: nats-server has no file of {status.st_size:,} bytes"
+                )
+            return file.read()
     except OSError as error:
         raise _unreadable(error) from error
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _has_blocks(directory: Path) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from headrace.jetstream.ackstate import ConsumerState
 from headrace.jetstream.importing.stream_index import BadIndex, Varints
+from headrace.log.port import LARGEST_SEQUENCE, LARGEST_TIME
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 _MAGIC: Final = 22
 _VERSIONS: Final = (1, 2)
 _SECOND: Final = 1_000_000_000
-_LARGEST: Final = 1 << 63
 
 
 def read_consumer_state(data: bytes) -> ConsumerState:
@@ -25,18 +25,18 @@ def read_consumer_state(data: bytes) -> ConsumerState:
         raise BadIndex("it is of an unknown version")
     version = data[1]
     reader = Varints(data, 2)
-    floor_consumer, floor_stream, consumer, stream = (reader.unsigned() for _ in range(4))
+    floor_consumer, floor_stream, consumer, stream = (reader.sequence() for _ in range(4))
     if version == 1:  # delivered was counted from the floor, and one further
         consumer += max(floor_consumer - 1, 0)
         stream += max(floor_stream - 1, 0)
-    if max(floor_stream, stream, floor_consumer, consumer) >= _LARGEST:
-        raise BadIndex("a sequence is impossible")
+    _check(consumer, stream)
     state = ConsumerState()
     state.numbers = consumer, stream, floor_consumer, floor_stream
     pending = sorted(_pending(reader, version, floor_consumer, floor_stream), key=lambda one: one[1])
     state.pending = {sequence: (number, ns) for sequence, number, ns in pending}
     for _ in range(reader.unsigned()):
-        sequence, times = reader.unsigned(), reader.unsigned()
+        sequence, times = reader.sequence(), reader.sequence()
+        _check(floor_stream + sequence)
         if sequence and times:
             state.redelivered[floor_stream + sequence] = times
     return state
@@ -49,9 +49,16 @@ def _pending(
     number = reader.unsigned()
     base = reader.signed() if number else 0
     for _ in range(number):
-        sequence = floor_stream + reader.unsigned()
-        consumer = floor_consumer + reader.unsigned() if version == 2 else 0
+        sequence = floor_stream + reader.sequence()
+        consumer = floor_consumer + reader.sequence() if version == 2 else 0
         seconds = base - reader.signed() if version == 2 else base + reader.signed()
-        if not 0 < sequence < _LARGEST:
-            raise BadIndex("a sequence is impossible")
-        yield sequence, consumer, max(seconds, 0) * _SECOND
+        _check(sequence, consumer)
+        ns = max(seconds, 0) * _SECOND
+        if not sequence or ns > LARGEST_TIME:
+            raise BadIndex("a sequence or a time is impossible")
+        yield sequence, consumer, ns
+
+
+def _check(*sequences: int) -> None:
+    if max(sequences) > LARGEST_SEQUENCE:
+        raise BadIndex("a sequence is impossible")

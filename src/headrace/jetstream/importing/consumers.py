@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from msgspec.structs import replace
+
 from headrace.importing.findings import Finding, Kind
+from headrace.jetstream.consumer_rules import ConsumerContext, complete
 from headrace.jetstream.importing.block_files import read_file
 from headrace.jetstream.importing.consumer_state import read_consumer_state
 from headrace.jetstream.importing.crypt import WrongKey
@@ -17,7 +20,8 @@ from headrace.jetstream.importing.metadata import BadMetadata, Made, read_metada
 from headrace.jetstream.importing.model import SourceConsumer
 from headrace.jetstream.importing.raft_consumers import replayed
 from headrace.jetstream.importing.stream_index import BadIndex
-from headrace.protocol.jetstream.configs import ConsumerConfig
+from headrace.protocol.jetstream.configs import ConsumerConfig, StreamConfig
+from headrace.protocol.jetstream.errors import ApiError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,7 +38,7 @@ class ConsumerFiles:
     """Of one stream; `findings` gets what is wrong with them."""
 
     def __init__(
-        self, account: str, stream: str, keys: Keys, raft: RaftLogs, findings: list[Finding]
+        self, account: str, stream: StreamConfig, keys: Keys, raft: RaftLogs, findings: list[Finding]
     ) -> None:
         self._account = account
         self._stream = stream
@@ -45,19 +49,32 @@ class ConsumerFiles:
     def read(self, directory: Path, shown: str) -> SourceConsumer | None:
         """None when it cannot be known what the consumer is. Raises: SourceUnusable."""
         name = directory.name
-        made = Made(self._account, f"{self._stream}.{name}", f"{self._stream}/{name}")
+        made = Made(self._account, f"{self._stream.name}.{name}", f"{self._stream.name}/{name}")
         try:
             found = read_metadata(directory, ConsumerConfig, made, self._keys)
+            config = self._judged(found.config, name)
         except BadMetadata as error:
             text = f"{error}; this consumer is left out"
             self._findings.append(Finding(Kind.DAMAGED, f"{shown}/{error.file}", text))
             return None
         self._findings += (Finding(kind, f"{shown}/meta.inf", text) for kind, text in found.notes)
         state = self._state(directory / _STATE, f"{shown}/{_STATE}", found.opened)
-        group = self._raft.group(self._account, self._stream, name)
+        group = self._raft.group(self._account, self._stream.name, name)
         if group is not None:
-            state = replayed(self._raft, group, found.config, state, self._findings)
-        return SourceConsumer(name, found.config, found.created_ns, state)
+            state = replayed(self._raft, group, config, state, self._findings)
+        return SourceConsumer(name, config, found.created_ns, state)
+
+    def _judged(self, config: ConsumerConfig, name: str) -> ConsumerConfig:
+        """As nats-server does at its start. Raises: BadMetadata."""
+        said = config.durable_name or config.name or name
+        if said != name:
+            raise BadMetadata(f"it is of another consumer, {said!r}")
+        try:
+            return replace(
+                complete(replace(config, name=name), ConsumerContext(self._stream)), name=config.name
+            )
+        except ApiError as error:
+            raise BadMetadata(f"nats-server would not serve it: {error}") from error
 
     def _state(self, path: Path, shown: str, opened: Opened | None) -> ConsumerState | None:
         if not path.is_file():

@@ -27,6 +27,7 @@ from headrace.jetstream.ttl import message_ttl
 from headrace.log.port import Limits, NewMessage
 from headrace.protocol.jetstream.configs import Retention
 from headrace.protocol.jetstream.errors import ApiError
+from headrace.subjects.grammar import is_sendable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 
 _BATCH_MESSAGES: Final = 512
 _BATCH_BYTES: Final = 1 << 20
+_SHOWN: Final = 40
+"""Bytes of an impossible subject."""
 
 
 class StreamReport(Struct):
@@ -181,6 +184,9 @@ class _Stream:
             if isinstance(item, Finding):
                 self.report.findings.append(item)
                 continue
+            if not is_sendable(item.subject):
+                self._lose(item)
+                continue
             self.report.messages += 1
             self.report.payload_bytes += len(item.payload)
             if self._config.sources:
@@ -189,7 +195,17 @@ class _Stream:
             yield item
         self._measure(0)
         self._meter.tell(self._source.shown)
-        self.report.lost = self._reading.lost
+        self.report.lost += self._reading.lost
+
+    def _lose(self, message: SourceMessage) -> None:
+        """Its subject would end the line that delivers it: clients would take the rest for another line."""
+        self.report.lost += 1
+        self.report.findings.append(
+            Finding(
+                Kind.DAMAGED, self._source.shown, f"impossible subject {message.subject[:_SHOWN]!r}",
+                first_sequence=message.sequence, last_sequence=message.sequence,
+            )
+        )  # fmt: skip
 
     def _new(self, message: SourceMessage) -> NewMessage:
         """Times that go back are held: a log's do not."""

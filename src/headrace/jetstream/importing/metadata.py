@@ -78,7 +78,10 @@ def read_metadata(directory: Path, kind: type[Config], made: Made, keys: Keys) -
         raise BadMetadata(str(error), META if opened else KEY_FILE, is_key=opened is None) from error
     except (ValueError, RecursionError) as error:
         raise BadMetadata(f"it cannot be read: {error}") from error
-    created = fields.get("Created")
+    created_ns = _created_ns(fields.get("Created"))
+    if created_ns is None:
+        created_ns = path.stat().st_mtime_ns
+        notes.append((Kind.NOTE, "it does not say when it was made: the time of the file is taken"))
     known = {field.encode_name for field in msgspec.structs.fields(kind)}
     strange = sorted(fields.keys() - known - set(_BESIDES))
     if strange:
@@ -87,17 +90,17 @@ def read_metadata(directory: Path, kind: type[Config], made: Made, keys: Keys) -
         config = msgspec.convert({name: fields[name] for name in fields.keys() & known}, kind)
     except ValueError as error:
         raise BadMetadata(f"its configuration cannot be read: {error}") from error
-    return Metadata(config, _created_ns(created, path), opened, notes)
+    return Metadata(config, created_ns, opened, notes)
 
 
-def _created_ns(text: object, path: Path) -> int:
-    """When it was made; if that is not said, when the file was written."""
+def _created_ns(text: object) -> int | None:
+    """When it was made; None when that is not said."""
+    if not isinstance(text, str) or text == _NEVER:
+        return None
     try:
-        if isinstance(text, str) and text != _NEVER:
-            return max(parse_time(text), 0)
+        return max(parse_time(text), 0)
     except ValueError:
-        pass  # the checksum has told of it
-    return path.stat().st_mtime_ns
+        return None
 
 
 def _is_sound(directory: Path, data: bytes, hashed: str) -> bool:

@@ -65,14 +65,14 @@ class Replay:
     def apply(self, kind: int, data: Varints) -> None:
         """Raises: ValueError."""
         if kind == _DELIVERED:
-            self._deliver(data.unsigned(), data.unsigned(), data.unsigned(), data.signed())
+            self._deliver(data.sequence(), data.sequence(), data.sequence(), data.signed())
         elif kind == _ACKED:
-            self.acknowledge(data.unsigned(), data.unsigned())
+            self.acknowledge(data.sequence(), data.sequence())
         elif kind == _SKIPPED:
-            self._skip(data.unsigned() - 1)
+            self._skip(data.sequence() - 1)
         elif kind == _RESET:
             self.state = ConsumerState()
-            self.state.delivered_stream = self.state.floor_stream = max(data.unsigned() - 1, 0)
+            self.state.delivered_stream = self.state.floor_stream = max(data.sequence() - 1, 0)
         else:
             return
         self.is_told = True

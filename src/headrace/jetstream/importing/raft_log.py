@@ -11,6 +11,7 @@ counts. Source: nats-server 2.15 (raft.go, jetstream_cluster.go).
 from __future__ import annotations
 
 import hashlib
+import re
 import struct
 from typing import TYPE_CHECKING, Final
 
@@ -20,7 +21,7 @@ from headrace.engine import message_blocks
 from headrace.engine.s2 import Stream, decode_block
 from headrace.importing.findings import Finding, Kind
 from headrace.jetstream.importing.block_files import BlockFiles, read_file
-from headrace.jetstream.importing.crypt import KEY_FILE
+from headrace.jetstream.importing.crypt import KEY_FILE, WrongKey
 from headrace.jetstream.importing.stream_messages import StreamMessages
 
 if TYPE_CHECKING:
@@ -32,6 +33,10 @@ if TYPE_CHECKING:
 HOME: Final = "$SYS/_js_"
 _META: Final = "_meta_"
 _SNAPSHOTS: Final = "snapshots"
+_GROUP: Final = re.compile(r"[A-Za-z0-9_-]{1,200}")
+"""What a group is called, and its directory."""
+_SNAPSHOT: Final = re.compile(r"snap\.([0-9]{1,20})\.([0-9]{1,20})")
+"""Its term and index."""
 _HEAD: Final = struct.Struct("<8sQQQQH")
 """Leader, term, commit, term and index of the one before, how many entries."""
 _ENTRY: Final = struct.Struct("<IB")
@@ -83,8 +88,8 @@ class RaftLogs:
         if self._groups is None:
             self._groups = {}
             self._read_groups(self._groups)
-        group = self._groups.get(owner)
-        return group if group is not None and (self._home / group).is_dir() else None
+        group = self._groups.get(owner, "")
+        return group if _GROUP.fullmatch(group) and (self._home / group).is_dir() else None
 
     def operations(self, group: str, findings: list[Finding]) -> Iterator[tuple[int, bytes]]:
         """What the group's owner was told: the kind, and the rest. What cannot be read is told.
@@ -95,7 +100,11 @@ class RaftLogs:
         shown = f"{HOME}/{group}"
         files = BlockFiles(directory, group, group, self._keys, shown)
         key = directory / KEY_FILE
-        opened = self._keys.open(group, group, read_file(key)) if key.is_file() else None
+        try:
+            opened = self._keys.open(group, group, read_file(key)) if key.is_file() else None
+        except WrongKey as error:
+            findings.append(Finding(Kind.DAMAGED, f"{shown}/{KEY_FILE}", str(error)))
+            return
         for item in StreamMessages(files, group, opened, shown).items():
             if isinstance(item, Finding):
                 findings.append(item)
@@ -109,15 +118,15 @@ class RaftLogs:
     def snapshot(self, group: str, findings: list[Finding]) -> bytes:
         """What stands for the beginning of the log; empty when there is none, or it is damaged."""
         directory = self._home / group / _SNAPSHOTS
-        files = [path for path in directory.glob("snap.*.*") if path.name[5:].replace(".", "", 1).isdecimal()]
-        if not files:
+        names = [found for path in directory.glob("snap.*") if (found := _SNAPSHOT.fullmatch(path.name))]
+        if not names:
             return b""
-        newest = max(files, key=lambda path: tuple(map(int, path.name.split(".")[1:])))
-        data = read_file(newest)
+        newest = max(names, key=lambda name: (int(name[1]), int(name[2])))[0]
+        data = read_file(directory / newest)
         body, checksum = data[:-_CHECKSUM], data[-_CHECKSUM:]
         key = hashlib.sha256(group.encode()).digest()
         if len(body) < _SNAPSHOT_HEAD.size or message_blocks.checksum(key, body) != checksum:
-            shown = f"{HOME}/{group}/{_SNAPSHOTS}/{newest.name}"
+            shown = f"{HOME}/{group}/{_SNAPSHOTS}/{newest}"
             findings.append(Finding(Kind.DAMAGED, shown, "its checksum does not hold", 0, len(data)))
             return b""
         return body[_SNAPSHOT_HEAD.size + _SNAPSHOT_HEAD.unpack_from(body)[2] :]
@@ -133,7 +142,7 @@ class RaftLogs:
             if body:
                 for one in msgspec.json.decode(decode_block(body, _LARGEST), type=list[_OfStream]):
                     _enter(groups, one)
-        except ValueError:
+        except (ValueError, RecursionError):
             groups.clear()
         for kind, data in self.operations(_META, []):
             try:
@@ -143,7 +152,7 @@ class RaftLogs:
                     plain = Stream().decompress(data) if kind == _COMPRESSED_CONSUMER else data
                     consumer = msgspec.json.decode(plain, type=_OfConsumer)
                     groups[_account(consumer.client), consumer.stream, consumer.name] = consumer.group.name
-            except ValueError:
+            except (ValueError, RecursionError):
                 continue
 
 

@@ -7,7 +7,7 @@ stored. Source: nats-server 2.15 (jetstream_cluster.go: encodeStreamMsg, applySt
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 import msgspec
 
@@ -17,6 +17,7 @@ from headrace.jetstream.dedupe import MSG_ID
 from headrace.jetstream.importing.model import SourceMessage
 from headrace.jetstream.importing.raft_log import HOME
 from headrace.jetstream.importing.stream_index import Varints
+from headrace.log.port import LARGEST_SEQUENCE, LARGEST_TIME
 from headrace.protocol.jetstream import headers as block
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ _HEAD: Final = 8
 
 
 class _Deletion(msgspec.Struct):
-    seq: int
+    seq: Annotated[int, msgspec.Meta(ge=1, le=LARGEST_SEQUENCE)]
 
 
 class Tail(NamedTuple):
@@ -58,7 +59,7 @@ def read_tail(logs: RaftLogs, account: str, stream: str, stored: Extent) -> Tail
             if kind == _DELETE:
                 tail.deleted.add(msgspec.json.decode(data, type=_Deletion).seq)
             messages = [_message(encoded) for encoded in _whole(kind, data, waiting)]
-        except (ValueError, IndexError) as error:
+        except (ValueError, IndexError, RecursionError) as error:
             text = f"an operation of kind {kind} cannot be read: {error}"
             tail.findings.append(Finding(Kind.DAMAGED, f"{HOME}/{group}", text))
             continue
@@ -87,6 +88,8 @@ def _whole(kind: int, data: bytes, waiting: dict[bytes, list[bytes]]) -> list[by
     if reader.unsigned() == 1:
         waiting.pop(data[2 : 2 + size], None)
     batch = waiting.setdefault(data[2 : 2 + size], [])
+    if data[reader.at] not in (_MESSAGE, _COMPRESSED):
+        raise ValueError(f"a batch has an operation of kind {data[reader.at]} in it")
     batch += _whole(data[reader.at], data[reader.at + 1 :], {})
     return waiting.pop(data[2 : 2 + size]) if kind == _BATCH_END else []
 
@@ -95,6 +98,8 @@ def _message(data: bytes) -> SourceMessage:
     """Raises: ValueError."""
     reader = Varints(data, _HEAD)
     time_ns = int.from_bytes(reader.bytes(8), "little")
+    if time_ns > LARGEST_TIME:
+        raise ValueError("a time is impossible")
     subject, _reply, headers = (reader.bytes(int.from_bytes(reader.bytes(2), "little")) for _ in range(3))
     payload = reader.bytes(int.from_bytes(reader.bytes(4), "little"))
     return SourceMessage(0, time_ns, subject, headers, payload)

@@ -22,7 +22,9 @@ from headrace.jetstream.importing.raft_log import RaftLogs
 from headrace.jetstream.importing.raft_streams import read_tail
 from headrace.jetstream.importing.source_positions import read_positions
 from headrace.jetstream.importing.stream_messages import StreamMessages
+from headrace.jetstream.stream_rules import StreamContext, complete
 from headrace.protocol.jetstream.configs import StreamConfig
+from headrace.protocol.jetstream.errors import ApiError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -103,17 +105,23 @@ def open_store(directory: Path, keys: Keys) -> SourceStore:
 
 
 def _stream(found: FoundStream, keys: Keys, raft: RaftLogs) -> SourceStream:
-    """Raises: BadMetadata, SourceUnusable."""
+    """Raises: BadMetadata, NoKey, SourceUnusable."""
+    if not f"{found.account}{found.name}".isascii():
+        _check_encoding(found)
     shown = f"{found.account}/{found.name}"
     metadata = read_metadata(found.directory, StreamConfig, Made(found.account, found.name, found.name), keys)
     config = metadata.config
     if config.name != found.name:
         raise BadMetadata(f"it is of another stream, {config.name!r}")
+    try:
+        config = complete(config, StreamContext(config.name))
+    except ApiError as error:
+        raise BadMetadata(f"nats-server would not serve it: {error}") from error
     findings = [Finding(kind, f"{shown}/meta.inf", text) for kind, text in metadata.notes]
     if _has_entries(found.directory / _BATCHES):
         text = "atomic batches that were not stored yet are left out"
         findings.append(Finding(Kind.NOTE, f"{shown}/{_BATCHES}", text))
-    consumer_files = ConsumerFiles(found.account, config.name, keys, raft, findings)
+    consumer_files = ConsumerFiles(found.account, config, keys, raft, findings)
     consumers = [
         consumer
         for place in _directories(found.directory / CONSUMERS)
@@ -134,6 +142,14 @@ def _stream(found: FoundStream, keys: Keys, raft: RaftLogs) -> SourceStream:
         opened=metadata.opened,
         raft=raft,
     )
+
+
+def _check_encoding(found: FoundStream) -> None:
+    """Names in a file system may be any bytes. Raises: BadMetadata."""
+    try:
+        f"{found.account}{found.name}".encode()
+    except UnicodeEncodeError as error:
+        raise BadMetadata("the name of its directory is no UTF-8") from error
 
 
 def _directories(directory: Path) -> list[Path]:

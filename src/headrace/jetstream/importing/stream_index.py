@@ -8,11 +8,16 @@ versions 1 to 4 of the file; the descriptions of Go's varints.
 from __future__ import annotations
 
 import struct
-from typing import Final
+from bisect import bisect_right
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field
 
 from headrace.engine import message_blocks
+from headrace.log.port import LARGEST_SEQUENCE, LARGEST_TIME
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 FILE: Final = "index.db"
 _CHECKSUM: Final = 8
@@ -22,6 +27,7 @@ _SET_MAGIC: Final = 22
 _BUCKETS: Final = {1: 64, 2: 32}
 """By version of a set: words of 64 sequences in one node."""
 _SET_HEAD: Final = struct.Struct("<BBII")
+_LARGEST: Final = (1 << 64) - 1
 
 
 class BadIndex(ValueError):
@@ -29,7 +35,7 @@ class BadIndex(ValueError):
 
 
 class Varints:
-    """Reads numbers one after the other. Raises: BadIndex at the end of the data."""
+    """Reads numbers one after the other. Raises: BadIndex at the end of the data, and for impossible ones."""
 
     def __init__(self, data: bytes, at: int = 0) -> None:
         self.data: Final = data
@@ -42,13 +48,24 @@ class Varints:
             self.at += 1
             value |= (byte & 0x7F) << shift
             if byte < 0x80:
-                return value
+                break
             shift += 7
-        raise BadIndex("a number is cut off")
+        else:
+            raise BadIndex("a number is cut off")
+        if value > _LARGEST:
+            raise BadIndex("a number is impossible")
+        return value
 
     def signed(self) -> int:
         value = self.unsigned()
         return value >> 1 ^ -(value & 1)
+
+    def sequence(self) -> int:
+        """A sequence, or how many of something with a sequence."""
+        value = self.unsigned()
+        if value > LARGEST_SEQUENCE:
+            raise BadIndex("a sequence is impossible")
+        return value
 
     def bytes(self, size: int) -> bytes:
         found = self.data[self.at : self.at + size]
@@ -62,8 +79,9 @@ class Deleted:
     """A set of sequences, as bitmaps."""
 
     def __init__(self) -> None:
-        self._width = 0
+        self._width = 1
         self._maps: dict[int, int] = {}
+        self._bases: list[int] = []
 
     @classmethod
     def read(cls, reader: Varints) -> Deleted:
@@ -76,15 +94,32 @@ class Deleted:
         deleted._width = words * 64
         for _ in range(nodes):
             base = int.from_bytes(reader.bytes(8), "little")
+            if base % deleted._width:
+                raise BadIndex("a set of deleted sequences cannot be read")
             deleted._maps[base] = int.from_bytes(reader.bytes(words * 8), "little")
             reader.bytes(2)
+        deleted._bases = sorted(deleted._maps)
         return deleted
 
     def __contains__(self, sequence: object) -> bool:
-        if not self._width or not isinstance(sequence, int):
+        if not isinstance(sequence, int):
             return False
         place = sequence % self._width
         return bool(self._maps.get(sequence - place, 0) >> place & 1)
+
+    def between(self, first: int, last: int) -> Iterator[int]:
+        """Those from `first` to `last`, ascending."""
+        for at in range(bisect_right(self._bases, first - self._width), len(self._bases)):
+            base = self._bases[at]
+            if base > last:
+                return
+            bits = self._maps[base] >> max(first - base, 0) << max(first - base, 0)
+            while bits:
+                sequence = base + (bits & -bits).bit_length() - 1
+                if sequence > last:
+                    return
+                yield sequence
+                bits &= bits - 1
 
 
 class BlockState(Struct, frozen=True):
@@ -115,8 +150,10 @@ def read_index(data: bytes) -> StreamIndex:
     reader = Varints(data, 2)
     reader.unsigned(), reader.unsigned()  # messages and bytes: the blocks say them
     first, _first_time, last, last_time = (
-        reader.unsigned(), reader.signed(), reader.unsigned(), reader.signed()
+        reader.sequence(), reader.signed(), reader.sequence(), reader.signed()
     )  # fmt: skip
+    if last_time > LARGEST_TIME:
+        raise BadIndex("a time is impossible")
     _pass_subjects(reader, version)
     blocks = [_block(reader, version) for _ in range(reader.unsigned())]
     last_block = reader.unsigned()
@@ -136,9 +173,9 @@ def _pass_subjects(reader: Varints, version: int) -> None:
 
 def _block(reader: Varints, version: int) -> BlockState:
     number, _bytes, first, _first_time = (
-        reader.unsigned(), reader.unsigned(), reader.unsigned(), reader.signed()
+        reader.unsigned(), reader.unsigned(), reader.sequence(), reader.signed()
     )  # fmt: skip
-    last, _last_time, deleted = reader.unsigned(), reader.signed(), reader.unsigned()
+    last, _last_time, deleted = reader.sequence(), reader.signed(), reader.unsigned()
     for _ in range(min(version, 3) - 1):  # how many have a TTL, a schedule
         reader.unsigned()
     return BlockState(number, first, last, Deleted.read(reader) if deleted else Deleted())

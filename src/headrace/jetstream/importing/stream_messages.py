@@ -11,6 +11,7 @@ Source: nats-server 2.15 (filestore.go: recoverFullState, recoverMsgs, rebuildSt
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from headrace.engine import message_blocks
@@ -18,10 +19,10 @@ from headrace.importing.findings import Finding, Kind
 from headrace.jetstream.importing.block_files import BlockFiles, read_file
 from headrace.jetstream.importing.crypt import WrongKey
 from headrace.jetstream.importing.model import Extent, SourceMessage
-from headrace.jetstream.importing.stream_index import FILE, BadIndex, read_index, without_checksum
+from headrace.jetstream.importing.stream_index import FILE, BadIndex, Deleted, read_index, without_checksum
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from headrace.jetstream.importing.block_files import Block
     from headrace.jetstream.importing.crypt import Opened
@@ -118,12 +119,8 @@ class StreamMessages:
                 yield message
             else:
                 self.passed_over(message)
-        missing = (
-            sequence
-            for sequence in range(state.first, state.last + 1)
-            if sequence not in found and sequence not in state.deleted
-        )
-        yield from self._found(block, state.number, _ranges(missing))
+        missing = _without([(state.first, state.last)], sorted(found), state.deleted)
+        yield from self._found(block, state.number, missing)
         self.position += block.size
 
     def _found(self, block: Block, number: int, missing: Iterator[tuple[int, int]]) -> Iterator[Finding]:
@@ -168,7 +165,7 @@ class StreamMessages:
                     yield message
                 else:
                     self.passed_over(message)
-            yield from self._found(block, number, _ranges(_missing(block, state, deleted | found)))
+            yield from self._found(block, number, _missing(block, state, deleted | found))
             self.position += block.size
         self._first = self._first or self._last + 1
 
@@ -189,20 +186,39 @@ def _says_gone(state: BlockState, sequence: int) -> bool:
     return sequence < state.first or sequence in state.deleted
 
 
-def _missing(block: Block, state: BlockState | None, known: Container[int]) -> Iterator[int]:
-    """Sequences, ascending, that a damaged block had, as far as they can be known, but for those in `known`.
+def _missing(block: Block, state: BlockState | None, known: set[int]) -> Iterator[tuple[int, int]]:
+    """Ranges of sequences that a damaged block had, as far as they can be known, but for those in `known`.
 
     They are between the records before and after a damaged place, or the index lists them.
     """
-    listed = range(state.first, state.last + 1) if state is not None else range(0)
-    gone: Container[int] = state.deleted if state is not None else ()
-    missing = {sequence for sequence in listed if sequence not in known and sequence not in gone}
+    spans = [(state.first, state.last)] if state is not None else []
+    before, after = _neighbours(block)
     for place in block.places:
-        before = _neighbour(block.records[: place.records][::-1])
-        after = _neighbour(block.records[place.records :])
-        if before and after:
-            missing.update(s for s in range(before + 1, after) if s not in known and s not in gone)
-    return iter(sorted(missing))
+        if before[place.records] and after[place.records]:
+            spans.append((before[place.records] + 1, after[place.records] - 1))
+    if spans:
+        yield from _without(spans, sorted(known), state.deleted if state is not None else Deleted())
+
+
+def _without(spans: list[tuple[int, int]], known: list[int], deleted: Deleted) -> Iterator[tuple[int, int]]:
+    """What is in the spans, in neither of the others; ascending, each sequence once."""
+    end = 0
+    for begin, last in sorted(spans):
+        first = max(begin, end + 1)
+        end = max(end, last)
+        held = known[bisect_left(known, first) : bisect_right(known, last)]
+        for gap in _gaps(first, last, held):
+            yield from _gaps(*gap, deleted.between(*gap))
+
+
+def _gaps(first: int, last: int, held: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """The ranges from `first` to `last` that are between those held, which are ascending and within."""
+    for sequence in held:
+        if first < sequence:
+            yield first, sequence - 1
+        first = sequence + 1
+    if first <= last:
+        yield first, last
 
 
 def _rising(block: Block, before: int) -> Iterator[SourceMessage]:
@@ -215,23 +231,20 @@ def _rising(block: Block, before: int) -> Iterator[SourceMessage]:
             yield SourceMessage(sequence, time_ns, subject, headers, payload)
 
 
-def _neighbour(records: list[tuple[int, int, int, bytes, bytes, bytes]]) -> int:
-    """The sequence of the first that is in the order of the stream; 0: there is none."""
-    return next((one[1] for one in records if one[0] != message_blocks.DELETES), 0)
+def _neighbours(block: Block) -> tuple[list[int], list[int]]:
+    """By number of a record: the sequences before it and from it on that are in the stream's order; or 0."""
+    if not block.places:
+        return [], []
+    ordered = [0 if kind == message_blocks.DELETES else sequence for kind, sequence, *_ in block.records]
+    return _nearest(ordered), _nearest(ordered[::-1])[::-1]
 
 
-def _ranges(sequences: Iterator[int]) -> Iterator[tuple[int, int]]:
-    """Ascending numbers as first and last of each run."""
-    first = last = 0
+def _nearest(sequences: list[int]) -> list[int]:
+    """For each number of them: the last one that is not 0."""
+    found = [0]
     for sequence in sequences:
-        if first and sequence == last + 1:
-            last = sequence
-            continue
-        if first:
-            yield first, last
-        first = last = sequence
-    if first:
-        yield first, last
+        found.append(sequence or found[-1])
+    return found
 
 
 def _why(is_cut: bool) -> str:
