@@ -128,10 +128,16 @@ class ClaimsService:
                 try:
                     await self._takers.get(request.sid, self._merge)(request)
                 except Exception as error:  # noqa: BLE001 - whatever it is: it is logged, and who asked is told
-                    self._host.failed(error, request.subject.decode("utf-8", "replace"))
-                    self._answer(request.reply, "", "request failed", INTERNAL_ERROR)
+                    self._mistaken(error, request)
         finally:
             self._worker = None
+
+    def _mistaken(self, error: Exception, request: Delivery) -> None:
+        """Logs a mistake of ours in one line, and tells who asked, by nothing that may have been mistaken."""
+        self._host.failed(error, request.subject.decode("utf-8", "replace"))
+        if request.reply:
+            refusal = {"error": {"code": _FAILED, "description": INTERNAL_ERROR}}
+            self._host.publish(request.reply, json.dumps(refusal, separators=(",", ":")).encode())
 
     # -- new tokens -------------------------------------------------------------------------------
 
@@ -308,6 +314,8 @@ class ClaimsService:
             self._host.publish(_PACK, await self._store.digest(), reply=self._inbox + b"pack")
         except ResolverError as error:
             self._server.log.error("DirResolver - Checking store state: %s", error)
+        except Exception as error:  # noqa: BLE001 - whatever it is: the next comparison is not far
+            self._host.failed(error, _PACK.decode())
 
     async def _merge(self, request: Delivery) -> None:
         """Tokens of another server; those that are newer are kept."""
