@@ -4,7 +4,8 @@ Here lives its reading and whether a destination can be made from its source. Ne
 itself, which happens per subject far above.
 
 Forms: `src: dst`, `src: [{destination: dst, weight: 80%}, …]`, `src: {destination: dst, weight: 10}`. What
-weights leave of 100 goes to the source itself. Place holders in a destination:
+weights leave of 100 goes to the source itself. A destination with a `cluster` is for the servers of that one;
+each cluster has weights of its own. Place holders in a destination:
     $1  {{wildcard(1)}}                       the first `*` of the source
     {{partition(10,1,2)}}                     a number below 10, from a hash of the first and second `*`
     {{split(1,-)}} {{splitFromLeft(1,3)}} {{sliceFromLeft(1,3)}} {{left(1,3)}}, and …FromRight, right
@@ -75,9 +76,21 @@ def _destinations(binder: Binder, entry: Entry) -> list[SubjectMapping]:
     read = [(node, _weighted(binder, entry.key, node)) for node in nodes]
     usable = [(node, mapping) for node, mapping in read if mapping is not None]
     found = _checked(binder, [mapping for _, mapping in usable], [node for node, _ in usable])
-    if sum(mapping.weight for mapping in found) > _FULL_WEIGHT:
-        binder.problem(f"the weights for {shown(entry.key)} add up to more than 100", entry.position)
+    for cluster, weight in _weights(found).items():
+        if weight > _FULL_WEIGHT:
+            where = f" in cluster {shown(cluster)}" if cluster else ""
+            binder.problem(
+                f"the weights for {shown(entry.key)}{where} add up to more than 100", entry.position
+            )
     return found
+
+
+def _weights(found: list[SubjectMapping]) -> dict[str, int]:
+    """The sums of them, by cluster."""
+    totals: dict[str, int] = {}
+    for mapping in found:
+        totals[mapping.cluster] = totals.get(mapping.cluster, 0) + mapping.weight
+    return totals
 
 
 def _weighted(binder: Binder, source: str, node: Node) -> SubjectMapping | None:
@@ -92,7 +105,12 @@ def _weighted(binder: Binder, source: str, node: Node) -> SubjectMapping | None:
         if name not in values:
             binder.problem(f"a {name} is missing in a mapping of {shown(source)}", node.position)
             return None
-    return SubjectMapping(source, cast("str", values["destination"]), cast("int", values["weight"]))
+    return SubjectMapping(
+        source,
+        cast("str", values["destination"]),
+        cast("int", values["weight"]),
+        cast("str", values.get("cluster", "")),
+    )
 
 
 def _checked(binder: Binder, found: list[SubjectMapping], nodes: list[Node]) -> list[SubjectMapping]:
@@ -183,6 +201,5 @@ def _integer(token: str, argument: str) -> int:
 
 
 _DESTINATION: Final = Table(
-    (Field(("destination", "dest"), text), Field(("weight",), _weight)),
-    unsupported={"cluster": frozenset()},
+    (Field(("destination", "dest"), text), Field(("weight",), _weight), Field(("cluster",), text))
 )

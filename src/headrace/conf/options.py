@@ -200,11 +200,15 @@ class WebSocketOptions(Struct, frozen=True):
 
 
 class SubjectMapping(Struct, frozen=True):
-    """One destination of a subject mapping; `weight` is a percentage."""
+    """One destination of a subject mapping; `weight` is a percentage.
+
+    `cluster`: servers of that cluster map by it, and by others of it only; "": all other servers do.
+    """
 
     source: str
     destination: str
     weight: int = 100
+    cluster: str = ""
 
 
 class LatencyOptions(Struct, frozen=True):

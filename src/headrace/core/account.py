@@ -59,7 +59,7 @@ class Account:
         self.link.interest = self.interest
         self._links: set[Link] = set()
         self._before = Traffic(0, 0, 0, 0)  # of those that left
-        self._map(mappings)
+        self.map(mappings)
 
     @property
     def traffic(self) -> Traffic:
@@ -75,9 +75,10 @@ class Account:
         self.options = options
         self.interest.is_traced = options.trace is not None
         if options.mappings != mapped_before:
-            self._map(mappings)
+            self.map(mappings)
 
-    def _map(self, mappings: Mappings | None) -> None:
+    def map(self, mappings: Mappings | None) -> None:
+        """These mappings hold from the next message on."""
         self.mappings = mappings
         self.interest.mapper = self._mapped if mappings else None  # forgets what was remembered of the others
 

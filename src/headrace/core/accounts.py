@@ -60,6 +60,7 @@ class Accounts:
         self.followers: list[Callable[[], object]] = []
         """Called after each `replace`."""
         self._domain = options.jetstream.domain if options.jetstream is not None else ""
+        self._cluster = ""
         self._router = router
         self._failed = failed
         self._new_meter = new_meter
@@ -93,7 +94,7 @@ class Accounts:
         not there, ValueError for that of `$G` or the system account. Nothing is changed then.
         """
         given = (self._completed(options) for options in changed)
-        new = [(options, Mappings(options.mappings)) for options in given]
+        new = [(options, Mappings(options.mappings, cluster=self._cluster)) for options in given]
         gone = set(removed)
         for options, _ in new:
             for item in options.imports:
@@ -117,6 +118,16 @@ class Accounts:
     def _completed(self, options: AccountOptions) -> AccountOptions:
         """With what every account has."""
         return with_domain(with_system_services(options, self.system), self._domain, self.system)
+
+    def use_cluster(self, name: str) -> None:
+        """The server is of this cluster from now on ("": of none), which decides how it maps."""
+        if name == self._cluster:
+            return
+        self._cluster = name
+        for account in self:
+            mappings = account.options.mappings
+            if any(mapping.cluster for mapping in mappings):
+                account.map(Mappings(mappings, cluster=name))
 
     def expire(self) -> None:
         """Give up responses of services that have not come in time."""

@@ -210,10 +210,10 @@ def _export(export: Export) -> ExportOptions:
 
 
 def _mappings(account: TrustedAccount) -> Iterator[SubjectMapping]:
-    """Those that can be; what is for another cluster only is no business of a server without one."""
+    """Those that can be."""
     for source, destinations in account.claims.mappings.items():
         found = tuple(
-            SubjectMapping(source, each.subject, each.percent) for each in destinations if not each.cluster
+            SubjectMapping(source, each.subject, each.percent, each.cluster) for each in destinations
         )
         try:
             Mappings(found)

@@ -7,6 +7,9 @@ When several sources match, the most specific wins: tokens are compared from the
 `*` before `>`. The Go server takes one of them at random per start (2.15.1), so either is compatible.
 Destinations whose weights add up to less than 100 leave the rest to the subject itself, unless the source
 is listed as its own destination: then the rest is lost, on purpose.
+
+A server maps by the destinations of its cluster where a source has such, else by those of no cluster. It is
+the cluster of the server that a client or leaf node sends to, wherever receivers are.
 """
 
 from __future__ import annotations
@@ -47,7 +50,7 @@ class _Mapping(Struct, frozen=True):
 
 
 class Mappings:
-    """The configured mappings of one account; falsy when there are none.
+    """The configured mappings of one account, in a server of `cluster` ("": none); falsy when there are none.
 
     Raises: ConfigError naming every mapping that is wrong.
     """
@@ -55,7 +58,11 @@ class Mappings:
     __slots__ = ("_literals", "_random_below", "_wildcards")
 
     def __init__(
-        self, mappings: Iterable[SubjectMapping], random_below: RandomBelow = random.randrange
+        self,
+        mappings: Iterable[SubjectMapping],
+        random_below: RandomBelow = random.randrange,
+        *,
+        cluster: str = "",
     ) -> None:
         self._random_below = random_below
         by_source: dict[str, list[SubjectMapping]] = {}
@@ -65,7 +72,7 @@ class Mappings:
         self._literals: dict[bytes, _Mapping] = {}
         wildcards: list[_Mapping] = []
         for source, destinations in by_source.items():
-            read = _read(source, destinations, random_below, problems)
+            read = _read(source, destinations, cluster, random_below, problems)
             if read is None:
                 continue
             if grammar.has_wildcard(read.source):
@@ -111,14 +118,18 @@ def _specificity(source: bytes) -> list[int]:
 
 
 def _read(
-    source: str, mappings: Sequence[SubjectMapping], random_below: RandomBelow, problems: list[ConfigProblem]
+    source: str,
+    mappings: Sequence[SubjectMapping],
+    cluster: str,
+    random_below: RandomBelow,
+    problems: list[ConfigProblem],
 ) -> _Mapping | None:
     subject = source.encode()
     if not grammar.is_valid_subject(subject):
         problems.append(ConfigProblem(f'Subject "{source}" is not a valid subject'))
         return None
     found = len(problems)
-    weighted: list[tuple[int, SubjectTransform | None]] = []
+    by_cluster: dict[str, list[tuple[int, SubjectTransform | None]]] = {"": []}
     seen: set[str] = set()
     for mapping in mappings:
         destination, weight = mapping.destination, mapping.weight
@@ -130,20 +141,22 @@ def _read(
             problems.append(ConfigProblem(f"Invalid weight {weight} for mapping destination"))
         seen.add(destination)
         try:
-            weighted.append((weight, SubjectTransform(subject, destination.encode(), random_below)))
+            made = SubjectTransform(subject, destination.encode(), random_below)
+            by_cluster.setdefault(mapping.cluster, []).append((weight, made))
         except TransformError as error:
             problems.append(
                 ConfigProblem(f'Error adding mapping for "{source}" to "{destination}" : {error}')
             )
-    total = sum(mapping.weight for mapping in mappings)
-    if total > _WHOLE:
+    if any(sum(weight for weight, _ in each) > _WHOLE for each in by_cluster.values()):
         problems.append(
             ConfigProblem(f'Error adding mapping for "{source}" : total weight needs to be <= 100')
         )
     if len(problems) > found:
         return None
-    if total < _WHOLE and source not in seen:
-        weighted.append((_WHOLE - total, None))
+    weighted = by_cluster.get(cluster, by_cluster[""])
+    rest = _WHOLE - sum(weight for weight, _ in weighted)
+    if rest and source not in seen:
+        weighted.append((rest, None))
     bound, choices = 0, []
     for weight, transform in weighted:
         if weight:

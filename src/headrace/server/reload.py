@@ -89,7 +89,7 @@ def change_options(server: Server, new: Options) -> None:
     for apply in prepared:
         apply()
     drop_unpinned(server)
-    server.renew_info()
+    server.cluster_changed()
     server.config_load_ns = time_ns()
     if server.auth_timeout != timeout:
         server.log.info("Reloaded: authorization timeout = %g", server.auth_timeout)

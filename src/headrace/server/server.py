@@ -216,7 +216,7 @@ class Server:
         self.gateways = open_gateways(self)
         self.leafs = open_leafs(self, options.leafnodes)
         self.routes = open_routes(self)
-        self.renew_info()
+        self.cluster_changed()
         self._monitor = await open_monitor(self)
         if self.routes is not None:
             self.routes.mesh.gateways = self.gateways.machine if self.gateways is not None else None
@@ -503,12 +503,25 @@ class Server:
         """INFO as options and state are now."""
         self.info = client_info(self)
 
+    def cluster_changed(self) -> None:
+        """It may have another name, or other members."""
+        self.accounts.use_cluster(self.cluster_name or "")
+        self.renew_info()
+
     @property
     def cluster_name(self) -> str | None:
-        """The cluster this server belongs to; None when it is alone."""
+        """The cluster this server belongs to; None when it is alone.
+
+        A leaf node without a cluster is one by itself.
+        """
+        options = self.options
         if self.routes is not None:
             return self.routes.mesh.name.text
-        return self.gateways.options.name if self.gateways is not None else None
+        if options.cluster is not None and options.cluster.name:
+            return options.cluster.name
+        if self.gateways is not None:
+            return self.gateways.options.name
+        return self.name if options.leafnodes is not None and options.leafnodes.remotes else None
 
     @property
     def advertised_address(self) -> tuple[str, int]:

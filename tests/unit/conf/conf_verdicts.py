@@ -414,6 +414,13 @@ MAPPINGS = [
         mapping_weights='mappings { a: [{destination: b, weight: 50}, {dest: c, weight: "30%"}] }',
         mapping_single_weight="mappings { a: {destination: b, weight: 10%} }",
         mapping_empty_list="mappings { a: [] }",
+        mapping_cluster="mappings { a: [{destination: b, weight: 50, cluster: x}] }",
+        mapping_cluster_alone="mappings { a: {destination: b, weight: 50, cluster: x} }",
+        mapping_cluster_empty='mappings { a: [{destination: b, weight: 50, cluster: ""}] }',
+        mapping_cluster_space='mappings { a: [{destination: b, weight: 50, cluster: "x y"}] }',
+        mapping_cluster_sums="""mappings { a: [
+            {dest: b, weight: 60, cluster: x}, {dest: c, weight: 50, cluster: y}, {dest: d, weight: 90}
+        ] }""",
         mapping_plain_token='mappings { "a.*": "b.x{{wildcard(1)}}" }',
     ),
     *cases(
@@ -436,6 +443,19 @@ MAPPINGS = [
             "mappings { a: [{destination: b, weight: 60}, {destination: c, weight: 50}] }",
             "add up to more than 100",
         ),
+        mapping_cluster_sum=(
+            "mappings { a: [{dest: b, weight: 60, cluster: x}, {dest: c, weight: 50, cluster: x}] }",
+            'the weights for "a" in cluster "x" add up to more than 100',
+        ),
+        mapping_cluster_empty_sum=(
+            'mappings { a: [{dest: b, weight: 60}, {dest: c, weight: 50, cluster: ""}] }',
+            "add up to more than 100",
+        ),
+        mapping_cluster_number=("mappings { a: [{dest: b, weight: 60, cluster: 5}] }", "must be a string"),
+        mapping_cluster_duplicate=(
+            "mappings { a: [{dest: b, weight: 50, cluster: x}, {dest: b, weight: 50, cluster: y}] }",
+            'duplicate destination "b"',
+        ),
         mapping_duplicate=(
             "mappings { a: [{destination: b, weight: 50}, {destination: b, weight: 50}] }",
             'duplicate destination "b"',
@@ -450,10 +470,6 @@ MAPPINGS = [
         Verdict.STRICTER,
         mapping_empty_destination=('mappings { a: "" }', "not a valid subject"),
         mapping_index_zero=('mappings { "a.*": "b.$0" }', "index out of range"),
-    ),
-    *cases(
-        Verdict.UNSUPPORTED,
-        mapping_cluster="mappings { a: [{destination: b, weight: 50, cluster: x}] }",
     ),
 ]
 

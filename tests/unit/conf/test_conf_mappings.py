@@ -28,6 +28,15 @@ def mappings(text: str) -> tuple[SubjectMapping, ...]:
             (SubjectMapping("a", "b", 0), SubjectMapping("a", "c", 100)),
         ),
         ("a: []", ()),
+        ("a: {dest: b, weight: 10, cluster: east}", (SubjectMapping("a", "b", 10, "east"),)),
+        (
+            'a: [{dest: b, weight: 9, Cluster: x}, {dest: c, weight: 5}, {dest: d, weight: 5, cluster: ""}]',
+            (
+                SubjectMapping("a", "b", 9, "x"),
+                SubjectMapping("a", "c", 5),
+                SubjectMapping("a", "d", 5),
+            ),
+        ),
     ],
 )
 def test_mappings_in_all_forms(text: str, expected: tuple[SubjectMapping, ...]) -> None:

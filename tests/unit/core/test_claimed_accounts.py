@@ -93,9 +93,12 @@ def test_exports_keep_their_response_types_and_times() -> None:
     assert made.exports[5].token_position == 2
 
 
-def test_mappings_of_other_clusters_are_left_out() -> None:
+def test_mappings_may_be_of_one_cluster() -> None:
     mappings = {"a": [{"subject": "b", "weight": 40}, {"subject": "c", "cluster": "east"}]}
-    assert without_imports(account(A, mappings=mappings)).mappings == (SubjectMapping("a", "b", 40),)
+    assert without_imports(account(A, mappings=mappings)).mappings == (
+        SubjectMapping("a", "b", 40),
+        SubjectMapping("a", "c", 100, "east"),
+    )
 
 
 def test_mapping_that_cannot_be_is_left_out() -> None:

@@ -76,6 +76,35 @@ def test_map_all_lost_gives_lost_without_chance() -> None:
     assert not mapping.is_random(b"a")
 
 
+def in_cluster(cluster: str, *entries: tuple[str, str, int, str]) -> Mappings:
+    draws = iter(range(1_000_000))
+    return Mappings(
+        [SubjectMapping(*entry) for entry in entries], lambda below: next(draws) % below, cluster=cluster
+    )
+
+
+def test_map_destinations_of_the_own_cluster_hold_else_those_of_none() -> None:
+    entries = (("a", "b", 100, ""), ("a", "e", 100, "east"), ("a", "w", 60, "west"), ("a", "v", 30, "west"))
+    assert spread(in_cluster("", *entries), b"a") == {b"b": 100}
+    assert spread(in_cluster("north", *entries), b"a") == {b"b": 100}
+    assert spread(in_cluster("east", *entries), b"a") == {b"e": 100}
+    assert spread(in_cluster("west", *entries), b"a") == {b"w": 60, b"v": 30, b"a": 10}
+    assert not in_cluster("east", *entries).is_random(b"a")
+    assert in_cluster("west", *entries).is_random(b"a")
+
+
+def test_map_with_destinations_of_other_clusters_only_leaves_the_subject() -> None:
+    assert in_cluster("west", ("a.*", "e.$1", 50, "east")).map(b"a.1") == b"a.1"
+
+
+def test_map_source_listed_for_one_cluster_means_loss_in_all_of_them() -> None:
+    """As in the Go server."""
+    entries = (("a", "a", 30, "east"), ("a", "w", 60, "west"))
+    assert spread(in_cluster("east", *entries), b"a") == {b"a": 30, LOST: 70}
+    assert spread(in_cluster("west", *entries), b"a") == {b"w": 60, LOST: 40}
+    assert spread(in_cluster("", *entries), b"a") == {LOST: 100}
+
+
 def test_is_random_only_where_chance_decides() -> None:
     mapping = mappings(("a", "b"), ("r.*", "x.{{random(3)}}"), ("w", "x", 50))
     assert not mapping.is_random(b"a")
@@ -96,6 +125,14 @@ def test_map_published_wildcard_is_mapped_only_within_the_source() -> None:
         ([("a..b", "x")], 'Subject "a..b" is not a valid subject'),
         ([("a.*", "b.$2")], 'Error adding mapping for "a.*" to "b.$2" : invalid mapping destination: '),
         ([("a", "b", 60), ("a", "c", 60)], 'Error adding mapping for "a" : total weight needs to be <= 100'),
+        (
+            [("a", "b", 60, "x"), ("a", "c", 60, "x"), ("a", "d", 10)],
+            'Error adding mapping for "a" : total weight needs to be <= 100',
+        ),
+        (
+            [("a", "b", 50, "x"), ("a", "b", 30, "y")],
+            'Error adding mapping for "a" : duplicate entry for "b"',
+        ),
         ([("a", "b", 50), ("a", "b", 30)], 'Error adding mapping for "a" : duplicate entry for "b"'),
         ([("a", "b", 101)], "Invalid weight 101 for mapping destination"),
         ([("a", "b", -1)], "Invalid weight -1 for mapping destination"),

@@ -6,6 +6,8 @@ since there are none here.
 
 from __future__ import annotations
 
+from itertools import count
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 from headrace.conf.account_rules import export_for
@@ -74,18 +76,32 @@ def _detail(
 
 
 def _mappings(mappings: Sequence[SubjectMapping]) -> dict[str, list[dict[str, object]]]:
-    """Destinations by subject; a weight includes those before it, and what is left stays as it is."""
-    found: dict[str, list[dict[str, object]]] = {}
-    for source in sorted({mapping.source for mapping in mappings}):
+    """Destinations by subject: those of no cluster, then those of each."""
+    by_source: dict[str, dict[str, list[tuple[int, str]]]] = {}
+    for mapping in mappings:
+        clusters = by_source.setdefault(mapping.source, {"": []})
+        clusters.setdefault(mapping.cluster, []).append((mapping.weight, mapping.destination))
+    return {source: _destinations(source, by_source[source]) for source in sorted(by_source)}
+
+
+def _destinations(source: str, clusters: Mapping[str, list[tuple[int, str]]]) -> list[dict[str, object]]:
+    """By weight; one includes those before it. What is left stays as it is, but where some is to be lost."""
+    loses = any(subject == source for weighted in clusters.values() for _, subject in weighted)
+    found: list[dict[str, object]] = []
+    for cluster, weighted in clusters.items():
+        rest = _ALL - sum(weight for weight, _ in weighted)
+        same = [(rest, _numbered(source))] if rest and not loses else []
         total = 0
-        found[source] = []
-        for mapping in mappings:
-            if mapping.source == source:
-                total += mapping.weight
-                found[source].append({"subject": mapping.destination, "weight": total})
-        if total < _ALL:
-            found[source].append({"subject": source, "weight": _ALL})
+        for weight, subject in sorted((*weighted, *same), key=itemgetter(0)):
+            total += weight
+            found.append({"subject": subject, "weight": total, **({"cluster": cluster} if cluster else {})})
     return found
+
+
+def _numbered(source: str) -> str:
+    """The source as its own destination: each `*` is one by number."""
+    numbers = count(1)
+    return ".".join(f"${next(numbers)}" if token == "*" else token for token in source.split("."))
 
 
 def _export(export: ExportOptions) -> dict[str, object]:

@@ -254,12 +254,7 @@ class LeafNodes(PeerHost[LeafSession]):
 
     @property
     def cluster_name(self) -> str:
-        server = self._server
-        if server.routes is not None:
-            return server.routes.mesh.name.text
-        if server.options.cluster is not None and server.options.cluster.name:
-            return server.options.cluster.name
-        return server.name if self.options.remotes else ""
+        return self._server.cluster_name or ""
 
     @property
     def system_account(self) -> str | None:

@@ -181,7 +181,7 @@ class Routes(PeerHost[RouteSession]):
 
     def peers_changed(self) -> None:
         """Clients hear where else they can connect."""
-        self._server.renew_info()
+        self._server.cluster_changed()
         self._server.tell_clients()
         if self._server.leafs is not None:
             self._server.leafs.leafs.urls_changed()

@@ -117,8 +117,6 @@ class Messages:
         server = self._server
         self._sequence += 1
         cluster = server.cluster_name
-        if cluster is None and server.leafs is not None:
-            cluster = server.leafs.cluster_name or None  # a leaf node without a cluster is one by itself
         tags, metadata = list(server.options.server_tags), dict(server.options.server_metadata)
         runs = server.options.jetstream
         return {
