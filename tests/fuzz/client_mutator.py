@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from fuzz.client_target import Play
 from fuzz.playing import ESCAPE, command
+from fuzz.tracing import block
 
 if TYPE_CHECKING:
     import random
@@ -41,6 +42,13 @@ def _publish(rng: random.Random) -> bytes:
     words = [b"PUB", rng.choice(_SUBJECTS)]
     if rng.random() < 0.4:
         words.append(rng.choice(_SUBJECTS))
+    if rng.random() < 0.2:
+        headers = block(rng)
+        return (
+            line(rng, b"HPUB", *words[1:], b"%d" % len(headers), b"%d" % (len(headers) + 1))
+            + headers
+            + b"p\r\n"
+        )
     if rng.random() < 0.3:
         header = rng.randrange(size + 1)
         words = [b"HPUB", *words[1:], b"%d" % header]

@@ -36,7 +36,8 @@ class GatewayPlay(RoutePlay):
         if number > ROUTE:
             return self.client(SERVED[number - ROUTE - 1])
         is_outbound = number == OUTBOUND
-        return self.server.gateway(*SERVED, outbound=is_outbound, max_payload=70_000, max_control_line=300)
+        limits = {"max_payload": 70_000, "max_control_line": 300}
+        return self.server.gateway(*SERVED, outbound=is_outbound, traces=is_outbound, **limits)
 
     def _held(self) -> int:
         """What another cluster wants, or has refused, is in no figure of an account."""

@@ -46,6 +46,7 @@ class LeafPlay(RoutePlay):
             origin=_CLUSTERS[number],
             loop=LOOP,
             always=(b"always.x",),
+            traces=number == 0,
         )
         return leaf
 

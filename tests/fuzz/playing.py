@@ -12,6 +12,7 @@ import zlib
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from fuzz.tracing import Tracer
 from headrace.engine.memory import live_objects
 from headrace.engine.reasons import CloseReason
 
@@ -40,6 +41,7 @@ class Playing(ABC):
         self._cut = cut
         self.chosen = 0
         self.ended: list[Ended] = []
+        self._tracer = Tracer()
 
     @property
     @abstractmethod
@@ -72,6 +74,9 @@ class Playing(ABC):
         """The links are gone: so is the rest."""
 
     def run(self, data: bytes) -> None:
+        self.router.tracer = self._tracer
+        for interest in self.interests:
+            interest.is_traced = True
         for chunk, number in chunks(data):
             self._feed(chunk)
             if number is not None:
@@ -138,6 +143,7 @@ class Playing(ABC):
         self.router.end_tick()
         assert self._subscriptions() == 0
         assert (self.router.stalled, self.router.blocked) == (0, 0)
+        assert self._tracer.begun == self._tracer.ended
         self.stop()
         return self.ended, delivered
 

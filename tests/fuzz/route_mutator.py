@@ -9,6 +9,7 @@ from typing import Final
 from fuzz.client_mutator import MAKERS, any_command, line, mutated
 from fuzz.playing import Playing, command
 from fuzz.route_target import ROUTES, RoutePlay
+from fuzz.tracing import block
 
 Maker = Callable[[random.Random], bytes]
 
@@ -52,6 +53,9 @@ def message(
 
 def with_payload(rng: random.Random, words: list[bytes], *, has_headers: bool = False) -> bytes:
     """These words, a size or two, and a payload that mostly is as long as they say."""
+    if has_headers and rng.random() < 0.4:
+        headers = block(rng)
+        return line(rng, *words, b"%d" % len(headers), b"%d" % (len(headers) + 1)) + headers + b"p\r\n"
     size = rng.choice(SIZES)
     header = [b"%d" % rng.randrange(size + 1)] if has_headers else []
     sizes = [*header, b"%0*d" % (rng.choice((1, 1, 1, 3)), size)]

@@ -52,7 +52,8 @@ class RoutePlay(Playing):
     def _side(self, number: int) -> Any:
         self.is_restricted[number] = False
         if number < 2:
-            return self.server.route(headers=number == 0, origin_unsub=number == 0, max_payload=70_000)
+            is_new = number == 0
+            return self.server.route(headers=is_new, origin_unsub=is_new, traces=is_new, max_payload=70_000)
         if number == DEDICATED:
             return self.server.route(A, dedicated=True, max_payload=48, max_control_line=64)
         return self.client(GLOBAL if number == 3 else A)

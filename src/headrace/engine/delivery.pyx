@@ -288,6 +288,7 @@ cdef int serve_near(plan_t *plan, sub_t **members, uint32_t count, msg_t *m) exc
 
 
 cdef inline int hand(plan_t *plan, sub_t *s, msg_t *m) except -1:
+    """`deliver`, and the trace of a message that is traced is told."""
     if m.trace != NULL:
         return deliver_traced(s, head_of(plan, m), head_len_of(plan, m), m)
     return deliver(s, head_of(plan, m), head_len_of(plan, m), m)

@@ -155,6 +155,7 @@ cdef char *take_message(link_t *l, int op, char *at, char *args, char *end, size
     cdef uint32_t sizes = 1 if op == protocol.bare else 2
     cdef line_t line
     cdef msg_t m
+    cdef char *following
     if not read_line(l, args, end, &line):
         return at
     split(&link.wire, &line)
@@ -165,13 +166,14 @@ cdef char *take_message(link_t *l, int op, char *at, char *args, char *end, size
         return at
     if l.flags & LINK_TRACED:
         link.session.trace(name_of(op), trimmed(&line), line.next[:m.body_len])
+    following = line.next + m.body_len + 2  # what is traced may get headers of another length
     fit_tail(&link.wire, l, sizes, &line, &m)
     count_arrival(l, &m)
     if m.header_len:
         take_in(protocol, l, op, &m)
     else:
         protocol.arrived(l, op, &m)
-    return line.next + m.body_len + 2
+    return following
 
 
 cdef int take_in(protocol_t *protocol, link_t *l, int op, msg_t *m) except -1:

@@ -16,8 +16,8 @@ The session of a service link answers these calls:
                                `Gathered` for each run of messages of a subscription that asked for that
     failed(error)              `deliver` raised, or a publication could not be routed; both are logged there
     wake()                     something was published outside of a tick: one must come
-    publisher_info()           on the session of a client: JSON with its account and user, for services that ask for
-                               it; None where there are no users
+    publisher_info()           on the session of a client: JSON with its account and the user that it was let in as,
+                               for services that ask for it; None where it is no user
     unpublishable(subject)     the subject or the reply has white space: it would break its receivers' wire
     take_trace(trace, sid, subject)  a message that is traced has come; see tracing.pyx
 """

@@ -39,12 +39,13 @@ class GatewayServer(Server):
         headers: bool = True,
         cluster: bytes = B_HASH,
         interest_only: bool = False,
+        traces: bool = False,
         **limits: Any,
     ) -> Gateway:
         """A connection that has had its handshake and serves these accounts, $G when none is given."""
         gateway = Gateway(self, outbound=outbound, **limits)
         hashes = {"cluster_hash": cluster} if outbound else {}
-        gateway.link.configure(headers=headers, interest_only=interest_only, **hashes)
+        gateway.link.configure(headers=headers, interest_only=interest_only, traces=traces, **hashes)
         for name in serves or (GLOBAL,):
             gateway.link.serve(name, self.accounts[name], start=START, complete=COMPLETE)
         return gateway

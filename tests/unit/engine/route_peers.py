@@ -102,11 +102,12 @@ class Server(Broker):
         origins: bool = True,
         origin_unsub: bool = True,
         dedicated: bool = False,
+        traces: bool = False,
         **limits: Any,
     ) -> Far:
         """A route that has had its handshake and serves these accounts, $G when none is given."""
         far = Far(self, **limits)
-        far.link.configure(headers=headers, has_origin=origins, origin_unsub=origin_unsub)
+        far.link.configure(headers=headers, has_origin=origins, origin_unsub=origin_unsub, traces=traces)
         for name in serves or (GLOBAL,):
             far.link.serve(name, self.accounts[name], dedicated=dedicated)
         return far

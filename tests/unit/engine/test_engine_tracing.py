@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from engine_peers import QUIET_WITH_HEADERS
+from route_peers import Server
 
 if TYPE_CHECKING:
     from engine_peers import Broker
@@ -94,6 +95,19 @@ def test_a_message_can_be_dropped_or_get_other_headers(broker: Broker) -> None:
     block = tracer.answer
     sizes = (len(block), len(block) + len(b"payload"))
     assert publisher.received() == b"HMSG a 1 %d %d\r\n%bpayload\r\n" % (*sizes, block)
+
+
+@pytest.mark.parametrize(
+    "instead", [FIRST + b"A: b\r\n\r\n", FIRST + b"Other: one\r\n" * 40 + b"\r\n"], ids=len
+)
+def test_what_follows_a_message_with_other_headers_is_read_from_its_end(instead: bytes) -> None:
+    server = Server()
+    server.router.tracer = Tracer(instead)
+    route, client = server.route(), server.peer(QUIET_WITH_HEADERS).send(b"SUB a 1\r\nSUB b 2\r\n")
+    route.say(b"HMSG $G a %d %d\r\n%bx\r\n" % (len(ASKS), len(ASKS) + 1, ASKS) + b"RMSG $G b 4\r\nlast\r\n")
+    size = len(instead)
+    assert client.received() == b"HMSG a 1 %d %d\r\n%bx\r\nMSG b 2 4\r\nlast\r\n" % (size, size + 1, instead)
+    server.stop()
 
 
 @pytest.mark.parametrize("is_only", [False, True])
