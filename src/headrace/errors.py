@@ -104,6 +104,10 @@ class StoreLocked(LogError):
     """Another process holds the store."""
 
 
+class StoreTaken(LogError):
+    """There is a store where one would be made; nothing was changed."""
+
+
 def on_one_line(text: str) -> str:
     """The text with what cannot be printed escaped as Python does."""
     if text.isprintable():

@@ -9,15 +9,17 @@ A run that was cut off leaves the first; the next one goes on with what is whole
 from __future__ import annotations
 
 import hashlib
+import shutil
 from typing import TYPE_CHECKING
 
 from headrace.backup.checking import read_part, words_of
 from headrace.backup.errors import BackupError
-from headrace.log.filesystem import RealFileSystem, make_directory, replace_file
-from headrace.log.store import log_directory
+from headrace.log.filesystem import RealFileSystem, replace_file
+from headrace.log.staging import Staging
+from headrace.log.store import LOGS, list_logs, log_directory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Container
     from pathlib import Path
 
     from headrace.backup.manifest import Log, Manifest, Part
@@ -33,29 +35,38 @@ def restore_backup(
 ) -> int:
     """Makes `home` what the backup holds; gives how many segments were written, and not there already.
 
-    Raises: BackupError, StoreError; then `home` is as it was.
+    `told` of bytes that are done and of all. Raises: BackupError, StoreError, StoreTaken, StoreLocked,
+    StorageError; then `home` is as it was.
     """
-    files = RealFileSystem()
-    try:
-        if files.is_directory(home) and files.listdir(home):
-            raise BackupError(f"{home} is not empty: a backup is restored into a store of its own")
-        make_directory(files, unfinished)
-        lock = files.lock(unfinished / "lock")
-    except BlockingIOError as error:
-        raise BackupError(f"another command writes to {unfinished}") from error
-    except OSError as error:
-        raise BackupError(f"cannot write {unfinished}: {error}") from error
-    try:
-        written = _fill(store, manifest, unfinished, told)
-        if files.is_directory(home):
-            files.rmdir(home)
-        files.rename(unfinished, home)
-        files.fsync_dir(home.parent)
-    except OSError as error:
-        raise BackupError(f"cannot write {unfinished}: {error}") from error
-    finally:
-        files.close(lock)
+    with Staging(home, unfinished) as staging:
+        try:
+            _clear(manifest, staging.directory)
+            written = _fill(store, manifest, staging.directory, told)
+        except OSError as error:
+            raise BackupError(f"cannot write {unfinished}: {error}") from error
+        staging.publish()
     return written
+
+
+def _clear(manifest: Manifest, place: Path) -> None:
+    """Takes away what another import or restore, which was cut off, left: all but these logs' segments."""
+    if not (place / LOGS).is_dir():
+        return
+    wanted = {log.name: {part.name for part in log.parts} for log in manifest.logs}
+    kept = {path.name: wanted[name] for name, path in list_logs(place).items() if name in wanted}
+    for entry in (place / LOGS).iterdir():
+        if not entry.is_dir():
+            entry.unlink()
+        elif entry.name not in kept:
+            shutil.rmtree(entry)
+        else:
+            _keep(entry, kept[entry.name])
+
+
+def _keep(directory: Path, names: Container[str]) -> None:
+    for file in directory.iterdir():
+        if file.name not in names:
+            file.unlink()
 
 
 def _fill(store: Store, manifest: Manifest, place: Path, told: Callable[[int, int], object]) -> int:
@@ -63,10 +74,6 @@ def _fill(store: Store, manifest: Manifest, place: Path, told: Callable[[int, in
     done = written = 0
     for log in manifest.logs:
         directory = log_directory(place, log.name)
-        kept = {part.name for part in log.parts}
-        for other in directory.glob("*"):
-            if other.name.endswith((".log", ".new")) and other.name not in kept:
-                other.unlink()  # of another backup, of which a run was cut off
         for part in log.parts:
             written += _write(store, log, part, directory)
             done += part.size

@@ -96,7 +96,7 @@ def _import(options: argparse.Namespace) -> ImportReport:
     from headrace.jetstream.importing.crypt import Keys
     from headrace.jetstream.importing.importer import import_store
     from headrace.jetstream.importing.reader import open_store
-    from headrace.jetstream.importing.target import Target
+    from headrace.jetstream.importing.target import opened_target
 
     source_path, target_path = options.source.resolve(), options.dir.resolve()
     if source_path.is_relative_to(target_path) or target_path.is_relative_to(source_path):
@@ -104,7 +104,7 @@ def _import(options: argparse.Namespace) -> ImportReport:
     secrets = [_secret(path) for path in (options.key_file, options.prev_key_file) if path is not None]
     with SourceGuard(options.source) as guard:
         source = open_store(options.source, Keys(secrets))
-        with Target(options.dir, _cipher(secrets, options)) as target:
+        with opened_target(options.dir, _cipher(secrets, options)) as target:
             total = sum(stream.message_bytes for stream in source.streams)
             with output.shown_progress(total, to_stderr=options.json) as shown:
                 report = import_store(source, target.store, shown.show)

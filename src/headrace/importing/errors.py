@@ -19,7 +19,3 @@ class SourceInUse(ImportFailed):
 
 class TargetDiverged(ImportFailed):
     """What the target holds is not a beginning of what would be imported; nothing was changed."""
-
-
-class TargetTaken(ImportFailed):
-    """Something is there already where the import would write; nothing was changed."""

@@ -40,7 +40,8 @@ _CUT: Final = 100
 _REMOVED: Final = ".removed."
 _NAME: Final = ".name"
 _NAME_INSIDE: Final = "name"
-_HOME: Final = "logs"
+LOGS: Final = "logs"
+"""The directory of all logs, in that of a store."""
 
 
 class LogStore(Protocol):
@@ -207,7 +208,7 @@ class FileStore:
 
     @property
     def _home(self) -> Path:
-        return self._directory / _HOME
+        return self._directory / LOGS
 
     def _open_log(self, name: bytes, limits: Limits) -> MessageLog:
         entry = self._entries.get(name)
@@ -291,7 +292,7 @@ def list_logs(directory: Path, filesystem: FileSystem | None = None) -> dict[byt
     What is not named as a log's directory is not ours and left alone. Raises: OSError.
     """
     files = filesystem or RealFileSystem()
-    home = directory / _HOME
+    home = directory / LOGS
     found = {}
     for entry in files.listdir(home):
         path = home / entry
@@ -304,10 +305,10 @@ def log_directory(store: Path, name: bytes, filesystem: FileSystem | None = None
     """The directory of a log of a store that nobody has open; it is made, durably. Raises: OSError."""
     files = filesystem or RealFileSystem()
     entry = _entry(name)
-    path = store / _HOME / entry
+    path = store / LOGS / entry
     make_directory(files, path)
     if _is_cut(entry):
-        replace_file(files, store / _HOME / (entry + _NAME), name)
+        replace_file(files, store / LOGS / (entry + _NAME), name)
         replace_file(files, path / _NAME_INSIDE, name)
     return path
 

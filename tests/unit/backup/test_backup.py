@@ -13,6 +13,7 @@ from headrace.backup.errors import BackupError
 from headrace.backup.manifest import backups_in, chosen
 from headrace.backup.restoring import restore_backup
 from headrace.backup.taking import Wanted, take_backup
+from headrace.errors import StoreLocked, StoreTaken
 from headrace.log.port import Limits, NewMessage
 from headrace.log.sealing import Cipher
 from headrace.log.store import FileStore
@@ -258,5 +259,50 @@ def test_a_restore_that_was_cut_off_goes_on(bench: Bench) -> None:
     parts = sum(len(log.parts) for log in manifest.logs)
     assert restore_backup(bench.target, manifest, new, unfinished) == parts - 4
     assert len(held(FileStore(new, cipher=bench.cipher).open(LOGS[0]))) == 200
-    with pytest.raises(BackupError, match="is not empty"):
+    with pytest.raises(StoreTaken, match="is not empty"):
         restore_backup(bench.target, manifest, new, unfinished)
+
+
+def test_a_restore_keeps_nothing_of_another_import_or_restore_that_was_cut_off(bench: Bench) -> None:
+    """Streams that are gone since, segments that no longer are, indexes and checkpoints of other segments."""
+    bench.fill(LOGS[0], 200)
+    bench.fill(LOGS[2], 200)
+    bench.take()
+    first = chosen(bench.target, None)[1]
+    new, unfinished = bench.folder / "new", bench.folder / "new.unfinished"
+    other = FileStore(unfinished, segment_bytes=SEGMENT, cipher=bench.cipher)
+    for name in (LOGS[0], b"IMPORTED"):
+        log = other.open(name)
+        log.append([NewMessage(b"s", b"other")] * 500)
+        log.sync()
+    other.close()  # with its checkpoints
+
+    def killed(done: int, of: int) -> None:
+        if done == of:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        restore_backup(bench.target, first, new, unfinished, killed)
+    bench.store.remove(LOGS[2])
+    bench.store.open(LOGS[0]).purge(up_to=150)
+    bench.fill(LOGS[0], 5)
+    bench.take()
+
+    again = bench.restored()
+
+    assert again.names() == bench.store.names() == [LOGS[0]]
+    assert held(again.open(LOGS[0])) == held(bench.store.open(LOGS[0]))
+
+
+def test_one_restore_at_a_time_makes_a_store(bench: Bench) -> None:
+    bench.fill(LOGS[0], 20)
+    bench.take()
+    _, manifest = chosen(bench.target, None)
+    new, unfinished = bench.folder / "new", bench.folder / "new.unfinished"
+
+    def second(_done: int, _of: int) -> None:
+        with pytest.raises(StoreLocked, match="another import or restore writes to"):
+            restore_backup(bench.target, manifest, new, unfinished)
+
+    restore_backup(bench.target, manifest, new, unfinished, second)
+    assert len(held(FileStore(new, cipher=bench.cipher).open(LOGS[0]))) == 20
