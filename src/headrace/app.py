@@ -154,6 +154,7 @@ def streaming_service(
     level = logs.TRACE if options.stan_trace else logging.DEBUG if options.stan_debug else logging.INFO
     log.setLevel(level)
     resolved = service_options(options)
+    _refuse_file(options)
     _refuse_foreign_store(options)
     store = SharedStore(lambda: _open_store(options, log))
     if not options.ft_group:  # else it is the service's to take, when nobody else has it
@@ -247,6 +248,21 @@ def service_options(options: StreamingOptions) -> streaming_options.StreamingOpt
 
 def _fields_of(values: Struct) -> dict[str, Any]:
     return {name: getattr(values, name) for name in values.__struct_fields__}
+
+
+def _refuse_file(options: StreamingOptions) -> None:
+    """Says of a store that cannot be a directory what nats-streaming-server says. Raises: StartError."""
+    if options.store_type == "MEMORY" or options.directory is None:
+        return
+    directory = Path(options.directory)
+    for place in (directory, *directory.parents):
+        if place.exists():
+            if not place.is_dir():
+                raise StartError(
+                    f"STREAM: Failed to start: unable to create the root directory [{directory}]: "
+                    f"mkdir {place}: not a directory"
+                )
+            return
 
 
 def _refuse_foreign_store(options: StreamingOptions) -> None:

@@ -31,6 +31,8 @@ _MIN_GROWTH: Final = 4 << 20
 """Bytes of changes before a snapshot is thought of; at 100 bytes a tick that is 40,000 ticks."""
 _GROWTH_FACTOR: Final = 4
 """Changes may outweigh the last snapshot this many times."""
+_MIN_GROWTH_IN_MEMORY: Final = 64 << 10
+"""As `_MIN_GROWTH`, where changes are not on a disk: each takes several times its bytes."""
 _RETRY_S: Final = 1.0
 """Between two tries to write after the storage failed."""
 _RECORD_BYTES: Final = 256 << 10
@@ -56,7 +58,8 @@ class ChangeWriter:
     `open_log` is called when there is something to write, at the latest; `state` gives the entries of the
     whole state. A failed write loses no change: the next one is then a snapshot of everything, and whoever
     waited is told. `syncs_at_once`: whether a commit means more than an append; else a snapshot is synced
-    by hand before what it replaces is purged.
+    by hand before what it replaces is purged. `is_in_memory`: the log is; then it never outweighs the state
+    by much.
     """
 
     def __init__(
@@ -68,6 +71,7 @@ class ChangeWriter:
         *,
         subject: bytes,
         syncs_at_once: bool,
+        is_in_memory: bool = False,
     ) -> None:
         self._open_log = open_log
         self._log: MessageLog | None = None
@@ -76,6 +80,7 @@ class ChangeWriter:
         self._state = state
         self._subject = subject
         self._syncs_at_once = syncs_at_once
+        self._is_in_memory = is_in_memory
         self._entries: list[bytes] = []
         self._waiters: list[Waiter] = []
         self._appended = 0
@@ -119,9 +124,15 @@ class ChangeWriter:
             return
         if waiters:
             self._commit_for(waiters)
-        if self._grown > max(_MIN_GROWTH, _GROWTH_FACTOR * self._snapshot_size):
+        if self._grown > self._most_growth:
             self.snapshot_due = True
             self._try_snapshot()
+
+    @property
+    def _most_growth(self) -> int:
+        if self._is_in_memory:
+            return max(min(_MIN_GROWTH, _MIN_GROWTH_IN_MEMORY), self._snapshot_size)
+        return max(_MIN_GROWTH, _GROWTH_FACTOR * self._snapshot_size)
 
     def _append(self, batch: list[NewMessage]) -> int:
         if self._log is None:

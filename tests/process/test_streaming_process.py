@@ -202,6 +202,19 @@ def test_directory_that_cannot_be_made_is_one_clear_line(
     assert re.search(r"\[FTL\] STREAM: Failed to start: .*file/store", lines[-1])
 
 
+@pytest.mark.parametrize("given", ["file", "file/store"])
+def test_directory_that_is_a_file_is_told_in_the_usual_words(
+    streaming_refused: Callable[..., list[str]], tmp_path: Path, given: str
+) -> None:
+    (tmp_path / "file").write_text("")
+
+    line = streaming_refused("-st", "FILE", "--dir", given)[-1]
+
+    assert line.partition("[FTL] ")[2] == (
+        f"STREAM: Failed to start: unable to create the root directory [{given}]: mkdir file: not a directory"
+    )
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [

@@ -248,7 +248,10 @@ def remove_file(filesystem: FileSystem, path: Path, *, durable: bool = True) -> 
 
 
 def make_directory(filesystem: FileSystem, directory: Path) -> None:
-    """Makes a directory and those above it where they are missing; that it is there is durable on return."""
+    """Makes a directory and those above it where they are missing; that it is there is durable on return.
+
+    Raises: NotADirectoryError where a file stands, and OSError.
+    """
     if directory.parent == directory:
         return
     missing = not filesystem.is_directory(directory)
@@ -258,6 +261,6 @@ def make_directory(filesystem: FileSystem, directory: Path) -> None:
             filesystem.mkdir(directory)
         except FileExistsError:
             if not filesystem.is_directory(directory):  # a file stands there
-                raise
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(directory)) from None
     # Also when it is there: the process that made it may have died before this.
     filesystem.fsync_dir(directory.parent)

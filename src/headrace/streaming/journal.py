@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from headrace.changes import ChangeWriter
 from headrace.log.port import SyncPolicy
 from headrace.streaming import state as entries
+from headrace.streaming.options import StoreType
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,6 +39,7 @@ class Journal(ChangeWriter):
             lambda: entries.all_entries(gather()),
             subject=entries.SUBJECT,
             syncs_at_once=context.options.sync is SyncPolicy.GROUP,
+            is_in_memory=context.options.store_type is StoreType.MEMORY,
         )
         self.touched: dict[int, Tracked] = {}
         """Subscriptions, by id, with deliveries or acknowledgements that are not written yet."""

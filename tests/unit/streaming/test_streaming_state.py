@@ -15,6 +15,7 @@ from headrace.log.port import Limits, NewMessage, Page, StoredMessage
 from headrace.log.store import MemoryStore
 from headrace.protocol.stan import ClientInfo, MsgProto, ServerInfo, SubState
 from headrace.streaming import state
+from headrace.streaming.options import StoreType, StreamingOptions
 from headrace.streaming.state import (
     STATE_LOG,
     Replay,
@@ -266,6 +267,18 @@ def test_the_log_does_not_grow_without_bound(monkeypatch: pytest.MonkeyPatch) ->
     assert world.pending(sub) == pending
     assert load_state(world.store).subscriptions[1].last_sent == 1000
     assert last in ([], [1000])
+
+
+def test_the_log_of_a_store_in_memory_is_not_much_more_than_the_state() -> None:
+    """Clients that come and go for hours would fill megabytes that nobody reads."""
+    world = World(StreamingOptions(store_type=StoreType.MEMORY))
+    for number in range(600):
+        client = b"client-%d" % number
+        world.connect(client)
+        world.subscribe(b"foo", client_id=client)
+        world.disconnect(client)
+
+    assert world.store.open(STATE_LOG).state().bytes < 250_000
 
 
 def test_one_tick_is_one_record() -> None:
