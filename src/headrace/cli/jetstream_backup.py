@@ -6,23 +6,19 @@ What is read and written is `headrace.backup`'s.
 from __future__ import annotations
 
 import argparse
-import sys
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from headrace.backup.errors import BackupError
-from headrace.errors import HeadraceError
+from headrace.cli.outcomes import EXIT_DAMAGED, exit_code
+from headrace.cli.progress import Meter
 from headrace.jetstream.importing.detecting import HOME, UNFINISHED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Sequence
 
     from headrace.tables.store import Store
 
-EXIT_FAILURE: Final = 1
-EXIT_DAMAGED: Final = 3
-EXIT_INTERRUPTED: Final = 130
 _SHOWN: Final = 20
 _BACKUP: Final = """\
 A target is a directory, or a URL such as s3://bucket/nats (with headrace[tables]; credentials come from the
@@ -53,7 +49,7 @@ def run_backup(arguments: Sequence[str], program: str) -> int:
     )
     parser.add_argument("--account", help="only the streams of this account (default: all)")
     options = parser.parse_args(arguments)
-    return _guarded(f"{program} jetstream backup", lambda: _back_up(options))
+    return exit_code(f"{program} jetstream backup", lambda: _back_up(options), again="run it again")
 
 
 def run_verify(arguments: Sequence[str], program: str) -> int:
@@ -63,7 +59,7 @@ def run_verify(arguments: Sequence[str], program: str) -> int:
     parser.add_argument("--backup", metavar="NAME", help="which one (default: the newest)")
     parser.add_argument("--all", action="store_true", help=f"list all that is wrong, not only {_SHOWN} parts")
     options = parser.parse_args(arguments)
-    return _guarded(f"{program} jetstream verify", lambda: _verify(options))
+    return exit_code(f"{program} jetstream verify", lambda: _verify(options), again="run it again")
 
 
 def run_restore(arguments: Sequence[str], program: str) -> int:
@@ -75,7 +71,7 @@ def run_restore(arguments: Sequence[str], program: str) -> int:
     )
     parser.add_argument("--backup", metavar="NAME", help="which one (default: the newest)")
     options = parser.parse_args(arguments)
-    return _guarded(f"{program} jetstream restore", lambda: _restore(options))
+    return exit_code(f"{program} jetstream restore", lambda: _restore(options), again="run it again")
 
 
 def _parser(program: str, verb: str, description: str, words: str) -> argparse.ArgumentParser:
@@ -86,17 +82,6 @@ def _parser(program: str, verb: str, description: str, words: str) -> argparse.A
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-
-
-def _guarded(name: str, call: Callable[[], int]) -> int:
-    try:
-        return call()
-    except KeyboardInterrupt:
-        print(f"{name}: interrupted; run it again", file=sys.stderr)
-        return EXIT_INTERRUPTED
-    except (HeadraceError, OSError, ValueError) as error:
-        print(f"{name}: {error}", file=sys.stderr)
-        return EXIT_FAILURE
 
 
 def _back_up(options: argparse.Namespace) -> int:
@@ -111,8 +96,8 @@ def _back_up(options: argparse.Namespace) -> int:
         raise BackupError(f"{options.target} is within the store that is to be backed up")
     account = options.account
     wanted = Wanted(home, is_state_log, account, b"" if account is None else f"{account}/".encode())
-    with _progress("copying") as told:
-        taken = take_backup(store, wanted, told)
+    with Meter("copying", unit="bytes") as meter:
+        taken = take_backup(store, wanted, meter.show)
     print(
         f"backup {taken.name}: {taken.logs:,} logs, {taken.segments:,} segments; "
         f"{taken.copied:,} new ones copied ({taken.copied_bytes / 1e6:,.1f} MB)"
@@ -126,8 +111,8 @@ def _verify(options: argparse.Namespace) -> int:
 
     store = _opened(options.target)
     name, manifest = chosen(store, options.backup)
-    with _progress("checking") as told:
-        wrong = list(wrong_parts(store, manifest, told))
+    with Meter("checking", unit="bytes") as meter:
+        wrong = list(wrong_parts(store, manifest, meter.show))
     for line in wrong if options.all else wrong[:_SHOWN]:
         print(line)
     if len(wrong) > _SHOWN and not options.all:
@@ -146,8 +131,8 @@ def _restore(options: argparse.Namespace) -> int:
 
     store = _opened(options.source)
     name, manifest = chosen(store, options.backup)
-    with _progress("restoring") as told:
-        written = restore_backup(store, manifest, options.dir / HOME, options.dir / UNFINISHED, told)
+    with Meter("restoring", unit="bytes") as meter:
+        written = restore_backup(store, manifest, options.dir / HOME, options.dir / UNFINISHED, meter.show)
     print(
         f"restored backup {name} of {manifest.created}: {len(manifest.logs):,} logs, "
         f"{written:,} segments written"
@@ -159,21 +144,3 @@ def _opened(location: str) -> Store:
     from headrace.tables.open import open_store
 
     return open_store(location)
-
-
-@contextmanager
-def _progress(words: str) -> Iterator[Callable[[int, int], object]]:
-    """A bar on a terminal, nothing elsewhere."""
-    if not sys.stderr.isatty():
-        yield lambda _done, _of: None
-        return
-    try:
-        from rich.console import Console
-        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-    except ImportError:  # rich is not among the packages a server needs
-        yield lambda _done, _of: None
-        return
-    columns = TextColumn("  {task.description}"), BarColumn(32), DownloadColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=Console(stderr=True)) as bars:
-        task = bars.add_task(words, total=None)
-        yield lambda done, total: bars.update(task, completed=done, total=total)

@@ -6,19 +6,19 @@ What is read and written is `headrace.jetstream.importing`'s.
 from __future__ import annotations
 
 import argparse
-import json
-import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import asdict
 
-from headrace.cli import import_output as output
+from headrace.cli import imports
 from headrace.errors import HeadraceError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from headrace.importing.progress import Progress
     from headrace.jetstream.importing.importer import ImportReport, StreamReport
     from headrace.log.sealing import Cipher
 
@@ -44,21 +44,14 @@ def run(arguments: Sequence[str], program: str) -> int:
     """Import a store. Returns 0, 1 (not imported), 3 (imported what the damage left) or 130 (Ctrl-C)."""
     options = _parser(program).parse_args(arguments)
     name = f"{program} jetstream import"
-    try:
-        report = _import(options)
-    except KeyboardInterrupt:
-        print(f"{name}: interrupted; run it again", file=sys.stderr)
-        return output.EXIT_INTERRUPTED
-    except BrokenPipeError:  # `main` knows what it means
-        raise
-    except (HeadraceError, OSError) as error:
-        print(f"{name}: {error}", file=sys.stderr)
-        return output.EXIT_FAILURE
-    if options.json:
-        print(json.dumps(_document(report), indent=2))
-    else:
-        _print_report(report, every_finding=options.all)
-    return output.EXIT_DAMAGED if report.is_damaged else 0
+    return imports.run_import(
+        name,
+        options,
+        lambda told: _import(options, told),
+        document=_document,
+        describe=lambda report: _print_report(report, every_finding=options.all),
+        again="run it again",
+    )
 
 
 def _parser(program: str) -> argparse.ArgumentParser:
@@ -83,31 +76,24 @@ def _parser(program: str) -> argparse.ArgumentParser:
         help="of the new store (default: chachapoly, as a server's)",
     )  # fmt: skip
     keys.add_argument("--plain", action="store_true", help="do not encrypt the new store")
-    parser.add_argument(
-        "--all", action="store_true", help=f"list all damage, not only {output.SHOWN_FINDINGS} places"
-    )
-    parser.add_argument("--json", action="store_true", help="print the result as JSON, progress to stderr")
+    imports.add_output(parser)
     return parser
 
 
-def _import(options: argparse.Namespace) -> ImportReport:
-    from headrace.importing.errors import SourceUnusable
+def _import(options: argparse.Namespace, told: Callable[[int, Progress], None]) -> ImportReport:
     from headrace.importing.source_guard import SourceGuard
     from headrace.jetstream.importing.crypt import Keys
     from headrace.jetstream.importing.importer import import_store
     from headrace.jetstream.importing.reader import open_store
     from headrace.jetstream.importing.target import opened_target
 
-    source_path, target_path = options.source.resolve(), options.dir.resolve()
-    if source_path.is_relative_to(target_path) or target_path.is_relative_to(source_path):
-        raise SourceUnusable(f"{options.dir} and {options.source} may not be one within the other")
+    imports.refuse_nested(options.source, options.dir)
     secrets = [_secret(path) for path in (options.key_file, options.prev_key_file) if path is not None]
     with SourceGuard(options.source) as guard:
         source = open_store(options.source, Keys(secrets))
         with opened_target(options.dir, _cipher(secrets, options)) as target:
             total = sum(stream.message_bytes for stream in source.streams)
-            with output.shown_progress(total, to_stderr=options.json) as shown:
-                report = import_store(source, target.store, shown.show)
+            report = import_store(source, target.store, partial(told, total))
             guard.check()
             target.publish()
     return report
@@ -161,7 +147,7 @@ def _print_report(report: ImportReport, *, every_finding: bool) -> None:
         )
         for stream in report.streams
     ]  # fmt: skip
-    output.print_table(heads, rows)
+    imports.print_table(heads, rows)
     messages = sum(stream.messages for stream in report.streams)
     size = sum(stream.payload_bytes for stream in report.streams)
     consumers = sum(stream.consumers for stream in report.streams)
@@ -172,4 +158,4 @@ def _print_report(report: ImportReport, *, every_finding: bool) -> None:
     )
     left_out = any(finding.is_damage for finding in report.findings)
     lost = None if left_out else sum(stream.lost for stream in report.streams)
-    output.print_findings(report.all_findings, lost, every=every_finding)
+    imports.print_findings(report.all_findings, lost, every=every_finding)

@@ -6,20 +6,20 @@ What is read and written is `headrace.streaming.importing`'s.
 from __future__ import annotations
 
 import argparse
-import json
-import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import asdict
 
-from headrace.cli import import_output as output
+from headrace.cli import imports
 from headrace.cli import streaming_access as access
-from headrace.errors import HeadraceError, StorageError
+from headrace.errors import StorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from headrace.importing.progress import Progress
     from headrace.streaming.importing.importer import ChannelReport, ImportReport
 
 _EXPLANATION: Final = """\
@@ -40,21 +40,14 @@ def run(arguments: Sequence[str], program: str) -> int:
     """Import a store. Returns 0, 1 (not imported), 3 (imported what the damage left) or 130 (Ctrl-C)."""
     options = _parser(program).parse_args(arguments)
     name = f"{program} streaming import"
-    try:
-        report = _import(options)
-    except KeyboardInterrupt:
-        print(f"{name}: interrupted; run it again to go on", file=sys.stderr)
-        return output.EXIT_INTERRUPTED
-    except BrokenPipeError:  # `main` knows what it means
-        raise
-    except (HeadraceError, OSError) as error:
-        print(f"{name}: {error}", file=sys.stderr)
-        return output.EXIT_FAILURE
-    if options.json:
-        print(json.dumps(_document(report), indent=2))
-    else:
-        _print_report(report, every_finding=options.all)
-    return output.EXIT_DAMAGED if report.is_damaged else 0
+    return imports.run_import(
+        name,
+        options,
+        lambda told: _import(options, told),
+        document=_document,
+        describe=lambda report: _print_report(report, every_finding=options.all),
+        again="run it again to go on",
+    )
 
 
 def _parser(program: str) -> argparse.ArgumentParser:
@@ -73,10 +66,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
         "--crc-poly", type=_polynomial, help="the store's file_crc_poly (default: found out if well known)"
     )
     checks.add_argument("--no-crc", action="store_true", help="do not look at checksums")
-    parser.add_argument(
-        "--all", action="store_true", help=f"list all damage, not only {output.SHOWN_FINDINGS} places"
-    )
-    parser.add_argument("--json", action="store_true", help="print the result as JSON, progress to stderr")
+    imports.add_output(parser)
     access.add_keys(parser)
     return parser
 
@@ -91,17 +81,14 @@ def _polynomial(text: str) -> int:
     return value
 
 
-def _import(options: argparse.Namespace) -> ImportReport:
-    from headrace.importing.errors import SourceUnusable
+def _import(options: argparse.Namespace, told: Callable[[int, Progress], None]) -> ImportReport:
     from headrace.importing.source_guard import SourceGuard
     from headrace.log.store import FileStore
     from headrace.streaming.importing.checksums import Checksum
     from headrace.streaming.importing.importer import import_store
     from headrace.streaming.importing.reader import open_store
 
-    source_path, target_path = options.source.resolve(), options.dir.resolve()
-    if source_path.is_relative_to(target_path) or target_path.is_relative_to(source_path):
-        raise SourceUnusable(f"{options.dir} and {options.source} may not be one within the other")
+    imports.refuse_nested(options.source, options.dir)
     cipher = access.cipher_of(options)
     with SourceGuard(options.source) as guard:
         checksum = Checksum(options.crc_poly) if options.crc_poly else None
@@ -109,15 +96,14 @@ def _import(options: argparse.Namespace) -> ImportReport:
         total = sum(channel.message_bytes for channel in source.channels)
         target = FileStore(options.dir, cipher=cipher)
         try:
-            with output.shown_progress(total, to_stderr=options.json) as shown:
-                return import_store(
-                    source,
-                    target,
-                    cluster_id=(options.cluster_id or "").encode(),
-                    progress=shown.show,
-                    before_state=guard.check,
-                    release=lambda log: log.close(),
-                )
+            return import_store(
+                source,
+                target,
+                cluster_id=(options.cluster_id or "").encode(),
+                progress=partial(told, total),
+                before_state=guard.check,
+                release=lambda log: log.close(),
+            )
         except StorageError as error:
             raise access.AccessError(f"{error}{access.sealed_hint(error, cipher)}") from error
         finally:
@@ -161,7 +147,7 @@ def _print_report(report: ImportReport, *, every_finding: bool) -> None:
         )
         for channel in report.channels
     ]
-    output.print_table(heads, rows)
+    imports.print_table(heads, rows)
     imported = sum(channel.imported for channel in report.channels)
     present = sum(channel.present for channel in report.channels)
     size = sum(channel.payload_bytes for channel in report.channels)
@@ -171,6 +157,6 @@ def _print_report(report: ImportReport, *, every_finding: bool) -> None:
         f"{size:,} bytes of payload, {durables} durables, {report.clients} clients of {report.cluster_id}"
     )
     lost = sum(channel.lost for channel in report.channels)
-    output.print_findings(report.all_findings, lost, every=every_finding)
+    imports.print_findings(report.all_findings, lost, every=every_finding)
     if not imported and not report.state_written:
         print("nothing to do: the import was complete")

@@ -14,12 +14,12 @@ import json
 import os
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from headrace.cli import streaming_access as access
+from headrace.cli.outcomes import EXIT_DAMAGED, exit_code
 from headrace.cli.streaming_source import shown
 from headrace.conf.durations import parse_duration
-from headrace.errors import HeadraceError
 from headrace.protocol.documents import name_of
 from headrace.protocol.rfc3339 import format_time, parse_time
 
@@ -28,24 +28,12 @@ if TYPE_CHECKING:
 
     from headrace.client.replay import ReplayBatch
 
-EXIT_FAILURE: Final = 1
-EXIT_DAMAGED: Final = 3
-EXIT_INTERRUPTED: Final = 130
-
 
 def run(arguments: Sequence[str], program: str) -> int:
     """Print what is stored; gives the exit code."""
     options = _parser(program).parse_args(arguments)
     name = f"{program} streaming replay"
-    try:
-        return _replay(options)
-    except BrokenPipeError:  # `main` knows what it means
-        raise
-    except (HeadraceError, OSError) as error:
-        print(f"{name}: {error}", file=sys.stderr)
-        return EXIT_FAILURE
-    except KeyboardInterrupt:
-        return EXIT_INTERRUPTED
+    return exit_code(name, lambda: _replay(options))
 
 
 def _parser(program: str) -> argparse.ArgumentParser:

@@ -21,21 +21,19 @@ from msgspec.structs import replace
 
 from headrace.cli import streaming_access as access
 from headrace.cli import streaming_source as source
+from headrace.cli.outcomes import EXIT_DAMAGED, EXIT_FAILURE, exit_code
 from headrace.client.streaming_admin import StreamingAdmin
-from headrace.errors import HeadraceError
 from headrace.protocol.documents import raw_name
 from headrace.protocol.rfc3339 import parse_time
 from headrace.subjects.grammar import matches
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from headrace.cli.streaming_source import ChannelReport, SubscriptionReport
     from headrace.client.streaming_admin import ChannelInfo
     from headrace.log.store import LogStore
 
-EXIT_FAILURE: Final = 1
-EXIT_DAMAGED: Final = 3
 _LINE_EVERY: Final = 0.5
 
 
@@ -44,7 +42,7 @@ def channels(arguments: Sequence[str], program: str) -> int:
     parser = _parser(program, "channels", "List the channels of a store or a running server.")
     _add_source(parser)
     options = access.check_place(parser, parser.parse_args(arguments))
-    return _guarded(_list, options, f"{program} streaming channels")
+    return exit_code(f"{program} streaming channels", lambda: _list(options))
 
 
 def report(arguments: Sequence[str], program: str) -> int:
@@ -56,7 +54,7 @@ def report(arguments: Sequence[str], program: str) -> int:
         "--check", action="store_true", help="read every message; exit code 3 if any is damaged"
     )
     options = access.check_place(parser, parser.parse_args(arguments))
-    return _guarded(_report, options, f"{program} streaming report")
+    return exit_code(f"{program} streaming report", lambda: _report(options))
 
 
 def purge(arguments: Sequence[str], program: str) -> int:
@@ -67,7 +65,7 @@ def purge(arguments: Sequence[str], program: str) -> int:
     parser.add_argument("--before-time", type=_time_ns, metavar="TIME", help="only messages older than this")
     parser.add_argument("--keep", type=_count, default=0, metavar="N", help="keep the last N of these")
     options = access.check_place(parser, parser.parse_args(arguments))
-    return _guarded(_purge, options, f"{program} streaming purge")
+    return exit_code(f"{program} streaming purge", lambda: _purge(options))
 
 
 def remove(arguments: Sequence[str], program: str) -> int:
@@ -77,7 +75,7 @@ def remove(arguments: Sequence[str], program: str) -> int:
     )
     _add_removal(parser)
     options = access.check_place(parser, parser.parse_args(arguments))
-    return _guarded(_remove, options, f"{program} streaming rm")
+    return exit_code(f"{program} streaming rm", lambda: _remove(options))
 
 
 def _parser(program: str, command: str, description: str) -> argparse.ArgumentParser:
@@ -120,18 +118,6 @@ def _time_ns(text: str) -> int:
         return parse_time(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"{text!r}: {error}") from None
-
-
-def _guarded(command: Callable[[argparse.Namespace], int], options: argparse.Namespace, name: str) -> int:
-    try:
-        return command(options)
-    except BrokenPipeError:  # `main` knows what it means
-        raise
-    except (HeadraceError, OSError) as error:
-        print(f"{name}: {error}", file=sys.stderr)
-        return EXIT_FAILURE
-    except KeyboardInterrupt:
-        return 130
 
 
 # -- looking

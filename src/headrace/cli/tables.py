@@ -1,6 +1,6 @@
 """`headrace tables`: arguments of its commands, and what the commands about tables print.
 
-Archiving is in `tables_archive`; progress in `tables_progress`. Never lives here: what a table is
+Archiving is in `tables_archive`; progress in `progress`. Never lives here: what a table is
 (`headrace.tables`).
 
 Exit codes: 0 done, 1 not done, 2 wrong use, 3 something is missing or damaged.
@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Final
 from msgspec import to_builtins
 
 from headrace.cli import streaming_access as access
+from headrace.cli.outcomes import EXIT_DAMAGED, EXIT_FAILURE, exit_code
+from headrace.cli.progress import Meter
 from headrace.cli.streaming_source import shown
-from headrace.cli.tables_progress import Meter
 from headrace.conf.durations import parse_duration
 from headrace.conf.literals import meaning
-from headrace.errors import HeadraceError
 from headrace.protocol.rfc3339 import format_time
 
 if TYPE_CHECKING:
@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     Commands: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]
     Action: TypeAlias = Callable[[argparse.Namespace], int]
 
-EXIT_FAILURE: Final = 1
-EXIT_DAMAGED: Final = 3
-EXIT_INTERRUPTED: Final = 130
 DEFAULT_GRACE: Final = "1h"
 
 _LARGEST_SEQUENCE: Final = (1 << 63) - 2
@@ -48,19 +45,10 @@ def run(arguments: Sequence[str], program: str) -> int:
     options = parser.parse_args(arguments)
     name = f"{program} tables {options.command}"
     try:
-        code: int = options.action(options)
+        return exit_code(name, lambda: options.action(options))
     except ImportError as error:
         print(f"{name}: it needs the package {error.name}: pip install 'headrace[tables]'", file=sys.stderr)
         return EXIT_FAILURE
-    except BrokenPipeError:  # `main` knows what it means
-        raise
-    except (HeadraceError, OSError) as error:
-        print(f"{name}: {error}", file=sys.stderr)
-        return EXIT_FAILURE
-    except KeyboardInterrupt:
-        print(f"{name}: interrupted", file=sys.stderr)
-        return EXIT_INTERRUPTED
-    return code
 
 
 def _parser(program: str) -> argparse.ArgumentParser:
@@ -265,7 +253,7 @@ def _verify(options: argparse.Namespace) -> int:
 
     is_bad = False
     for table in _tables(options):
-        with Meter("reading", table.store.location, unit="bytes") as meter:
+        with Meter(f"reading {table.store.location}", unit="bytes") as meter:
             found = verify(table, meter.show)
         manifest = table.manifest()
         for line in found:
@@ -292,7 +280,7 @@ def _compact(options: argparse.Namespace) -> int:
     limits = limits_of(options)
     assert isinstance(limits, FileLimits)
     for table in _tables(options):
-        with Meter("merging", table.store.location, unit="bytes") as meter, table.writing() as writer:
+        with Meter(f"merging {table.store.location}", unit="bytes") as meter, table.writing() as writer:
             before, after = compact(writer, limits, meter.show)
         print(
             f"{table.store.location}: {before} files became {after}"

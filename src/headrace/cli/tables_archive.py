@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 
 from headrace.cli import streaming_access as access
 from headrace.cli import streaming_source as source
-from headrace.cli.tables import EXIT_DAMAGED, EXIT_FAILURE, limits_of, ranges_text, register
-from headrace.cli.tables_progress import Meter
+from headrace.cli.outcomes import EXIT_DAMAGED, EXIT_FAILURE
+from headrace.cli.progress import Meter
+from headrace.cli.tables import limits_of, ranges_text, register
 from headrace.errors import HeadraceError
 from headrace.protocol.documents import name_of, raw_name
 from headrace.subjects.grammar import matches
@@ -68,7 +69,7 @@ def _archived(options: argparse.Namespace, one: SegmentSource) -> ArchiveReport:
     limits = limits_of(options)
     assert isinstance(limits, FileLimits)
     table = Table(open_store(f"{options.to.rstrip('/')}/{table_name(one.stream)}"))
-    with Meter("archiving", source.shown(one.stream), unit="messages") as meter:
+    with Meter(f"archiving {source.shown(one.stream)}", unit="messages") as meter:
 
         def show(progress: Progress) -> None:
             meter.show(progress.at - progress.first, progress.end - progress.first)

@@ -12,7 +12,7 @@ pytest.importorskip("pyarrow")
 
 import pyarrow.parquet as pq
 
-from headrace.cli import tables_archive, tables_progress
+from headrace.cli import progress, tables_archive
 from headrace.cli.main import main
 from headrace.client import stan
 from headrace.conf.options import StreamingOptions
@@ -262,25 +262,31 @@ def test_progress_is_a_line_now_and_then_without_a_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     now = 100.0
-    monkeypatch.setattr(tables_progress.time, "monotonic", lambda: now)
-    with tables_progress.Meter("reading", "orders", unit="messages") as meter:
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now)
+    with progress.Meter("reading orders", unit="messages") as meter:
         meter.show(1, 10)
         now += 4
         meter.show(4, 10)
         meter.show(5, 10)
+        now += 4
+        meter.show(50, 100, count=80, place="eu")
 
-    assert capsys.readouterr().err == "  reading orders: 4 messages, 40 %, 1/s\n"
+    assert capsys.readouterr().err.splitlines() == [
+        "  reading orders: 4 messages, 40 %, 1/s", "  reading orders eu: 80 messages, 50 %, 10/s"
+    ]  # fmt: skip
 
 
 def test_progress_is_a_bar_on_a_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("rich")
-    monkeypatch.setattr(tables_progress.sys.stderr, "isatty", lambda: True)
-    with tables_progress.Meter("reading", "[orders]", unit="messages") as meter:
+    monkeypatch.setattr(progress.sys.stderr, "isatty", lambda: True)
+    with progress.Meter("reading [orders]", unit="messages") as meter:
         meter.show(1234, 10_000)
         meter.show(10_000, 10_000)
+        meter.show(10_000, 10_000, count=12_345, place="[eu]")
 
     shown = capsys.readouterr().err
     assert "[orders]" in shown
-    assert "10,000 messages" in shown
+    assert "12,345 messages" in shown
+    assert "[eu]" in shown

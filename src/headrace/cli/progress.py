@@ -1,4 +1,4 @@
-"""How far long work on tables is: a bar with rate and time left on a terminal, else a line now and then.
+"""How far long work is: a bar with rate and time left on a terminal, else a line now and then.
 
 Goes to standard error, so that what is printed can be piped. Never lives here: the work.
 """
@@ -17,11 +17,13 @@ LINE_EVERY: Final = 2.0
 
 
 class Meter:
-    """`show(done, total)` as often as one likes; the first bar appears with the first call."""
+    """`show(done, total)` as often as one likes; the first bar appears with the first call.
 
-    def __init__(self, what: str, name: str, *, unit: str) -> None:
+    `what` is said of it, such as `merging orders`; `unit` is that of the number beside it.
+    """
+
+    def __init__(self, what: str, *, unit: str) -> None:
         self._what = what
-        self._name = name
         self._unit = unit
         self._bars: Any = None
         self._task: Any = None
@@ -50,25 +52,26 @@ class Meter:
             TextColumn("  {task.description}", markup=False),
             BarColumn(32),
             TaskProgressColumn(),
-            TextColumn("{task.completed:>13,.0f} {task.fields[unit]}", style="cyan"),
+            TextColumn("{task.fields[count]:>13,} {task.fields[unit]}", style="cyan"),
             TextColumn("{task.fields[rate]:>11,.0f}/s", style="cyan"),
             TimeRemainingColumn(),
             console=Console(stderr=True),
         )
 
-    def show(self, done: int, total: int) -> None:
+    def show(self, done: int, total: int, *, count: int | None = None, place: str = "") -> None:
+        """`count`: how many of the unit, where `done` is something else; `place`: where it is now."""
         now = time.monotonic()
-        rate = done / max(now - self._started, 1e-9)
+        number = done if count is None else count
+        rate = number / max(now - self._started, 1e-9)
+        words = f"{self._what} {place}".rstrip()
         if self._bars is not None:
             if self._task is None:
-                description = f"{self._what} {self._name}"
-                self._task = self._bars.add_task(description, total=total, unit=self._unit, rate=0.0)
-            self._bars.update(self._task, completed=done, total=total, rate=rate)
+                self._task = self._bars.add_task(words, total=total, unit=self._unit, count=0, rate=0.0)
+            self._bars.update(
+                self._task, description=words, completed=done, total=total, count=number, rate=rate
+            )
         elif now - self._shown >= LINE_EVERY:
             self._shown = now
             share = 100 * done // max(total, 1)
-            print(
-                f"  {self._what} {self._name}: {done:,} {self._unit}, {share} %, {rate:,.0f}/s",
-                file=sys.stderr,
-                flush=True,
-            )
+            line = f"  {words}: {number:,} {self._unit}, {share} %, {rate:,.0f}/s"
+            print(line, file=sys.stderr, flush=True)

@@ -1,0 +1,105 @@
+"""What the commands that import foreign stores have in common: their course, and what they print."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+
+from headrace.cli.outcomes import EXIT_DAMAGED, exit_code
+from headrace.cli.progress import Meter
+from headrace.errors import on_one_line
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from headrace.importing.findings import Finding
+    from headrace.importing.progress import Progress
+
+SHOWN_FINDINGS: Final = 20
+
+
+class Report(Protocol):
+    """What became of an import."""
+
+    @property
+    def is_damaged(self) -> bool: ...
+
+
+R = TypeVar("R", bound=Report)
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--all", action="store_true", help=f"list all damage, not only {SHOWN_FINDINGS} places"
+    )
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+
+
+def refuse_nested(source: Path, target: Path) -> None:
+    """Raises: SourceUnusable when the import would write into its source."""
+    from headrace.importing.errors import SourceUnusable
+
+    first, second = source.resolve(), target.resolve()
+    if first.is_relative_to(second) or second.is_relative_to(first):
+        raise SourceUnusable(f"{target} and {source} may not be one within the other")
+
+
+def run_import(
+    name: str,
+    options: argparse.Namespace,
+    bring: Callable[[Callable[[int, Progress], None]], R],
+    *,
+    document: Callable[[R], object],
+    describe: Callable[[R], None],
+    again: str,
+) -> int:
+    """Does an import, shows how far it is, prints what became of it; gives the exit code.
+
+    `bring` is given who is told of progress: of how many bytes there are to read, and how far it is.
+    """
+
+    def call() -> int:
+        with Meter("importing", unit="messages") as meter:
+            report = bring(
+                lambda total, progress: meter.show(
+                    progress.bytes_read, total, count=progress.messages, place=on_one_line(progress.place)
+                )
+            )
+        if options.json:
+            print(json.dumps(document(report), indent=2))
+        else:
+            describe(report)
+        return EXIT_DAMAGED if report.is_damaged else 0
+
+    return exit_code(name, call, again=again)
+
+
+def print_findings(found: Sequence[Finding], lost: int | None, *, every: bool) -> None:
+    """`lost`: messages that are known to be lost; None: nobody knows."""
+    damage = [finding for finding in found if finding.is_damage]
+    notes = [finding for finding in found if not finding.is_damage]
+    for title, findings in (("damage in the source", damage), ("notes", notes)):
+        if not findings:
+            continue
+        print(f"{title}:")
+        count = len(findings) if every else SHOWN_FINDINGS
+        for finding in findings[:count]:
+            print(f"  {finding}")
+        if len(findings) > count:
+            print(f"  and {len(findings) - count:,} more; --all lists them")
+    if damage and lost is not None:
+        print(f"{lost:,} messages are known to be lost" if lost else "no message is known to be lost")
+
+
+def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """The first column to the left, the others to the right."""
+    rows = [[on_one_line(cell) for cell in row] for row in rows]  # names may have anything in them
+    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+    for row in (heads, *rows):
+        first, *rest = (
+            cell.ljust(width) if i == 0 else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        print("  ".join([first, *rest]).rstrip())
