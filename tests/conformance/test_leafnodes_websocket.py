@@ -221,12 +221,12 @@ def test_other_servers_of_the_hubs_cluster_are_reached(leafs: Linked, pair: str)
 
 
 @pytest.mark.parametrize("letter", ["h", "a", "g"])
-@pytest.mark.parametrize("user", ["", "joe:secret"])
+@pytest.mark.parametrize("user", ["", "joe:secret", "domain:joe:secret"])
 def test_hub_is_reached_through_a_proxy(leafs: Linked, letter: str, user: str) -> None:
     with Proxy(user) as proxy:
         leafs.ws_hub("hub", "h")
-        name, _, password = user.partition(":")
-        proof = f"username: {name}, password: {password}" if user else ""
+        name, _, password = user.rpartition(":")
+        proof = f'username: "{name}", password: {password}' if user else ""
         remote = f'proxy {{ url: "http://127.0.0.1:{proxy.port}", timeout: "5s"\n{proof} }}'
         leafs.ws_leaf("leaf", letter, "hub", remote=remote)
         exchange(leafs, *leafs.clients())
@@ -247,6 +247,7 @@ def test_tls_to_the_hub_goes_through_a_proxy(leafs: Linked, pair: str, authority
     ("answer", "said"),
     [
         (b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", "proxy CONNECT failed: 407 Proxy"),
+        (b"HTTP/1.1 403 No\r\nContent-Length: 4\r\n\r\nno!\n", "proxy CONNECT failed: 403 No"),
         (b"HTTP/1.1 502 Bad Gateway\r\n\r\n", "proxy CONNECT failed: 502 Bad Gateway"),
         (b"SSH-2.0-OpenSSH\r\n\r\n", "failed to read proxy response"),
         (b"HTTP/1.1 200 " + b"x" * 70_000 + b"\r\n\r\n", "failed to read proxy response"),
@@ -273,6 +274,7 @@ def test_proxy_that_does_not_help_is_tried_again(leafs: Linked, answer: bytes, s
             b"Sec-WebSocket-Accept: x\r\n\r\n",
             "invalid websocket connection",
         ),
+        (b"HTTP/1.1 403 Forbidden\r\n\r\nno!\n", "invalid websocket connection.*403"),
         (b'INFO {"server_id":"X"}\r\n', "invalid websocket connection"),
         (b"", "invalid websocket connection: connection closed"),
     ],

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from headrace.errors import ProtocolError
 from headrace.server.alerts import speak_on
 from headrace.server.peers.leafs import client_context, server_name
-from headrace.server.websocket.dialing import Upgrade, leaf_upgrade, open_tunnel
+from headrace.server.websocket.dialing import Early, Upgrade, leaf_upgrade, open_tunnel
 from headrace.server.websocket.parties import LeafNode
 from headrace.server.websocket.transport import READ_SIZE, WebSocketTransport
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from websockets.client import ClientProtocol
-    from websockets.frames import Frame
 
     from headrace.cluster.leaf import LeafSession
     from headrace.conf.leaf_options import LeafRemote
@@ -56,7 +55,7 @@ async def reach(server: Server, sock: socket.socket, hub: Hub) -> None:
 async def _upgrade(server: Server, sock: socket.socket, hub: Hub) -> None:
     remote, url = hub.remote, hub.url
 
-    def upgraded(transport: asyncio.Transport, protocol: ClientProtocol, frames: list[Frame]) -> None:
+    def upgraded(transport: asyncio.Transport, protocol: ClientProtocol, early: Early) -> None:
         connection = hub.enter()
         if connection is None:
             transport.abort()
@@ -72,7 +71,7 @@ async def _upgrade(server: Server, sock: socket.socket, hub: Hub) -> None:
         )
         transport.set_protocol(carrier)
         carrier.connection_made(transport)
-        carrier.take_frames(frames)
+        carrier.take_early(early.frames, early.rest)
 
     is_secure = url.scheme == "wss" or remote.tls is not None
     upgrade = Upgrade(

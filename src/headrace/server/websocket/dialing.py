@@ -7,12 +7,12 @@ Here lives the exchange. Never lives here: frames (`transport`), when to connect
 from __future__ import annotations
 
 import asyncio
+import base64
 import logging
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from websockets.client import ClientProtocol
 from websockets.extensions.permessage_deflate import ClientPerMessageDeflateFactory
-from websockets.headers import build_authorization_basic
 from websockets.http11 import Response
 from websockets.protocol import State
 from websockets.streams import StreamReader
@@ -21,6 +21,7 @@ from websockets.uri import WebSocketURI
 from headrace import limits
 from headrace.conf.peer_options import address_text
 from headrace.errors import ProtocolError
+from headrace.server.websocket.transport import PIECE
 
 if TYPE_CHECKING:
     import socket
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from headrace.conf.leaf_options import LeafProxy, LeafRemote
     from headrace.conf.peer_options import PeerURL
 
-    Upgraded = Callable[[asyncio.Transport, ClientProtocol, list[Frame]], None]
+    Upgraded = Callable[[asyncio.Transport, ClientProtocol, "Early"], None]
 
 LEAF_PATH: Final = "leafnode"
 """What tells a WebSocket port that no client connects."""
@@ -40,6 +41,13 @@ _NO_MASKING: Final = "Nats-No-Masking"
 _QUIET: Final = logging.getLogger("headrace.websocket")
 _READ_SIZE: Final = 4096
 _OK: Final = 200
+
+
+class Early(NamedTuple):
+    """What came together with the answer to an upgrade: frames, and bytes that were not looked at."""
+
+    frames: list[Frame]
+    rest: bytes
 
 
 class _Unmasked(ClientProtocol):
@@ -71,7 +79,7 @@ def leaf_upgrade(remote: LeafRemote, url: PeerURL, *, is_secure: bool) -> _Unmas
 
 
 class Upgrade(asyncio.Protocol):
-    """One connection until its upgrade: then `upgraded` takes it over, with frames that came already.
+    """One connection until its upgrade: then `upgraded` takes it over, with what came already.
 
     `done` is set when it is over, with a ProtocolError when it came to nothing.
     """
@@ -95,26 +103,41 @@ class Upgrade(asyncio.Protocol):
         transport, protocol = self._transport, self._protocol
         if transport is None or self.done.done():
             return
-        protocol.receive_data(data)
-        if protocol.handshake_exc is not None:
-            self._fail(f"invalid websocket connection: {protocol.handshake_exc}")
-            transport.abort()
-        elif protocol.state is State.OPEN:
+        at = 0
+        while at < len(data) and protocol.state is State.CONNECTING:
+            protocol.receive_data(data[at : at + PIECE])
+            at += PIECE
+        if not self._is_refused() and protocol.state is not State.CONNECTING:
             response, *frames = protocol.events_received()
             agreed = cast("Response", response).headers.get(_NO_MASKING, "")
             protocol.masks = not (self._asks_no_masking and agreed == "true")
             self._transport = None
             self.done.set_result(None)
-            self._upgraded(transport, protocol, cast("list[Frame]", frames))
+            self._upgraded(transport, protocol, Early(cast("list[Frame]", frames), data[at:]))
+
+    def eof_received(self) -> None:
+        """What ends here may be an answer that does not say how long it is."""
+        self._protocol.receive_eof()
+        problem = self._protocol.handshake_exc
+        if problem is not None and not isinstance(problem.__cause__, EOFError):
+            self._is_refused()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
         self._fail("invalid websocket connection: connection closed")
 
     def give_up(self) -> None:
-        """It took too long."""
+        """Nothing comes of it."""
         if self._transport is not None:
             self._transport.abort()
+
+    def _is_refused(self) -> bool:
+        problem = self._protocol.handshake_exc
+        if problem is None:
+            return False
+        self._fail(f"invalid websocket connection: {problem}")
+        self.give_up()
+        return True
 
     def _fail(self, reason: str) -> None:
         if not self.done.done():
@@ -130,18 +153,22 @@ async def open_tunnel(sock: socket.socket, proxy: LeafProxy, url: PeerURL, secon
     target = address_text(url.host, url.port)
     lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}"]
     if proxy.user and proxy.password:
-        lines.append(f"Proxy-Authorization: {build_authorization_basic(proxy.user, proxy.password)}")
+        proof = base64.b64encode(f"{proxy.user}:{proxy.password}".encode()).decode()
+        lines.append(f"Proxy-Authorization: Basic {proof}")
     try:
         async with asyncio.timeout(seconds):
             await loop.sock_sendall(sock, "\r\n".join([*lines, "", ""]).encode())
-            response = await _answer(loop, sock)
+            response, rest = await _answer(loop, sock)
     except TimeoutError:
         raise ProtocolError("failed to read proxy response: i/o timeout") from None
     if response.status_code != _OK:
         raise ProtocolError(f"proxy CONNECT failed: {response.status_code} {response.reason_phrase}")
+    if rest:
+        raise ProtocolError("failed to read proxy response: more came than it")
 
 
-async def _answer(loop: asyncio.AbstractEventLoop, sock: socket.socket) -> Response:
+async def _answer(loop: asyncio.AbstractEventLoop, sock: socket.socket) -> tuple[Response, bytes]:
+    """The head of a proxy's answer, and what came behind it. Raises: ProtocolError, OSError."""
     reader = StreamReader()
     parsing = Response.parse(reader.read_line, reader.read_exact, reader.read_to_eof, proxy=True)
     try:
@@ -153,9 +180,7 @@ async def _answer(loop: asyncio.AbstractEventLoop, sock: socket.socket) -> Respo
             else:
                 reader.feed_eof()
     except StopIteration as end:
-        if reader.buffer:
-            raise ProtocolError("failed to read proxy response: more came than it") from None
-        return cast("Response", end.value)
+        return cast("Response", end.value), bytes(reader.buffer)
     except (EOFError, ValueError, LookupError, NotImplementedError) as error:
         raise ProtocolError(f"failed to read proxy response: {error}") from None
     except Exception as error:

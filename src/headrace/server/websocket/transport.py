@@ -92,8 +92,13 @@ class WebSocketTransport(AsyncioTransport):
     def _connected(self, transport: asyncio.Transport) -> None:
         self._party.carried(self, transport.get_extra_info("ssl_object"))
 
-    def take_frames(self, frames: Iterable[Frame]) -> None:
-        """What came together with the upgrade."""
+    def take_early(self, frames: Iterable[Frame], rest: bytes) -> None:
+        """What came together with the upgrade: frames, and bytes behind them."""
+        self._waiting = rest
+        self._take_frames(frames)
+        self._take_waiting()
+
+    def _take_frames(self, frames: Iterable[Frame]) -> None:
         self._party.take(b"".join([frame.data for frame in frames if frame.opcode in _DATA]))
         self._answer()
 
@@ -131,7 +136,7 @@ class WebSocketTransport(AsyncioTransport):
             protocol.receive_data(data[at : at + PIECE])
             at += PIECE
             frames = cast("list[Frame]", protocol.events_received())
-            self.take_frames(frames)
+            self._take_frames(frames)
         self._waiting = b"" if link.is_closing else data[at:]
 
     def _answer(self) -> None:
