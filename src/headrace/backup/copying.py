@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+import time
 from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
 
 from headrace.backup.errors import BackupError
 from headrace.backup.manifest import Part, key_of
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
 
 ATTEMPTS: Final = 20
 """How often a log is looked at again, since the server changed what was read."""
+_SETTLED_NS: Final = 2_000_000_000
+"""A file that was written less long ago may be written once more without a change of its time."""
 
 
 class Copier:
@@ -62,7 +67,7 @@ class Copier:
             last = self._last(directory / names[-1]) if names else None
             is_settled = names == sorted(one for one in os.listdir(directory) if base_of(one) is not None)
             if is_settled and all(part.mark == _mark(directory / part.name) for part in parts):
-                found = (*parts, last) if last is not None else tuple(parts)
+                found = tuple(_lasting(part) for part in parts) + ((last,) if last is not None else ())
                 self.segments += len(found)
                 return found
         raise BackupError(f"{directory}: its segments change faster than they can be copied")
@@ -111,6 +116,11 @@ class Copier:
             self.copied_bytes += len(data)
         self._told(len(data))
         return Part(name, len(data), sha256, mark)
+
+
+def _lasting(part: Part) -> Part:
+    """Without a mark by which the next backup would pass over a change in the same moment."""
+    return part if time.time_ns() - part.mark[-1] > _SETTLED_NS else replace(part, mark=())
 
 
 def _mark(path: Path) -> Mark:

@@ -21,12 +21,15 @@ from headrace.log.segment import base_of
 from headrace.tables.store import MANIFESTS
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from headrace.tables.store import Store
 
 VERSION: Final = 1
 SUFFIX: Final = ".segment"
 _DIGEST: Final = 64
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
+_NAME: Final = re.compile(r"[0-9]{8}T[0-9]{6}Z-[0-9]{6,}")
 
 
 class Part(Struct, frozen=True):
@@ -39,15 +42,18 @@ class Part(Struct, frozen=True):
 
 
 class Log(Struct, frozen=True):
-    """One log: its name, the name of its directory, and its segments, oldest first."""
+    """One log: its name, and its segments, oldest first."""
 
     name: bytes
-    entry: str
     parts: tuple[Part, ...]
 
     @property
     def shown(self) -> str:
         return self.name.decode("utf-8", "backslashreplace")
+
+
+class _Version(Struct):
+    version: int
 
 
 class Manifest(Struct, frozen=True):
@@ -70,8 +76,17 @@ def key_of(sha256: str) -> str:
 
 def backups_in(store: Store) -> list[str]:
     """The names of whole backups, oldest first. Raises: StoreError."""
-    keys = [entry.key.rpartition("/")[2] for entry in store.entries(MANIFESTS)]
-    return sorted(key.removesuffix(".json") for key in keys if key.endswith(".json"))
+    names = (entry.key.rpartition("/")[2].removesuffix(".json") for entry in store.entries(MANIFESTS))
+    return sorted(name for name in names if _NAME.fullmatch(name))
+
+
+def next_name(names: list[str], now: datetime) -> str:
+    """What a backup is called after those that are there: it is the newest also where a clock went back."""
+    time, number = f"{now:%Y%m%dT%H%M%SZ}", 0
+    if names:
+        last_time, _, last_number = names[-1].partition("-")
+        time, number = max(time, last_time), int(last_number) + 1
+    return f"{time}-{number:06}"
 
 
 def read_manifest(store: Store, name: str) -> Manifest:
@@ -82,12 +97,13 @@ def read_manifest(store: Store, name: str) -> Manifest:
     if len(digest) != _DIGEST or hashlib.sha256(body).hexdigest().encode() != digest:
         raise BackupError(f"{where} is damaged, or no backup")
     try:
+        version = msgspec.json.decode(body, type=_Version).version
+        if version != VERSION:
+            raise BackupError(f"{where} is of version {version}; this Headrace reads {VERSION}")
         manifest = msgspec.json.decode(body, type=Manifest)
     except msgspec.DecodeError as error:
         raise BackupError(f"{where} cannot be read: {error}") from error
     _check_names(manifest, where)
-    if manifest.version != VERSION:
-        raise BackupError(f"{where} is of version {manifest.version}; this Headrace reads {VERSION}")
     return manifest
 
 

@@ -1,20 +1,23 @@
 """Making a backup of a store, which a server may have open meanwhile.
 
 The logs of a service's state are read before the logs they speak of: a consumer is then never said to be
-further than the messages are. Where a log is removed meanwhile, all is looked at once more.
+further than the messages are. Where a log is removed meanwhile, also if there is then another one of that
+name, all is looked at once more.
 """
 
 from __future__ import annotations
 
 import socket
+from contextlib import suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec import Struct
 
 from headrace.backup.copying import Copier
 from headrace.backup.errors import BackupError
-from headrace.backup.manifest import VERSION, Log, Manifest, backups_in, read_manifest
+from headrace.backup.manifest import VERSION, Log, Manifest, backups_in, next_name, read_manifest
+from headrace.log.segment import BEGINNING, Header, base_of
 from headrace.log.store import list_logs
 from headrace.tables.errors import KeyExists
 from headrace.tables.store import MANIFESTS
@@ -57,6 +60,7 @@ def take_backup(
     store: Store, wanted: Wanted, told: Callable[[int, int], object] = lambda _done, _of: None
 ) -> Taken:
     """`told` of bytes that are done and of all, again and again. Raises: BackupError, StoreError."""
+    _logs_of(wanted)  # what is not there leaves no target either
     names = backups_in(store)
     if not names and (others := [*store.entries(), *store.folders()]) and not _is_cut_off(store):
         raise BackupError(
@@ -93,7 +97,8 @@ def _take(store: Store, wanted: Wanted, last: Manifest | None, told: Callable[[i
     }
     for _ in range(ATTEMPTS):
         found = _logs_of(wanted)
-        total = sum(path.stat().st_size for one in found.values() for path in _segments(one))
+        began = {name: _oldest(directory) for name, directory in found.items()}
+        total = sum(_size(path) for one in found.values() for path in one.glob("*.log"))
         done = 0
 
         def progress(more: int, total: int = total) -> None:
@@ -104,12 +109,12 @@ def _take(store: Store, wanted: Wanted, last: Manifest | None, told: Callable[[i
         copier = Copier(store, known, progress)
         order = sorted(found, key=lambda name: (not wanted.is_state(name), name))
         try:
-            logs = [Log(name, found[name].name, copier.log(name, found[name])) for name in order]
+            logs = [Log(name, copier.log(name, found[name])) for name in order]
         except FileNotFoundError:
             continue
         except OSError as error:
             raise BackupError(f"cannot read {wanted.home}: {error}") from error
-        if found.keys() <= _logs_of(wanted).keys():
+        if all(_is_still(began[name], directory) for name, directory in found.items()):
             name = _publish(store, wanted, tuple(logs))
             return Taken(name, len(logs), copier.segments, copier.copied, copier.copied_bytes)
     raise BackupError(f"{wanted.home}: streams are removed faster than they can be copied")
@@ -122,22 +127,56 @@ def _logs_of(wanted: Wanted) -> dict[bytes, Path]:
         raise BackupError(f"{wanted.home} has no streams of Headrace") from error
     except OSError as error:
         raise BackupError(f"cannot read {wanted.home}: {error}") from error
-    return {name: path for name, path in found.items() if name.startswith(wanted.prefix)}
+    logs = {name: path for name, path in found.items() if name.startswith(wanted.prefix)}
+    if not logs and wanted.account is not None:
+        raise BackupError(f"{wanted.home} has no streams of account {wanted.account}")
+    return logs
 
 
-def _segments(directory: Path) -> list[Path]:
-    return [path for path in directory.glob("*.log") if path.exists()]
+def _size(path: Path) -> int:
+    """0 for one that is gone."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+class _Segment(NamedTuple):
+    """What tells a log's oldest segment from those of another log. Rewriting it keeps its salt."""
+
+    name: str
+    salt: int
+
+
+def _oldest(directory: Path) -> _Segment | None:
+    """None where there is none, or it is damaged."""
+    for path in sorted(path for path in directory.glob("*.log") if base_of(path.name) is not None):
+        header = _header(path)
+        return None if header is None else _Segment(path.name, header.salt)
+    return None
+
+
+def _is_still(oldest: _Segment | None, directory: Path) -> bool:
+    """Whether it is the log that had this segment: it may be gone, but nothing older ever comes."""
+    if not directory.is_dir():
+        return False
+    now = _oldest(directory)
+    return oldest is None or now is None or now.name > oldest.name or now == oldest
+
+
+def _header(path: Path) -> Header | None:
+    try:
+        with path.open("rb") as file:
+            return Header.read(file.read(BEGINNING))
+    except FileNotFoundError:
+        return None
 
 
 def _publish(store: Store, wanted: Wanted, logs: tuple[Log, ...]) -> str:
     now = datetime.now(UTC)
     manifest = Manifest(VERSION, now.isoformat(timespec="seconds"), wanted.source, wanted.account, logs)
-    number = len(backups_in(store))
     while True:
-        name = f"{now:%Y%m%dT%H%M%SZ}-{number:06}"
-        try:
+        name = next_name(backups_in(store), now)
+        with suppress(KeyExists):  # where there are no locks: another backup was as far
             store.create(f"{MANIFESTS}/{name}.json", manifest.encode())
-        except KeyExists:
-            number += 1
-        else:
             return name

@@ -130,7 +130,7 @@ class LocalStore:
         try:
             handle = self._fs.lock(path)
         except BlockingIOError:
-            raise TableLocked(f"{self._directory}: another process writes to this table") from None
+            raise TableLocked(f"{self._directory}: another process writes to it") from None
         except OSError as error:
             raise StoreError(f"cannot lock {path}: {error.strerror or error}") from error
         try:

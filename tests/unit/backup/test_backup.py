@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from random import Random
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
+from headrace.backup import copying
 from headrace.backup.checking import wrong_parts
 from headrace.backup.errors import BackupError
-from headrace.backup.manifest import backups_in, chosen
+from headrace.backup.manifest import backups_in, chosen, next_name
 from headrace.backup.restoring import restore_backup
 from headrace.backup.taking import Wanted, take_backup
 from headrace.errors import StoreLocked, StoreTaken
@@ -152,6 +157,67 @@ def test_a_log_that_is_removed_meanwhile(tmp_path: Path) -> None:
     assert bench.restored().names() == sorted({LOGS[0], LOGS[2]})
 
 
+def test_a_log_that_is_made_again_meanwhile(bench: Bench) -> None:
+    """What the state says of the one that was there may not stand beside what is in the new one."""
+    bench.fill(STATE, 3)
+    bench.fill(LOGS[0], 60)
+    bench.fill(LOGS[1], 60)
+    again = iter([LOGS[1]])
+
+    def meanwhile(_done: int, _of: int) -> None:
+        for name in again:
+            bench.store.remove(name)
+            bench.fill(name, 70)
+            bench.fill(STATE, 1)
+
+    bench.take(meanwhile)
+    store = bench.restored()
+    assert len(held(store.open(LOGS[1]))) == 70
+    assert len(held(store.open(STATE))) == 4
+
+
+def test_the_newest_backup_is_the_last_one_also_when_a_clock_goes_back() -> None:
+    now = datetime(2026, 11, 22, 21, 43, 52, tzinfo=UTC)
+    names: list[str] = []
+    for moment in (now, now, now + timedelta(hours=1), now, now):
+        names.append(next_name(names, moment))
+        assert names == sorted(names)
+    assert names[0] == "20261122T214352Z-000000"
+    assert names[-1] == "20261122T224352Z-000004"
+
+
+def test_a_change_in_the_moment_of_a_backup_is_in_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Within a tick of the file system's clock a file changes without another time."""
+    bench = Bench(tmp_path)
+    bench.fill(LOGS[0], 200)
+    bench.take()
+    first = min((bench.home / "logs").rglob("*.log"))
+    was = first.stat()
+    content = bytearray(first.read_bytes())
+    content[-1] ^= 1
+    with first.open("r+b") as file:
+        file.write(content)
+    os.utime(first, ns=(was.st_atime_ns, was.st_mtime_ns))
+
+    assert bench.take()[0] == 1
+    monkeypatch.setattr(copying, "_SETTLED_NS", -1 << 63)  # all of it was written long ago
+    bench.take()
+    assert all(part.mark for part in chosen(bench.target, None)[1].logs[0].parts[:-1])
+
+
+def test_a_part_that_is_taken_away_since_it_is_damaged_is_copied_again(bench: Bench) -> None:
+    bench.fill(LOGS[0], 200)
+    bench.take()
+    manifest = chosen(bench.target, None)[1]
+    (bench.folder / "backups" / f"{manifest.logs[0].parts[1].sha256}.segment").unlink()
+    assert len(list(wrong_parts(bench.target, manifest))) == 1
+
+    assert bench.take()[0] == 1
+    assert list(wrong_parts(bench.target, manifest)) == []
+
+
 def test_a_backup_that_was_cut_off_is_none_and_the_next_one_uses_it(bench: Bench) -> None:
     bench.fill(LOGS[0], 300)
     seen = iter(range(5))
@@ -214,6 +280,11 @@ def test_a_manifest_that_names_other_files_is_refused(tmp_path: Path) -> None:
         (tmp_path / "backups" / MANIFESTS / f"{name}.json").write_bytes(wrong.encode())
         with pytest.raises(BackupError, match="has a part that is no segment"):
             chosen(bench.target, None)
+    later = msgspec.json.encode({"version": 2, "logs": "elsewhere"})
+    path = tmp_path / "backups" / MANIFESTS / f"{name}.json"
+    path.write_bytes(later + b"\n" + sha256(later).hexdigest().encode())
+    with pytest.raises(BackupError, match="is of version 2; this Headrace reads 1"):
+        chosen(bench.target, None)
     odd = replace(manifest, logs=(replace(log, name=b"../../x"),))
     (tmp_path / "backups" / MANIFESTS / f"{name}.json").write_bytes(odd.encode())
     assert bench.restored().names() == [b"../../x"]  # below `logs`, percent-encoded
@@ -230,6 +301,9 @@ def test_targets_that_are_none(tmp_path: Path) -> None:
         BackupError, match=r"has backups of .*a/live, not of .*b/live: it needs its own target"
     ):
         other.take()
+    with pytest.raises(BackupError, match="has no streams of account B"):
+        take_backup(LocalStore(tmp_path / "b-only"), Wanted(bench.home, lambda _: False, "B", b"B/"))
+    assert not (tmp_path / "b-only").exists()
     bench.wanted = Wanted(bench.home, lambda _: False, "A", b"A/")
     with pytest.raises(BackupError, match="has backups of all accounts: others need their own target"):
         bench.take()
