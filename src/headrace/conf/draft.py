@@ -44,6 +44,8 @@ _RANGES: Final[dict[str, tuple[int, int]]] = {
     "max_pending": (1, _INT64_MAX),
     "max_sub_tokens": (1, 255),
     "ping_max": (1, _INT32_MAX),
+    "connect_error_reports": (1, _INT32_MAX),
+    "reconnect_error_reports": (1, _INT32_MAX),
 }
 _NOT_NEGATIVE: Final = frozenset(
     ("ping_interval", "write_deadline", "lame_duck_duration", "lame_duck_grace_period")

@@ -147,13 +147,6 @@ def _trace_verbose(binder: Binder, entry: Entry) -> bool | UnsetType:
     return True if flag(binder, entry) is True else UNSET
 
 
-def _reports(binder: Binder, entry: Entry) -> int | UnsetType:
-    value = whole(binder, entry)
-    if value is not UNSET and value < 1:
-        return binder.problem(f"{entry.key} must be at least 1", entry.node.position)
-    return value
-
-
 def _feature_flags(binder: Binder, entry: Entry) -> UnsetType:
     """Ways of doing things that can be chosen in nats-server, true or false by name; none is done here."""
     node = binder.map(entry)
@@ -218,8 +211,8 @@ TOP_LEVEL: Final = Table(
         Field(("cluster",), _cluster),
         Field(("gateway",), _gateway),
         Field(("leafnodes", "leaf"), _leafnodes),
-        Field(("connect_error_reports",), _reports),
-        Field(("reconnect_error_reports",), _reports),
+        Field(("connect_error_reports",), whole),
+        Field(("reconnect_error_reports",), whole),
         Field(("streaming",), _streaming),
         Field(("jetstream",), _jetstream),
         Field(("default_js_domain",), text_map),

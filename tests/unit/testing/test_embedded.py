@@ -323,6 +323,7 @@ WRONG: dict[str, dict[str, Any]] = {
     "debug: Expected `bool`, got `int`": {"debug": 1},
     "server_tags: Expected `array`, got `str`": {"server_tags": "a"},
     "tls: Expected `TLSOptions`, got `str`": {"tls": "cert.pem"},
+    "reconnect_error_reports must lie between 1 and 2147483647": {"reconnect_error_reports": 0},
     "jetstream.max_memory: Expected `int`, got `str`": {
         "jetstream": headrace.JetStreamOptions(max_memory="1G")  # type: ignore[arg-type]
     },
