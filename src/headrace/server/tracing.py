@@ -45,12 +45,22 @@ class Tracer:
     def __init__(self, server: Server) -> None:
         self._server = server
         self._links: dict[Account, ServiceLink] = {}
+        server.accounts.followers.append(self._accounts_changed)
 
     def close(self) -> None:
         """Nothing is published any more."""
         for link in self._links.values():
             link.detach()
         self._links.clear()
+
+    def _accounts_changed(self) -> None:
+        """Accounts that have ended leave nothing here."""
+        for account in [account for account in self._links if not self._is_known(account)]:
+            self._links.pop(account).detach()
+
+    def _is_known(self, account: Account) -> bool:
+        accounts = self._server.accounts
+        return account.name in accounts and accounts[account.name] is account
 
     # -- which messages ---------------------------------------------------------------------------
 
@@ -142,7 +152,7 @@ class Tracer:
         server = self._server
         if server.accounts.system is None or server.system.host is None:
             return
-        if account.name not in server.accounts or server.accounts[account.name] is not account:
+        if not self._is_known(account):
             return
         document = encode({"server": server.system.messages().server_info(), **fields}, indent=False)
         payload, headers = content_encoded(document, asked.first(_ACCEPT))
