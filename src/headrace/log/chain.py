@@ -361,10 +361,12 @@ class Chain:
         would cost all that is in them. Afterwards the old file's bytes are, which nothing refers to any more.
         """
         fs, path = self._fs, segment.path
-        old = fs.open(path, Mode.UPDATE)
         draft = path.with_name(path.name + DRAFT)
-        new = fs.open(draft, Mode.APPEND)
-        try:
+        with contextlib.ExitStack() as opened:
+            old = fs.open(path, Mode.UPDATE)
+            opened.callback(self._close_quietly, old)
+            new = fs.open(draft, Mode.APPEND)
+            opened.callback(self._close_quietly, new)
             plain = packed.read(fs, old, packed.size, 0)
             fs.truncate(new, 0)
             write_all(fs, new, segment.header.beginning())
@@ -373,16 +375,13 @@ class Chain:
             repacked = packer.finish(opener_of(segment, self._cipher))
             fs.fsync(new)
             fs.rename(draft, path)
-            fs.fsync_dir(self.directory)
             reader = self._readers.pop(path, None)
             if reader is not None:
                 self._close_quietly(reader)
             segment.packed = repacked
+            fs.fsync_dir(self.directory)
             pwrite_all(fs, old, bytes(fs.size(old) - BEGINNING), BEGINNING)
             fs.fdatasync(old)
-        finally:
-            self._close_quietly(old)
-            self._close_quietly(new)
 
     def restore_headers(self, segments: list[Segment]) -> None:
         """Writes damaged headers once more; one that cannot be written is read from its copy next time."""

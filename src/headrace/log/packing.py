@@ -138,7 +138,7 @@ class Packed:
             return last[1]
         plain = self._plain(self._raw(filesystem, handle, number), number)
         if plain is None:
-            return self._mended(filesystem, handle, number)
+            plain = self._mended(filesystem, handle, number)
         if last is None:
             _kept.append(self)
             if len(_kept) > _KEPT:

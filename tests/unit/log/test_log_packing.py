@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Final
@@ -9,16 +10,19 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from log_makers import Clock
 
+from headrace.errors import StorageError
 from headrace.log.file import FileLog
 from headrace.log.filesystem import Mode
 from headrace.log.packing import FRAME, Packed, Packer
 from headrace.log.port import Limits, NewMessage
 from headrace.log.sealing import Cipher
 from headrace.log.view import LogView, read_slice
-from headrace.testing.faultfs import MemoryFileSystem, holding, image_of
+from headrace.testing.faultfs import FaultyFileSystem, MemoryFileSystem, holding, image_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from headrace.log.filesystem import FileSystem
 
 HOME: Final = Path("/log")
 CIPHER: Final = Cipher(bytes(range(32)))
@@ -37,7 +41,7 @@ def message(number: int) -> NewMessage:
     return NewMessage(b"s.%d" % (number % 7), b"%06d" % number * 150, headers=b"NATS/1.0\r\nA: b\r\n\r\n")
 
 
-def open_log(files: MemoryFileSystem, cipher: Cipher | None, *, compresses: bool = True) -> FileLog:
+def open_log(files: FileSystem, cipher: Cipher | None, *, compresses: bool = True) -> FileLog:
     limits = Limits(compresses=compresses)
     return FileLog(HOME, clock=Clock(), filesystem=files, segment_bytes=SEGMENT, cipher=cipher, limits=limits)
 
@@ -171,6 +175,50 @@ def test_removed_and_erased_messages(cipher: Cipher | None) -> None:
         n: message(n).payload for n in range(1, COUNT + 50) if n not in gone and n != erased
     }
     assert viewed(files, cipher).keys() == {n for n in EXPECTED if n not in gone and n != erased}
+
+
+@pytest.mark.parametrize("has_read", [True, False], ids=["read before", "not read before"])
+def test_a_message_is_erased_or_not_when_a_call_fails(has_read: bool) -> None:
+    """All others can be read all the same, by the same log and by the next one; no file stays open."""
+    calls = 1
+    at = 0
+    while at < calls:
+        at += 1
+        inner = MemoryFileSystem()
+        files = FaultyFileSystem(inner)
+        log = open_log(files, None)
+        fill(log, range(1, COUNT + 1))
+        if not has_read:
+            log.close()
+            log = open_log(files, None)
+        else:
+            assert payloads(log) == EXPECTED
+        opened = inner.open_handles
+        before, files.fail_at = files.calls, files.calls + at
+        with suppress(StorageError):
+            log.delete(300, erase=True)
+        calls, files.fail_at = files.calls - before, 0
+        assert inner.open_handles <= opened, files.failed
+        kept = {n: payload for n, payload in EXPECTED.items() if n != 300}
+        assert payloads(log) in (kept, EXPECTED), files.failed
+        log.close()
+        assert payloads(open_log(files, None)) in (kept, EXPECTED), files.failed
+
+
+def test_a_damaged_frame_is_mended_once_for_all_that_is_read_of_it_in_a_row() -> None:
+    plain = b"".join(b"%06d:%s" % (n, Random(n).randbytes(20)) for n in range(30_000))
+    out = bytearray(176)
+    packer = Packer(out.extend, 77)
+    packer.add(plain)
+    packer.finish(None)
+    out[200] ^= 0x55
+    files = FaultyFileSystem(holding({HOME: bytes(out)}))
+    handle = files.open(HOME, Mode.READ)
+    packed = Packed.load(files, handle, 77)
+    assert packed is not None
+    for at in range(0, FRAME - 100, 100):
+        assert packed.read(files, handle, 100, at) == plain[at : at + 100]
+    assert files.calls < len(plain) // FRAME + 10
 
 
 def test_every_byte_of_a_frame_can_be_lost() -> None:
