@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
 import json
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar
+
+from msgspec import Struct
 
 from headrace.cli.outcomes import EXIT_DAMAGED, exit_code
 from headrace.cli.progress import Meter
 from headrace.errors import on_one_line
+from headrace.importing.findings import Outcome
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
@@ -20,21 +23,61 @@ if TYPE_CHECKING:
 SHOWN_FINDINGS: Final = 20
 
 
-class Report(Protocol):
-    """What became of an import."""
-
-    @property
-    def is_damaged(self) -> bool: ...
+R = TypeVar("R", bound=Outcome)
+Told: TypeAlias = "Callable[[int, Progress], None]"
+"""Is told of how many bytes there are to read, and how far it is."""
 
 
-R = TypeVar("R", bound=Report)
+class Import(Struct, Generic[R], frozen=True):
+    """A command that imports: what it is called and says of itself, and what it does.
+
+    `again`: what to do after an interruption. `document` is what `--json` prints; `describe` prints it for
+    people, all findings of it with its second argument.
+    """
+
+    command: str
+    description: str
+    explanation: str
+    again: str
+    add_arguments: Callable[[argparse.ArgumentParser], None]
+    bring: Callable[[argparse.Namespace, Told], R]
+    document: Callable[[R], object]
+    describe: Callable[[R, bool], None]
+
+    def run(self, arguments: Sequence[str], program: str) -> int:
+        """Does the import, shows how far it is, prints what became of it; gives the exit code."""
+        name = f"{program} {self.command}"
+        options = self._parser(name).parse_args(arguments)
+        return exit_code(name, lambda: self._run(options), again=self.again)
+
+    def _parser(self, name: str) -> argparse.ArgumentParser:
+        parser = argparse.ArgumentParser(
+            prog=name,
+            description=self.description,
+            epilog=self.explanation,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        self.add_arguments(parser)
+        parser.add_argument(
+            "--all", action="store_true", help=f"list all damage, not only {SHOWN_FINDINGS} places"
+        )
+        parser.add_argument("--json", action="store_true", help="print the result as JSON")
+        return parser
+
+    def _run(self, options: argparse.Namespace) -> int:
+        with Meter("importing", unit="messages") as meter:
+            report = self.bring(options, lambda total, progress: _show(meter, total, progress))
+        if options.json:
+            print(json.dumps(self.document(report), indent=2))
+        else:
+            self.describe(report, options.all)
+        return EXIT_DAMAGED if report.is_damaged else 0
 
 
-def add_output(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--all", action="store_true", help=f"list all damage, not only {SHOWN_FINDINGS} places"
-    )
-    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+def _show(meter: Meter, total: int, progress: Progress) -> None:
+    place = on_one_line(progress.place)
+    meter.show(progress.bytes_read, total, count=progress.messages, place=place)
 
 
 def refuse_nested(source: Path, target: Path) -> None:
@@ -44,36 +87,6 @@ def refuse_nested(source: Path, target: Path) -> None:
     first, second = source.resolve(), target.resolve()
     if first.is_relative_to(second) or second.is_relative_to(first):
         raise SourceUnusable(f"{target} and {source} may not be one within the other")
-
-
-def run_import(
-    name: str,
-    options: argparse.Namespace,
-    bring: Callable[[Callable[[int, Progress], None]], R],
-    *,
-    document: Callable[[R], object],
-    describe: Callable[[R], None],
-    again: str,
-) -> int:
-    """Does an import, shows how far it is, prints what became of it; gives the exit code.
-
-    `bring` is given who is told of progress: of how many bytes there are to read, and how far it is.
-    """
-
-    def call() -> int:
-        with Meter("importing", unit="messages") as meter:
-            report = bring(
-                lambda total, progress: meter.show(
-                    progress.bytes_read, total, count=progress.messages, place=on_one_line(progress.place)
-                )
-            )
-        if options.json:
-            print(json.dumps(document(report), indent=2))
-        else:
-            describe(report)
-        return EXIT_DAMAGED if report.is_damaged else 0
-
-    return exit_code(name, call, again=again)
 
 
 def print_findings(found: Sequence[Finding], lost: int | None, *, every: bool) -> None:

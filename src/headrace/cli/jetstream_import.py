@@ -5,7 +5,6 @@ What is read and written is `headrace.jetstream.importing`'s.
 
 from __future__ import annotations
 
-import argparse
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -16,9 +15,10 @@ from headrace.cli import imports
 from headrace.errors import HeadraceError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    import argparse
+    from collections.abc import Sequence
 
-    from headrace.importing.progress import Progress
+    from headrace.cli.imports import Told
     from headrace.jetstream.importing.importer import ImportReport, StreamReport
     from headrace.log.sealing import Cipher
 
@@ -42,26 +42,19 @@ exit codes:
 
 def run(arguments: Sequence[str], program: str) -> int:
     """Import a store. Returns 0, 1 (not imported), 3 (imported what the damage left) or 130 (Ctrl-C)."""
-    options = _parser(program).parse_args(arguments)
-    name = f"{program} jetstream import"
-    return imports.run_import(
-        name,
-        options,
-        lambda told: _import(options, told),
-        document=_document,
-        describe=lambda report: _print_report(report, every_finding=options.all),
-        again="run it again",
-    )
+    return imports.Import(
+        "jetstream import",
+        "Take over the streams of a nats-server 2.10 to 2.15 that is stopped.",
+        _EXPLANATION,
+        "run it again",
+        _add_arguments,
+        _import,
+        _document,
+        _print_report,
+    ).run(arguments, program)
 
 
-def _parser(program: str) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog=f"{program} jetstream import",
-        description="Take over the streams of a nats-server 2.10 to 2.15 that is stopped.",
-        epilog=_EXPLANATION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", type=Path, metavar="old", help="its store_dir, the one that has jetstream")
     parser.add_argument(
         "--dir", type=Path, required=True, metavar="NEW", help="the store_dir of the new server"
@@ -76,11 +69,9 @@ def _parser(program: str) -> argparse.ArgumentParser:
         help="of the new store (default: chachapoly, as a server's)",
     )  # fmt: skip
     keys.add_argument("--plain", action="store_true", help="do not encrypt the new store")
-    imports.add_output(parser)
-    return parser
 
 
-def _import(options: argparse.Namespace, told: Callable[[int, Progress], None]) -> ImportReport:
+def _import(options: argparse.Namespace, told: Told) -> ImportReport:
     from headrace.importing.source_guard import SourceGuard
     from headrace.jetstream.importing.crypt import Keys
     from headrace.jetstream.importing.importer import import_store
@@ -132,7 +123,7 @@ def _document(report: ImportReport) -> dict[str, object]:
     }
 
 
-def _print_report(report: ImportReport, *, every_finding: bool) -> None:
+def _print_report(report: ImportReport, every_finding: bool) -> None:
     heads = ("stream", "messages", "first", "last", "lost", "consumers", "not acknowledged")
     rows = [
         (

@@ -17,9 +17,9 @@ from headrace.cli import streaming_access as access
 from headrace.errors import StorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from headrace.importing.progress import Progress
+    from headrace.cli.imports import Told
     from headrace.streaming.importing.importer import ChannelReport, ImportReport
 
 _EXPLANATION: Final = """\
@@ -38,26 +38,19 @@ exit codes:
 
 def run(arguments: Sequence[str], program: str) -> int:
     """Import a store. Returns 0, 1 (not imported), 3 (imported what the damage left) or 130 (Ctrl-C)."""
-    options = _parser(program).parse_args(arguments)
-    name = f"{program} streaming import"
-    return imports.run_import(
-        name,
-        options,
-        lambda told: _import(options, told),
-        document=_document,
-        describe=lambda report: _print_report(report, every_finding=options.all),
-        again="run it again to go on",
-    )
+    return imports.Import(
+        "streaming import",
+        "Take over a file store of nats-streaming-server 0.25 that no server is using.",
+        _EXPLANATION,
+        "run it again to go on",
+        _add_arguments,
+        _import,
+        _document,
+        _print_report,
+    ).run(arguments, program)
 
 
-def _parser(program: str) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog=f"{program} streaming import",
-        description="Take over a file store of nats-streaming-server 0.25 that no server is using.",
-        epilog=_EXPLANATION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", type=Path, help="its directory, the one that has server.dat")
     parser.add_argument("--dir", type=Path, required=True, help="the directory of the new FILE store")
     parser.add_argument("--cluster-id", help="stands in when server.dat is damaged")
@@ -66,9 +59,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
         "--crc-poly", type=_polynomial, help="the store's file_crc_poly (default: found out if well known)"
     )
     checks.add_argument("--no-crc", action="store_true", help="do not look at checksums")
-    imports.add_output(parser)
     access.add_keys(parser)
-    return parser
 
 
 def _polynomial(text: str) -> int:
@@ -81,7 +72,7 @@ def _polynomial(text: str) -> int:
     return value
 
 
-def _import(options: argparse.Namespace, told: Callable[[int, Progress], None]) -> ImportReport:
+def _import(options: argparse.Namespace, told: Told) -> ImportReport:
     from headrace.importing.source_guard import SourceGuard
     from headrace.log.store import FileStore
     from headrace.streaming.importing.checksums import Checksum
@@ -127,7 +118,7 @@ def _document(report: ImportReport) -> dict[str, object]:
     }
 
 
-def _print_report(report: ImportReport, *, every_finding: bool) -> None:
+def _print_report(report: ImportReport, every_finding: bool) -> None:
     heads = ("channel", "imported", "there before", "first", "last", "lost", "durables", "not acknowledged")
     rows = [
         (

@@ -52,3 +52,16 @@ class Finding(Struct, frozen=True):
         if first:
             return f"; from sequence {first:,} on"
         return f"; up to sequence {last:,}" if last else ""
+
+
+class Outcome(Struct):
+    """What became of an import as a whole."""
+
+    @property
+    def all_findings(self) -> list[Finding]:
+        """Those of no channel or stream first."""
+        raise NotImplementedError
+
+    @property
+    def is_damaged(self) -> bool:
+        return any(finding.is_damage for finding in self.all_findings)

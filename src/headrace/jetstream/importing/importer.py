@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from headrace.changes import snapshot
-from headrace.importing.findings import Finding, Kind
+from headrace.importing.findings import Finding, Kind, Outcome
 from headrace.importing.progress import Meter
 from headrace.jetstream import state as entries
 from headrace.jetstream.assets import state_log, stream_log
@@ -59,7 +59,7 @@ class StreamReport(Struct):
     findings: list[Finding] = field(default_factory=list)
 
 
-class ImportReport(Struct):
+class ImportReport(Outcome):
     streams: list[StreamReport]
     findings: list[Finding]
     """Those of no stream that came over."""
@@ -67,10 +67,6 @@ class ImportReport(Struct):
     @property
     def all_findings(self) -> list[Finding]:
         return [*self.findings, *(finding for stream in self.streams for finding in stream.findings)]
-
-    @property
-    def is_damaged(self) -> bool:
-        return any(finding.is_damage for finding in self.all_findings)
 
 
 def import_store(

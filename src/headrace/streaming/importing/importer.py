@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct, field
 
 from headrace.importing.errors import TargetDiverged
-from headrace.importing.findings import Finding, Kind
+from headrace.importing.findings import Finding, Kind, Outcome
 from headrace.importing.progress import Meter
 from headrace.log.port import NewMessage
 from headrace.streaming.importing.state_conversion import convert_state
@@ -53,7 +53,7 @@ class ChannelReport(Struct):
     findings: list[Finding] = field(default_factory=list)
 
 
-class ImportReport(Struct):
+class ImportReport(Outcome):
     """What an import did. `state_written` is False when clients and subscriptions were there already."""
 
     cluster_id: str
@@ -66,10 +66,6 @@ class ImportReport(Struct):
     @property
     def all_findings(self) -> list[Finding]:
         return [*self.findings, *(finding for channel in self.channels for finding in channel.findings)]
-
-    @property
-    def is_damaged(self) -> bool:
-        return any(finding.is_damage for finding in self.all_findings)
 
 
 def import_store(
