@@ -16,11 +16,14 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Final
 
+import pytest
+
 from harness.jetstream import JetStreamWire, Message
 from harness.ports import free_port
 from harness.processes import HEADRACES, ServerProcess
 from harness.tallies import note
 from harness.waiting import PATIENCE, wait_until
+from headrace.log.segment import BEGINNING, SEALED, Header
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -136,14 +139,35 @@ def change(wire: JetStreamWire, promises: Promises) -> None:
 def upload(wire: JetStreamWire, promises: Promises) -> None:
     """Objects in chunks; their description, which says how many there are, is the last."""
     while True:
-        promises.uploads += 1
-        name = f"o{promises.uploads}"
-        chunks = [hashlib.sha256(b"%s %d" % (name.encode(), at)).digest() * 500 for at in range(CHUNKS)]
-        for reply in [wire.ask(f"$O.b.C.{name}", chunk) for chunk in chunks]:
-            assert "seq" in wire.answer(reply).json()
-        answer = wire.stored(f"$O.b.M.{name}", {"chunks": CHUNKS}, {"Nats-Rollup": "sub"})
-        assert "seq" in answer, answer
-        promises.objects[name] = hashlib.sha256(b"".join(chunks)).hexdigest()
+        put(wire, promises, 500)
+
+
+def put(wire: JetStreamWire, promises: Promises, repeats: int) -> None:
+    """One object. `repeats`: how often the 32 bytes are in a chunk that are its own."""
+    promises.uploads += 1
+    name = f"o{promises.uploads}"
+    own = [hashlib.sha256(b"%s %d" % (name.encode(), at)).digest() for at in range(CHUNKS)]
+    chunks = [one * repeats for one in own]
+    for reply in [wire.ask(f"$O.b.C.{name}", chunk) for chunk in chunks]:
+        assert "seq" in wire.answer(reply).json()
+    answer = wire.stored(f"$O.b.M.{name}", {"chunks": CHUNKS}, {"Nats-Rollup": "sub"})
+    assert "seq" in answer, answer
+    promises.objects[name] = hashlib.sha256(b"".join(chunks)).hexdigest()
+
+
+def fill_segments(wire: JetStreamWire, promises: Promises, folder: Path) -> None:
+    """Until one is full and was compressed."""
+
+    def is_compressed() -> bool:
+        put(wire, promises, 5000)
+        return any(header.is_packed for header in headers(folder))
+
+    wait_until(is_compressed, "a segment is compressed", PATIENCE)
+
+
+def headers(folder: Path) -> list[Header]:
+    starts = [path.read_bytes()[:BEGINNING] for path in folder.rglob("*.log")]
+    return [header for start in starts if (header := Header.read(start)) is not None]
 
 
 def make(wire: JetStreamWire, promises: Promises) -> None:
@@ -237,22 +261,48 @@ def _digest(wire: JetStreamWire, name: str) -> str:
     return told.hexdigest()
 
 
-def test_killed_again_and_again(tmp_path: Path) -> None:
+def settings(kill: int) -> str:
+    """With another key for every start but the first, and sometimes another cipher."""
+    before = f"prev_key: k{kill - 1}, " if kill else ""
+    return f"jetstream {{ {before}key: k{kill}, cipher: {('aes', 'chacha', 'aes')[kill % 3]} }}"
+
+
+def start(folder: Path, port: str, config: str | None, *, ready: bool = True) -> ServerProcess:
+    listen = ("-a", "127.0.0.1", "-p", port)
+    arguments = ("-js", "-sd", str(folder / "js"))
+    return ServerProcess(HEADRACES[0], folder, *arguments, listen=listen, config=config, ready=ready)
+
+
+@pytest.mark.parametrize("kind", ["plain", "compressed and encrypted"])
+def test_killed_again_and_again(tmp_path: Path, kind: str) -> None:
+    """The encrypted one is killed while it is converted to the next key, too."""
     chance = random.Random(7)
     promises = Promises()
-    listen = ("-a", "127.0.0.1", "-p", str(free_port()))
-    arguments = ("-js", "-sd", str(tmp_path / "js"))
+    port = str(free_port())
+    changes = kind != "plain"
     for kill in range(KILLS + 1):
-        with ServerProcess(HEADRACES[0], tmp_path, *arguments, listen=listen) as server:
+        config = settings(kill) if changes else None
+        if changes and kill:
+            with start(tmp_path, port, config, ready=False) as server:
+                server.wait_for_line("Converting to ")
+                time.sleep(chance.uniform(0.0, 0.05))
+                server.kill()
+        with start(tmp_path, port, config) as server:
             with JetStreamWire(server) as wire:
                 if kill == 0:
-                    _make(wire)
+                    _make(wire, compression="s2" if changes else "none")
+                if changes and kill == 0:
+                    fill_segments(wire, promises, tmp_path / "js")
                 check(wire, promises)
                 if kill == KILLS:
                     _consume_the_rest(wire, promises)
             if kill < KILLS:
                 work(server, promises, chance.uniform(0.1, LONGEST))
 
+    if changes:
+        found = headers(tmp_path / "js")
+        assert all(header.flags & SEALED for header in found)
+        assert any(header.is_packed for header in found)
     assert promises.again == [], "a message came again whose acknowledgement was confirmed"
     note("JetStream: kill -9", KILLS)
     note("JetStream: publications acknowledged before a kill", len(promises.stored))
@@ -265,9 +315,10 @@ def test_killed_again_and_again(tmp_path: Path) -> None:
     assert len(promises.made) > 1
 
 
-def _make(wire: JetStreamWire) -> None:
+def _make(wire: JetStreamWire, compression: str) -> None:
     for name, config in STREAMS.items():
-        made = wire.api(f"STREAM.CREATE.{name}", {"name": name, "allow_direct": True, **config})
+        given = {"name": name, "allow_direct": True, "compression": compression, **config}
+        made = wire.api(f"STREAM.CREATE.{name}", given)
         assert "error" not in made, made
     config = {"durable_name": "C", "ack_policy": "explicit", "ack_wait": 1_000_000_000, "max_ack_pending": -1}
     made = wire.api("CONSUMER.DURABLE.CREATE.S.C", {"stream_name": "S", "config": config})
