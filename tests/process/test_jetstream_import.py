@@ -114,6 +114,39 @@ def test_an_encrypted_store_comes_over_with_its_key_and_stays_encrypted(
     assert not any(payload in path.read_bytes() for path in store.rglob("*.blk"))
 
 
+def test_a_store_under_two_keys_comes_over_with_both(tmp_path: Path) -> None:
+    """nats-server 2.15 converts streams when `prev_key` is given, and leaves their consumers behind."""
+
+    def fill_in(wire: JetStreamWire) -> None:
+        make(wire, "S", subjects=["s.>"])
+        publish(wire, 50, "s.{}")
+        consume(wire, "S", "worker")
+        settle(wire, pull(wire, "S", "worker", 5)[:3])
+
+    before = 'jetstream { key: "before", cipher: aes }'
+    store = written(tmp_path, fill_in, kill=False, config=before)
+    there = served(NATS_SERVER, tmp_path, "old", config=before)
+    now = f'jetstream {{ key: "{KEY}", prev_key: "before" }}'
+    with ServerProcess(NATS_SERVER, tmp_path, "-js", "-sd", str(store), config=now) as server:
+        assert "Converting to ChaCha20-Poly1305 for stream '$G > S'" in server.log
+        server.stop()
+    (tmp_path / "key").write_text(KEY)
+    (tmp_path / "before").write_text("before")
+
+    said = run_import(tmp_path, "--key-file", "key", code=3)
+    assert (
+        "S/obs/worker/meta.key: it cannot be decrypted with the given key; this consumer is left out" in said
+    )
+    shutil.rmtree(tmp_path / "new")
+    run_import(tmp_path, "--key-file", "key", "--prev-key-file", "before")
+
+    config = f'jetstream {{ key: "{KEY}" }}'
+    ours = served(HEADRACES[0], tmp_path, "new", config=config)
+    for one in (ours, there):
+        del one["S"]["created"]  # which nats-server makes anew with the key
+    assert ours == there
+
+
 def test_accounts_come_over_each_with_its_own(tmp_path: Path) -> None:
     config = """
     jetstream: enabled
