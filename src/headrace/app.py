@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from headrace.core.service import Service
     from headrace.jetstream.opening import JetStreamServer
     from headrace.log.damage import Damage
-    from headrace.log.sealing import Cipher
+    from headrace.log.sealing import Algorithm, Cipher
     from headrace.log.store import LogStore
     from headrace.server.account_services import AccountServices
     from headrace.server.worker import Worker
@@ -128,7 +128,7 @@ def jetstream_services(
         options,
         loop=asyncio.get_running_loop(),
         log=logging.getLogger(f"{logs.LOGGER_NAME}.jetstream"),
-        cipher=store_cipher(options.encryption_key, options.encryption_cipher),
+        cipher=server_cipher(options.encryption_key, options.encryption_cipher, options.prev_encryption_key),
         adopted=adoption,
     )
 
@@ -286,6 +286,7 @@ def _refuse_foreign_store(options: StreamingOptions) -> None:
 def _open_store(options: StreamingOptions, log: logging.Logger) -> LogStore:
     """Raises: LogError."""
     from headrace.log.port import SyncPolicy
+    from headrace.log.rekeying import Told
     from headrace.log.store import FileStore, MemoryStore
 
     if options.store_type == "MEMORY" or options.directory is None:
@@ -294,23 +295,58 @@ def _open_store(options: StreamingOptions, log: logging.Logger) -> LogStore:
     def report(name: bytes, damage: Damage) -> None:
         log.error("STREAM: channel %s: %s", name.decode("utf-8", "backslashreplace"), damage)
 
-    return FileStore(
+    def shown(name: bytes) -> str:
+        return f"channel {name.decode('utf-8', 'backslashreplace')}"
+
+    cipher = server_cipher(options.encryption_key, options.encryption_cipher)
+    told = None if cipher is None else Told(cipher, shown, lambda line: log.info("STREAM: %s", line))
+    store = FileStore(
         Path(options.directory),
         sync=SyncPolicy(options.sync),
         segment_bytes=options.segment_bytes,
-        cipher=store_cipher(options.encryption_key, options.encryption_cipher),
+        cipher=cipher,
         report=report,
+        converted=told,
     )
+    if told is not None:
+        told.end()
+    return store
 
 
 def store_cipher(secret: str | None, name: str | None) -> Cipher | None:
     """What a store is encrypted with: AES, or CHACHA. Any text is a secret; scrypt makes the key of it."""
     if secret is None:
         return None
-    from headrace.log.sealing import KEY_BYTES, Cipher
+    from headrace.log.sealing import Cipher
 
-    key = hashlib.scrypt(secret.encode(), salt=b"headrace store", n=1 << 14, r=8, p=1, dklen=KEY_BYTES)
-    return Cipher(key, "chacha20-poly1305" if name == "CHACHA" else "aes-gcm")
+    return Cipher(_store_key(secret), _algorithm(name))
+
+
+def server_cipher(secret: str | None, name: str | None, previous: str | None = None) -> Cipher | None:
+    """The same for a server: it converts what is encrypted with the other cipher or the secret before."""
+    if secret is None:
+        return None
+    from headrace.log.sealing import ALGORITHMS, Cipher
+
+    used = _algorithm(name)
+    keys = [_store_key(one) for one in dict.fromkeys((secret, previous)) if one is not None]
+    others = tuple(
+        Cipher(key, algorithm)
+        for key in keys
+        for algorithm in ALGORITHMS
+        if (key, algorithm) != (keys[0], used)
+    )
+    return Cipher(keys[0], used, others)
+
+
+def _algorithm(name: str | None) -> Algorithm:
+    return "chacha20-poly1305" if name == "CHACHA" else "aes-gcm"
+
+
+def _store_key(secret: str) -> bytes:
+    from headrace.log.sealing import KEY_BYTES
+
+    return hashlib.scrypt(secret.encode(), salt=b"headrace store", n=1 << 14, r=8, p=1, dklen=KEY_BYTES)
 
 
 def check(options: Options) -> None:

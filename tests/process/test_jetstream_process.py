@@ -131,6 +131,88 @@ def test_store_is_encrypted_with_the_key(serve: Serve, refused: Refused, tmp_pat
         assert message["seq"] == 1
 
 
+KEYED = 'jetstream { store_dir: "store", %s }'
+DONE = "  All that is stored is encrypted with the key and cipher of the configuration now"
+
+
+def fill(wire: Wire) -> None:
+    """Streams, one compressed, and a consumer that has acknowledged the first of two messages."""
+    for name, more in (("S", {}), ("P", {"compression": "s2"})):
+        ask(wire, f"$JS.API.STREAM.CREATE.{name}", {"name": name, **more})
+    for number in range(30):
+        assert ask(wire, "P", f"secret {number}" * 1000)["seq"] == number + 1
+    for _ in range(3):
+        ask(wire, "S", "secret")
+    ask(wire, "$JS.API.CONSUMER.DURABLE.CREATE.S.C", {
+        "stream_name": "S", "config": {"durable_name": "C", "ack_policy": "explicit", "ack_wait": 3 * 10**11}
+    })  # fmt: skip
+    wire.send(b'SUB got 8\r\nPUB $JS.API.CONSUMER.MSG.NEXT.S.C got 11\r\n{"batch":2}\r\n')
+    first, _ = wire.take_message()
+    wire.take_message()
+    wire.send(b"PUB %b 4\r\n+ACK\r\n" % first[3])
+
+
+def pictured(wire: Wire) -> object:
+    """All that there is, as the API tells it."""
+    consumer = ask(wire, "$JS.API.CONSUMER.INFO.S.C")
+    return (
+        [ask(wire, f"$JS.API.STREAM.INFO.{name}")["state"] for name in "SP"],
+        [ask(wire, f"$JS.API.STREAM.MSG.GET.{n}", {"seq": s})["message"] for n, s in (("S", 3), ("P", 29))],
+        consumer["ack_floor"]["stream_seq"],
+        {name: consumer[name] for name in ("num_ack_pending", "num_pending", "created")},
+    )
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != "lock"
+    }
+
+
+def test_a_store_is_converted_to_another_key(serve: Serve, refused: Refused, tmp_path: Path) -> None:
+    """From none to one, to another cipher, to another key; lines about streams are nats-server's."""
+    server = serve(config=KEYED % "")
+    with client(server) as wire:
+        fill(wire)
+        there = pictured(wire)
+    assert server.stop() == 0
+    steps = [
+        ("key: one, cipher: aes", "  Encrypting stream '$G > %s'"),
+        ("key: one", "  Converting to ChaCha20-Poly1305 for stream '$G > %s'"),
+        ("key: two, prev_key: one, cipher: aes", "  Converting to AES-GCM for stream '$G > %s'"),
+    ]
+    for settings, line in steps:
+        server = serve(config=KEYED % settings)
+        lines = said(server)
+        assert {line % name for name in "SP"} <= {*lines}
+        assert any(found.endswith("the streams and consumers of account '$G'") for found in lines)
+        assert DONE in lines
+        with client(server) as wire:
+            assert pictured(wire) == there
+        assert server.stop() == 0
+        assert not any(b"secret" in data for data in files(tmp_path / "store").values())
+
+    stored = files(tmp_path / "store")
+    for wrong in ("key: one", "key: three, prev_key: one", 'key: "", prev_key: two'):
+        found = refused(config=KEYED % wrong)
+        assert re.search(r"JetStream( of account \$G)?: .* is encrypted", found[-1]), found
+        assert files(tmp_path / "store") == stored
+    server = serve(config=KEYED % "key: two, prev_key: one, cipher: aes")
+    assert "  Nothing is encrypted with prev_key any more, it can be removed" in said(server)
+    assert DONE not in said(server)
+    reload(
+        server,
+        KEYED % "key: two, cipher: aes",
+        re.escape("config reload not supported for jetstream.prev_encryption_key: old=[hidden], new="),
+    )
+    assert server.stop() == 0
+    with client(serve(config=KEYED % "key: two, cipher: aes")) as wire:
+        assert pictured(wire) == there
+        assert ask(wire, "S", "more")["seq"] == 4
+
+
 def reload(server: ServerProcess, config: str, line: str = "Reloaded server configuration") -> None:
     seen = len(server.lines)
     server.config_file.write_text(config)

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 _WORDS: Final = {"enabled": True, "enable": True, "disabled": False, "disable": False}
 _UNITS: Final = {"K": 10, "M": 20, "G": 30, "T": 40}
 _CIPHERS: Final = {"chacha": "CHACHA", "chachapoly": "CHACHA", "aes": "AES"}
+_ENCRYPTION: Final = ("encryption_cipher", "encryption_key", "prev_encryption_key")
 _POLICIES: Final = ("group", "interval", "never")
 _INT64: Final = range(-(1 << 63), 1 << 63)
 _IO_BOUNDS: Final = range(4, 8193)
@@ -127,12 +128,13 @@ def _check_domain(
 def _encryption(
     values: Mapping[str, object], positions: Mapping[str, Position], problems: Problems
 ) -> dict[str, object]:
-    cipher, key = values.get("encryption_cipher"), values.get("encryption_key")
+    cipher, key, previous = (values.get(name) or None for name in _ENCRYPTION)
     if key:
-        return {"encryption_cipher": cipher or "CHACHA"}
-    if cipher:
-        problems.warn("cipher has no effect: encryption needs a key", positions.get("encryption_cipher"))
-    return {"encryption_cipher": None, "encryption_key": None}
+        return dict(zip(_ENCRYPTION, (cipher or "CHACHA", key, previous), strict=True))
+    for name, option in (("cipher", "encryption_cipher"), ("prev_key", "prev_encryption_key")):
+        if values.get(option):
+            problems.warn(f"{name} has no effect: encryption needs a key", positions.get(option))
+    return dict.fromkeys(_ENCRYPTION)
 
 
 # -- readers ------------------------------------------------------------------------------------------
@@ -299,6 +301,7 @@ _JETSTREAM: Final = Table(
         Field(("domain",), text),
         Field(("strict",), flag),
         Field(("key", "ek", "encryption_key"), text, option="encryption_key"),
+        Field(("prev_key", "prev_ek", "prev_encryption_key"), text, option="prev_encryption_key"),
         Field(("cipher",), _cipher, option="encryption_cipher"),
         Field(("limits",), _limits),
         Field(("unique_tag",), _tag, idle=_CLUSTERED),
@@ -313,10 +316,7 @@ _JETSTREAM: Final = Table(
         Field(("meta_compact_size",), _absolute(_size), idle=_CLUSTERED, binds=False),
         Field(("meta_compact_sync",), flag, idle=_CLUSTERED, binds=False),
     ),
-    unsupported={
-        "tpm": frozenset(),
-        **dict.fromkeys(("prev_key", "prev_ek", "prev_encryption_key"), frozenset(("",))),
-    },
+    unsupported={"tpm": frozenset()},
 )
 _ACCOUNT_JETSTREAM: Final = Table(
     (

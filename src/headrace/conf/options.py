@@ -403,10 +403,11 @@ class JetStreamOptions(Discreet, frozen=True):
     `max_memory`, `max_storage`: bytes of messages, -1: three quarters of what there is. `strict`: requests
     with fields that nobody knows are refused. `sync`: "group" (what is acknowledged is on disk), "interval"
     (every `sync_interval` seconds) or "never". `encryption_cipher`: "AES" or "CHACHA", None: no encryption.
+    `prev_encryption_key`: what is encrypted with it, or with another cipher, is converted at the start.
     `request_queue_limit`: requests of the API that may wait.
     """
 
-    HIDDEN = frozenset({"encryption_key"})
+    HIDDEN = frozenset({"encryption_key", "prev_encryption_key"})
 
     store_dir: str | None = None
     max_memory: int = -1
@@ -417,6 +418,7 @@ class JetStreamOptions(Discreet, frozen=True):
     sync_interval: float = 120.0
     encryption_cipher: str | None = None
     encryption_key: str | None = None
+    prev_encryption_key: str | None = None
     unique_tag: str = ""
     request_queue_limit: int = 10_000
     limits: JetStreamLimits = JetStreamLimits()

@@ -116,6 +116,14 @@ class Scan:
     ) -> bool: ...
     def removals(self, data: bytes, final: bool, removed: SequenceSet, widest: int) -> int: ...
     def survivors(self, data: bytes, final: bool, removed: SequenceSet, floor: int) -> bytes: ...
+    def resealed(
+        self,
+        data: bytes,
+        header: bytes,
+        sealer: Callable[[bytes, bytes], bytes] | None = None,
+        overhead: int = 0,
+        blanks: bool = False,
+    ) -> bytes: ...
     def withdraw(
         self,
         data: bytes,

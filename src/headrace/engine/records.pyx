@@ -709,6 +709,55 @@ cdef class Scan:
         parts.append(PyBytes_FromStringAndSize(p + start, end - start))
         return b"".join(parts)
 
+    def resealed(self, bytes data, bytes header, sealer=None, uint32_t overhead=0, bint blanks=False) -> bytes:
+        """All records of a segment with the bodies of messages sealed once more, by `sealer(plain, header)` that adds
+        `overhead` bytes, and `header` in the place of the record of the segment's header. What cannot be read stays
+        byte for byte; with `blanks` it becomes zeros. Without a sealer bodies stay as they are.
+        """
+        cdef const char *p = PyBytes_AS_STRING(data)
+        cdef size_t n = PyBytes_GET_SIZE(data), start = 0, behind = 0, begin
+        cdef hr_record_t r
+        parts = []
+        self._begin()
+        while self._step(p, n, True, &r):
+            begin = self.at - HEAD - r.body
+            if blanks and behind < begin:
+                parts.append(PyBytes_FromStringAndSize(p + start, behind - start))
+                parts.append(bytes(begin - behind))
+                start = begin
+            behind = self.at
+            if r.kind == HEADER:
+                again = header
+            elif r.kind == MESSAGE and sealer is not None:
+                again = self._sealed(&r, sealer, overhead)
+            else:
+                continue
+            parts.append(PyBytes_FromStringAndSize(p + start, begin - start))
+            parts.append(again)
+            start = self.at
+        if blanks:
+            parts.append(PyBytes_FromStringAndSize(p + start, behind - start))
+            parts.append(bytes(n - behind))
+        else:
+            parts.append(PyBytes_FromStringAndSize(p + start, n - start))
+        return b"".join(parts)
+
+    cdef bytes _sealed(self, hr_record_t *found, sealer, uint32_t overhead):
+        """The record at hand with its body sealed."""
+        cdef hr_record_t r = found[0]
+        cdef bytes out = PyBytes_FromStringAndSize(NULL, HEAD + self._body_n + overhead)
+        r.flags |= SEALED
+        r.body = <uint32_t> (self._body_n + overhead)
+        close_header(PyBytes_AS_STRING(out), &r, self._salt)
+        sealed = sealer(PyBytes_FromStringAndSize(self._body, self._body_n),
+                        PyBytes_FromStringAndSize(PyBytes_AS_STRING(out) + 8, HEAD - 8))
+        if <size_t> len(sealed) != r.body:
+            raise ValueError("a sealed body has not the length that was announced")
+        memcpy(PyBytes_AS_STRING(out) + HEAD, PyBytes_AS_STRING(sealed), r.body)
+        r.body_crc = hr_crc(self._salt, PyBytes_AS_STRING(out) + HEAD, r.body)
+        close_header(PyBytes_AS_STRING(out), &r, self._salt)
+        return out
+
     cdef bytes _unsealed(self, hr_record_t *sealed):
         """The record at hand with its plain body."""
         cdef hr_record_t r = sealed[0]

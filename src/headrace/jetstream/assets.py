@@ -266,6 +266,14 @@ def is_state_log(name: bytes) -> bool:
     return name.endswith(b"/state") and b"/streams/" not in name
 
 
+def log_shown(name: bytes) -> str:
+    """What a log is called in the server's log."""
+    account, _, stream = name.decode("utf-8", "backslashreplace").rpartition("/streams/")
+    if account:
+        return f"stream '{account} > {stream}'"
+    return f"the streams and consumers of account '{stream.removesuffix('/state')}'"
+
+
 def state_log(account: str) -> bytes:
     return f"{account}/state".encode()
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from headrace.conf.account_rules import service_subjects
 from headrace.errors import LogError, StartError, StoreLocked
+from headrace.jetstream.assets import log_shown
 from headrace.jetstream.figures import server_figures
 from headrace.jetstream.importing.detecting import HOME as DIRECTORY
 from headrace.jetstream.importing.detecting import UNFINISHED, find_streams
@@ -22,6 +23,7 @@ from headrace.jetstream.limits import ServerSettings
 from headrace.jetstream.system import JetStreamSystem
 from headrace.log.committer import ThreadCommitter
 from headrace.log.port import SyncPolicy
+from headrace.log.rekeying import Told
 from headrace.log.store import FileStore, MemoryStore
 from headrace.protocol.info import JETSTREAM_API_LEVEL
 from headrace.subjects.grammar import is_subset
@@ -96,8 +98,13 @@ class JetStreamServer:
         self._log.info("Starting JetStream")
         if self.options.store_dir is None:
             self._log.warning("Temporary storage directory used, data could be lost on system reboot")
-        self._file = self._open_store()
         self._tell()
+        told = self._conversion()
+        self._file = self._open_store(told)
+        if told is not None:
+            told.end()
+            if self.options.prev_encryption_key is not None:
+                self._log.info("  Nothing is encrypted with prev_key any more, it can be removed")
         adopted = self._adopted
         self.system = JetStreamSystem(
             self._settings(server_name, server_id),
@@ -175,7 +182,13 @@ class JetStreamServer:
         assert self.system is not None, "it was opened"
         return self.system
 
-    def _open_store(self) -> FileStore:
+    def _conversion(self) -> Told | None:
+        """What tells of files that are encrypted anew at the start."""
+        if self._cipher is None:
+            return None
+        return Told(self._cipher, log_shown, lambda line: self._log.info("  %s", line))
+
+    def _open_store(self, converted: Told | None) -> FileStore:
         """Raises: StartError."""
 
         def report(name: bytes, damage: Damage) -> None:
@@ -191,6 +204,7 @@ class JetStreamServer:
                 cipher=self._cipher,
                 report=report,
                 remembers=False,  # the state says which streams there are
+                converted=converted,
             )
         except StoreLocked as error:
             raise StartError(f"Can't start JetStream: {error}") from error

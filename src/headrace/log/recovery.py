@@ -110,6 +110,15 @@ class Recovery:
                 self._count_all(found, saved)
             return found
 
+    def without_header(self, base: int) -> Segment | None:
+        """A segment whose header is damaged in both places, as far as it can be told. Raises: OSError."""
+        path = segment_path(self._directory, base)
+        bases = [one for name in self._fs.listdir(self._directory) if (one := base_of(name)) is not None]
+        size, _ = self._head(path)
+        previous = max((one for one in bases if one < base), default=0)
+        header = self._header_of(path, base, size, previous, self._checkpoint())
+        return None if header is None else Segment(path, header, size)
+
     # ---- what is there ----------------------------------------------------------------------
 
     def _list(self, saved: Checkpoint | None) -> Found:
@@ -129,7 +138,9 @@ class Recovery:
             is_whole = Header.unpack(start) is not None
             if header is None or header.base != base:
                 is_whole = False
-                header = self._header_of(path, base, size, found.segments, saved)
+                header = self._header_of(
+                    path, base, size, found.segments[-1].base if found.segments else 0, saved
+                )
             if header is not None:
                 self._check_key(path, header)
                 segment = self._segment(path, header, size)
@@ -179,7 +190,7 @@ class Recovery:
         return size <= BEGINNING and is_header_record(start[HEADER_BYTES:])
 
     def _header_of(
-        self, path: Path, base: int, size: int, before: list[Segment], saved: Checkpoint | None
+        self, path: Path, base: int, size: int, previous: int, saved: Checkpoint | None
     ) -> Header | None:
         """A header that is damaged in both places, as far as the records need it: the salt is in the index,
         and of the segment that was the last one, in the checkpoint. None: nor there, or no record fits it.
@@ -187,7 +198,7 @@ class Recovery:
         salt = saved.salt if saved is not None and saved.base == base else self._indexed_salt(path, base)
         if salt is None:
             return None
-        header = Header(salt, base, 0, 0, before[-1].base if before else 0)
+        header = Header(salt, base, 0, 0, previous)
         segment = Segment(path, header, size, packed=self._packed(path, header))
         found: list[Outline] = []
         scan = segment.scan(base, CEILING, 0, None)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 Algorithm: TypeAlias = Literal["aes-gcm", "chacha20-poly1305"]
 
+ALGORITHMS: Final[tuple[Algorithm, ...]] = ("aes-gcm", "chacha20-poly1305")
 KEY_BYTES: Final = 32
 NONCE_BYTES: Final = 12
 OVERHEAD: Final = NONCE_BYTES + 16
@@ -55,15 +56,21 @@ class SegmentCipher:
 
 
 class Cipher:
-    """A log's key. `key`: 32 bytes, random. Raises: ValueError for another length or algorithm."""
+    """A log's key. `key`: 32 bytes, random. `previous`: what files may still be sealed with; only `rekeying`
+    looks at those. Raises: ValueError for another length or algorithm.
+    """
 
-    def __init__(self, key: bytes, algorithm: Algorithm = "aes-gcm") -> None:
+    def __init__(
+        self, key: bytes, algorithm: Algorithm = "aes-gcm", previous: tuple[Cipher, ...] = ()
+    ) -> None:
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
 
         if len(key) != KEY_BYTES:
             raise ValueError(f"a key has {KEY_BYTES} bytes, not {len(key)}")
-        if algorithm not in ("aes-gcm", "chacha20-poly1305"):
+        if algorithm not in ALGORITHMS:
             raise ValueError(f"unknown encryption {algorithm!r}: aes-gcm or chacha20-poly1305")
+        self.algorithm: Final[Algorithm] = algorithm
+        self.previous: Final = previous
         self._key: Final = key
         self._make: Final = AESGCM if algorithm == "aes-gcm" else ChaCha20Poly1305
         self._name: Final = algorithm.encode()

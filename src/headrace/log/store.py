@@ -24,6 +24,7 @@ from headrace.log.file import SEGMENT_BYTES, FileLog
 from headrace.log.filesystem import RealFileSystem, make_directory, read_file, replace_file
 from headrace.log.memory import MemoryLog
 from headrace.log.port import NO_LIMITS, Limits, SyncPolicy
+from headrace.log.rekeying import convert
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from headrace.log.damage import Damage
     from headrace.log.filesystem import FileSystem
     from headrace.log.port import MessageLog
+    from headrace.log.rekeying import Conversion
     from headrace.log.sealing import Cipher
 
 LONGEST_ENTRY: Final = 200
@@ -109,7 +111,9 @@ class FileStore:
 
     `report` is told of damage: the log's name, and what it is. `remembers`: a log that
     was opened is there after a power loss; else it is there once something is written to it, has a name among
-    `names` from then on, and survives a power loss from its first sync on.
+    `names` from then on, and survives a power loss from its first sync on. `converted`: what is sealed
+    otherwise than with `cipher` is sealed with it first (`rekeying`), and this is told of it; without it such
+    files are refused when their log is opened, and plain ones are left as they are.
     Raises: StoreLocked when another process has the store open, StorageError.
     """
 
@@ -124,6 +128,7 @@ class FileStore:
         filesystem: FileSystem | None = None,
         report: Callable[[bytes, Damage], object] | None = None,
         remembers: bool = True,
+        converted: Callable[[Conversion], object] | None = None,
     ) -> None:
         self._remembers = remembers
         self._directory = directory
@@ -144,7 +149,10 @@ class FileStore:
             with self._storage():
                 make_directory(self._files, self._home)
                 self._sweep()
-                self._entries = {name: path.name for name, path in list_logs(directory, self._files).items()}
+                logs = list_logs(directory, self._files)
+                self._entries = {name: path.name for name, path in logs.items()}
+            if converted is not None and cipher is not None:
+                convert(logs, self._files, cipher, converted)
         except BaseException:
             self._files.close(self._lock)
             raise

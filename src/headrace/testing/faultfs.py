@@ -523,6 +523,7 @@ def holding(image: Mapping[Path, bytes]) -> MemoryFileSystem:
         for parent in [*reversed(path.parents)][1:]:
             if not files.is_directory(parent):
                 files.mkdir(parent)
+                files.fsync_dir(parent.parent)
         handle = files.open(path, Mode.APPEND)
         files.write(handle, data)
         files.fsync(handle)

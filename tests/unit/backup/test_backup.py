@@ -18,7 +18,7 @@ from headrace.backup.errors import BackupError
 from headrace.backup.manifest import backups_in, chosen, next_name
 from headrace.backup.restoring import restore_backup
 from headrace.backup.taking import Wanted, take_backup
-from headrace.errors import StoreLocked, StoreTaken
+from headrace.errors import StorageError, StoreLocked, StoreTaken
 from headrace.log.port import Limits, NewMessage
 from headrace.log.sealing import Cipher
 from headrace.log.store import FileStore
@@ -380,3 +380,18 @@ def test_one_restore_at_a_time_makes_a_store(bench: Bench) -> None:
 
     restore_backup(bench.target, manifest, new, unfinished, second)
     assert len(held(FileStore(new, cipher=bench.cipher).open(LOGS[0]))) == 20
+
+
+def test_a_restored_store_is_converted_from_the_key_it_was_backed_up_with(tmp_path: Path) -> None:
+    before, now = Cipher(bytes(32)), b"n" * 32
+    bench = Bench(tmp_path, before)
+    expected = held(bench.fill(LOGS[0], 200))
+    bench.take()
+    bench.restored().close()
+    new = tmp_path / "new"
+    refusing = FileStore(new, cipher=Cipher(now))
+    with pytest.raises(StorageError, match="encrypted with another key"):
+        refusing.open(LOGS[0])
+    refusing.close()
+    FileStore(new, cipher=Cipher(now, previous=(before,)), converted=lambda _: None).close()
+    assert held(FileStore(new, cipher=Cipher(now)).open(LOGS[0])) == expected

@@ -168,3 +168,34 @@ def test_jetstream_cannot_be_beside_streaming_for_a_server_elsewhere(handler: lo
         StartError, match=r"^JetStream cannot be here: streaming uses a NATS server elsewhere$"
     ):
         asyncio.run(app.serve(app.Process(both, handler)))
+
+
+def test_a_store_is_converted_to_the_cipher_that_is_configured(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """nats-streaming-server reads both with one key, and what was stored before there was one."""
+    options = conf.StreamingOptions(store_type="FILE", directory=str(tmp_path / "store"))
+
+    async def publish_and_read(times: int, **changes: str) -> int:
+        with app.streaming_service(replace(options, **changes), pytest.fail) as service:
+            async with Server(Options(host="127.0.0.1", port=-1), services=[service]) as server:
+                client = await stan.connect("test-cluster", "me", servers=server.url)
+                await client.publish("kept", b"nobody reads this on the disk")
+                found = await client.subscribe("kept", sequence=1)
+                seen: list[bytes] = []
+                async for message in found:
+                    seen.append(message.data)
+                    if len(seen) == times:
+                        break
+                await client.close()
+        return len(seen)
+
+    caplog.set_level(logging.INFO, logger="headrace")
+    key = {"encryption_key": "k"}
+    steps = ({}, key | {"encryption_cipher": "AES"}, key | {"encryption_cipher": "CHACHA"})
+    for times, changes in enumerate(steps, start=1):
+        assert asyncio.run(publish_and_read(times, **changes)) == times
+        stored = b"".join(path.read_bytes() for path in (tmp_path / "store").rglob("*") if path.is_file())
+        assert (b"nobody reads" in stored) == (times == 1)
+    assert "STREAM: Encrypting channel kept" in caplog.messages
+    assert "STREAM: Converting to ChaCha20-Poly1305 for channel kept" in caplog.messages

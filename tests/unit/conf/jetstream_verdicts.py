@@ -31,6 +31,10 @@ JETSTREAM_CASES: Final[list[Case]] = [
         jetstream_lenient="jetstream { strict: false }",
         jetstream_key='jetstream { key: "s3cret" }',
         jetstream_key_and_cipher="jetstream { ek: abc, cipher: AES }",
+        jetstream_key_from_environment="KEY: s3cret\njetstream { encryption_key: $KEY }",
+        jetstream_previous_key="jetstream { key: a, prev_key: b }",
+        jetstream_previous_key_short="jetstream { key: a, prev_ek: b, cipher: aes }",
+        jetstream_previous_key_long='jetstream { encryption_key: a, prev_encryption_key: "" }',
         jetstream_tag='jetstream { unique_tag: "az:" }',
         jetstream_limits=(
             "jetstream { limits { max_ack_pending: 1, max_ha_assets: 2, max_request_batch: 3,"
@@ -110,6 +114,5 @@ JETSTREAM_CASES: Final[list[Case]] = [
     *cases(
         Verdict.UNSUPPORTED,
         jetstream_tpm="jetstream { tpm { keys_file: x } }",
-        jetstream_previous_key="jetstream { key: a, prev_key: b }",
     ),
 ]

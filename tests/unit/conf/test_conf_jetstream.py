@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from headrace.conf.binding import load_options
+from headrace.conf.changes import differences
 from headrace.conf.jetstream import JetStreamFlags
 from headrace.conf.options import JetStreamAccountLimits, JetStreamLimits, JetStreamOptions, Options
 from headrace.errors import ConfigError
@@ -111,6 +112,23 @@ def test_directory_of_the_top_level() -> None:
 
 def test_cipher_without_a_key_is_warned_of() -> None:
     assert "cipher has no effect" in load("jetstream { cipher: aes }").warnings[0]
+
+
+@pytest.mark.parametrize("name", ["prev_key", "prev_ek", "prev_encryption_key"])
+def test_the_key_before(name: str) -> None:
+    found = options(f"jetstream {{ key: a, {name}: before }}")
+    assert (found.encryption_key, found.prev_encryption_key) == ("a", "before")
+    assert "before" not in repr(found)
+    assert options(f'jetstream {{ key: a, {name}: "" }}').prev_encryption_key is None
+    (change,) = differences(load("jetstream { key: a }"), load(f"jetstream {{ key: a, {name}: before }}"))
+    assert (change.path, change.needs_restart) == ("jetstream.prev_encryption_key", True)
+    assert "before" not in str(change)
+
+
+def test_the_key_before_without_a_key_is_warned_of() -> None:
+    found = load("jetstream { prev_key: before }")
+    assert "prev_key has no effect" in found.warnings[0]
+    assert found.jetstream == JetStreamOptions()
 
 
 def test_accounts_have_limits_under_the_empty_tier() -> None:
