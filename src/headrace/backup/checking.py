@@ -33,6 +33,7 @@ def wrong_parts(
 
 
 def words_of(log: Log, part: Part, wrong: str) -> str:
+    """One line that names a damaged or missing segment and its log. `wrong`: of `read_part`."""
     return f"{log.shown}: segment {part.name} {wrong}"
 
 

@@ -49,6 +49,7 @@ class Log(Struct, frozen=True):
 
     @property
     def shown(self) -> str:
+        """The name for people; bytes that are no UTF-8 are escaped."""
         return self.name.decode("utf-8", "backslashreplace")
 
 
@@ -66,11 +67,13 @@ class Manifest(Struct, frozen=True):
     logs: tuple[Log, ...]
 
     def encode(self) -> bytes:
+        """The content of the manifest's file: JSON, a line break, the SHA-256 of the JSON in hexadecimal."""
         data = msgspec.json.encode(self)
         return data + b"\n" + hashlib.sha256(data).hexdigest().encode()
 
 
 def key_of(sha256: str) -> str:
+    """The key in the target of a part with this SHA-256, which is hexadecimal."""
     return sha256 + SUFFIX
 
 

@@ -53,6 +53,7 @@ class Wanted(Struct, frozen=True):
 
     @property
     def source(self) -> str:
+        """The machine and directory: backups of another one are refused."""
         return f"{socket.gethostname()}:{self.home.resolve()}"
 
 

@@ -39,6 +39,7 @@ class Finding(Struct, frozen=True):
 
     @property
     def is_damage(self) -> bool:
+        """Whether something is lost, or may be."""
         return self.kind is not Kind.NOTE
 
     def __str__(self) -> str:
@@ -64,4 +65,5 @@ class Outcome(Struct):
 
     @property
     def is_damaged(self) -> bool:
+        """Whether the source was damaged."""
         return any(finding.is_damage for finding in self.all_findings)

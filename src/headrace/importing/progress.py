@@ -22,7 +22,7 @@ class Progress(Struct, frozen=True):
 
 
 class Meter:
-    """Sums up progress over channels or streams, and tells of it now and then."""
+    """Adds up the progress of all channels or streams, and reports it now and then."""
 
     def __init__(self, progress: Callable[[Progress], None]) -> None:
         self._progress = progress
@@ -31,11 +31,13 @@ class Meter:
         self._told = 0
 
     def moved(self, place: str, read_bytes: int, messages: int) -> None:
+        """So many more bytes and messages were read of a channel or stream; reports it now and then."""
         self._bytes += read_bytes
         self._messages += messages
         if self._bytes - self._told >= _EVERY:
             self.tell(place)
 
     def tell(self, place: str) -> None:
+        """Reports how far the import is."""
         self._told = self._bytes
         self._progress(Progress(self._bytes, self._messages, place))

@@ -61,6 +61,7 @@ class DamageNotes:
             )
 
     def tell(self, damage: Damage) -> None:
+        """Reports it, unless `REPORTED` were reported before."""
         if self._report is None or self._reported > REPORTED:
             return
         self._reported += 1

@@ -38,8 +38,11 @@ _LARGEST: Final = 1 << 30
 """Bytes of a file, and of a block that is decompressed: nats-server writes blocks of some megabytes."""
 
 
-class Place(NamedTuple):
-    """A damaged place: bytes of the plain block, how many records are before it, whether it is its end."""
+class DamagedRange(NamedTuple):
+    """Damaged bytes of a block, without its encryption and compression.
+
+    `records`: how many of the block's records are before them. `is_cut`: the block ends within a record.
+    """
 
     offset: int
     length: int
@@ -51,7 +54,7 @@ class Block(NamedTuple):
     """A block as it was read. `found`: parts of the file that could not even be made plain."""
 
     records: list[tuple[int, int, int, bytes, bytes, bytes]]
-    places: list[Place]
+    places: list[DamagedRange]
     size: int
     checksum: bytes
     """The last one in it, by which an index names its end; zeros in a block without any."""
@@ -72,6 +75,7 @@ class BlockFiles:
         self.numbers: Final = sorted(int(match[1]) for name in names if (match := _BLOCK.fullmatch(name)))
 
     def name(self, number: int) -> str:
+        """How a block's file is named in findings."""
         return f"{self._shown}/{number}.blk"
 
     def size(self, number: int) -> int:
@@ -92,13 +96,16 @@ class BlockFiles:
         records, places = message_blocks.scan(key, plain, bodies)
         checksum = plain[-_CHECKSUM:].rjust(_CHECKSUM, b"\0")
         found = [self._damage(number, "a compressed part is damaged", *chunk) for chunk in chunks]
-        return Block(records, [Place(*place) for place in places], len(data), checksum, found)
+        return Block(records, [DamagedRange(*place) for place in places], len(data), checksum, found)
 
     def _damage(self, number: int, text: str, offset: int, length: int) -> Finding:
         return Finding(Kind.DAMAGED, self.name(number), text, offset, length)
 
     def _deciphered(self, number: int, data: bytes) -> bytes:
-        """One without a key file is plain, as the server takes it. Raises: WrongKey, SourceUnusable."""
+        """As the server does, takes a block without a key file for not encrypted.
+
+        Raises: WrongKey, SourceUnusable.
+        """
         key_file = self._path(number).with_suffix(".key")
         if not key_file.is_file():
             return data

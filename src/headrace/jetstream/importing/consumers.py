@@ -16,7 +16,7 @@ from headrace.jetstream.consumer_rules import ConsumerContext, complete
 from headrace.jetstream.importing.block_files import read_file
 from headrace.jetstream.importing.consumer_state import read_consumer_state
 from headrace.jetstream.importing.crypt import WrongKey
-from headrace.jetstream.importing.metadata import BadMetadata, Made, read_metadata
+from headrace.jetstream.importing.metadata import BadMetadata, Owner, read_metadata
 from headrace.jetstream.importing.model import SourceConsumer
 from headrace.jetstream.importing.raft_consumers import replayed
 from headrace.jetstream.importing.stream_index import BadIndex
@@ -49,9 +49,9 @@ class ConsumerFiles:
     def read(self, directory: Path, shown: str) -> SourceConsumer | None:
         """None when it cannot be known what the consumer is. Raises: SourceUnusable."""
         name = directory.name
-        made = Made(self._account, f"{self._stream.name}.{name}", f"{self._stream.name}/{name}")
+        owner = Owner(self._account, f"{self._stream.name}.{name}", f"{self._stream.name}/{name}")
         try:
-            found = read_metadata(directory, ConsumerConfig, made, self._keys)
+            found = read_metadata(directory, ConsumerConfig, owner, self._keys)
             config = self._judged(found.config, name)
         except BadMetadata as error:
             text = f"{error}; this consumer is left out"

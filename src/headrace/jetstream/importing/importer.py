@@ -60,9 +60,11 @@ class StreamReport(Struct):
 
 
 class ImportReport(Outcome):
+    """What became of a whole store."""
+
     streams: list[StreamReport]
     findings: list[Finding]
-    """Those of no stream that came over."""
+    """Of the store, and of streams that were left out."""
 
     @property
     def all_findings(self) -> list[Finding]:
@@ -94,7 +96,7 @@ def import_store(
 
 
 class _Stream:
-    """One stream on its way."""
+    """Writes one stream into its log, then notes the stream and its consumers in the account's state."""
 
     def __init__(self, source: SourceStream, meter: Meter) -> None:
         self._source = source
@@ -140,7 +142,9 @@ class _Stream:
             log.remove([extent.last_sequence])
 
     def _settle(self, log: MessageLog) -> None:
-        """What goes when it is acknowledged, and is gone, was: its consumers may have been stored before."""
+        """In a work queue a message that is gone was acknowledged. The consumers may have been stored before
+        that: the message is acknowledged in their state as well.
+        """
         for consumer in self._source.consumers:
             if consumer.state is None:
                 continue
@@ -151,7 +155,7 @@ class _Stream:
             self.report.pending += len(consumer.state.pending)
 
     def _note_source(self, message: SourceMessage) -> None:
-        """Each message says how far its source was, also one that is gone."""
+        """Notes how far a source was, by the header of a message that came from it, also a deleted one."""
         said = noted(message.headers) if message.headers else None
         known = self._positions.get(said.index_name) if said else None
         if said is not None and (known is None or known.here < message.sequence):
@@ -204,7 +208,7 @@ class _Stream:
         )  # fmt: skip
 
     def _new(self, message: SourceMessage) -> NewMessage:
-        """Times that go back are held: a log's do not."""
+        """A message that is older than the one before gets its time: times in a log do not go back."""
         time_ns = max(message.time_ns, self._last_time, 1)
         self._turned_back += time_ns != message.time_ns
         self._last_time = time_ns

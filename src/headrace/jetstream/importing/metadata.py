@@ -1,7 +1,7 @@
 """`meta.inf`: the configuration of a stream or consumer and when it was made, with its checksum and its key.
 
-A checksum that does not hold is told; the configuration is taken all the same if it can be read. Fields
-that are not known here are told and left out. Source: nats-server 2.15 (filestore.go).
+Where the checksum is wrong, the configuration is taken all the same if it can be read, with a finding. Fields
+that are not known here are left out, with a note. Source: nats-server 2.15 (filestore.go).
 """
 
 from __future__ import annotations
@@ -27,14 +27,16 @@ if TYPE_CHECKING:
 
 _SUM: Final = "meta.sum"
 _BESIDES: Final = ("Created", "Name")
-"""What stands beside the fields of the configuration."""
+"""Fields of the file that are none of the configuration."""
 _NEVER: Final = "0001-01-01T00:00:00Z"
 
 Config = TypeVar("Config", StreamConfig, ConsumerConfig)
 
 
 class BadMetadata(ImportFailed):
-    """It cannot be known what this was; `file` cannot be read, `is_key`: since the key does not fit."""
+    """What a stream or consumer was cannot be known. `file`: which one cannot be read; `is_key`: because the
+    given key does not open it.
+    """
 
     def __init__(self, text: str, file: str = META, *, is_key: bool = False) -> None:
         super().__init__(text)
@@ -43,7 +45,7 @@ class BadMetadata(ImportFailed):
 
 
 class Metadata(NamedTuple, Generic[Config]):
-    """`opened`: its key, if it is encrypted. `notes`: what is wrong, or left out."""
+    """What such a file says. `opened`: its key, if it is encrypted. `notes`: what is wrong, or left out."""
 
     config: Config
     created_ns: int
@@ -51,15 +53,17 @@ class Metadata(NamedTuple, Generic[Config]):
     notes: list[tuple[Kind, str]]
 
 
-class Made(NamedTuple):
-    """What a file is made for: by the account and the context goes its key, by `hashed` its checksum."""
+class Owner(NamedTuple):
+    """Whose metadata they are. Its encryption key is derived from `account` and `context`, the key of its
+    checksum from `hashed`.
+    """
 
     account: str
     context: str
     hashed: str
 
 
-def read_metadata(directory: Path, kind: type[Config], made: Made, keys: Keys) -> Metadata[Config]:
+def read_metadata(directory: Path, kind: type[Config], owner: Owner, keys: Keys) -> Metadata[Config]:
     """Raises: BadMetadata, NoKey, SourceUnusable."""
     path = directory / META
     if not path.is_file():
@@ -67,11 +71,11 @@ def read_metadata(directory: Path, kind: type[Config], made: Made, keys: Keys) -
     data = read_file(path)
     notes: list[tuple[Kind, str]] = []
     opened = None
-    if not _is_sound(directory, data, made.hashed):
+    if not _is_sound(directory, data, owner.hashed):
         notes.append((Kind.DAMAGED, "its checksum does not hold: look whether this is the configuration"))
     try:
         if (directory / KEY_FILE).is_file():
-            opened = keys.open(made.account, made.context, read_file(directory / KEY_FILE))
+            opened = keys.open(owner.account, owner.context, read_file(directory / KEY_FILE))
             data = opened.unseal(data)
         fields = msgspec.json.decode(data, type=dict[str, Any])
     except WrongKey as error:

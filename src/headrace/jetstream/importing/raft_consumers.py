@@ -1,8 +1,8 @@
 """A consumer with replicas: what its Raft group was told, on top of what the member had stored of it.
 
-The stored state is written a moment after its changes; the snapshot of the group and its log say the rest.
-Done again, what is stored already changes nothing. Source: nats-server 2.15 (filestore.go: UpdateDelivered,
-UpdateAcks; jetstream_cluster.go: applyConsumerEntries).
+The stored state is written a moment after its changes; the snapshot of the group and its log have the later
+ones. A change that is in the stored state already changes nothing when it is applied again. Source:
+nats-server 2.15 (filestore.go: UpdateDelivered, UpdateAcks; jetstream_cluster.go: applyConsumerEntries).
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ _RESET: Final = 18
 def replayed(
     logs: RaftLogs, group: str, config: ConsumerConfig, stored: ConsumerState | None, findings: list[Finding]
 ) -> ConsumerState | None:
-    """The state with what the group says; None when nobody says anything. Raises: SourceUnusable."""
+    """The stored state with what the group's log adds; None when neither has anything.
+
+    Raises: SourceUnusable.
+    """
     replay = Replay(config, stored or ConsumerState())
     shown = f"{HOME}/{group}"
     try:
@@ -48,7 +51,7 @@ def replayed(
 
 
 class Replay:
-    """A state that is told what happened. `state` may become another one."""
+    """Applies operations to a consumer's state. `state` may be replaced by another one."""
 
     def __init__(self, config: ConsumerConfig, state: ConsumerState) -> None:
         self.state = state
@@ -56,7 +59,7 @@ class Replay:
         self._config = config
 
     def snapshot(self, state: ConsumerState) -> None:
-        """Older than what is stored, it changes nothing."""
+        """Takes the state of a snapshot, unless the one that is here is newer."""
         mine = self.state
         if state.delivered_consumer >= mine.delivered_consumer and state.floor_stream >= mine.floor_stream:
             self.state = state

@@ -3,9 +3,9 @@
     jetstream/$SYS/_js_/_meta_/    which group a stream or consumer has
     jetstream/$SYS/_js_/GROUP/     what its group was told: the last snapshot, and the log behind it
 
-A log is a store of messages like any stream's; each has entries, and an entry is an operation: its kind,
-and what is to be done. What only this member has heard of, and no majority, cannot be told apart and
-counts. Source: nats-server 2.15 (raft.go, jetstream_cluster.go).
+A log is a store of messages like any stream's; each message has entries, and an entry is an operation: its
+kind, and what is to be done. Nothing tells operations that only this member has received from those that a
+majority has: all of them count. Source: nats-server 2.15 (raft.go, jetstream_cluster.go).
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class _OfStream(msgspec.Struct):
 
 
 class RaftLogs:
-    """Of one server. `home`: its directory `jetstream`."""
+    """The Raft logs of one server. `home`: its directory `jetstream`."""
 
     def __init__(self, home: Path, keys: Keys) -> None:
         self._home = home / HOME
@@ -81,7 +81,9 @@ class RaftLogs:
         self._groups: dict[tuple[str, ...], str] | None = None
 
     def group(self, *owner: str) -> str | None:
-        """Of an account and a stream, or an account, a stream and a consumer; None when it is not here.
+        """The name of the group of a stream, or of a consumer; None when it is not here.
+
+        `owner`: account and stream, or account, stream and consumer.
 
         Raises: SourceUnusable.
         """
@@ -92,7 +94,7 @@ class RaftLogs:
         return group if _GROUP.fullmatch(group) and (self._home / group).is_dir() else None
 
     def operations(self, group: str, findings: list[Finding]) -> Iterator[tuple[int, bytes]]:
-        """What the group's owner was told: the kind, and the rest. What cannot be read is told.
+        """The operations for the group's owner, each its kind and the rest; `findings` gets what is damaged.
 
         Raises: SourceUnusable.
         """
@@ -134,7 +136,7 @@ class RaftLogs:
     # -- which group is whose ----------------------------------------------------------------------------
 
     def _read_groups(self, groups: dict[tuple[str, ...], str]) -> None:
-        """What cannot be read leaves streams without a group, which is told for each of them."""
+        """Streams whose group cannot be read stay without one; each of them gets a finding for that later."""
         if not (self._home / _META).is_dir():
             return
         try:

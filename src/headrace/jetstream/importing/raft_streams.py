@@ -1,8 +1,9 @@
 """What a member of a cluster was told of a stream and had not stored yet.
 
-A member stores a moment after its log has it: after a kill the end of a stream may be in the log alone.
-What is stored is found in the log by its time, which the leader gave it; sequences follow on what is
-stored. Source: nats-server 2.15 (jetstream_cluster.go: encodeStreamMsg, applyStreamEntries).
+A member stores a message a moment after its log has it: after a kill the end of a stream may be in the log
+alone. Stored messages are found in the log by their time, which the leader gave them; those after the last
+one that is stored get the sequences after its own. Source: nats-server 2.15 (jetstream_cluster.go:
+encodeStreamMsg, applyStreamEntries).
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class _Deletion(msgspec.Struct):
 
 
 class Tail(NamedTuple):
-    """What was not stored yet; a message without a subject is a sequence that was passed over."""
+    """What was not stored yet. A message without a subject stands for a sequence without a message."""
 
     messages: list[SourceMessage]
     deleted: set[int]
@@ -46,7 +47,7 @@ class Tail(NamedTuple):
 
 
 def read_tail(logs: RaftLogs, account: str, stream: str, stored: Extent) -> Tail:
-    """What the log of a stream has behind what is stored of it. Raises: SourceUnusable."""
+    """What the Raft log of a stream has after the last message that is stored. Raises: SourceUnusable."""
     group = logs.group(account, stream)
     if group is None:
         text = "its Raft group is not here: what was not stored yet, if anything, is not known"
@@ -106,7 +107,9 @@ def _message(data: bytes) -> SourceMessage:
 
 
 def _numbered(messages: list[SourceMessage], last: int) -> Iterator[SourceMessage]:
-    """Each with its sequence, as a server gives them when it stores them; what comes twice is stored once."""
+    """Each with the sequence that a server gives it when it stores it. Of two with one message ID the second
+    is left out.
+    """
     seen: set[bytes] = set()
     for message in messages:
         identity = block.value(message.headers, MSG_ID) if message.headers else b""

@@ -17,7 +17,7 @@ from headrace.importing.findings import Finding, Kind
 from headrace.jetstream.importing.block_files import BlockFiles
 from headrace.jetstream.importing.consumers import CONSUMERS, ConsumerFiles
 from headrace.jetstream.importing.detecting import HOME, find_streams
-from headrace.jetstream.importing.metadata import BadMetadata, Made, read_metadata
+from headrace.jetstream.importing.metadata import BadMetadata, Owner, read_metadata
 from headrace.jetstream.importing.raft_log import RaftLogs
 from headrace.jetstream.importing.raft_streams import read_tail
 from headrace.jetstream.importing.source_positions import read_positions
@@ -109,7 +109,9 @@ def _stream(found: FoundStream, keys: Keys, raft: RaftLogs) -> SourceStream:
     if not f"{found.account}{found.name}".isascii():
         _check_encoding(found)
     shown = f"{found.account}/{found.name}"
-    metadata = read_metadata(found.directory, StreamConfig, Made(found.account, found.name, found.name), keys)
+    metadata = read_metadata(
+        found.directory, StreamConfig, Owner(found.account, found.name, found.name), keys
+    )
     config = metadata.config
     if config.name != found.name:
         raise BadMetadata(f"it is of another stream, {config.name!r}")

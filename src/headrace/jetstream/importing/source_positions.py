@@ -1,7 +1,7 @@
 """`sources.db`: how far the sources of a stream were, also where what came of them is gone.
 
-Since nats-server 2.15. Without it, and behind the sequence that it was written at, messages say themselves
-which of a source's they were. Source: nats-server 2.15 (filestore.go: writeSourcesState).
+nats-server writes it since 2.15. Without it, and for messages after it was written, headers of the messages
+say which sequence of which source each one was. Source: nats-server 2.15 (filestore.go: writeSourcesState).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _HEAD: Final = struct.Struct("<BQQ")
 
 
 class SourcePosition(NamedTuple):
-    """The last sequence of a source that came, when this stream had `here`; `name` as headers have it."""
+    """`sequence` of the source was the last one that came, as sequence `here` or before; `name` as in headers."""
 
     name: str
     sequence: int

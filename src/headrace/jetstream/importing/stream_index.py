@@ -42,6 +42,7 @@ class Varints:
         self.at = at
 
     def unsigned(self) -> int:
+        """A number from 0 to 2^64-1. Source: Go's `binary.Uvarint`."""
         value = shift = 0
         while self.at < len(self.data) and shift < 70:
             byte = self.data[self.at]
@@ -57,6 +58,7 @@ class Varints:
         return value
 
     def signed(self) -> int:
+        """A number of 64 bits with its sign in the lowest one. Source: Go's `binary.Varint`."""
         value = self.unsigned()
         return value >> 1 ^ -(value & 1)
 
@@ -68,6 +70,7 @@ class Varints:
         return value
 
     def bytes(self, size: int) -> bytes:
+        """The next `size` bytes."""
         found = self.data[self.at : self.at + size]
         if len(found) != size:
             raise BadIndex("it is cut off")

@@ -1,10 +1,10 @@
 """The messages of one stream, as nats-server would serve them after a start.
 
-Its index is believed where it is as new as the blocks: what it says is deleted is. After a kill the blocks
-alone count: records in rising order, but for those that a tombstone deletes, which may be in a later block.
+Where its index is as new as its blocks, the index says which messages are deleted. After a kill the blocks
+alone count: records in rising order, without those that a tombstone deletes, which may be in a later block.
 Limits are not looked at here; a server that opens the result keeps to them.
 
-Where nats-server drops what follows damage in a block, reading goes on here behind it.
+nats-server drops what follows damage in a block; here reading goes on after it.
 Source: nats-server 2.15 (filestore.go: recoverFullState, recoverMsgs, rebuildStateFromBufLocked).
 """
 
