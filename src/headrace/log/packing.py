@@ -205,7 +205,7 @@ class Packer:
         return self._size
 
     def add(self, data: bytes) -> None:
-        """Takes more of what the segment holds, and writes the frames that it fills. Raises what `write` does."""
+        """Takes more of what the segment holds, and writes the frames that it fills; raises as `write`."""
         self._rest += data
         while len(self._rest) >= FRAME:
             self._put(bytes(self._rest[:FRAME]))

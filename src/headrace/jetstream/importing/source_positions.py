@@ -23,7 +23,7 @@ _HEAD: Final = struct.Struct("<BQQ")
 
 
 class SourcePosition(NamedTuple):
-    """`sequence` of the source was the last one that came, as sequence `here` or before; `name` as in headers."""
+    """`sequence` of the source was the last one to come, as sequence `here` or before. `name`: as in headers."""
 
     name: str
     sequence: int
