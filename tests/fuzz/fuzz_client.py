@@ -4,7 +4,8 @@
 """The parser of clients, the router and the interest under libFuzzer.
 
 With --route: the parser of routes, with --legacy: that of routes of servers before 2.0, with --leaf and
---gateway: those of leaf nodes and of gateways, with --s2: what unpacks and packs S2.
+--gateway: those of leaf nodes and of gateways, with --s2: what unpacks and packs S2, with --trace: trace
+headers.
 
     python tests/fuzz/fuzz_client.py -max_total_time=600           # needs: pip install atheris
     python tests/fuzz/fuzz_client.py --route -max_total_time=600
@@ -27,7 +28,9 @@ sys.path.insert(0, str(HERE.parent))
 
 import atheris  # noqa: E402 - after the path, as everything below
 
-with atheris.instrument_imports(include=["fuzz", "engine_peers", "headrace.protocol"]):
+with atheris.instrument_imports(
+    include=["fuzz", "engine_peers", "headrace.protocol", "headrace.core.tracing"]
+):
     from fuzz import (
         client_mutator,
         client_target,
@@ -41,6 +44,8 @@ with atheris.instrument_imports(include=["fuzz", "engine_peers", "headrace.proto
         route_target,
         s2_mutator,
         s2_target,
+        trace_mutator,
+        trace_target,
     )
     from fuzz.instrumented import register_counters
 
@@ -51,6 +56,7 @@ TARGETS = {
     "leaf": (leaf_mutator.leaf_mutate, leaf_target.check),
     "gateway": (gateway_mutator.gateway_mutate, gateway_target.check),
     "s2": (s2_mutator.s2_mutate, s2_target.check),
+    "trace": (trace_mutator.trace_mutate, trace_target.check),
 }
 FLAGS = {f"--{name}": name for name in TARGETS if name != "client"}
 TARGET = next((name for flag, name in FLAGS.items() if flag in sys.argv), "client")

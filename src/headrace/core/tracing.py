@@ -7,6 +7,7 @@ Source: ADR-41 of NATS; names, order and texts compared with the Go server 2.15.
 
 from __future__ import annotations
 
+import re
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -25,7 +26,7 @@ ORIGIN: Final = "Nats-Trace-Origin-Account"
 
 _HOP: Final = b"Nats-Trace-Hop"
 _EXTERNAL: Final = "traceparent"
-_EXTERNAL_PARTS: Final = 4
+_FLAGS: Final = re.compile(r"[^-]*-[^-]*-[^-]*-([0-9a-fA-F]{2}|\+[0-9a-fA-F])", re.DOTALL)
 _SAMPLED: Final = 1
 
 Event = dict[str, Any]
@@ -114,14 +115,11 @@ def _lines(block: bytes) -> list[tuple[str, str]]:
 
 def _is_sampled(value: str) -> bool:
     """Whether the flags of a `traceparent` say so: version-trace-parent-flags."""
-    parts = value.split("-")
-    if len(parts) != _EXTERNAL_PARTS or len(parts[-1]) != 2:
+    flags = _FLAGS.fullmatch(value)
+    if flags is None:
         return False
-    try:
-        flags = int(parts[-1], 16)
-    except ValueError:
-        return False
-    return -128 <= flags <= 127 and bool(flags & _SAMPLED)  # the Go server reads a signed byte
+    number = int(flags[1], 16)
+    return -128 <= number <= 127 and bool(number & _SAMPLED)  # the Go server reads a signed byte
 
 
 def disabled(block: bytes) -> bytes:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from time import time_ns
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from headrace.core.service import Delivery
 from headrace.core.tracing import DEST, ORIGIN, Kind, MessageTrace, disabled, wanted
@@ -31,6 +31,13 @@ _DROP: Final = True
 _ACCEPT: Final = "Accept-Encoding"
 
 
+class Chance(Protocol):
+    """What draws numbers: the module `random`, or a `random.Random`."""
+
+    def randrange(self, stop: int, /) -> int:
+        """One below `stop`."""
+
+
 class _NoTrace(Exception):
     """A message gets no trace. `disables`: nor does any other server trace it."""
 
@@ -42,8 +49,9 @@ class _NoTrace(Exception):
 class Tracer:
     """Begins the traces of one server. `engine.tracing` says how it is asked."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, chance: Chance = random) -> None:
         self._server = server
+        self._chance = chance
         self._links: dict[Account, ServiceLink] = {}
         server.accounts.followers.append(self._accounts_changed)
 
@@ -109,7 +117,7 @@ class Tracer:
             options = found.options.trace
             if options is None:
                 raise _NoTrace
-            if session.trace_party.kind is Kind.CLIENT and not _is_chosen(options.sampling):
+            if session.trace_party.kind is Kind.CLIENT and not is_chosen(options.sampling, self._chance):
                 raise _NoTrace(disables=True)
             dest = options.dest
         subject = dest.encode("utf-8", "replace")
@@ -166,8 +174,9 @@ class Tracer:
         return link
 
 
-def _is_chosen(sampling: int) -> bool:
-    return sampling >= _ALL or random.randrange(_ALL) < sampling
+def is_chosen(sampling: int, chance: Chance) -> bool:
+    """Whether one message is among so many of a hundred."""
+    return sampling >= _ALL or chance.randrange(_ALL) < sampling
 
 
 def _text(data: bytes) -> str:
