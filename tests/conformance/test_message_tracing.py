@@ -15,6 +15,7 @@ from headrace.protocol.s2 import Reader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from conformance.trace_plays import Play
 
@@ -90,3 +91,16 @@ def test_events_are_compressed_as_asked(servers: Leafs, letter: str, accepts: st
     assert encoding == expected[accepts]
     assert json.loads(payload)["request"]["header"]["Accept-Encoding"] == [accepts]
     stage.close()
+
+
+@pytest.mark.parametrize("letter", LETTERS)
+def test_the_destination_is_not_mapped(tmp_path: Path, letter: str) -> None:
+    with Leafs(tmp_path) as running:
+        running.server("mapped", letter, CONFIG.replace('"map.from"', '"traces": "elsewhere", "map.from"'))
+        watching, asking = (running.join("mapped", user="a", **{"pass": "p"}) for _ in range(2))
+        traces, elsewhere = Traces(watching), watching.subscribe("elsewhere")
+        watching.sync()
+        asking.publish("few.one", b"", traced())
+
+        assert traces.next().json()["events"][0]["subj"] == "few.one"
+        assert not watching.got(elsewhere)

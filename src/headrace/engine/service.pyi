@@ -4,6 +4,7 @@ from headrace.engine.batches import Outgoing
 from headrace.engine.link import Link, Router
 
 class ServiceLink(Link):
+    maps: bool
     def __init__(self, router: Router, session: Any, delivery: type[tuple[Any, ...]]) -> None: ...
     @property
     def outgoing(self) -> Outgoing: ...

@@ -31,7 +31,7 @@ from headrace.engine.batches cimport Block, Gathered, Outgoing, delivery, is_wor
 from headrace.engine.client cimport add_sid, find_sid, is_valid_subject, new_sub
 from headrace.engine.delivery cimport remove_sub, route
 from headrace.engine.exchange cimport with_info
-from headrace.engine.interest cimport plan_for
+from headrace.engine.interest cimport plan_for, unmapped_plan
 from headrace.engine.link cimport Link, mark_due
 from headrace.engine.memory cimport buf_append, buf_free, buf_grow, buf_reserve
 from headrace.engine.shadows cimport hang_shadows
@@ -137,7 +137,7 @@ cdef void serve(link_t *l) noexcept:
 
 # ---- from the service ---------------------------------------------------------------------------
 
-cdef int route_one(link_t *l, record_t *record, const char *at) except -1:
+cdef int route_one(link_t *l, record_t *record, const char *at, bint maps) except -1:
     """A publication as if a client had sent it: counted, mapped, delivered. No permission is asked for."""
     cdef msg_t m
     cdef plan_t *plan
@@ -159,10 +159,13 @@ cdef int route_one(link_t *l, record_t *record, const char *at) except -1:
     l.in_bytes += m.body_len
     l.router.in_msgs += 1
     l.router.in_bytes += m.body_len
-    plan = plan_for(l.interest, m.subject, m.subject_len)
-    if l.interest.mapper != NULL:
-        m.subject = plan.head + 5
-        m.subject_len = plan.head_len - 6
+    if not maps:
+        plan = unmapped_plan(l.interest, m.subject, m.subject_len)
+    else:
+        plan = plan_for(l.interest, m.subject, m.subject_len)
+        if l.interest.mapper != NULL:
+            m.subject = plan.head + 5
+            m.subject_len = plan.head_len - 6
     if l.router.answers.count and find_answer(l.router, l.interest, &m):
         plan = plan_for(l.interest, m.subject, m.subject_len)
     route(plan, &m)
@@ -191,6 +194,7 @@ cdef class ServiceLink(Link):
     cdef list _traces            # of messages in the batch, by place from 1
     cdef bint _has_runs          # the batch has messages that are gathered
     cdef size_t _usual           # bytes to begin a batch with, after one was given away
+    cdef public bint maps        # what it publishes passes through its account's mappings, as what clients publish
     cdef bint _is_served         # its service is at work: what it publishes is routed afterwards
 
     def __cinit__(self, _router, _session, type delivery not None):
@@ -200,6 +204,7 @@ cdef class ServiceLink(Link):
         self.outgoing = Outgoing()
         self._delivery = delivery
         self._traces = []
+        self.maps = True
         self.c.flags |= LINK_SERVICE
         self.c.accept = accept
         self.c.flush = serve
@@ -432,7 +437,7 @@ cdef class ServiceLink(Link):
             memcpy(&record, at, sizeof(record_t))
             at += sizeof(record_t)
             try:
-                route_one(&self.c, &record, at)
+                route_one(&self.c, &record, at, self.maps)
             except Exception as error:
                 failures.append(error)
             at += record.subject_len + record.head_len + record.tail_len

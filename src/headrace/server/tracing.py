@@ -171,6 +171,7 @@ class Tracer:
         if link is None:
             link = self._links[account] = ServiceLink(self._server.router, self._server.system.host, Delivery)
             link.interest = account.interest
+            link.maps = False  # as with nats-server: the destination is what was asked for, and judged
         return link
 
 
