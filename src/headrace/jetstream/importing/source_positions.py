@@ -23,7 +23,7 @@ _HEAD: Final = struct.Struct("<BQQ")
 
 
 class SourcePosition(NamedTuple):
-    """`sequence` of the source was the last one to come, as sequence `here` or before. `name`: as in headers."""
+    """The last sequence of a source to come, as sequence `here` or before; `name` is that in headers."""
 
     name: str
     sequence: int
