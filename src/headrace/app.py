@@ -546,9 +546,8 @@ class Process:
             if "pid_file" in changed and new.pid_file:
                 try:
                     files.write_pid_file(new.pid_file)
-                except (
-                    StartError
-                ) as error:  # the server runs: who waits for the file finds out why in the log
+                except StartError as error:
+                    # The server runs: who waits for the file finds out why in the log.
                     self._server.log.error("%s", error)
             if "ports_file_dir" in changed:
                 self._remove_ports_file()

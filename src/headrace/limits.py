@@ -86,8 +86,8 @@ FIRST_REACH: Final = 0.25
 """Seconds that a start waits for the servers that are configured, before it lets clients in."""
 
 CONNECT_ERROR_REPORTS: Final = 3600
-"""Of the failed attempts to reach a server that was never met, the first and every so manieth is an error in
-the log; others are debug lines."""
+"""How many failed attempts to reach a server that was never met make one error in the log, beside the first
+one; the others are debug lines."""
 
 RECONNECT_ERROR_REPORTS: Final = 1
 """The same of a server that was met before."""

@@ -428,8 +428,8 @@ class Options(Discreet, frozen=True):
     """Everything `headrace serve` can be told. `port` -1 means: let the system choose.
 
     `processes`: over how many the server is spread, 0: as many as there are cores. `connect_error_reports`:
-    of the failed attempts to reach a server that was never met the first and every so manieth is an error in
-    the log, `reconnect_error_reports`: of others.
+    how many failed attempts to reach a server that was never met make one error in the log, beside the first;
+    `reconnect_error_reports`: the same for a server that was met before.
     """
 
     HIDDEN = frozenset({"overrides"})

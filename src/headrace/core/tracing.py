@@ -93,7 +93,7 @@ def wanted(block: bytes) -> Wanted | None:
 
 
 def _lines(block: bytes) -> list[tuple[str, str]]:
-    """Names and values, both without what they may not be: empty."""
+    """The headers that have a name and a value."""
     found: list[tuple[str, str]] = []
     at = len(FIRST_LINE)
     while at < len(block):
@@ -187,12 +187,15 @@ class MessageTrace:
         self._ingress["error"] = error
 
     def publish_refused(self, subject: bytes) -> None:
+        """Its client may not publish to this subject."""
         self.failed(f"Permissions Violation for Publish to {_quoted(subject)}")
 
     def reply_refused(self, reply: bytes) -> None:
+        """Its client may not ask for answers there."""
         self.failed(f"Permissions Violation for Publish with Reply of {_quoted(reply)}")
 
     def mapped(self, subject: bytes) -> None:
+        """A subject mapping has given it this subject."""
         self._add("sm", to=_text(subject))
 
     def stream_export(self, account: bytes, subject: bytes, allows: bool) -> bool:

@@ -32,6 +32,8 @@ ASKED: Final = b"NATS/1.0\r\nNats-Trace-Dest: t\r\n\r\n"
         b"NATS/1.0\r\ntraceparent: 0-a-b-ff\r\n\r\n",
         b"NATS/1.0\r\ntraceparent: 0-a-b-1\r\n\r\n",
         b"NATS/1.0\r\ntraceparent: 0-a-01\r\n\r\n",
+        b"NATS/1.0\r\ntraceparent: 0-a-b- 1\r\n\r\n",
+        "NATS/1.0\r\ntraceparent: 0-a-b-\N{FULLWIDTH DIGIT ZERO}\N{FULLWIDTH DIGIT ONE}\r\n\r\n".encode(),
     ],
 )
 def test_no_trace_is_asked_for(block: bytes) -> None:
