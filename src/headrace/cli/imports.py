@@ -89,8 +89,8 @@ def refuse_nested(source: Path, target: Path) -> None:
         raise SourceUnusable(f"{target} and {source} may not be one within the other")
 
 
-def print_findings(found: Sequence[Finding], lost: int | None, *, every: bool) -> None:
-    """`lost`: messages that are known to be lost; None: nobody knows."""
+def print_findings(found: Sequence[Finding], lost: int, *, every: bool, is_left_out: bool = False) -> None:
+    """`lost`: messages that are known to be lost. `is_left_out`: there are others, which nobody counts."""
     damage = [finding for finding in found if finding.is_damage]
     notes = [finding for finding in found if not finding.is_damage]
     for title, findings in (("damage in the source", damage), ("notes", notes)):
@@ -102,8 +102,9 @@ def print_findings(found: Sequence[Finding], lost: int | None, *, every: bool) -
             print(f"  {finding}")
         if len(findings) > count:
             print(f"  and {len(findings) - count:,} more; --all lists them")
-    if damage and lost is not None:
-        print(f"{lost:,} messages are known to be lost" if lost else "no message is known to be lost")
+    if damage:
+        known = f"{lost:,} messages are" if lost > 1 else f"{lost or 'no'} message is"
+        print(f"{known} known to be lost{', besides those of what is left out' if is_left_out else ''}")
 
 
 def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -147,6 +147,6 @@ def _print_report(report: ImportReport, every_finding: bool) -> None:
         f"{len(report.streams)} streams of {accounts} accounts, {messages:,} messages, "
         f"{size:,} bytes of payload, {consumers} consumers"
     )
-    left_out = any(finding.is_damage for finding in report.findings)
-    lost = None if left_out else sum(stream.lost for stream in report.streams)
-    imports.print_findings(report.all_findings, lost, every=every_finding)
+    lost = sum(stream.lost for stream in report.streams)
+    is_left_out = any(finding.is_damage for finding in report.findings)
+    imports.print_findings(report.all_findings, lost, every=every_finding, is_left_out=is_left_out)
