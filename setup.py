@@ -11,6 +11,7 @@ from Cython.Build import cythonize
 from setuptools import Extension, setup
 
 COMPILED = [
+    "conf.plain",
     "engine.memory",
     "engine.verdicts",
     "engine.trie",

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from bench import (
     chart,
     compression,
+    configs,
     spark_read,
     spark_scan,
     spark_sink,
@@ -64,6 +65,10 @@ OWN: Final = {
     "stop": Own(
         "from the signal to the end of the process, beside nats-server",
         stops.add_arguments, stops.run_stops, stops.SECTION.render,
+    ),
+    "config": Own(
+        "the check of a long configuration, beside nats-server",
+        configs.add_arguments, configs.run_configs, configs.SECTION.render,
     ),
     "sync": Own(
         "what a sync costs by what was at the place that is written",

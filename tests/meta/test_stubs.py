@@ -12,6 +12,7 @@ import pytest
 ROOT: Final = Path(__file__).parents[2]
 
 COMPILED: Final = [
+    "headrace.conf.plain",
     "headrace.engine.batches",
     "headrace.engine.client",
     "headrace.engine.columns",
@@ -48,6 +49,7 @@ headrace\..*\.__(pyx_capi|test|reduce_cython|setstate_cython|pyx_vtable)__
 # Constructors are __cinit__ in Cython: the signature of __init__ is not to be seen.
 headrace\.engine\.(batches\.(Block|Gathered|Outgoing)|columns\.ColumnsBuilder|frames\.Payload|gateway\.GatewayLink|client\.ClientLink|exchange\.(AccountLink|ServiceImport)|leaf\.LeafLink|peer\.PeerLink|link\.(Link|Router)|records\.Scan|route\.RouteLink|legacy_route\.LegacyRouteLink|s2\.Stream|service\.ServiceLink|shadows\.StreamImport|verdicts\.Verdicts|interest\.Interest)\.__(init|new)__
 headrace\.server\.epoll\.Poller\.__(init|new)__
+headrace\.conf\.plain\.PlainReader\.__(init|new)__
 # The buffer protocol has no method to be seen before Python 3.12.
 headrace\.engine\.frames\.Payload\.__buffer__
 """

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from headrace.cli import flags
@@ -17,7 +18,7 @@ from headrace.errors import ConfigError, HeadraceError
 from headrace.interruption import Interrupted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from headrace.cli.flags import Invocation
     from headrace.conf.options import Options
@@ -63,9 +64,11 @@ def run(
 
             send_signal(invocation.signal)
         elif invocation.test_config:
-            return _test_config(invocation, program)
+            with _without_collections():
+                return _test_config(invocation, program)
         else:
-            return _serve(invocation)
+            with _without_collections():
+                return _serve(invocation)
     except ConfigError as error:
         for problem in error.problems:
             # Test tools look for the words of nats-server.
@@ -77,8 +80,17 @@ def run(
     return 0
 
 
+@contextmanager
+def _without_collections() -> Iterator[None]:
+    """A start makes much that stays and little that goes; whoever serves turns the collector on again."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
 def _serve(invocation: Invocation) -> int:
-    gc.disable()  # a start makes much that stays and little that goes; whoever serves turns it on again
     try:
         options = options_of_invocation(invocation)
         if options.processes != 1:
@@ -90,8 +102,6 @@ def _serve(invocation: Invocation) -> int:
         return app.run(options)
     except Interrupted:  # there is no log yet that could say it
         return 0
-    finally:
-        gc.enable()
 
 
 def _test_config(invocation: Invocation, program: str) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from hashlib import sha256
-from json.encoder import encode_basestring
+from json.encoder import encode_basestring as _text
 from typing import TYPE_CHECKING, Final
 
 from headrace.conf.tree import ListNode, MapNode, Scalar
@@ -17,27 +17,29 @@ from headrace.conf.tree import ListNode, MapNode, Scalar
 if TYPE_CHECKING:
     from headrace.conf.tree import Node
 
-_ESCAPED: Final = str.maketrans({char: f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"})
+_ESCAPED: Final = {char: f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
+"""What is written so in strings; nowhere else can it stand."""
+
 _PLAIN_EXPONENTS: Final = (1e-6, 1e21)
 
 
 def config_digest(root: MapNode) -> str:
     """The digest of a whole configuration, as `sha256:` and 64 hexadecimal digits."""
     line = _encoded(root) + "\n"
+    for char, escape in _ESCAPED.items():
+        line = line.replace(char, escape)
     return f"sha256:{sha256(line.encode()).hexdigest()}"
 
 
 def _encoded(node: Node) -> str:
-    match node:
-        case MapNode(entries=entries):
-            pairs = (f"{_text(key)}:{_encoded(entries[key].node)}" for key in sorted(entries))
-            return f"{{{','.join(pairs)}}}"
-        case ListNode(items=items):
-            return f"[{','.join(map(_encoded, items))}]"
-        case Scalar():
-            return _scalar(node)
-        case _:
-            return "null"
+    if isinstance(node, Scalar):
+        return _scalar(node)
+    if isinstance(node, MapNode):
+        entries = node.entries
+        return f"{{{','.join([f'{_text(key)}:{_encoded(entries[key].node)}' for key in sorted(entries)])}}}"
+    if isinstance(node, ListNode):
+        return f"[{','.join(map(_encoded, node.items))}]"
+    return "null"
 
 
 def _scalar(node: Scalar) -> str:
@@ -64,7 +66,3 @@ def _float(value: float) -> str:
 
         return f"{Decimal(text):f}"
     return text.removesuffix(".0")
-
-
-def _text(text: str) -> str:
-    return encode_basestring(text).translate(_ESCAPED)

@@ -92,7 +92,7 @@ class Table:
         return self._unsupported
 
     def find(self, key: str) -> Field | None:
-        return self._fields.get(key.lower())
+        return self._fields.get(key) or self._fields.get(key.lower())
 
     def knows(self, key: str) -> bool:
         """Whether the key has a meaning here, supported or not."""
@@ -153,9 +153,12 @@ class Binder:
                 self.problems.remark(f"{entry.key} has no effect: {known.idle}", entry.position)
             if not known.binds:
                 continue
-            values = value if known.spreads and isinstance(value, dict) else {option: value}
-            bound.values.update(values)
-            bound.positions.update(dict.fromkeys(values, entry.position))
+            if known.spreads and isinstance(value, dict):
+                bound.values.update(value)
+                bound.positions.update(dict.fromkeys(value, entry.position))
+            else:
+                bound.values[option] = value
+                bound.positions[option] = entry.position
         return bound
 
     def bind_map(self, entry: Entry, table: Table) -> Bound | UnsetType:
@@ -287,9 +290,9 @@ def string_of(node: Node) -> str | None:
     """The string a node is, None for anything else; what has an exponent may be meant as a string."""
     if not isinstance(node, Scalar):
         return None
-    if isinstance(node.value, float) and "e" in node.text.lower():
-        return node.text
-    return node.value if isinstance(node.value, str) else None
+    if isinstance(node.value, str):
+        return node.value
+    return node.text if isinstance(node.value, float) and "e" in node.text.lower() else None
 
 
 def type_name(node: Node) -> str:

@@ -42,6 +42,11 @@ _BCRYPT: Final = re.compile(r"\$2(?:a\$|[bxy]\$[0-9]{2}\$)")
 _ALLOWED_ESCAPES: Final = r"allowed are \xXX \uXXXX \t \n \r \b \f \/ \" \\"
 
 
+def is_bcrypt(word: str) -> bool:
+    """Whether a word that starts with `$` is the hash of a password, and no variable."""
+    return _BCRYPT.match(word) is not None
+
+
 class Key(Struct, frozen=True):
     """A key as written; an unquoted one may turn out to be the word `include`."""
 
@@ -217,7 +222,7 @@ class Lexer:
             value = self._unescaped(word, start)
             return BadValue(position) if value is None else Scalar(value, position, word)
         if word[0] == "$":
-            return Scalar(word, position, word) if _BCRYPT.match(word) else VariableName(word[1:], position)
+            return Scalar(word, position, word) if is_bcrypt(word) else VariableName(word[1:], position)
         try:
             return Scalar(literals.meaning(word), position, word)
         except literals.LiteralError as error:

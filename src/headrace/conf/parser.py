@@ -5,7 +5,8 @@ Here lives the structure of the configuration language. Never lives here: single
 In short, `key: value`, `key = value` or `key value`, ended by a new line, `,` or `;`; a value is a scalar,
 `{ keys }`, `[ values ]` or `$variable`; the whole text may stand in braces, which makes a JSON object a
 configuration. Nesting is a list of frames, not recursion, and is bounded; so is the number of values,
-counted after variables are filled in.
+counted after variables are filled in. What is written plainly is read by `plain`, which makes of it what is
+made of it here.
 
 After a mistake reading goes on at the next line or value, so that all mistakes are found at once.
 Source: the Go server 2.15.1. More is accepted where JSON needs it (separator after a new line, value on the
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct, field
 
 from headrace.conf.lexer import Key, Lexer, VariableName
+from headrace.conf.plain import PlainReader
 from headrace.conf.problems import shown
 from headrace.conf.tree import BadValue, Entry, ListNode, MapNode
 
@@ -78,6 +80,7 @@ class Parser:
         self._reading = reading
         self._problems = reading.problems
         self._lexer = Lexer(source, reading.problems)
+        self._plain = PlainReader(source.text, source.name, MAX_VALUES)
         self._frames: list[_Frame] = []
 
     def parse(self) -> MapNode:
@@ -107,10 +110,21 @@ class Parser:
     # --- one step in a frame ---
 
     def _read_next(self, frame: _Frame) -> None:
+        if frame.shape is not _Shape.TOP:  # where a value has to be on the line of its key
+            self._read_plain(frame)
         if frame.shape is _Shape.LIST:
             self._read_item(frame)
         else:
             self._read_key(frame)
+
+    def _read_plain(self, frame: _Frame) -> None:
+        lexer = self._lexer
+        start, position, room = lexer.offset, lexer.position(), MAX_DEPTH - len(self._frames)
+        if frame.shape is _Shape.LIST:
+            read = self._plain.items(start, position, frame.items, frame.after_value, room)
+        else:
+            read = self._plain.entries(start, position, frame.entries, frame.after_value, room)
+        lexer.offset, frame.after_value = read
 
     def _read_key(self, frame: _Frame) -> None:
         lexer = self._lexer
