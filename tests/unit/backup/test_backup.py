@@ -395,3 +395,19 @@ def test_a_restored_store_is_converted_from_the_key_it_was_backed_up_with(tmp_pa
     refusing.close()
     FileStore(new, cipher=Cipher(now, previous=(before,)), converted=lambda _: None).close()
     assert held(FileStore(new, cipher=Cipher(now)).open(LOGS[0])) == expected
+
+
+def test_files_and_directories_are_the_owners_alone(bench: Bench) -> None:
+    """Of a backup and of a restored store, whatever the process lets others do with new files."""
+    before = os.umask(0)
+    try:
+        for name in (STATE, *LOGS):
+            bench.fill(name, 50)
+        bench.take()
+        bench.restored().close()
+    finally:
+        os.umask(before)
+    for folder in (bench.folder / "backups", bench.folder / "new"):
+        there = [folder, *folder.rglob("*")]
+        assert {path.stat().st_mode & 0o777 for path in there if not path.is_dir()} == {0o600}
+        assert {path.stat().st_mode & 0o777 for path in there if path.is_dir()} == {0o700}

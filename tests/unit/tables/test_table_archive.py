@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -11,16 +12,17 @@ import pytest
 from table_makers import SECOND, START, Stream, archived, message, sequences
 
 from headrace.log.port import Limits
+from headrace.tables import Table
 from headrace.tables.archive import archive
 from headrace.tables.columns import SCHEMA
 from headrace.tables.errors import SourceChanged, SourceMissing, TableLocked
 from headrace.tables.files import FileLimits
+from headrace.tables.rewrite import compact
+from headrace.tables.store import LocalStore
 from headrace.tables.verify import verify
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from headrace.tables import Table
 
 
 def test_a_table_has_every_column_of_every_message(table: Table) -> None:
@@ -52,6 +54,29 @@ def test_a_second_run_adds_what_is_new_and_nothing_else(table: Table) -> None:
     assert (report.rows, report.next) == (30, 56)
     assert sequences(table) == list(range(1, 56))
     assert verify(table) == []
+
+
+def test_files_and_directories_are_the_owners_alone(tmp_path: Path) -> None:
+    """As those of a store, whatever the process lets others do with new files."""
+    before = os.umask(0)
+    try:
+        table = Table(LocalStore(tmp_path / "tables" / "orders"))
+        stream = Stream(25)
+        archived(table, stream)
+        stream.publish(5)
+        archived(table, stream)
+        with table.writing() as writer:
+            compact(writer)
+    finally:
+        os.umask(before)
+    modes = modes_in(tmp_path / "tables")
+    assert any(path.suffix == ".parquet" for path in modes)
+    assert {mode for path, mode in modes.items() if not path.is_dir()} == {0o600}
+    assert {mode for path, mode in modes.items() if path.is_dir()} == {0o700}
+
+
+def modes_in(folder: Path) -> dict[Path, int]:
+    return {path: path.stat().st_mode & 0o777 for path in (folder, *folder.rglob("*"))}
 
 
 def test_files_are_bounded_and_sorted_and_have_statistics(table: Table, directory: Path) -> None:
