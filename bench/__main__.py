@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from bench import (
     chart,
+    compressed,
     compression,
     configs,
     spark_read,
@@ -57,6 +58,10 @@ OWN: Final = {
     "compression": Own(
         "a log with and without compression: room, appends, reads",
         compression.add_arguments, compression.run_compression, compression.SECTION.render,
+    ),
+    "compressed": Own(
+        "a compressed stream on both servers, and under Spark",
+        compressed.add_arguments, compressed.run_compressed, compressed.SECTION.render,
     ),
     "start": Own(
         "from the start to the first INFO, beside nats-server",

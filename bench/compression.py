@@ -66,7 +66,7 @@ def run_compression(options: argparse.Namespace, origin: dict[str, object]) -> i
 def _one(directory: Path, kind: str, way: str, size: int) -> dict[str, float]:
     """Megabytes on disk, and µs of CPU a message."""
     count = size // BYTES
-    make = _maker(kind)
+    make = maker(kind)
     log = FileLog(directory, limits=Limits(compresses=way == "s2"))
     append = 0.0
     for start in range(0, count, BATCH):
@@ -106,7 +106,8 @@ def _read_files(directory: Path, count: int) -> None:
             len(messages)
 
 
-def _maker(kind: str) -> Callable[[int], bytes]:
+def maker(kind: str) -> Callable[[int], bytes]:
+    """Give what makes the payload of a number."""
     dice = random.Random(7)
     if kind == "x":
         return lambda _: b"x" * BYTES
