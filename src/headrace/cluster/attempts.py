@@ -26,6 +26,7 @@ class Attempts(ABC):
         self._host: Final = host
         self._is_first = is_first
         self._is_done = False
+        self._is_renewed = False
         self._retry_delay = limits.ROUTE_RETRY
         self._timer: Timer | None = None
 
@@ -34,7 +35,7 @@ class Attempts(ABC):
         if delay:
             self._later(delay)
         else:
-            self._try()
+            self._due()
 
     def stop(self) -> None:
         """No more attempts; one that is under way comes to nothing."""
@@ -42,6 +43,13 @@ class Attempts(ABC):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    def renew(self) -> None:
+        """The server was heard of again: when the attempt that is under way fails, there is one more.
+
+        It may have begun too early: before the server was there, or while the network between was cut.
+        """
+        self._is_renewed = True
 
     @abstractmethod
     def _try(self) -> None:
@@ -52,6 +60,7 @@ class Attempts(ABC):
 
     def _due(self) -> None:
         self._timer = None
+        self._is_renewed = False
         self._try()
 
     def _again(self, *, backs_off: bool) -> None:

@@ -196,6 +196,8 @@ class Gateways:
         known = self.remotes.get(info.gateway)
         if known is not None:
             known.add(info.gateway_urls)
+            if info.gateway in self.reaching:
+                self.reaching[info.gateway].renew()
             return
         other = Remote(info.gateway, None)
         other.add(info.gateway_urls)

@@ -368,15 +368,23 @@ class Mesh:
             accounts += self.registry.dedicated
         for each in accounts:
             target = Target(self._url_to(info, at.host, at.port), account=each, gossip_mode=info.gossip_mode)
-            if not self._is_reaching(target):
+            solicitor = self._solicitor(target)
+            if solicitor is not None:
+                solicitor.renew()
+            elif not self._is_reaching(target):
                 Solicitor(self, target, is_first=True).start()
+
+    def _solicitor(self, target: Target) -> Solicitor | None:
+        """What tries to reach it for the same account."""
+        where = (target.url, target.account)
+        return next(
+            (each for each in self.solicitors if (each.target.url, each.target.account) == where), None
+        )
 
     def _is_reaching(self, target: Target) -> bool:
         """Whether a connection is already under way: several peers tell of the same server."""
         where = (target.url, target.account)
-        if any((each.target.url, each.target.account) == where for each in self.solicitors):
-            return True
-        return any(
+        return self._solicitor(target) is not None or any(
             each.remote is None and each.target is not None and (each.target.url, each.account) == where
             for each in self.sessions
         )

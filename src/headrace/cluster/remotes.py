@@ -108,6 +108,10 @@ class Reaching(Attempts):
 
     def _failed(self) -> None:
         """Nobody answered: once more after a while, unless it was only heard of."""
+        if self._is_renewed and not self.other.is_explicit:
+            self.attempts = 0
+            self._due()
+            return
         options = self._gateways.options
         gives_up = not self.other.is_explicit and self.attempts > max(options.connect_retries, 0)
         if gives_up and not self._gateways.has_inbound(self.other.name):

@@ -85,7 +85,10 @@ class Solicitor(Attempts):
         self.attempts += 1
         self._tell(logging.ERROR, f"Error trying to connect to route (attempt {self.attempts}): {reason}")
         options = self._mesh.options
-        if not self.target.is_explicit and self.attempts > max(options.connect_retries, 0):
+        if self._is_renewed:
+            self.attempts = 0
+            self._due()
+        elif not self.target.is_explicit and self.attempts > max(options.connect_retries, 0):
             self.stop()
         else:
             self._again(backs_off=options.connect_backoff)

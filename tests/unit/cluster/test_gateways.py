@@ -311,6 +311,22 @@ def test_a_cluster_that_was_heard_of_is_given_up(make: MadeGateways) -> None:
     assert len(port.own_dials) == 1
 
 
+def test_a_cluster_that_is_heard_of_during_an_attempt_is_tried_once_more(make: MadeGateways) -> None:
+    """Nobody tells of it again, and the attempt may have begun before it could be reached."""
+    port = make()
+    wire = port.outbound()
+    wire.says(told_of("C", "127.0.0.1:7444"))
+    wire.says(told_of("C", "127.0.0.1:7445"))
+    port.fails()
+    tried = {str(port.own_dials[0][1])}
+    port.fails()
+    tried.add(str(port.own_dials[0][1]))
+    port.fails()
+    assert tried == {"127.0.0.1:7444", "127.0.0.1:7445"}
+    assert port.own_dials == []
+    assert "C" not in port.gateways.remotes
+
+
 def test_news_of_clusters_spread(make: MadeGateways) -> None:
     port = make()
     inbound = port.inbound()

@@ -304,6 +304,19 @@ def test_hearing_of_a_server_from_several_reaches_it_once(make: Made) -> None:
     assert not port.dials
 
 
+def test_hearing_of_a_server_during_an_attempt_makes_one_more(make: Made) -> None:
+    """That attempt may have begun while the network was cut, and nobody tells of the server a second time."""
+    port = make()
+    first, second = joined(port), joined(port, SECOND_INFO.replace(b"6444", b"6555") % b"")
+    for wire in (first, second):
+        wire.says(TOLD.replace(b"NTWO", b"NTHREE") % b"")
+    port.dials.pop()[2]("i/o timeout")
+    assert [str(dial[0]) for dial in port.dials] == ["10.9.8.7:6444"]
+    port.dials.pop()[2]("refused")
+    assert not port.dials
+    assert 1.0 not in port.waits()
+
+
 def test_peers_are_reminded_of_each_other_and_gaps_are_closed(make: Made) -> None:
     port = make(pool_size=3)
     first = joined(port, PEER_INFO % POOLED)
