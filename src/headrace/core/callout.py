@@ -311,6 +311,8 @@ class Interviewer:
             _check_response(response, question.user_key, self._key.public, self._now())
             if not was_encrypted:
                 callout.check_response_signer(response)
+            if response.error:  # of the service: what a stranger says is not repeated
+                raise Refused(_sentence(f"auth callout service returned an error: {shown(response.error)}"))
             return decode_user(response.jwt)
         except JWTError as error:
             raise Refused(_sentence(str(error))) from None
@@ -379,8 +381,6 @@ def _check_response(response: AuthorizationResponseClaims, user_key: str, server
         raise Refused(_sentence(f"auth callout violation: {reason}"))
     if response.audience != server_id:
         raise Refused(_sentence("auth callout violation: auth callout response is not for server"))
-    if response.error:
-        raise Refused(_sentence(f"auth callout service returned an error: {shown(response.error)}"))
 
 
 def _times(user: UserClaims, now: float, account: str) -> float | None:

@@ -287,6 +287,8 @@ def test_operator_callout_takes_answers_of_signing_keys_only() -> None:
     assert callout.placement(interviewer().answer(callout, question, signed)) == ACCOUNT_KEY.public
     stranger = response(question, OTHER, jwt=token, issuer_account=ACCOUNT_KEY.public)
     assert operator_refusal(callout, stranger, question) == "Auth callout signing key is unknown"
+    error = response(question, OTHER, error="go away")
+    assert operator_refusal(callout, error, question) == "Auth callout signing key is unknown"
     wrong = response(question, jwt=token, issuer_account=OTHER.public)
     assert "is not the callout account" in operator_refusal(callout, wrong, question)
 

@@ -2,7 +2,7 @@
 
 The Go server fetches accounts over HTTP from the test, so each case has an account of its own. What is
 compared: accepted or refused, the reason it logs for debugging, and what may be published and subscribed to
-then. HEADRACE_TRUST_CASES sets the number of cases.
+then. HEADRACE_TRUST_CASES sets the number of cases, HEADRACE_TEST_SEED which ones they are.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
 from harness.claims import ACCOUNT_LIMITS, NO_LIMITS, OPERATOR_KEY, OPERATOR_SIGNER, claims_of, operator_token
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.clients
 
 CASES = int(os.environ.get("HEADRACE_TRUST_CASES", "300"))
+SEED = int(os.environ.get("HEADRACE_TEST_SEED", "0"))
 STRANGER = key_pair(OPERATOR, "stranger")
 USER_KEY = key_pair(USER, "compared user")
 SUBJECTS = ["a", "a.b", "b", "b.c.d", "u.joe", "d.x", "d.y", "x.y"]
@@ -427,7 +428,8 @@ def compare(arena: Arena, account: dict[str, Any], user: dict[str, Any]) -> None
 
 
 def test_generated_tokens_are_answered_alike(arena: Arena) -> None:
-    @settings(max_examples=CASES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @seed(SEED)
+    @settings(max_examples=CASES, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
     @given(account=ACCOUNT_CASE, user=USER_CASE)
     def run(account: dict[str, Any], user: dict[str, Any]) -> None:
         compare(arena, account, user)
