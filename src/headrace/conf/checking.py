@@ -9,6 +9,7 @@ from __future__ import annotations
 import typing
 from collections.abc import Mapping
 from functools import cache
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -75,6 +76,9 @@ def _mistyped(struct: Struct, path: str) -> Iterator[tuple[str, str]]:
             msgspec.convert(value, _type_of(type(struct), name), strict=True)
         except msgspec.ValidationError as error:
             yield at, str(error)
+            continue
+        if isinstance(value, float) and not isfinite(value):
+            yield at, f"Expected a finite number, got `{value}`"
             continue
         yield from _mistyped_within(value, at)
 

@@ -320,6 +320,10 @@ def test_server_from_a_file_is_as_the_file_says_and_can_be_reloaded(tmp_path: Pa
 WRONG: dict[str, dict[str, Any]] = {
     "max_connections: Expected `int`, got `str`": {"max_connections": "3"},
     "ping_interval: Expected `float`, got `str`": {"ping_interval": "2m"},
+    "lame_duck_grace_period: Expected a finite number, got `inf`": {"lame_duck_grace_period": float("inf")},
+    "streaming.sync_interval: Expected a finite number, got `nan`": {
+        "streaming": StreamingOptions(sync_interval=float("nan"))
+    },
     "debug: Expected `bool`, got `int`": {"debug": 1},
     "server_tags: Expected `array`, got `str`": {"server_tags": "a"},
     "tls: Expected `TLSOptions`, got `str`": {"tls": "cert.pem"},
