@@ -113,9 +113,7 @@ class Linked(Leafs):
         super().__init__(folder)
         self.websocket: dict[str, int] = {}
 
-    def ws_hub(
-        self, name: str, letter: str, more: str = "", tls: str = "no_tls: true", block: str = ""
-    ) -> Node:
+    def ws_hub(self, name: str, letter: str, more: str = "", tls: str = "no_tls: true") -> Node:
         port = self.websocket.setdefault(name, free_port())
         return self.hub(name, letter, f'{more}\nwebsocket {{ listen: "127.0.0.1:{port}"\n{tls} }}')
 

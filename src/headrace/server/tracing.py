@@ -11,9 +11,8 @@ import random
 from time import time_ns
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from headrace.core.service import Delivery
 from headrace.core.tracing import DEST, ORIGIN, Kind, MessageTrace, disabled, wanted
-from headrace.engine.service import ServiceLink
+from headrace.server.account_links import AccountLinks
 from headrace.server.monitor.text import encode
 from headrace.server.system.encoding import content_encoded
 from headrace.subjects import grammar
@@ -52,23 +51,12 @@ class Tracer:
     def __init__(self, server: Server, chance: Chance = random) -> None:
         self._server = server
         self._chance = chance
-        self._links: dict[Account, ServiceLink] = {}
-        server.accounts.followers.append(self._accounts_changed)
+        self._links = AccountLinks(server, maps=False)
+        """As with nats-server: the destination is what was asked for, and judged."""
 
     def close(self) -> None:
         """Nothing is published any more."""
-        for link in self._links.values():
-            link.detach()
-        self._links.clear()
-
-    def _accounts_changed(self) -> None:
-        """Accounts that have ended leave nothing here."""
-        for account in [account for account in self._links if not self._is_known(account)]:
-            self._links.pop(account).detach()
-
-    def _is_known(self, account: Account) -> bool:
-        accounts = self._server.accounts
-        return account.name in accounts and accounts[account.name] is account
+        self._links.close()
 
     # -- which messages ---------------------------------------------------------------------------
 
@@ -160,19 +148,11 @@ class Tracer:
         server = self._server
         if server.accounts.system is None or server.system.host is None:
             return
-        if not self._is_known(account):
+        if not self._links.knows(account):
             return
         document = encode({"server": server.system.messages().server_info(), **fields}, indent=False)
         payload, headers = content_encoded(document, asked.first(_ACCEPT))
-        self._link_of(account).publish(dest, payload, headers=headers)
-
-    def _link_of(self, account: Account) -> ServiceLink:
-        link = self._links.get(account)
-        if link is None:
-            link = self._links[account] = ServiceLink(self._server.router, self._server.system.host, Delivery)
-            link.interest = account.interest
-            link.maps = False  # as with nats-server: the destination is what was asked for, and judged
-        return link
+        self._links.of(account).publish(dest, payload, headers=headers)
 
 
 def is_chosen(sampling: int, chance: Chance) -> bool:

@@ -70,8 +70,9 @@ class Silence:
 
 
 def events_of(clock: Clock) -> Events:
-    system = SimpleNamespace(statsz=lambda: b"")
-    events = Events(cast("Any", SimpleNamespace(server_id="ID", system=system)), cast("Any", Silence))
+    system, accounts = SimpleNamespace(statsz=lambda: b""), SimpleNamespace(followers=[])
+    server = SimpleNamespace(server_id="ID", system=system, accounts=accounts)
+    events = Events(cast("Any", server), cast("Any", Silence))
     events.begin(cast("Host", clock))
     return events
 

@@ -12,8 +12,7 @@ from time import time_ns
 from typing import TYPE_CHECKING, Final
 
 from headrace.conf.options import GLOBAL_ACCOUNT
-from headrace.core.service import Delivery
-from headrace.engine.service import ServiceLink
+from headrace.server.account_links import AccountLinks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,7 +47,7 @@ class Events:
         self._is_watching = False
         self._pause = STATSZ_FIRST
         self._sent_ns = round(-STATSZ_LEAST * 1e9)
-        self._links: dict[Account, ServiceLink] = {}
+        self._links = AccountLinks(server)
 
     # -- life -------------------------------------------------------------------------------------
 
@@ -61,9 +60,7 @@ class Events:
         subject = self._subject("SERVER.%s.SHUTDOWN", self._server.server_id)
         self._tell(subject, lambda: self._compose().server())
         self._host = None
-        for link in self._links.values():
-            link.detach()
-        self._links.clear()
+        self._links.close()
 
     def lame_duck(self) -> None:
         subject = self._subject("SERVER.%s.LAMEDUCK", self._server.server_id)
@@ -97,7 +94,7 @@ class Events:
         name = _name_of(session, session.account)
         if session.account is not None and any(session.account.interest.receivers(_REFUSED)):
             message = self._compose().disconnected(session, name, reason, time_ns())
-            self._link_of(session.account).publish(_REFUSED, message)
+            self._links.of(session.account).publish(_REFUSED, message)
         self._tell(
             self._subject("SERVER.%s.CLIENT.AUTH.ERR", self._server.server_id),
             lambda: self._compose().disconnected(session, name, reason, time_ns()),
@@ -182,14 +179,6 @@ class Events:
     def _publish(self, subject: bytes, message: bytes) -> None:
         if self._host is not None:
             self._host.publish(subject, message)
-
-    def _link_of(self, account: Account) -> ServiceLink:
-        """What publishes in an account that is not the system's."""
-        link = self._links.get(account)
-        if link is None:
-            link = self._links[account] = ServiceLink(self._server.router, self._server.system.host, Delivery)
-            link.interest = account.interest
-        return link
 
 
 def _name_of(session: ClientSession, account: Account | None) -> str:
