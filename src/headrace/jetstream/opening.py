@@ -148,9 +148,9 @@ class JetStreamServer:
                 self._tell_of(account.name, stream)
         self._log.info("Took %.3gms to start JetStream", seconds * 1000)
 
-    def figures(self) -> ServerFigures:
+    def figures(self) -> ServerFigures | None:
         """For monitoring (`server.monitor.jetstream.JetStreamSource`)."""
-        return server_figures(self._system(), str(self.directory))
+        return None if self.system is None else server_figures(self.system, str(self.directory))
 
     def close(self) -> None:
         """Everything is on disk after this, and another process may have the directory."""

@@ -127,6 +127,7 @@ class Server:
         self.failure: str | None = None
         self.serving_since = 0
         self._has_started = False
+        self._has_clients = False
         self._ending: asyncio.Task[None] | None = None
         self._transport_kind = transport or default_transport()
         self._listener: Listener | None = None
@@ -196,6 +197,7 @@ class Server:
         options = self.options
         assert self._listener is not None, "it is bound"
         self._listener.start()
+        self._has_clients = True
         if self._websocket is not None:
             self._websocket.start()
         self.log.info("Listening for client connections on %s", address_text(self._listener.host, self.port))
@@ -415,6 +417,11 @@ class Server:
             await self.stop()
 
     # -- facts ------------------------------------------------------------------------------------
+
+    @property
+    def awaits_clients(self) -> bool:
+        """Whether it has a port for clients and does not accept any yet."""
+        return self._listener is not None and not self._has_clients
 
     @property
     def _listeners(self) -> list[Acceptor]:

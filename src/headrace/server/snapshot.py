@@ -278,6 +278,10 @@ class ServerMonitor:
         server = self._server
         if server.is_lame_duck:
             return HealthSnapshot("server is in lame duck mode")
+        if server.awaits_clients:
+            return HealthSnapshot(
+                "failed to be ready for connections after 1ms: server"
+            )  # nats-server's words
         conflicts = server.routes.mesh.rivals.conflicts if server.routes is not None else {}
         return HealthSnapshot(next(iter(conflicts.values()), None))
 

@@ -7,6 +7,7 @@ the host and appends to the store. Every rule lives in a part (`clients`, `publi
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 from headrace.errors import LogClosed, LogError, StartError
@@ -93,6 +94,8 @@ class StreamingService:
         self._counters = Counters()
         self._routes: Routes = {}
         self._state = "SHUTDOWN"
+        self._start_ns = 0
+        self._now_ns: Callable[[], int] = time.time_ns
         self.archive: Callable[[], ArchiveSnapshot] | None = None
         """Figures of the archive of its channels, where there is one."""
 
@@ -119,7 +122,8 @@ class StreamingService:
         )
         self._note.info("ServerID: %s", self.server_id)
         self._context = Context(self.options, host, self._committer, self._note)
-        self._start_ns = self._context.now_ns()
+        self._now_ns = self._context.now_ns
+        self._start_ns = self._now_ns()
         if self.options.partitioning and not self.options.limits.channels:
             raise StartError(wording.NO_CHANNELS)
         if self.options.ft_group:
@@ -389,7 +393,7 @@ class StreamingService:
             state=self._state,
             role="",
             node_id="",
-            now_ns=self._context.now_ns(),
+            now_ns=self._now_ns(),
             start_time_ns=self._start_ns,
             clients=len(self._all_clients()),
             subscriptions=sum(channel.subscriptions for channel in self._all_channels()),
@@ -410,7 +414,7 @@ class StreamingService:
         return StoreSnapshot(
             cluster_id=self.options.cluster_id,
             server_id=self.server_id,
-            now_ns=self._context.now_ns(),
+            now_ns=self._now_ns(),
             type=self.options.store_type.value,
             limits=self.options.limits,
             total_msgs=messages,

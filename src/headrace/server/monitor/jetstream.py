@@ -96,7 +96,8 @@ class JetStreamFigures(Protocol):
 class JetStreamSource(Protocol):
     """What can be asked for figures. Called on the event loop; must not block."""
 
-    def figures(self) -> JetStreamFigures: ...
+    def figures(self) -> JetStreamFigures | None:
+        """None while its stores are not open yet."""
 
 
 def configuration(
