@@ -367,7 +367,8 @@ class Ingest:
         """What follows for those that are in the log now."""
         stream, count = self._stream, len(batch.messages)
         batch.messages.stored(first)
-        stream.appended(first + count - 1, time_ns, count if batch.wanted else 0)
+        newest_ns = batch.notes[count - 1].time_ns if batch.first else time_ns  # a mirror has its origin's
+        stream.appended(first + count - 1, newest_ns, count if batch.wanted else 0)
         for place, p in batch.notes.items():
             sequence = p.sequence = first + place
             if p.msg_id and not batch.first:

@@ -277,6 +277,17 @@ def test_a_mirror_has_sequences_and_times_of_its_origin() -> None:
     assert "sources" not in info
 
 
+def test_the_last_time_of_a_mirror_is_its_origins_before_and_after_a_restart(tmp_path: Path) -> None:
+    place = origin(tmp_path)
+    put(place, "o.1", "o.2")
+    place.host.pass_time(5)
+    place.stream("M", mirror={"name": "O"})
+    place.host.tick()
+    expected = place.ask("STREAM.INFO.O")["state"]["last_ts"]
+    assert place.ask("STREAM.INFO.M")["state"]["last_ts"] == expected
+    assert place.restart().ask("STREAM.INFO.M")["state"]["last_ts"] == expected
+
+
 def test_a_mirror_of_what_was_purged() -> None:
     place = origin()
     put(place, "o.1", "o.2", "o.3")
