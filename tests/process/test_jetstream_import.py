@@ -5,10 +5,12 @@ What nats-server makes of its own store at a start is the reference, for a kille
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
 import time
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +21,7 @@ from harness.jetstream_stores import SECOND, consume, fill, make, picture, publi
 from harness.ports import free_port
 from harness.processes import HEADRACES, NATS_SERVER, ServerProcess
 from harness.waiting import PATIENCE
+from headrace.engine.message_blocks import checksum
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,6 +89,39 @@ def test_everything_of_a_server_comes_over(tmp_path: Path, kill: bool) -> None:
         del there["DRAINED"]
     for name in there:
         assert ours[name] == there[name], name
+
+
+def rewrite_metadata(directory: Path, key: str, **fields: object) -> None:
+    """As if a server had written other ones: with their checksum."""
+    data = json.dumps(json.loads((directory / "meta.inf").read_bytes()) | fields).encode()
+    (directory / "meta.inf").write_bytes(data)
+    (directory / "meta.sum").write_text(checksum(sha256(key.encode()).digest(), data).hex())
+
+
+def test_configurations_that_the_server_refuses_at_its_start_are_left_out(tmp_path: Path) -> None:
+    def fill_in(wire: JetStreamWire) -> None:
+        for name in ("GOOD", "SUBJECT", "TRANSFORM", "AGE"):
+            make(wire, name, subjects=[f"{name}.>"])
+        for name in ("good", "filter", "start"):
+            consumer = {"durable_name": name, "ack_policy": "explicit"}
+            wire.api(f"CONSUMER.CREATE.GOOD.{name}", {"stream_name": "GOOD", "config": consumer})
+
+    streams = written(tmp_path, fill_in, kill=False) / "jetstream" / "$G" / "streams"
+    rewrite_metadata(streams / "SUBJECT", "SUBJECT", subjects=["a b", "SUBJECT.>"])
+    rewrite_metadata(
+        streams / "TRANSFORM", "TRANSFORM", subject_transform={"src": "a.*", "dest": "{{wildcard(9)}}"}
+    )
+    rewrite_metadata(streams / "AGE", "AGE", max_age=50_000_000, duplicate_window=0)
+    rewrite_metadata(streams / "GOOD/obs/filter", "GOOD/filter", filter_subject="a b")
+    rewrite_metadata(streams / "GOOD/obs/start", "GOOD/start", opt_start_seq=5)
+
+    said = run_import(tmp_path, code=3)
+
+    assert said.count("nats-server would not serve it: ") == 5
+    there = served(NATS_SERVER, tmp_path, "old")
+    assert list(there) == ["GOOD"]
+    assert list(there["GOOD"]["consumers"]) == ["good"]
+    assert without_quirks(served(HEADRACES[0], tmp_path, "new")) == without_quirks(there)
 
 
 @pytest.mark.parametrize(("cipher", "kill"), [("chachapoly", True), ("aes", False)])

@@ -6,17 +6,15 @@ Exit codes: 0 done, 1 not done, 2 wrong use.
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import TYPE_CHECKING, Final
 
 from headrace.cli import streaming_access as access
+from headrace.cli.outcomes import exit_code
 from headrace.client.streaming_admin import StreamingAdmin
-from headrace.errors import HeadraceError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_FAILURE: Final = 1
 _ABOUT: Final = (
     "Make a JetStream consumer of a durable subscription that nobody uses: it goes on where the subscription "
     "was, with what was pending. The channel is named in `streaming { adopt }` of the server's configuration."
@@ -24,6 +22,7 @@ _ABOUT: Final = (
 
 
 def run(arguments: Sequence[str], program: str) -> int:
+    """Make a consumer of a durable subscription; gives the exit code."""
     parser = argparse.ArgumentParser(
         prog=f"{program} streaming adopt", description=_ABOUT, allow_abbrev=False
     )
@@ -38,19 +37,17 @@ def run(arguments: Sequence[str], program: str) -> int:
     )
     access.add_server_login(parser)
     options = access.check_place(parser, parser.parse_args(arguments))
-    try:
-        with access.connected(options) as connection:
-            stream, consumer, pending = StreamingAdmin(connection, options.cluster_id).adopt(
-                options.channel,
-                options.durable,
-                client_id=options.client or "",
-                consumer=options.consumer or "",
-            )
-    except BrokenPipeError:  # `main` knows what it means
-        raise
-    except (HeadraceError, OSError) as error:
-        print(f"{program} streaming adopt: {error}", file=sys.stderr)
-        return _FAILURE
+    return exit_code(f"{program} streaming adopt", lambda: _adopt(options))
+
+
+def _adopt(options: argparse.Namespace) -> int:
+    with access.connected(options) as connection:
+        stream, consumer, pending = StreamingAdmin(connection, options.cluster_id).adopt(
+            options.channel,
+            options.durable,
+            client_id=options.client or "",
+            consumer=options.consumer or "",
+        )
     print(
         f"{options.channel}: {options.durable} is consumer {consumer} of stream {stream}, {pending} pending"
     )

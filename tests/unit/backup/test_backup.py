@@ -411,3 +411,17 @@ def test_files_and_directories_are_the_owners_alone(bench: Bench) -> None:
         there = [folder, *folder.rglob("*")]
         assert {path.stat().st_mode & 0o777 for path in there if not path.is_dir()} == {0o600}
         assert {path.stat().st_mode & 0o777 for path in there if path.is_dir()} == {0o700}
+
+
+def test_a_damaged_record_of_the_last_segment_costs_what_it_costs_the_server(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.fill(LOGS[0], 12)
+    (path,) = (bench.home / "logs").rglob("*1.log")
+    content = bytearray(path.read_bytes())
+    content[content.rindex(b"6" * 10)] ^= 1
+    path.write_bytes(content)
+    bench.take()
+    log = bench.restored().open(LOGS[0])
+    found = log.read_from(1, max_messages=100)
+    assert [m.sequence for m in found.messages] == [1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 12]
+    assert found.damaged == [6]
