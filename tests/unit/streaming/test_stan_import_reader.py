@@ -181,6 +181,20 @@ def test_a_slice_missing_in_the_middle_is_reported(tmp_path: Path) -> None:
     assert finding.file == "foo/msgs.3.dat"
 
 
+@pytest.mark.parametrize("kept", [0, 7])
+def test_a_last_slice_of_which_the_index_alone_is_left_is_reported(tmp_path: Path, kept: int) -> None:
+    store = _store(tmp_path, _foo(10, slice_messages=7 if kept else 1 << 30))
+    (tmp_path / "foo" / f"msgs.{2 if kept else 1}.dat").unlink()
+
+    (channel,) = open_store(store).channels
+    messages, findings = read_all(channel)
+
+    assert [message.sequence for message in messages] == list(range(1, kept + 1))
+    assert [(one.kind, one.text, one.first_sequence, one.last_sequence) for one in findings] == [
+        (Kind.MISSING, "the file is missing", kept + 1, 10)
+    ]
+
+
 def test_slices_are_in_the_order_of_their_numbers(tmp_path: Path) -> None:
     assert _read(_store(tmp_path, _foo(25, slice_messages=2))) == ([*range(1, 26)], [])
 

@@ -43,10 +43,13 @@ if TYPE_CHECKING:
     from headrace.streaming.importing.checksums import Checksum
 
 _SLICE: Final = re.compile(r"msgs\.(\d{1,18})\.dat")
+_INDEX: Final = re.compile(r"msgs\.(\d{1,18})\.idx")
 _LEAST_RECORD: Final = 12
 """No record of a message is shorter: a header, a sequence, a time."""
 _MAX_VARINT: Final = 10
 _SCAN: Final = 1 << 20
+_END: Final = 1 << 64
+"""Behind every offset."""
 
 
 class Slice(Struct, frozen=True):
@@ -63,9 +66,24 @@ class Slice(Struct, frozen=True):
 
 def slices_of(directory: Path) -> list[Slice]:
     """A channel's message files in the order they were written; anything else in there is left alone."""
-    found = [(match, path) for path in listed(directory) if (match := _SLICE.fullmatch(path.name))]
-    slices = [Slice(int(match[1]), path, shown_name(path, 2)) for match, path in found if path.is_file()]
+    return sorted(_slices(directory, _SLICE), key=lambda slice_: slice_.number)
+
+
+def _lost_slices(directory: Path, after: int) -> list[Slice]:
+    """Those after the last one that is there of which the index alone is left.
+
+    Before it limits may have removed them: the server removes the message file first, and never the last.
+    """
+    slices = [slice_ for slice_ in _slices(directory, _INDEX) if slice_.number > after]
     return sorted(slices, key=lambda slice_: slice_.number)
+
+
+def _slices(directory: Path, pattern: re.Pattern[str]) -> Iterator[Slice]:
+    for path in listed(directory):
+        match = pattern.fullmatch(path.name)
+        if match and path.is_file():
+            data = path.with_suffix(".dat")
+            yield Slice(int(match[1]), data, shown_name(data, 2))
 
 
 class ChannelMessages:
@@ -77,6 +95,7 @@ class ChannelMessages:
 
     def __init__(self, directory: Path, channel: bytes, checksum: Checksum | None) -> None:
         self._slices = slices_of(directory)
+        self._lost = _lost_slices(directory, self._slices[-1].number if self._slices else 0)
         self._channel = channel
         self._checksum = checksum
         self._open: list[Finding] = []  # what they cost is known with the next message
@@ -92,7 +111,17 @@ class ChannelMessages:
                 start = self.position
                 yield from self._slice(_OpenSlice(file, slice_, self._channel, self._checksum))
                 self.position = start + file.size
+        for slice_ in self._lost:
+            self._miss(slice_)
         yield from self._settle(0, "")
+
+    def _miss(self, slice_: Slice) -> None:
+        """What was in a file that is not there, as its index says."""
+        first, last = SliceIndex(slice_.index_path, self._checksum).span(START, _END)
+        first = max(first, self.last_sequence + 1)
+        if first <= last:
+            self.listed_sequence = max(self.listed_sequence, last)
+            self._open.append(Finding(Kind.MISSING, slice_.name, "the file is missing", 0, 0, first, last))
 
     def _slice(self, slice_: _OpenSlice) -> Iterator[SourceMessage | Finding]:
         self._open += slice_.check_version()
