@@ -92,5 +92,7 @@ async def _upgrade(server: Server, sock: socket.socket, hub: Hub) -> None:
             )
             await upgrade.done
     except TimeoutError:
+        if upgrade.has_succeeded:  # in the same turn of the loop
+            return
         upgrade.give_up()
         raise ProtocolError("i/o timeout") from None

@@ -126,6 +126,11 @@ class Upgrade(asyncio.Protocol):
         self._transport = None
         self._fail("invalid websocket connection: connection closed")
 
+    @property
+    def has_succeeded(self) -> bool:
+        """Whether the connection was handed over."""
+        return self.done.done() and not self.done.cancelled() and self.done.exception() is None
+
     def give_up(self) -> None:
         """Nothing comes of it."""
         if self._transport is not None:
