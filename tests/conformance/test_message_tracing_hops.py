@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from conformance.trace_plays import EXPORTS, IMPORTS
 from harness.leafs import Leafs
 from harness.mesh import Mesh
 from harness.super_clusters import SuperCluster
@@ -18,24 +19,12 @@ if TYPE_CHECKING:
 
     from harness.mesh import Party
 
-ACCOUNTS: Final = """
-accounts {
-  A {
-    users [ { user: a, password: p } ]
-    exports [ { service: "svc.>", allow_trace: true }, { service: "blind.>" }, { stream: "news.>" } ]
-  }
-  B {
-    users [ { user: b, password: p } ]
-    imports [
-      { service { account: A, subject: "svc.one" }, to: "one" }
-      { service { account: A, subject: "blind.one" }, to: "blind" }
-      { stream { account: A, subject: "news.seen" }, to: "seen", allow_trace: true }
-      { stream { account: A, subject: "news.blind" }, to: "unseen" }
-    ]
-    msg_trace { dest: "traces" }
-  }
-  SYS { users [ { user: s, password: p } ] }
-}
+ACCOUNTS: Final = f"""
+accounts {{
+  A {{ users [ {{ user: a, password: p }} ], {EXPORTS} }}
+  B {{ users [ {{ user: b, password: p }} ], {IMPORTS}, msg_trace {{ dest: "traces" }} }}
+  SYS {{ users [ {{ user: s, password: p }} ] }}
+}}
 system_account: SYS
 """
 A: Final = {"user": "a", "pass": "p"}

@@ -13,6 +13,17 @@ if TYPE_CHECKING:
 
     Play = Callable[["Stage"], None]
 
+EXPORTS: Final = """exports [
+      { service: "svc.>", allow_trace: true }, { service: "blind.>" }, { stream: "news.>" }
+    ]"""
+IMPORTS: Final = """imports [
+      { service { account: A, subject: "svc.one" }, to: "one" }
+      { service { account: A, subject: "blind.one" }, to: "blind" }
+      { stream { account: A, subject: "news.seen" }, to: "seen", allow_trace: true }
+      { stream { account: A, subject: "news.blind" }, to: "unseen" }
+    ]"""
+"""Of the account A, and of another one."""
+
 CONFIG: Final = """
 accounts {
   A {
@@ -24,24 +35,17 @@ accounts {
       } }
     ]
     mappings { "map.from": "map.to" }
-    exports [
-      { service: "svc.>", allow_trace: true }, { service: "blind.>" }, { stream: "news.>" }
-    ]
+    EXPORTS
   }
   B {
     users [ { user: b, password: p } ]
-    imports [
-      { service { account: A, subject: "svc.one" }, to: "one" }
-      { service { account: A, subject: "blind.one" }, to: "blind" }
-      { stream { account: A, subject: "news.seen" }, to: "seen", allow_trace: true }
-      { stream { account: A, subject: "news.blind" }, to: "unseen" }
-    ]
+    IMPORTS
   }
   C { users [ { user: c, password: p } ], msg_trace { dest: "traces", sampling: "100%" } }
   SYS { users [ { user: s, password: p } ] }
 }
 system_account: SYS
-"""
+""".replace("EXPORTS", EXPORTS).replace("IMPORTS", IMPORTS)
 
 
 class Stage:
@@ -324,4 +328,4 @@ def stream_requests(stage: Stage) -> None:
 
 STREAM_PLAYS: Final[tuple[Play, ...]] = (streams, stream_requests)
 
-__all__ = ["CONFIG", "DEST", "JETSTREAM", "PLAYS", "STREAM_PLAYS", "Stage"]
+__all__ = ["CONFIG", "DEST", "EXPORTS", "IMPORTS", "JETSTREAM", "PLAYS", "STREAM_PLAYS", "Stage"]

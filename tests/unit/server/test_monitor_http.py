@@ -276,20 +276,22 @@ def test_importing_the_monitor_does_not_load_aiohttp() -> None:
 # -- while the HTTP library is being loaded
 
 
+async def status_of(monitor: listener.MonitorHandle) -> int:
+    """What `/varz` answers; the monitor is closed then."""
+    try:
+        async with ClientSession() as session, session.get(f"http://127.0.0.1:{monitor.port}/varz") as got:
+            return got.status
+    finally:
+        await monitor.close()
+
+
 def test_requests_wait_until_the_library_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "headrace.server.monitor.handlers", raising=False)
 
     async def main() -> int:
         monitor = await start_monitor(SampleSource(), "127.0.0.1", 0)
         assert "headrace.server.monitor.handlers" not in sys.modules
-        try:
-            async with (
-                ClientSession() as session,
-                session.get(f"http://127.0.0.1:{monitor.port}/varz") as got,
-            ):
-                return got.status
-        finally:
-            await monitor.close()
+        return await status_of(monitor)
 
     assert asyncio.run(main()) == 200
 
@@ -349,14 +351,7 @@ def test_library_is_loaded_again_once_there_are_descriptors(
         monitor = await start_monitor(
             SampleSource(), "127.0.0.1", 0, report=lambda text, address: heard.append((text, address))
         )
-        try:
-            async with (
-                ClientSession() as session,
-                session.get(f"http://127.0.0.1:{monitor.port}/varz") as got,
-            ):
-                return got.status
-        finally:
-            await monitor.close()
+        return await status_of(monitor)
 
     assert asyncio.run(main()) == 200
     assert heard == [("monitoring: not loaded yet (Too many open files), trying again", "")] * 2
