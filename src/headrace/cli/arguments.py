@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _TRUTH: Final = dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True) | dict.fromkeys(
     ("0", "f", "F", "FALSE", "false", "False"), False
 )
-_INTEGER: Final = re.compile(r"([+-]?)(0[xX][0-9a-fA-F]+|0[oO]?[0-7]+|0[bB][01]+|0|[1-9][0-9]*)")
+_INTEGER: Final = r"([+-]?)(0[xX][0-9a-fA-F]+|0[oO]?[0-7]+|0[bB][01]+|0|[1-9][0-9]*)"
 _MAX_INTEGER_CHARS: Final = 20
 
 
@@ -95,7 +95,7 @@ def _switch(name: str, value: str) -> bool:
 
 
 def _integer(name: str, value: str) -> int:
-    match = _INTEGER.fullmatch(value)
+    match = re.fullmatch(_INTEGER, value)
     if match is None or len(value) > _MAX_INTEGER_CHARS:
         raise UsageError(f"invalid value {shown(value)} for flag -{name}: a whole number is expected")
     sign, digits = match.groups()

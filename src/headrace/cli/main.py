@@ -13,7 +13,9 @@ import select
 import signal
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, TextIO
+from typing import TYPE_CHECKING, Final, NoReturn, TextIO
+
+from msgspec import Struct
 
 from headrace.cli.names import DROP_IN, PROGRAM, STREAMING_DROP_IN, program_name, version_line
 from headrace.interruption import SIGNALLED, Interrupted, end_starts, terminate_as_interrupt
@@ -25,7 +27,7 @@ _WRONG_USE: Final = 2
 _INTERRUPTED: Final = SIGNALLED + signal.SIGINT
 
 
-class Command(NamedTuple):
+class Command(Struct, frozen=True):
     """A command: its module has `run(arguments, program) -> int`, which gives the exit code."""
 
     module: str

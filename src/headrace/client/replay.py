@@ -22,11 +22,11 @@ from msgspec.structs import replace
 from headrace.client.errors import ClientTimeoutError, NoRespondersError, StreamingRefusedError
 from headrace.client.streaming_admin import StreamingAdmin
 from headrace.errors import ProtocolError
+from headrace.protocol.channel_subjects import REPLAY
 from headrace.protocol.columns import BLOCK, Columns
 from headrace.protocol.replay import (
     ARROW,
     EOB,
-    PREFIX,
     BlockReader,
     Cursor,
     End,
@@ -163,7 +163,7 @@ def replay_columns(
         order=order,
         format=ARROW,
     )
-    yield from _parts(connection, f"{PREFIX}{cluster_id}", request, timeout)
+    yield from _parts(connection, f"{REPLAY}{cluster_id}", request, timeout)
 
 
 def channel_state(connection: Connection, cluster_id: str, channel: str) -> ChannelState | None:

@@ -13,13 +13,13 @@ from msgspec import Struct, field
 from headrace.client.errors import StreamingRefusedError
 from headrace.errors import ProtocolError
 from headrace.protocol.admin import (
-    PREFIX,
     AdoptRequest,
     DeleteRequest,
     ListRequest,
     PurgeRequest,
     read_answer,
 )
+from headrace.protocol.channel_subjects import ADMINISTRATION
 from headrace.protocol.documents import name_of, raw_name
 from headrace.protocol.rfc3339 import parse_time
 
@@ -65,7 +65,7 @@ class StreamingAdmin:
     def __init__(self, connection: Connection, cluster_id: str, *, timeout: float = DEFAULT_TIMEOUT) -> None:
         """`timeout` in seconds, for one answer."""
         self._connection = connection
-        self._subject = f"{PREFIX}{cluster_id}"
+        self._subject = f"{ADMINISTRATION}{cluster_id}"
         self._timeout = timeout
 
     def channels(self, channel: str = ">", *, subscriptions: bool = False) -> list[ChannelInfo]:

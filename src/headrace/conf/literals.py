@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from headrace.conf.tree import ScalarValue
 
 _TRUTH: Final = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
-_INTEGER: Final = re.compile(r"-?[0-9]+\Z")
-_SIZE: Final = re.compile(r"(-?[0-9]+)([kmgtpe])([bi]*)\Z", re.IGNORECASE)
-_FLOAT: Final = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?\Z", re.IGNORECASE)
-_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z\Z")
-_ADDRESS: Final = re.compile(r"-?[0-9]+\.[0-9]+\.[0-9.:-]*\Z")
-_DIGITS_AND_DASH: Final = re.compile(r"[0-9]+-")
-_NEGATIVE_SIZE: Final = re.compile(r"-[0-9]+[kmgtpe]", re.IGNORECASE)
-_DOTTED: Final = re.compile(r"-?[0-9]+\.")
+_INTEGER: Final = r"-?[0-9]+\Z"
+_SIZE: Final = r"(?i)(-?[0-9]+)([kmgtpe])([bi]*)\Z"
+_FLOAT: Final = r"(?i)-?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?\Z"
+_DATE: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z\Z"
+_ADDRESS: Final = r"-?[0-9]+\.[0-9]+\.[0-9.:-]*\Z"
+_DIGITS_AND_DASH: Final = r"[0-9]+-"
+_NEGATIVE_SIZE: Final = r"(?i)-[0-9]+[kmgtpe]"
+_DOTTED: Final = r"-?[0-9]+\."
 _DIGITS: Final = "0123456789"
 _NUMERIC_START: Final = frozenset("-." + _DIGITS)
 _SCALES: Final = "kmgtpe"
@@ -56,17 +56,17 @@ def meaning(word: str) -> ScalarValue:
 
 
 def _numeric(word: str) -> ScalarValue:
-    if _INTEGER.match(word):
+    if re.match(_INTEGER, word):
         return _bounded(word)
-    size = _SIZE.match(word)
+    size = re.match(_SIZE, word)
     if size:
         return _sized(*size.groups())
-    if _FLOAT.match(word):
+    if re.match(_FLOAT, word):
         number = float(word)
         return number if math.isfinite(number) else word
-    if _DATE.match(word):
+    if re.match(_DATE, word):
         return _time(word)
-    if _ADDRESS.match(word):
+    if re.match(_ADDRESS, word):
         return word
     return _numeric_looking_string(word)
 
@@ -76,11 +76,11 @@ def _numeric_looking_string(word: str) -> str:
         raise LiteralError("a number must start with a digit, not with '.'")
     if word[0] == "-" and (len(word) == 1 or word[1] not in _DIGITS):
         raise LiteralError("a digit must follow '-'")
-    if _DIGITS_AND_DASH.match(word):
+    if re.match(_DIGITS_AND_DASH, word):
         raise LiteralError("a time must have the form 2006-01-02T15:04:05Z")
-    if _DOTTED.match(word):
+    if re.match(_DOTTED, word):
         raise LiteralError("this starts like a number or an address and is neither")
-    if word[0] == "-" and not _NEGATIVE_SIZE.match(word):
+    if word[0] == "-" and not re.match(_NEGATIVE_SIZE, word):
         raise LiteralError("this starts like a number and is none")
     return word
 

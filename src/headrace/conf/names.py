@@ -13,11 +13,11 @@ from binascii import crc_hqx
 from typing import Final
 
 _WHITE_SPACE: Final = frozenset(" \t\n\f\r")
-_NKEY: Final = re.compile(r"[A-Z2-7]{56}\Z")
+_NKEY: Final = r"[A-Z2-7]{56}\Z"
 _USER_PREFIX: Final = 20 << 3
 _ACCOUNT_PREFIX: Final = 0
 _SEED_PREFIX: Final = 18 << 3
-_SEED: Final = re.compile(r"S[A-Z2-7]{57}\Z")
+_SEED: Final = r"S[A-Z2-7]{57}\Z"
 
 
 def is_valid_subject(subject: str) -> bool:
@@ -40,7 +40,7 @@ def is_account_nkey(text: str) -> bool:
 
 def is_user_seed(text: str) -> bool:
     """Whether this is a user's seed: `SU…`, 58 characters, with a right checksum."""
-    if not _SEED.match(text):
+    if not re.match(_SEED, text):
         return False
     raw = b32decode(text + "=" * (-len(text) % 8))
     kind = (raw[0] & 7) << 5 | raw[1] >> 3
@@ -49,7 +49,7 @@ def is_user_seed(text: str) -> bool:
 
 
 def _is_nkey(text: str, prefix: int) -> bool:
-    if not _NKEY.match(text):
+    if not re.match(_NKEY, text):
         return False
     raw = b32decode(text)
     return raw[0] == prefix and crc_hqx(raw[:-2], 0) == int.from_bytes(raw[-2:], "little")

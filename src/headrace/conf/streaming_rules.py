@@ -10,7 +10,7 @@ Source: streaming specification, sections 7, 8 and 10.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from msgspec import Struct, field
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 ENCRYPTION_KEY_VARIABLE: Final = "NATS_STREAMING_ENCRYPTION_KEY"
 """Environment variable with the key; it wins over file and flag."""
 
-_CLUSTER_ID: Final = re.compile(r"[a-zA-Z0-9_-]+")
+_CLUSTER_ID: Final = r"[a-zA-Z0-9_-]+"
 _NAMES: Final = "only alphanumeric and `-` or `_` are allowed"
 SYNC_POLICIES: Final = ("group", "interval", "never")
 COMPRESSIONS: Final = ("none", "s2")
@@ -43,7 +43,7 @@ MAX_SEGMENT_BYTES: Final = 1 << 30
 """Bounds of a segment of the log; what lies outside is brought inside, with a warning."""
 
 
-class Setting(NamedTuple):
+class Setting(Struct, frozen=True):
     """A value, under which name it was given, and where."""
 
     value: object
@@ -334,7 +334,7 @@ class _Report:
 
 
 def _check(options: StreamingOptions, report: _Report) -> None:
-    if not _CLUSTER_ID.fullmatch(options.cluster_id):
+    if not re.fullmatch(_CLUSTER_ID, options.cluster_id):
         message = f"invalid {report.name('cluster_id')} {shown(options.cluster_id)}: {_NAMES}"
         report(message, "cluster_id")
     prefix = options.discover_prefix
@@ -354,7 +354,7 @@ def _check(options: StreamingOptions, report: _Report) -> None:
     _check_store(options, report)
     _check_limits(options.limits, report)
     if options.ft_group is not None:
-        if not _CLUSTER_ID.fullmatch(options.ft_group):
+        if not re.fullmatch(_CLUSTER_ID, options.ft_group):
             message = f"invalid {report.name('ft_group')} {shown(options.ft_group)}: {_NAMES}"
             report(message, "ft_group")
         if options.store_type != "FILE":

@@ -14,14 +14,13 @@ the cluster of the server that a client or leaf node sends to, wherever receiver
 
 from __future__ import annotations
 
-import random
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
 from headrace.errors import ConfigError, ConfigProblem
 from headrace.subjects import grammar
-from headrace.subjects.transform import RandomBelow, SubjectTransform, TransformError
+from headrace.subjects.transform import RandomBelow, SubjectTransform, TransformError, random_below
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -60,7 +59,7 @@ class Mappings:
     def __init__(
         self,
         mappings: Iterable[SubjectMapping],
-        random_below: RandomBelow = random.randrange,
+        random_below: RandomBelow = random_below,
         *,
         cluster: str = "",
     ) -> None:

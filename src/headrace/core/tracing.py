@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import re
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
 
 from headrace.protocol.jetstream.headers import FIRST_LINE, added, replaced, without
 from headrace.protocol.rfc3339 import short_time
@@ -41,7 +43,7 @@ class Kind(IntEnum):
     LEAF = 4
 
 
-class Party(NamedTuple):
+class Party(Struct, frozen=True):
     """A connection that a message comes from, or goes to."""
 
     kind: Kind
@@ -49,7 +51,7 @@ class Party(NamedTuple):
     name: str
 
 
-class Wanted(NamedTuple):
+class Wanted(Struct, frozen=True):
     """What headers ask for. `headers`: all of them, as the trace shows them."""
 
     headers: dict[str, list[str]]

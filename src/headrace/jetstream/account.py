@@ -14,10 +14,8 @@ from headrace.core.service import Taking
 from headrace.engine.jetstream import Acks, sort_acks
 from headrace.errors import LogError, StartError
 from headrace.jetstream.advising import Adviser
-from headrace.jetstream.api.dispatch import Api
-from headrace.jetstream.api.request import no_responders
+from headrace.jetstream.api.dispatch import Api, no_responders
 from headrace.jetstream.assets import Assets
-from headrace.jetstream.ingest import Ingest
 from headrace.jetstream.journal import Journal
 from headrace.jetstream.limits import Tiers
 from headrace.jetstream.recovery import Recovery
@@ -228,6 +226,8 @@ class AccountJetStream:
         As on the Go server the requests that an account answers by itself are answered all the same: they are
         no imported service there.
         """
+        from headrace.jetstream.ingest import Ingest
+
         asked = getattr(self._routes.get(sid), "__self__", None)
         if isinstance(asked, Ingest):
             trace.meet(asked.stream_name)

@@ -4,6 +4,8 @@ Whether it may be done was judged before (`stream_rules`, `consumer_rules`); how
 commit is the API's. A log is durable with its first message: a stream that had none yet is its entry and
 nothing else, and gets an empty log again after a power loss. The entry that a stream is gone is durable
 before its log is removed: a crash at any point loses no message and brings none back.
+
+Streams and consumers are much code: it is imported with the first one.
 """
 
 from __future__ import annotations
@@ -11,9 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.errors import LogError, StorageError
-from headrace.jetstream.consumer import Consumer
 from headrace.jetstream.state import AccountState, consumer_record, stream_record
-from headrace.jetstream.stream import Stream, log_limits
 from headrace.protocol.jetstream.configs import Storage
 from headrace.protocol.jetstream.errors import ApiError
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from headrace.jetstream.account import AccountJetStream
     from headrace.jetstream.ackstate import ConsumerState
+    from headrace.jetstream.consumer import Consumer
+    from headrace.jetstream.stream import Stream
     from headrace.log.port import MessageLog
     from headrace.log.store import LogStore
     from headrace.protocol.jetstream.configs import ConsumerConfig, StreamConfig
@@ -43,6 +45,8 @@ class Assets:
 
     def open_log(self, config: StreamConfig) -> MessageLog:
         """Raises: LogError."""
+        from headrace.jetstream.stream import log_limits
+
         return self._store(config.storage).open(self._log_name(config.name), log_limits(config))
 
     def create_stream(self, config: StreamConfig) -> Stream:
@@ -57,6 +61,8 @@ class Assets:
 
     def _enter_stream(self, config: StreamConfig, log: MessageLog) -> Stream:
         """A stream is there from now on."""
+        from headrace.jetstream.stream import Stream
+
         account = self._account
         stream = Stream(account, config, log, account.turns.now_ns())
         account.streams[config.name] = stream
@@ -182,6 +188,8 @@ class Assets:
         self, stream: Stream, config: ConsumerConfig, name: str, state: ConsumerState | None = None
     ) -> Consumer:
         """`state`: how far it is, for one that is restored."""
+        from headrace.jetstream.consumer import Consumer
+
         account = self._account
         consumer = Consumer(stream, config, name, account.turns.now_ns(), state)
         self.enter(consumer)

@@ -183,7 +183,7 @@ class Consumer:
             if self.dead_letters is None:
                 letter.done()
             else:
-                self.dead_letters.bury(sequence, *letter)
+                self.dead_letters.bury(sequence, letter.deliveries, letter.reason, letter.done)
 
     def _begin(self) -> None:
         log = self.stream.log

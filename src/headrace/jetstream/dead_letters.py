@@ -7,7 +7,9 @@ it twice. Never here: which messages are given up (`redelivery`, `acking`).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from headrace.errors import LogError
 from headrace.jetstream.alarm import Alarm
@@ -26,7 +28,7 @@ _RETRY_NS: Final = 5_000_000_000
 """Until a copy that nobody has acknowledged is published again."""
 
 
-class _Letter(NamedTuple):
+class _Letter(Struct, frozen=True):
     deliveries: int
     reason: str
     done: Callable[[], object]

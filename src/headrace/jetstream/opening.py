@@ -9,13 +9,11 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
-from shlex import quote
 from typing import TYPE_CHECKING, Final, Protocol
 
 from headrace.conf.account_rules import service_subjects
 from headrace.errors import LogError, StartError, StoreLocked
 from headrace.jetstream.assets import log_shown
-from headrace.jetstream.figures import server_figures
 from headrace.jetstream.importing.detecting import HOME as DIRECTORY
 from headrace.jetstream.importing.detecting import UNFINISHED, find_streams
 from headrace.jetstream.inflight import BatchLimits
@@ -23,7 +21,6 @@ from headrace.jetstream.limits import ServerSettings
 from headrace.jetstream.system import JetStreamSystem
 from headrace.log.committer import ThreadCommitter
 from headrace.log.port import SyncPolicy
-from headrace.log.rekeying import Told
 from headrace.log.store import FileStore, MemoryStore
 from headrace.protocol.info import JETSTREAM_API_LEVEL
 from headrace.subjects.grammar import is_subset
@@ -42,6 +39,7 @@ if TYPE_CHECKING:
     from headrace.jetstream.stream import Stream
     from headrace.log.committer import Committer
     from headrace.log.damage import Damage
+    from headrace.log.rekeying import Told
     from headrace.log.sealing import Cipher
     from headrace.log.store import LogStore
 
@@ -150,7 +148,11 @@ class JetStreamServer:
 
     def figures(self) -> ServerFigures | None:
         """For monitoring (`server.monitor.jetstream.JetStreamSource`)."""
-        return None if self.system is None else server_figures(self.system, str(self.directory))
+        if self.system is None:
+            return None
+        from headrace.jetstream.figures import server_figures
+
+        return server_figures(self.system, str(self.directory))
 
     def close(self) -> None:
         """Everything is on disk after this, and another process may have the directory."""
@@ -186,6 +188,8 @@ class JetStreamServer:
         """What tells of files that are encrypted anew at the start."""
         if self._cipher is None:
             return None
+        from headrace.log.rekeying import Told
+
         return Told(self._cipher, log_shown, lambda line: self._log.info("  %s", line))
 
     def _open_store(self, converted: Told | None) -> FileStore:
@@ -224,6 +228,8 @@ class JetStreamServer:
                 f"or was cut off; run it again, or remove {unfinished}"
             )
         if found is not None:
+            from shlex import quote
+
             raise StartError(
                 f"Can't start JetStream: {self.directory} has streams of nats-server ({found.account} > "
                 f'{found.name}), which are not served from there; run "headrace jetstream import '

@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING
 
 from headrace.changes import read_changes
 from headrace.jetstream.assets import state_log, stream_log
-from headrace.jetstream.consumer import Consumer
 from headrace.jetstream.state import AccountChanges, AccountState
-from headrace.jetstream.stream import Stream
 
 if TYPE_CHECKING:
     from headrace.jetstream.account import AccountJetStream
@@ -65,6 +63,8 @@ class Recovery:
         self._report_orphans(state)
 
     def _stream(self, name: str, record: StreamRecord) -> None:
+        from headrace.jetstream.stream import Stream  # with the first one
+
         account = self._account
         try:
             config = record.read()
@@ -87,6 +87,8 @@ class Recovery:
         self._account.note.error("stream %s > %s is not served: %s", self._account.name, name, reason)
 
     def _consumer(self, record: ConsumerRecord) -> None:
+        from headrace.jetstream.consumer import Consumer  # with the first one
+
         account = self._account
         account.assets.next_identity = max(account.assets.next_identity, record.identity + 1)
         stream = account.streams.get(record.stream)

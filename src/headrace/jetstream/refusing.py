@@ -7,10 +7,9 @@ cluster only, and a server that stands alone does not answer it. Source: JetStre
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from headrace.jetstream.api.dispatch import PUBLISHED_ALONE, find
-from headrace.jetstream.api.request import Fields, no_responders, refusal, response
+from headrace.jetstream.api.dispatch import PUBLISHED_ALONE, find, no_responders
 from headrace.mistakes import INTERNAL_ERROR
 from headrace.protocol.jetstream.errors import ApiError
 
@@ -59,7 +58,7 @@ class _Refusing:
             self.receive(name, reply)
         except Exception as error:  # noqa: BLE001 - whatever it is: it is logged, and who asked is told
             self._host.failed(error, (_PREFIX + name).decode("utf-8", "replace"))
-            self.publish(reply, refusal("system", ApiError(10051, err=INTERNAL_ERROR), {}))
+            self.refuse(reply, "system", ApiError(10051, err=INTERNAL_ERROR), {})
 
     def concerns(self, request: Delivery) -> bool:
         """Whether it is to be answered here."""
@@ -67,6 +66,11 @@ class _Refusing:
 
     def receive(self, name: bytes, reply: bytes) -> None:
         raise NotImplementedError
+
+    def refuse(self, reply: bytes, kind: str, error: ApiError, on_error: dict[str, Any]) -> None:
+        from headrace.jetstream.api.request import refusal
+
+        self.publish(reply, refusal(kind, error, on_error))
 
     def publish(self, reply: bytes, body: bytes, *, headers: bytes = b"") -> None:
         self._host.publish(reply, body, headers=headers)
@@ -85,7 +89,7 @@ class RefusingService(_Refusing):
         endpoint = found[0]
         needs_cluster = b".".join(name.split(b".")[:2]) in _CLUSTER_REQUIRED
         error = ApiError(10010 if needs_cluster else 10039)
-        self.publish(reply, refusal(endpoint.kind, error, endpoint.on_error))
+        self.refuse(reply, endpoint.kind, error, endpoint.on_error)
 
 
 class SystemRequests(_Refusing):
@@ -106,7 +110,7 @@ class SystemRequests(_Refusing):
             self._purge(name.removeprefix(_PURGE), reply)
         elif name not in _CLUSTERED and not name.startswith(_ACCOUNT):
             kind = "account_info" if name == b"INFO" else "system"
-            self.publish(reply, refusal(kind, ApiError(10039), {}))
+            self.refuse(reply, kind, ApiError(10039), {})
 
     def _purge(self, name: bytes, reply: bytes) -> None:
         account = name.decode("utf-8", "replace")
@@ -114,13 +118,14 @@ class SystemRequests(_Refusing):
             return
         if "/" in account or "\\" in account:
             error = ApiError(10051, err="account name can not contain path separators")
-            self.publish(reply, refusal("account_purge", error, {}))
+            self.refuse(reply, "account_purge", error, {})
             return
         self._system.purge_account(account, lambda error: self._purged(reply, error))
 
     def _purged(self, reply: bytes, error: LogError | None) -> None:
-        fields: Fields = {"initiated": True}
         if error is not None:
-            self.publish(reply, refusal("account_purge", ApiError(10051, err=str(error)), {}))
-        else:
-            self.publish(reply, response("account_purge", fields))
+            self.refuse(reply, "account_purge", ApiError(10051, err=str(error)), {})
+            return
+        from headrace.jetstream.api.request import response
+
+        self.publish(reply, response("account_purge", {"initiated": True}))

@@ -96,8 +96,8 @@ class Restoring:
         self._is_open = False
         assets = self._account.assets
         stream = assets.finish_restore(self.config, self._log)
-        for name, config, state in self._consumers:
-            assets.create_consumer(stream, config, name, state)
+        for consumer in self._consumers:
+            assets.create_consumer(stream, consumer.config, consumer.name, consumer.state)
         return stream
 
     def abandon(self) -> None:
@@ -143,7 +143,7 @@ class Restoring:
             raise ValueError(f"consumer {consumer.name} is there twice")
         context = ConsumerContext(
             self.config,
-            {name: config for name, config, _ in self._consumers},
+            {known.name: known.config for known in self._consumers},
             self._account.tiers,
             self._account.settings,
         )

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, tzinfo
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from headrace.jetstream.inflight import OF_BATCHES
 from headrace.jetstream.ttl import parse_ttl
@@ -41,7 +43,7 @@ _OF_SUBJECT: Final = b"sub"
 _ZONE_NAME: Final = re.compile(rb"[A-Za-z0-9_+\-]+(?:/[A-Za-z0-9_+\-]+)*")
 
 
-class Due(NamedTuple):
+class Due(Struct, frozen=True):
     """When a schedule is due, ns since 1970 UTC; `zone` says how that is written."""
 
     time_ns: int
@@ -58,7 +60,7 @@ class Due(NamedTuple):
         return f"{moment:%Y-%m-%dT%H:%M:%S}{fraction}{ending}".encode()
 
 
-class Firing(NamedTuple):
+class Firing(Struct, frozen=True):
     """A message that a schedule produces."""
 
     subject: bytes

@@ -7,7 +7,9 @@ a log is to be synced (`committer`), what a sync means (`chain`), the thread tha
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from headrace.engine.syncer import Syncer
 
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from headrace.log.port import Done, MessageLog
 
 
-class Ended(NamedTuple):
+class Ended(Struct, frozen=True):
     """A sync that has ended, what came of it, how long it took and who waits for it."""
 
     log: MessageLog

@@ -24,7 +24,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import secrets
 import threading
 from bisect import bisect_right
 from collections import deque
@@ -73,7 +72,7 @@ CEILING: Final = LARGEST_SEQUENCE + 1
 
 
 def new_salt() -> int:
-    return secrets.randbits(32)
+    return int.from_bytes(os.urandom(4))
 
 
 @contextlib.contextmanager

@@ -6,7 +6,9 @@ Here live the remembered sequences and the bound on reports; never the finding o
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +21,7 @@ REPORTED: Final = 20
 """Reports of one log; the one after them says that there is more, and no further one comes."""
 
 
-class Damage(NamedTuple):
+class Damage(Struct, frozen=True):
     """What is unreadable: sequences from `first` to `last`; `last` below `first` where nothing is lost."""
 
     first: int

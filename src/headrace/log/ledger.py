@@ -220,7 +220,7 @@ class Ledger:
         self, salt: int, base: int, offset: int, segments: Iterable[SegmentEntry], weights: Weights = PLAIN
     ) -> bytes:
         """The checkpoint's file, as of `offset` in the segment `base`; removals must be written by now."""
-        counted = (0, 0) if weights == PLAIN else weights
+        counted = (0, 0) if weights == PLAIN else (weights.besides, weights.headed)
         parts = [
             self.table.dump(),
             self.removed.dump(),

@@ -93,7 +93,7 @@ class SubjectState(NamedTuple):
     last_sequence: int
 
 
-class Weights(NamedTuple):
+class Weights(Struct, frozen=True):
     """What a message counts for besides the bytes of its parts, and on top of that when it has headers."""
 
     besides: int = 32
@@ -129,7 +129,7 @@ class Limits(Struct, frozen=True):
 NO_LIMITS: Final = Limits()
 
 
-class LogState(NamedTuple):
+class LogState(Struct, frozen=True):
     """What a log holds. An empty log keeps its last sequence and time; its first is then one more.
 
     `last_sequence` and `last_time_ns` are those of the last append, also when that message is gone.

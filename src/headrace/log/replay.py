@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -41,7 +41,7 @@ class _Tail(Struct):
     ceiling: int
 
 
-class _Block(NamedTuple):
+class _Block(Struct, frozen=True):
     """Records between two marks of an index."""
 
     segment: Segment

@@ -54,7 +54,7 @@ INDEX_SUFFIX: Final = ".index"
 
 _MAGIC: Final = b"HRLOG\0\r\n"
 _HEAD: Final = struct.Struct("<8sIIQqQQI8s")
-_NAME: Final = re.compile(r"([0-9]{20})\.log\Z")
+_NAME: Final = r"([0-9]{20})\.log\Z"
 
 
 class Header(Struct, frozen=True):
@@ -147,7 +147,7 @@ class Segment(Struct, eq=False):
         """A scan of its records from `offset` on, where `expected` comes next, below `ceiling`."""
         opener = () if cipher is None or not self.is_sealed else (self._opener(cipher), OVERHEAD)
         scan = Scan(self.salt, expected, ceiling, offset, *opener)
-        scan.besides, scan.headed = self.weights
+        scan.besides, scan.headed = self.weights.besides, self.weights.headed
         return scan
 
     def _opener(self, cipher: Cipher) -> Callable[[bytes, bytes], bytes | None]:
@@ -173,7 +173,7 @@ def segment_path(directory: Path, base: int) -> Path:
 
 def base_of(name: str) -> int | None:
     """The base in a segment's file name; None for any other name."""
-    found = _NAME.match(name)
+    found = re.match(_NAME, name)
     return int(found[1]) if found else None
 
 

@@ -12,7 +12,6 @@ Never here: what a log's files hold, or what a name means to a service.
 
 from __future__ import annotations
 
-import hashlib
 import time
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -24,7 +23,6 @@ from headrace.log.file import SEGMENT_BYTES, FileLog
 from headrace.log.filesystem import RealFileSystem, make_directory, read_file, replace_file
 from headrace.log.memory import MemoryLog
 from headrace.log.port import NO_LIMITS, Limits, SyncPolicy
-from headrace.log.rekeying import convert
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -152,6 +150,8 @@ class FileStore:
                 logs = list_logs(directory, self._files)
                 self._entries = {name: path.name for name, path in logs.items()}
             if converted is not None and cipher is not None:
+                from headrace.log.rekeying import convert  # few stores are sealed
+
                 convert(logs, self._files, cipher, converted)
         except BaseException:
             self._files.close(self._lock)
@@ -355,6 +355,8 @@ def _entry(name: bytes) -> str:
     if entry.startswith("."):
         entry = "%2E" + entry[1:]
     if len(entry) > LONGEST_ENTRY:
+        import hashlib  # few names are so long
+
         entry = f"{entry[:_CUT]}~{hashlib.sha256(name).hexdigest()}"
     return entry
 

@@ -30,7 +30,6 @@ from headrace.errors import ProtocolError
 from headrace.protocol import documents
 from headrace.protocol.rfc3339 import format_time
 
-PREFIX: Final = "_STAN.admin."
 """Before the cluster ID, a dot and the verb."""
 VERBS: Final = ("channels", "report", "purge", "delete", "adopt")
 

@@ -21,15 +21,15 @@ _UNITS_NS: Final = {
     "m": 60 * SECOND,
     "h": 3600 * SECOND,
 }
-_PART: Final = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)([^0-9.]*)")
-_SIGNED: Final = re.compile(r"([+-]?)(.+)", re.DOTALL)
+_PART: Final = r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)([^0-9.]*)"
+_SIGNED: Final = r"(?s)([+-]?)(.+)"
 _MAX_NS: Final = (1 << 63) - 1
 _MAX_CHARS: Final = 64
 
 
 def parse_ns(text: str) -> int:
     """The duration in ns; what is smaller is cut off. Raises: ValueError with the reason."""
-    match = _SIGNED.fullmatch(text)
+    match = re.fullmatch(_SIGNED, text)
     if match is None or len(text) > _MAX_CHARS:
         raise ValueError("it is empty" if not text else "it is too long")
     sign, rest = match.groups()
@@ -39,7 +39,7 @@ def parse_ns(text: str) -> int:
 
     total = 0
     end = 0
-    for part in _PART.finditer(rest):
+    for part in re.finditer(_PART, rest):
         if part.start() != end:
             break
         end = part.end()

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import base64
 import binascii
+import os
 import re
-import secrets
 from enum import IntEnum
 from typing import Final
 
@@ -21,7 +21,7 @@ from headrace.errors import HeadraceError
 
 _KEY_BYTES: Final = 32
 _NONCE_BYTES: Final = 11
-_TEXT: Final = re.compile(r"[A-Z2-7]{56}\Z")
+_TEXT: Final = r"[A-Z2-7]{56}\Z"
 
 
 class NKeyError(HeadraceError):
@@ -55,7 +55,7 @@ def decode_public(text: str) -> tuple[KeyKind, bytes]:
 
     Raises: NKeyError if the text has another length, an unknown kind or a wrong checksum.
     """
-    if not _TEXT.match(text):
+    if not re.match(_TEXT, text):
         raise NKeyError("a public nkey has 56 characters of A-Z and 2-7")
     raw = base64.b32decode(text)
     body = raw[:-2]
@@ -79,12 +79,12 @@ def new_server_id() -> str:
     opaque name, nothing is ever signed with it, and making a pair would load the cryptography package
     (tens of milliseconds) into every start.
     """
-    return encode_public(KeyKind.SERVER, secrets.token_bytes(_KEY_BYTES))
+    return encode_public(KeyKind.SERVER, os.urandom(_KEY_BYTES))
 
 
 def new_nonce() -> bytes:
     """A fresh nonce as it stands in INFO: 15 base64url characters; clients sign this text."""
-    return base64.urlsafe_b64encode(secrets.token_bytes(_NONCE_BYTES)).rstrip(b"=")
+    return base64.urlsafe_b64encode(os.urandom(_NONCE_BYTES)).rstrip(b"=")
 
 
 def verify_signature(public_key: str, nonce: bytes, signature: str) -> bool:

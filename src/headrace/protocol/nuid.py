@@ -5,8 +5,7 @@ Source: NATS unique ids (NUID, 22 of them); the Go server's short hashes (gatewa
 
 from __future__ import annotations
 
-import hashlib
-import secrets
+import os
 import string
 from typing import Final
 
@@ -21,10 +20,15 @@ def new_nuid() -> str:
 
 def random_name(length: int) -> str:
     """So many letters and digits."""
-    return "".join(secrets.choice(_ALPHABET) for _ in range(length))
+    found = ""
+    while len(found) < length:  # what is above the alphabet is drawn again: each letter is as likely
+        found += "".join(_ALPHABET[b & 63] for b in os.urandom(length) if b & 63 < len(_ALPHABET))
+    return found[:length]
 
 
 def short_hash(text: str, length: int = 8) -> str:
     """So many letters and digits that stand for a longer name; 32 at most."""
+    import hashlib
+
     digest = hashlib.sha256(text.encode()).digest()[:length]
     return "".join(_ALPHABET[byte % len(_ALPHABET)] for byte in digest)

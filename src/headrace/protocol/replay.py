@@ -47,7 +47,6 @@ from headrace.protocol.rfc3339 import format_time, parse_time
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-PREFIX: Final = "_STAN.replay."
 """Before the cluster ID: where a replay is asked for."""
 EOB: Final = 204
 ARROW: Final = "arrow"
@@ -179,14 +178,14 @@ def message_rest(stored_headers: bytes, reply: bytes) -> bytes:
     A reply that would break the block (white space, control characters) is left out: nobody can answer it.
     """
     lines = b""
-    if reply and not _BREAKS.search(reply):
+    if reply and not re.search(_BREAKS, reply):
         lines = b"Nats-Reply: %b\r\n" % reply
     if stored_headers.startswith(b"NATS/1.0\r\n"):
         return lines + stored_headers[len(b"NATS/1.0\r\n") :]
     return lines + b"\r\n"
 
 
-_BREAKS: Final = re.compile(rb"[\x00-\x20\x7f]")
+_BREAKS: Final = rb"[\x00-\x20\x7f]"
 
 
 class ReplayedMessage(NamedTuple):
@@ -268,7 +267,7 @@ class End(Struct, frozen=True):
     def read(cls, block: bytes) -> Self:
         """Raises: ProtocolError."""
         first, *lines = block.split(b"\r\n")
-        match = _STATUS.fullmatch(first)
+        match = re.fullmatch(_STATUS, first)
         if match is None:
             raise ProtocolError(f"not the end of a replay: {block[:80]!r}")
         fields: dict[bytes, list[bytes]] = {}
@@ -292,7 +291,7 @@ class End(Struct, frozen=True):
         )
 
 
-_STATUS: Final = re.compile(rb"NATS/1\.0 ([0-9]{3})(?: (.*))?")
+_STATUS: Final = rb"NATS/1\.0 ([0-9]{3})(?: (.*))?"
 
 
 def is_end(block: bytes) -> bool:
@@ -315,12 +314,12 @@ def _listed(damaged: Damage) -> bytes:
 def read_damage(listed: bytes) -> Damage:
     words = listed.split(b" ")
     return tuple(
-        (channel, tuple((int(a), int(b or a)) for a, b in _RANGE.findall(ranges)))
+        (channel, tuple((int(a), int(b or a)) for a, b in re.findall(_RANGE, ranges)))
         for channel, ranges in zip(words[::2], words[1::2], strict=False)
     )
 
 
-_RANGE: Final = re.compile(rb"([0-9]{1,19})(?:-([0-9]{1,19}))?")
+_RANGE: Final = rb"([0-9]{1,19})(?:-([0-9]{1,19}))?"
 
 
 def add_damage(ranges: Ranges, sequences: Iterable[int]) -> None:

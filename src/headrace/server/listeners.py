@@ -6,7 +6,7 @@ Here lives what concerns several listeners. Never lives here: accepting (`listen
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from headrace.conf.leaf_options import LeafNodeOptions
     from headrace.conf.options import Options, TLSOptions
-    from headrace.server.monitor import MonitorHandle
+    from headrace.server.monitor.listener import MonitorHandle
     from headrace.server.peers.gateways import GatewayHost
     from headrace.server.peers.leafs import LeafNodes
     from headrace.server.peers.routes import Routes
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from headrace.server.websocket.listener import WebSocketListener
 
 
-class PortTLS(NamedTuple):
+class PortTLS(Struct, frozen=True):
     """What connections of a port are accepted with; None: no TLS.
 
     `expires_ns`: when its certificate does, since the Unix epoch.
@@ -139,7 +139,7 @@ async def open_monitor(server: Server) -> MonitorHandle | None:
     port = options.http_port if options.https_port is None else options.https_port
     if port is None:
         return None
-    from headrace.server.monitor import start_monitor  # aiohttp is only loaded where it is asked for
+    from headrace.server.monitor.listener import start_monitor  # aiohttp is only loaded where it is asked for
     from headrace.server.monitor.streaming import source_among
 
     def report(text: str, address: str) -> None:

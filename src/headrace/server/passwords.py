@@ -5,22 +5,23 @@ Comparison takes the same time wherever the texts differ. Never lives here: whos
 
 from __future__ import annotations
 
-import hmac
 import re
 from typing import Final
 
-_BCRYPT: Final = re.compile(r"\$2[abxy]\$\d{2}\$")
+_BCRYPT: Final = r"\$2[abxy]\$\d{2}\$"
 _BCRYPT_MAX_BYTES: Final = 72  # the algorithm looks at no more; the package refuses more
 
 
 def is_bcrypt(secret: str) -> bool:
     """Whether a configured secret is a hash, which takes long to check."""
-    return _BCRYPT.match(secret) is not None
+    return re.match(_BCRYPT, secret) is not None
 
 
 def matches(stored: str, given: str) -> bool:
     """Whether this is the secret. Cost: a bcrypt hash of cost 11 takes 100 ms and more."""
     if not is_bcrypt(stored):
+        import hmac
+
         return hmac.compare_digest(stored.encode(), given.encode("utf-8", "surrogatepass"))
     import bcrypt
 

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from headrace.server.departures import Party
     from headrace.server.epoll import Poller
     from headrace.server.latency import LatencyMeter
-    from headrace.server.monitor import MonitorHandle
+    from headrace.server.monitor.listener import MonitorHandle
     from headrace.server.monitor.source import ConnectionSnapshot
     from headrace.server.peers.gateways import GatewayHost
     from headrace.server.peers.leafs import LeafNodes

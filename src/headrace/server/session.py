@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import random
+import os
 from functools import partial
 from time import monotonic_ns, time, time_ns
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -593,7 +593,7 @@ class ClientSession(TracedClient):
     def _arm_first_ping(self) -> None:
         interval = self.access.ping_interval
         first = min(limits.FIRST_PING_DELAY, interval)
-        self._arm(first * (1 + random.random() / 5), self._ping_due)
+        self._arm(first * (1 + os.urandom(1)[0] / 1280), self._ping_due)
 
     def _ping_due(self) -> None:
         """Sends a PING unless the client was heard of, or gives it up."""

@@ -7,15 +7,15 @@ Source: ADR-41 of NATS; rules and log lines compared with the Go server 2.15.1.
 
 from __future__ import annotations
 
-import random
 from time import time_ns
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from headrace.core.tracing import DEST, ORIGIN, Kind, MessageTrace, disabled, wanted
 from headrace.server.account_links import AccountLinks
 from headrace.server.monitor.text import encode
 from headrace.server.system.encoding import content_encoded
 from headrace.subjects import grammar
+from headrace.subjects.transform import RandomBelow, random_below
 
 if TYPE_CHECKING:
     from headrace.core.account import Account
@@ -30,13 +30,6 @@ _DROP: Final = True
 _ACCEPT: Final = "Accept-Encoding"
 
 
-class Chance(Protocol):
-    """What draws numbers: the module `random`, or a `random.Random`."""
-
-    def randrange(self, stop: int, /) -> int:
-        """One below `stop`."""
-
-
 class _NoTrace(Exception):
     """A message gets no trace. `disables`: nor does any other server trace it."""
 
@@ -48,9 +41,9 @@ class _NoTrace(Exception):
 class Tracer:
     """Begins the traces of one server. `engine.tracing` says how it is asked."""
 
-    def __init__(self, server: Server, chance: Chance = random) -> None:
+    def __init__(self, server: Server) -> None:
         self._server = server
-        self._chance = chance
+        self._below: RandomBelow = random_below
         self._links = AccountLinks(server, maps=False)
         """As with nats-server: the destination is what was asked for, and judged."""
 
@@ -105,7 +98,7 @@ class Tracer:
             options = found.options.trace
             if options is None:
                 raise _NoTrace
-            if session.trace_party.kind is Kind.CLIENT and not is_chosen(options.sampling, self._chance):
+            if session.trace_party.kind is Kind.CLIENT and not is_chosen(options.sampling, self._below):
                 raise _NoTrace(disables=True)
             dest = options.dest
         subject = dest.encode("utf-8", "replace")
@@ -155,9 +148,9 @@ class Tracer:
         self._links.of(account).publish(dest, payload, headers=headers)
 
 
-def is_chosen(sampling: int, chance: Chance) -> bool:
+def is_chosen(sampling: int, random_below: RandomBelow) -> bool:
     """Whether one message is among so many of a hundred."""
-    return sampling >= _ALL or chance.randrange(_ALL) < sampling
+    return sampling >= _ALL or random_below(_ALL) < sampling
 
 
 def _text(data: bytes) -> str:

@@ -9,8 +9,6 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from headrace.mistakes import INTERNAL_ERROR
-from headrace.protocol.admin import error_document
-from headrace.protocol.replay import End
 from headrace.protocol.stan import CloseResponse, ConnectResponse, PingResponse, SubscriptionResponse
 from headrace.streaming.naming import shown
 
@@ -25,15 +23,38 @@ Apology = tuple[bytes, bytes]
 _TEXT: Final = f"stan: {INTERNAL_ERROR}".encode()
 _FAILED: Final = 500
 
-TO_CONNECT: Final[Apology] = b"", ConnectResponse(error=_TEXT).encode()
-TO_PING: Final[Apology] = b"", PingResponse(_TEXT).encode()
-TO_SUBSCRIPTION: Final[Apology] = b"", SubscriptionResponse(error=_TEXT).encode()
-TO_CLOSE: Final[Apology] = b"", CloseResponse(_TEXT).encode()
-TO_REPLAY: Final[Apology] = End(_FAILED, "Internal Server Error").block(), b""
-TO_ADMINISTRATION: Final[Apology] = b"", json.dumps(error_document(_FAILED, INTERNAL_ERROR)).encode()
+
+def to_connect() -> Apology:
+    return b"", ConnectResponse(error=_TEXT).encode()
 
 
-def answered(host: Host, route: Callable[[Delivery], None], apology: Apology) -> Callable[[Delivery], None]:
+def to_ping() -> Apology:
+    return b"", PingResponse(_TEXT).encode()
+
+
+def to_subscription() -> Apology:
+    return b"", SubscriptionResponse(error=_TEXT).encode()
+
+
+def to_close() -> Apology:
+    return b"", CloseResponse(_TEXT).encode()
+
+
+def to_replay() -> Apology:
+    from headrace.protocol.replay import End
+
+    return End(_FAILED, "Internal Server Error").block(), b""
+
+
+def to_administration() -> Apology:
+    from headrace.protocol.admin import error_document
+
+    return b"", json.dumps(error_document(_FAILED, INTERNAL_ERROR)).encode()
+
+
+def answered(
+    host: Host, route: Callable[[Delivery], None], apology: Callable[[], Apology]
+) -> Callable[[Delivery], None]:
     """`route`, but that what it raises is logged in one line and answered with `apology`."""
 
     def receive(delivery: Delivery) -> None:
@@ -42,7 +63,7 @@ def answered(host: Host, route: Callable[[Delivery], None], apology: Apology) ->
         except Exception as error:  # noqa: BLE001 - whatever it is: it is logged, and who asked is told
             host.failed(error, shown(delivery.subject))
             if delivery.reply:
-                headers, payload = apology
+                headers, payload = apology()
                 host.publish(delivery.reply, payload, headers=headers)
 
     return receive

@@ -6,7 +6,9 @@ publishes and who subscribes is elsewhere. Source: streaming specification, 4, 7
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
 
 from headrace.errors import LogError, MessageDamaged
 from headrace.protocol.stan import MsgProto
@@ -46,7 +48,7 @@ class ChannelRefused(Exception):
         self.text = text
 
 
-class ChannelPage(NamedTuple):
+class ChannelPage(Struct, frozen=True):
     """Messages to deliver, those of `batch` from `start` on that have these sequences, and where to go on."""
 
     batch: Messages[Any]

@@ -8,15 +8,14 @@ the host and appends to the store. Every rule lives in a part (`clients`, `publi
 from __future__ import annotations
 
 import time
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from headrace.errors import LogClosed, LogError, StartError
-from headrace.protocol.admin import PREFIX as ADMIN_PREFIX
+from headrace.protocol.channel_subjects import ADMINISTRATION, REPLAY
 from headrace.protocol.nuid import new_nuid
-from headrace.protocol.replay import PREFIX as REPLAY_PREFIX
 from headrace.protocol.stan import COMPATIBLE_VERSION, ConnectRequest
 from headrace.streaming import apologies, wording
-from headrace.streaming.administration import Administration
 from headrace.streaming.channels import Channels
 from headrace.streaming.clients import Clients
 from headrace.streaming.context import Context, Notes
@@ -29,7 +28,6 @@ from headrace.streaming.options import StoreType
 from headrace.streaming.publishing import Publisher
 from headrace.streaming.recovery import Recovery, server_info
 from headrace.streaming.redelivery import Redelivery
-from headrace.streaming.replaying import Replays
 from headrace.streaming.requests import Requests
 from headrace.streaming.snapshot import (
     ArchiveSnapshot,
@@ -41,7 +39,6 @@ from headrace.streaming.snapshot import (
     client_snapshot,
 )
 from headrace.streaming.state import STATE_LOG, Replay, ServiceState
-from headrace.streaming.stored import StoredChannels
 from headrace.streaming.subscribing import Subscriptions
 
 if TYPE_CHECKING:
@@ -52,11 +49,14 @@ if TYPE_CHECKING:
     from headrace.engine.batches import Gathered
     from headrace.log.committer import Committer
     from headrace.log.store import LogStore
+    from headrace.streaming.administration import Administration
     from headrace.streaming.channels import Channel
     from headrace.streaming.clients import Client
     from headrace.streaming.context import Routes
     from headrace.streaming.options import StreamingOptions
     from headrace.streaming.partitions import Partitions
+    from headrace.streaming.replaying import Replays
+    from headrace.streaming.stored import StoredChannels
 
 _PROBE_S = 2.0
 """How long another server with the same cluster ID has to answer: it may have to find out first, for half a
@@ -176,7 +176,8 @@ class StreamingService:
         if self._state == self._active:  # else it was still finding out whether it may serve
             self._context.settle()
             self._context.finish_commits()
-            self._replays.stop()
+            if "replays" in vars(self):
+                self.replays.stop()
         self._context.stop()
         self._state = "SHUTDOWN"
         self._start_ns = 0
@@ -259,14 +260,6 @@ class StreamingService:
             self._partitions = Partitions(context, self.server_id, self._fail)
             self._publisher.owns = self._subscriptions.owns = self._partitions.owns
         self._clients.connect_to(self._subscriptions.release, self._subscriptions.recovered)
-        self._replays = Replays(context, self._channels, self._counters)
-        self._administration = Administration(
-            context,
-            channels=self._channels,
-            subscriptions=self._subscriptions,
-            journal=self._journal,
-            flush=self._publisher.flush,
-        )
         self._is_open = True
         self._recovery = Recovery(
             context,
@@ -280,17 +273,17 @@ class StreamingService:
     def _listen(self) -> None:
         info, subscriptions = self._info, self._subscriptions
         self._route({self._requests.subject: self._requests.answered})
-        requests: dict[bytes, tuple[Callable[[Delivery], None], apologies.Apology]] = {
-            info.discovery: (self._clients.connect, apologies.TO_CONNECT),
-            info.discovery + b".pings": (self._clients.ping, apologies.TO_PING),
-            info.subscribe: (self._subscribe, apologies.TO_SUBSCRIPTION),
-            info.unsubscribe: (subscriptions.unsubscribe, apologies.TO_SUBSCRIPTION),
-            info.sub_close: (subscriptions.close, apologies.TO_SUBSCRIPTION),
-            info.close: (self._clients.close_request, apologies.TO_CLOSE),
-            REPLAY_PREFIX.encode() + info.cluster_id: (self._replay, apologies.TO_REPLAY),
-            ADMIN_PREFIX.encode() + info.cluster_id + b".*": (
-                self._administration.receive,
-                apologies.TO_ADMINISTRATION,
+        requests: dict[bytes, tuple[Callable[[Delivery], None], Callable[[], apologies.Apology]]] = {
+            info.discovery: (self._clients.connect, apologies.to_connect),
+            info.discovery + b".pings": (self._clients.ping, apologies.to_ping),
+            info.subscribe: (self._subscribe, apologies.to_subscription),
+            info.unsubscribe: (subscriptions.unsubscribe, apologies.to_subscription),
+            info.sub_close: (subscriptions.close, apologies.to_subscription),
+            info.close: (self._clients.close_request, apologies.to_close),
+            REPLAY.encode() + info.cluster_id: (self._replay, apologies.to_replay),
+            ADMINISTRATION.encode() + info.cluster_id + b".*": (
+                self._administrate,
+                apologies.to_administration,
             ),
         }
         host = self._context.host
@@ -312,7 +305,30 @@ class StreamingService:
 
     def _replay(self, delivery: Delivery) -> None:
         self._publisher.flush()  # what came before is part of it, if it is durable at once
-        self._replays.receive(delivery)
+        self.replays.receive(delivery)
+
+    def _administrate(self, delivery: Delivery) -> None:
+        self._administration.receive(delivery)
+
+    @cached_property
+    def replays(self) -> Replays:
+        """Imported with the first request: a start does not wait for it."""
+        from headrace.streaming.replaying import Replays
+
+        return Replays(self._context, self._channels, self._counters)
+
+    @cached_property
+    def _administration(self) -> Administration:
+        """As `replays`."""
+        from headrace.streaming.administration import Administration
+
+        return Administration(
+            self._context,
+            channels=self._channels,
+            subscriptions=self._subscriptions,
+            journal=self._journal,
+            flush=self._publisher.flush,
+        )
 
     def _gather(self) -> ServiceState:
         state = ServiceState(server=self._info)
@@ -380,7 +396,11 @@ class StreamingService:
 
     def stored(self) -> StoredChannels | None:
         """The channels for whoever copies them elsewhere; None while it does not serve."""
-        return StoredChannels(self._channels) if self._is_open and self._state == self._active else None
+        if not self._is_open or self._state != self._active:
+            return None
+        from headrace.streaming.stored import StoredChannels
+
+        return StoredChannels(self._channels)
 
     # -- monitoring ------------------------------------------------------------------------------------
 

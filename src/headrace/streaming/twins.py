@@ -6,7 +6,9 @@ over to a consumer. Never lives here: JetStream (`headrace.adopting` ties both t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
     from headrace.engine.stan import Publications
 
 
-class Position(NamedTuple):
+class Position(Struct, frozen=True):
     """How far a durable subscription is. `pending`: sequences sent and not acknowledged, ascending."""
 
     last_sent: int

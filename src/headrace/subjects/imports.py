@@ -18,7 +18,7 @@ from typing import Final
 from headrace.errors import HeadraceError
 from headrace.subjects import grammar
 
-_WILDCARD: Final = re.compile(rb"\$([0-9]{1,9})\Z|\{\{\s*[wW]ildcard\s*\(\s*([0-9]{1,9})\s*\)\s*\}\}\Z")
+_WILDCARD: Final = rb"\$([0-9]{1,9})\Z|\{\{\s*[wW]ildcard\s*\(\s*([0-9]{1,9})\s*\)\s*\}\}\Z"
 _ANY: Final = b"*"
 _TAIL: Final = b">"
 
@@ -126,7 +126,7 @@ def _part(token: bytes, before: int) -> bytes | int:
     """A literal token or `>` as it is, a wildcard as its number from 0."""
     if token == _ANY:
         return before
-    found = _WILDCARD.match(token)
+    found = re.match(_WILDCARD, token)
     if found is not None:
         return int(found[1] or found[2]) - 1
     if token.startswith(b"{{") and token.endswith(b"}}"):

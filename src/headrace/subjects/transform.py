@@ -21,7 +21,6 @@ the first token of the subject, and accepts negative counts; here both are error
 
 from __future__ import annotations
 
-import random
 import re
 from collections.abc import Callable
 from functools import partial
@@ -40,10 +39,17 @@ _FNV_OFFSET: Final = 0x811C9DC5
 _FNV_PRIME: Final = 0x01000193
 _INT32: Final = range(-(2**31), 2**31)
 
-_INTEGER: Final = re.compile(rb"[+-]?[0-9]+\Z")
-_CALL: Final = re.compile(rb"\{\{\s*([A-Za-z]+)\s*\((.*)\)\s*\}\}\Z", re.DOTALL)
-_ARGUMENT_SEPARATOR: Final = re.compile(rb",\s*")
+_INTEGER: Final = rb"[+-]?[0-9]+\Z"
+_CALL: Final = rb"(?s)\{\{\s*([A-Za-z]+)\s*\((.*)\)\s*\}\}\Z"
+_ARGUMENT_SEPARATOR: Final = rb",\s*"
 _WHITESPACE: Final = frozenset(b" \t\n\f\r")
+
+
+def random_below(most: int) -> int:
+    """A number from 0 to one below `most`."""
+    import random  # few subjects are rewritten by chance
+
+    return random.randrange(most)
 
 
 class TransformError(HeadraceError):
@@ -62,9 +68,7 @@ class SubjectTransform:
 
     __slots__ = ("_has_tail", "_pieces", "_tail_start", "destination", "is_random", "source")
 
-    def __init__(
-        self, source: bytes, destination: bytes, random_below: RandomBelow = random.randrange
-    ) -> None:
+    def __init__(self, source: bytes, destination: bytes, random_below: RandomBelow = random_below) -> None:
         if not grammar.is_valid_subject(source):
             raise TransformError("invalid subject")
         wanted, given = grammar.tokens(destination), grammar.tokens(source)
@@ -118,14 +122,14 @@ class _PieceBuilder:
             raise TransformError(f"invalid mapping destination: {reason} in {text}") from None
 
     def _build(self, token: bytes) -> _Piece:
-        if token.startswith(b"$") and _INTEGER.match(token[1:]):
+        if token.startswith(b"$") and re.match(_INTEGER, token[1:]):
             return self._wildcard([token[1:]])
         if len(token) <= 4 or not (token.startswith(b"{{") and token.endswith(b"}}")):
             return lambda _: token
-        call = _CALL.match(token)
+        call = re.match(_CALL, token)
         if call is None:
             raise _PieceError("unknown function")
-        arguments = _ARGUMENT_SEPARATOR.split(call[2])
+        arguments = re.split(_ARGUMENT_SEPARATOR, call[2])
         functions: dict[str, Callable[[list[bytes]], _Piece]] = {
             "wildcard": self._wildcard,
             "partition": self._partition,
@@ -252,7 +256,7 @@ def _expect_count(arguments: list[bytes], count: int) -> None:
 
 def _integer(argument: bytes) -> int:
     text = argument.strip(b" ")
-    if not _INTEGER.match(text) or int(text) not in _INT32:
+    if not re.match(_INTEGER, text) or int(text) not in _INT32:
         raise _PieceError("function argument is invalid or in the wrong format")
     return int(text)
 

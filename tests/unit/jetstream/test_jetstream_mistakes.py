@@ -14,7 +14,7 @@ import pytest
 from js_account import API, Place
 
 from headrace.jetstream.account import AccountJetStream
-from headrace.jetstream.api import dispatch
+from headrace.jetstream.api import endpoints
 from headrace.jetstream.api.backup import _Sending
 from headrace.jetstream.consumer import Consumer
 from headrace.jetstream.restoring import Restoring
@@ -58,11 +58,11 @@ def subject_of(name: str, tokens: int) -> str:
 # -- faults injected -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", dispatch.ENDPOINTS, ids=bytes.decode)
+@pytest.mark.parametrize("name", endpoints.ENDPOINTS, ids=bytes.decode)
 def test_handler_that_raises_is_answered(name: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     made = place()
-    endpoint = dispatch.ENDPOINTS[name]
-    monkeypatch.setitem(dispatch.ENDPOINTS, name, endpoint._replace(handle=raising))
+    endpoint = endpoints.ENDPOINTS[name]
+    monkeypatch.setitem(endpoints.ENDPOINTS, name, endpoint._replace(handle=raising))
     subject = subject_of(name.decode(), endpoint.fewest)
     answer = made.ask(subject)
 
@@ -189,7 +189,7 @@ WRONG: Final[tuple[Any, ...]] = (
 
 
 def test_every_request_is_here() -> None:
-    named = {name.decode() for name in dispatch.ENDPOINTS}
+    named = {name.decode() for name in endpoints.ENDPOINTS}
     with_body = {name for name in named for subject in BODIES if f"{subject}.".startswith(f"{name}.")}
     assert with_body | WITHOUT_BODY == named
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from js_account import Place
 
-from headrace.jetstream.api.dispatch import ENDPOINTS
+from headrace.jetstream.api.endpoints import ENDPOINTS
 from headrace.protocol.jetstream.configs import ConsumerConfig, StreamConfig
 
 if TYPE_CHECKING:

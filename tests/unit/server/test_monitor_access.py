@@ -19,8 +19,8 @@ from harness.certificates import Authority
 from headrace.conf.options import MonitorAuthorization, Options, TLSOptions
 from headrace.errors import StartError
 from headrace.server import passwords
-from headrace.server.monitor import start_monitor
 from headrace.server.monitor.access import Guard
+from headrace.server.monitor.listener import start_monitor
 from headrace.server.reload import change_options
 from headrace.server.server import Server
 

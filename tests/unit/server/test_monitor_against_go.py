@@ -15,7 +15,7 @@ from monitor_samples import OPTIONS, SERVER, SampleSource, connection, subscript
 from msgspec.structs import replace
 
 from headrace.conf.options import AuthorizationOptions, TLSOptions
-from headrace.server.monitor import start_monitor
+from headrace.server.monitor.listener import start_monitor
 from headrace.server.monitor.source import SublistSnapshot
 from headrace.server.monitor.varz import varz
 

@@ -22,7 +22,8 @@ from monitor_samples import SERVER, SampleSource, connection, subscription
 from prometheus_client.parser import text_string_to_metric_families
 
 from headrace.errors import StartError
-from headrace.server.monitor import listener, start_monitor
+from headrace.server.monitor import listener
+from headrace.server.monitor.listener import start_monitor
 
 T = TypeVar("T")
 

@@ -16,7 +16,8 @@ from headrace import Options, Server
 from headrace.errors import StorageError
 from headrace.log.committer import InlineCommitter
 from headrace.log.store import MemoryStore
-from headrace.server.monitor import start_monitor, streaming
+from headrace.server.monitor import streaming
+from headrace.server.monitor.listener import start_monitor
 from headrace.server.monitor.streaming import NotFoundError, channelsz, clientsz, serverz, storez
 from headrace.streaming.options import ChannelLimits, StoreLimits, StreamingOptions
 from headrace.streaming.service import StreamingService

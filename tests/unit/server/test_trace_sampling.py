@@ -14,25 +14,26 @@ from headrace.testing import Server
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from headrace.subjects.transform import RandomBelow
 
-class Drawn:
+
+def drawing(number: int) -> RandomBelow:
     """A source of chance that says what it is told to."""
 
-    def __init__(self, number: int) -> None:
-        self.number = number
+    def below(most: int) -> int:
+        assert 0 <= number < most
+        return number
 
-    def randrange(self, stop: int, /) -> int:
-        assert 0 <= self.number < stop
-        return self.number
+    return below
 
 
 @pytest.mark.parametrize("sampling", [1, 2, 50, 99])
 def test_as_many_of_a_hundred_are_chosen(sampling: int) -> None:
-    assert sum(is_chosen(sampling, Drawn(number)) for number in range(100)) == sampling
+    assert sum(is_chosen(sampling, drawing(number)) for number in range(100)) == sampling
 
 
 def test_all_are_chosen_without_a_draw() -> None:
-    assert is_chosen(100, Drawn(-1))
+    assert is_chosen(100, drawing(-1))
 
 
 CONFIG = """
@@ -51,7 +52,7 @@ def test_message_that_is_not_chosen_is_traced_nowhere(tmp_path: Path, drawn: int
     file.write_text(CONFIG)
     options = load_options(str(file), overrides={"host": "127.0.0.1", "port": -1})
     with Server(options) as server, Wire(("127.0.0.1", server.port)) as wire:
-        server.call(lambda: setattr(server.server._tracer, "_chance", Drawn(drawn)))
+        server.call(lambda: setattr(server.server._tracer, "_below", drawing(drawn)))
         wire.connect(b'{"verbose":false,"headers":true,"user":"a","pass":"a"}')
         wire.send(b"SUB traces 1\r\nSUB m 2\r\nHPUB m %d %d\r\n%b\r\n" % (len(MARKED), len(MARKED), MARKED))
         words, message = wire.take_message()

@@ -434,7 +434,7 @@ def test_reader_that_is_gone_ends_its_replay(long_channel: World) -> None:
     world.advance(1)
 
     assert len(world.host.headed) <= replaying.TURN_MESSAGES
-    assert len(world.service._replays) == 0
+    assert len(world.service.replays) == 0
 
 
 def test_more_replays_than_there_may_be_are_refused(

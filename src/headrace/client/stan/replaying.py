@@ -18,9 +18,9 @@ from headrace.client.errors import NoRespondersError, StreamingRefusedError
 from headrace.client.stan.errors import CLOSED, StanClosedError, StanTimeoutError, translated
 from headrace.client.stan.subscription import delta_ns, time_ns
 from headrace.errors import ProtocolError
+from headrace.protocol.channel_subjects import REPLAY
 from headrace.protocol.replay import (
     EOB,
-    PREFIX,
     Cursor,
     Ranges,
     ReplayRequest,
@@ -100,7 +100,7 @@ class Replay:
         self.damaged: dict[bytes, Ranges] = {}
         """Messages the server could not read: ranges of sequences by channel. Complete when all came."""
         self._nats = nats
-        self._subject = f"{PREFIX}{cluster_id}"
+        self._subject = f"{REPLAY}{cluster_id}"
         self._request = request
         self._patience = patience
 

@@ -1,1 +1,1 @@
-"""The requests of the JetStream API, by what they are about; `dispatch` finds the one that is meant."""
+"""The requests of the JetStream API, by what they are about; `endpoints` finds the one that is meant."""

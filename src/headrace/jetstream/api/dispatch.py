@@ -1,32 +1,18 @@
-"""Which request is meant: subjects of the API to what they ask for.
+"""The API of an account as a subscription: what comes in goes to a consumer, a stream or a request.
 
-What a request does is said by the modules beside this one. What is no request at all is not answered, as the
-Go server does. Source: JetStream specification, 1.
+The requests (`endpoints`) are imported with the first one: a start does not wait for them. What is no request
+at all is not answered, as the Go server does. Source: JetStream specification, 1.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from headrace.jetstream.api import account, backup, cluster, consumers, messages, streams
-from headrace.jetstream.api.request import Request, failed_here
-
 if TYPE_CHECKING:
     from headrace.core.service import Delivery
     from headrace.jetstream.account import AccountJetStream
     from headrace.jetstream.api.request import Endpoint
 
-ENDPOINTS: Final[dict[bytes, Endpoint]] = {
-    **account.ENDPOINTS,
-    **streams.ENDPOINTS,
-    **messages.ENDPOINTS,
-    **consumers.ENDPOINTS,
-    **cluster.ENDPOINTS,
-    **backup.ENDPOINTS,
-}
-"""By the request's name: what stands between `$JS.API.` and the names of what it is about."""
-
-_LONGEST_NAME: Final = max(name.count(b".") for name in ENDPOINTS) + 1
 _START: Final = b".API."
 _NEXT: Final = b"CONSUMER.MSG.NEXT."
 _DIRECT: Final = b"DIRECT.GET."
@@ -34,6 +20,8 @@ PUBLISHED_ALONE: Final = (_NEXT, _DIRECT)
 """What consumers and streams listen to themselves on the Go server: nobody does where there is none."""
 _STORES: Final = (b"$KV.", b"$OBJ.")
 _PULL_TOKENS: Final = 2
+_FAILED_HERE: Final = b"NATS/1.0 500 Internal Server Error\r\n\r\n"
+"""Of what answers a pull or a direct get that met a mistake of ours."""
 
 
 class Api:
@@ -69,7 +57,7 @@ class Api:
         except Exception as error:  # noqa: BLE001 - whatever it is: it is logged, and who asked is told
             self._account.mistaken(error, delivery.subject)
             if delivery.reply:
-                self._account.publish(delivery.reply, b"", headers=failed_here())
+                self._account.publish(delivery.reply, b"", headers=_FAILED_HERE)
 
     def _pull(self, names: bytes, delivery: Delivery) -> None:
         tokens = names.split(b".")
@@ -101,15 +89,20 @@ class Api:
             )
             return
         self._account.flush()  # what was published before it is there when it is answered
+        from headrace.jetstream.api.request import Request
+
         request = Request(self._account, endpoint, delivery, names)
         request.handle()
 
 
 def find(rest: bytes) -> tuple[Endpoint, list[str]] | None:
     """The request that a subject means, without its prefix, and the names in it; None when it means none."""
-    tokens = rest.split(b".")
-    for length in range(min(len(tokens), _LONGEST_NAME), 0, -1):
-        endpoint = ENDPOINTS.get(b".".join(tokens[:length]))
-        if endpoint is not None and endpoint.fewest <= len(tokens) - length <= endpoint.most:
-            return endpoint, [token.decode("utf-8", "replace") for token in tokens[length:]]
-    return None
+    from headrace.jetstream.api import endpoints
+
+    return endpoints.find(rest)
+
+
+def no_responders(subject: bytes = b"") -> bytes:
+    """Headers as if nobody had subscribed; `subject`: what was asked, where the engine would name it."""
+    named = b"Nats-Subject: %b\r\n" % subject if subject else b""
+    return b"NATS/1.0 503\r\n%b\r\n" % named

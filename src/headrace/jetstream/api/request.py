@@ -1,6 +1,6 @@
 """One request to the API, from what was received to the answer; and the shape of every answer.
 
-Which requests there are is `dispatch`'s, what they do is said by the other modules here.
+Which requests there are is `endpoints`', what they do is said by the other modules here.
 Source: JetStream specification, 0 and 1.
 """
 
@@ -38,7 +38,7 @@ class Endpoint(NamedTuple):
     handle: Callable[[Request], object]
     fewest: int = 0
     most: int = 0
-    on_error: Fields = {}  # noqa: RUF012 - never written to
+    on_error: Fields = {}  # noqa: RUF012 - never changed
     """Fields that stand in a refusal too."""
     checks_level: bool = True
     """Whether the level of the API that a request asks for is checked before anything else."""
@@ -203,17 +203,6 @@ def response(kind: str, fields: Fields) -> bytes:
 
 def refusal(kind: str, error: ApiError, on_error: Fields) -> bytes:
     return response(kind, {"error": error.body(), **on_error})
-
-
-def no_responders(subject: bytes = b"") -> bytes:
-    """Headers as if nobody had subscribed; `subject`: what was asked, where the engine would name it."""
-    named = b"Nats-Subject: %b\r\n" % subject if subject else b""
-    return b"NATS/1.0 503\r\n%b\r\n" % named
-
-
-def failed_here() -> bytes:
-    """Headers of what answers a pull or a direct get that met a mistake of ours."""
-    return b"NATS/1.0 500 Internal Server Error\r\n\r\n"
 
 
 def check_level(headers: bytes) -> None:

@@ -7,7 +7,9 @@ until the first that counts.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +24,7 @@ META: Final = "meta.inf"
 MESSAGES: Final = "msgs"
 
 
-class FoundStream(NamedTuple):
+class FoundStream(Struct, frozen=True):
     """A stream's directory, and whose it is by its place."""
 
     account: str

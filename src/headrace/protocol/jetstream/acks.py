@@ -7,12 +7,12 @@ specification, 4.
 from __future__ import annotations
 
 from enum import Enum
-from typing import ClassVar, Final, NamedTuple
+from typing import ClassVar, Final
 
 import msgspec
+from msgspec import Struct
 
 from headrace.protocol.durations import parse_ns
-from headrace.protocol.jetstream.go_decode import decode_leniently
 from headrace.protocol.jetstream.numbers import Duration, whole
 
 PREFIX: Final = b"$JS.ACK."
@@ -34,7 +34,7 @@ class AckKind(Enum):
     UNKNOWN = ""
 
 
-class AckSubject(NamedTuple):
+class AckSubject(Struct, frozen=True):
     """Which delivery is acknowledged. `timestamp_ns`: when the message was stored."""
 
     stream: bytes
@@ -46,7 +46,7 @@ class AckSubject(NamedTuple):
     pending: int
 
 
-class AckBody(NamedTuple):
+class AckBody(Struct, frozen=True):
     """`argument`: what follows the word, without the blanks around it."""
 
     kind: AckKind
@@ -91,5 +91,7 @@ def nak_delay(argument: bytes) -> int:
     Raises: ValueError for what is neither; the Go server redelivers at once then.
     """
     if argument.startswith(b"{"):
+        from headrace.protocol.jetstream.go_decode import decode_leniently
+
         return decode_leniently(_Delay, argument).delay
     return parse_ns(argument.decode("utf-8", "replace"))

@@ -6,7 +6,6 @@ Source: Go's time.Parse and time.Time.MarshalJSON, observed through nats-server 
 
 from __future__ import annotations
 
-import calendar
 import re
 from typing import Final, NoReturn
 
@@ -68,6 +67,8 @@ def to_ns(text: str) -> int:
 
 
 def _days(year: int, month: int) -> int:
+    import calendar
+
     return 29 if month == 2 and calendar.isleap(year) else calendar.monthrange(2001, month)[1]
 
 

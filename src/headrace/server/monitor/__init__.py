@@ -3,7 +3,3 @@
 Reading order: `source` (the port to the server), `text` and `query` (forms), one module per endpoint,
 `handlers` (aiohttp), `listener` (start and stop). aiohttp is loaded when a monitor is started.
 """
-
-from headrace.server.monitor.listener import MonitorHandle, start_monitor
-
-__all__ = ["MonitorHandle", "start_monitor"]
