@@ -166,8 +166,11 @@ class Chain:
 
     # ---- opening ----------------------------------------------------------------------------
 
-    def adopt(self, segments: list[Segment]) -> None:
-        """Takes over what recovery found; the last one is cut to its size and written from now on."""
+    def adopt(self, segments: list[Segment], *, is_durable: bool = False) -> None:
+        """Takes over what recovery found; the last one is cut to its size and written from now on.
+
+        `is_durable`: it is on disk as it was found, but for what a close cut off behind the last record.
+        """
         self.segments = segments
         active = segments[-1]
         if active.packed is not None:  # the one behind it is lost; nothing is added to this one
@@ -176,7 +179,10 @@ class Chain:
             self._handle = self._fs.open(active.path, Mode.UPDATE)
             if self._fs.size(self._handle) != active.size:
                 self._fs.truncate(self._handle, active.size)
-            if self._policy is not SyncPolicy.NEVER:
+                is_durable = False
+            if is_durable:
+                self._is_trimmed = True
+            elif self._policy is not SyncPolicy.NEVER:
                 # What a process that was killed wrote is visible, but perhaps not yet on disk.
                 self._fs.fdatasync(self._handle)
                 self._sync_names()

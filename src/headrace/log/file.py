@@ -89,7 +89,7 @@ class FileLog:
 
     What is in a directory that was there is durable with the first sync: until then a power loss may leave no
     trace of it. `make`: a log that is not there yet, and until something is written nothing is; then it is
-    called, and makes what the directory needs.
+    called, and makes what the directory needs. `is_durable`: nothing waits to be synced (`log.closing`).
 
     `clock`: wall clock in ns since 1970 UTC. `segment_bytes`: about how large one file becomes. `report`:
     called with what turns out to be unreadable, a few times at most. `cipher`: seals bodies and
@@ -109,6 +109,7 @@ class FileLog:
         cipher: Cipher | None = None,
         report: Report | None = None,
         make: Callable[[], object] | None = None,
+        is_durable: bool = False,
     ) -> None:
         self._make = make  # until something is written
         self._cipher: Final = cipher
@@ -119,6 +120,7 @@ class FileLog:
         self._policy: Final = sync
         self._damage: Final = DamageNotes(report)
         self._closed = False
+        self.closed_at = 0  # of one that was closed and is durable: the base of its last segment
         self._changes = 0
         with storage_errors(f"cannot make the directory {directory.name}"):
             if make is None and not self._fs.is_directory(directory):
@@ -142,7 +144,7 @@ class FileLog:
         self._saved_at = 0
         self._swept_at = 0
         try:
-            self._adopt(found)
+            self._adopt(found, is_durable=is_durable)
         except BaseException:
             self._chain.close()
             raise
@@ -155,9 +157,9 @@ class FileLog:
             self._chain.begin(1, 0, self._ledger.floor)
             self._make = None
 
-    def _adopt(self, found: Found) -> None:
+    def _adopt(self, found: Found, *, is_durable: bool) -> None:
         if found.segments:  # what they say is durable before anything is unlinked
-            self._chain.adopt(found.segments)
+            self._chain.adopt(found.segments, is_durable=is_durable)
         self._damage.add_headers(found.headless)
         self._chain.restore_headers(found.headless)
         with storage_errors("cannot remove a segment whose messages are gone"):
@@ -632,7 +634,6 @@ class FileLog:
         self._check_open()
         ledger = self._ledger
         first = self._retention.first()
-        unreadable = ledger.unreadable_count()
         return LogState(
             messages=ledger.messages,
             bytes=ledger.bytes,
@@ -640,7 +641,7 @@ class FileLog:
             first_time_ns=first.time_ns if first else 0,
             last_sequence=ledger.last_sequence,
             last_time_ns=ledger.last_time,
-            deleted=ledger.last_sequence - ledger.floor + 1 - ledger.messages - unreadable,
+            deleted=ledger.last_sequence - ledger.floor + 1 - ledger.messages - ledger.unreadable_count(),
             subjects=len(ledger.table),
             damaged=tuple(self._damage.sequences),
         )
@@ -653,8 +654,7 @@ class FileLog:
 
     def sync(self) -> int:
         self._check_open()
-        changes = self._changes
-        return changes if self._make is not None else self._chain.sync() + changes
+        return self._changes + (0 if self._make is not None else self._chain.sync())
 
     def _checkpoint_size(self) -> int:
         """About the bytes of one."""
@@ -691,6 +691,7 @@ class FileLog:
                 self._checkpoint()
             if self._policy is not SyncPolicy.NEVER:
                 self._chain.sync()
+                self.closed_at = self._chain.active.base
         finally:
             self._chain.close()
 

@@ -43,6 +43,10 @@ class Mode(Enum):
     """The file must exist; for `pwrite`."""
 
 
+Identity: TypeAlias = tuple[int, int, int]
+"""What tells a file or a directory from any other, and from itself before a change."""
+
+
 class FileSystem(Protocol):
     """All calls raise OSError as the system does. Handles are small integers; calls on any thread."""
 
@@ -73,6 +77,11 @@ class FileSystem(Protocol):
         """Cuts or extends (with zeros) to `size` bytes."""
 
     def size(self, handle: int) -> int: ...
+
+    def identity(self, path: Path) -> Identity:
+        """Its number, its size, and when it was changed last: its bytes, or the names in a directory.
+        A copy, or what was written since, has another one.
+        """
 
     def fsync(self, handle: int) -> None:
         """Once this raised, what was unsynced may never reach the disk, whatever a later call returns."""
@@ -137,6 +146,10 @@ class RealFileSystem:
 
     def size(self, handle: int) -> int:
         return os.fstat(handle).st_size
+
+    def identity(self, path: Path) -> Identity:
+        found = os.stat(path)
+        return found.st_ino, found.st_size, found.st_ctime_ns  # nobody can set that time
 
     def fsync(self, handle: int) -> None:
         os.fsync(handle)

@@ -4,6 +4,7 @@ Here live the two stores, the lock that keeps a second process out, and how a na
 Never here: what a log's files hold, or what a name means to a service.
 
     <directory>/lock              held by the process that has the store open
+    <directory>/closed            while nobody has: which logs are durable (`closing`)
     <directory>/logs/<entry>/     one log; its name percent-encoded
     <directory>/logs/<entry>.name the whole name, when it is too long for a file system; once more as
     <directory>/logs/<entry>/name
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 from headrace.errors import LogClosed, StorageError, StoreLocked
+from headrace.log.closing import closed_log, is_unchanged, take_mark, write_mark
 from headrace.log.file import SEGMENT_BYTES, FileLog
 from headrace.log.filesystem import RealFileSystem, make_directory, read_file, replace_file
 from headrace.log.memory import MemoryLog
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from headrace.log.closing import Closed
     from headrace.log.damage import Damage
     from headrace.log.filesystem import FileSystem
     from headrace.log.port import MessageLog
@@ -136,7 +139,9 @@ class FileStore:
         self._cipher = cipher
         self._files: FileSystem = filesystem or RealFileSystem()
         self._report = report
-        self._logs: dict[bytes, MessageLog] = {}
+        self._logs: dict[bytes, FileLog] = {}
+        self._durable: dict[str, Closed] = {}
+        """Logs that were closed in order and not opened since."""
         self._entries: dict[bytes, str] = {}
         """Every log's directory, relative to `logs`."""
         self._closed = False
@@ -145,6 +150,7 @@ class FileStore:
             self._lock = self._take_lock()
         try:
             with self._storage():
+                self._durable = take_mark(self._files, directory)
                 make_directory(self._files, self._home)
                 self._sweep()
                 logs = list_logs(directory, self._files)
@@ -167,8 +173,8 @@ class FileStore:
         if self._remembers and name not in self._entries:
             with self._storage():
                 self._create(name)
-        log = self._logs[name] = self._open_log(name, limits)
-        return log
+        opened = self._logs[name] = self._open_log(name, limits)
+        return opened
 
     def names(self) -> list[bytes]:
         self._check_open()
@@ -190,6 +196,7 @@ class FileStore:
                 self._files.rename(self._home / entry, self._home / self._free_name())
             self._files.fsync_dir(self._home)
             del self._entries[name]
+            self._durable.pop(entry, None)
         self._sweep()
         return True
 
@@ -209,19 +216,32 @@ class FileStore:
                 log.close()
             except StorageError as error:
                 failed = failed or error
+        if self._sync is not SyncPolicy.NEVER:
+            with suppress(OSError):  # only the next start takes longer
+                self._leave_mark()
         self._logs.clear()
         self._files.close(self._lock)
         if failed is not None:
             raise failed
 
+    def _leave_mark(self) -> None:
+        """Says which logs are durable: those closed now, and those that nobody opened. Raises: OSError."""
+        for name, log in self._logs.items():
+            entry = self._entries.get(name)
+            if entry is not None and log.closed_at:
+                self._durable[entry] = closed_log(self._files, self._home / entry, log.closed_at)
+        write_mark(self._files, self._directory, self._durable)
+
     @property
     def _home(self) -> Path:
         return self._directory / LOGS
 
-    def _open_log(self, name: bytes, limits: Limits) -> MessageLog:
+    def _open_log(self, name: bytes, limits: Limits) -> FileLog:
         entry = self._entries.get(name)
+        directory = self._home / (entry or _entry(name))
+        closed = self._durable.pop(directory.name, None)
         return FileLog(
-            self._home / (entry or _entry(name)),
+            directory,
             limits=limits,
             clock=self._clock,
             filesystem=self._files,
@@ -230,6 +250,7 @@ class FileStore:
             cipher=self._cipher,
             report=partial(self._damaged, name),
             make=partial(self._create, name) if entry is None else None,
+            is_durable=closed is not None and is_unchanged(self._files, directory, closed),
         )
 
     def _damaged(self, name: bytes, damage: Damage) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import functools
+import itertools
 import os
 import threading
 from enum import Enum
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from random import Random
 
-    from headrace.log.filesystem import Bytes, FileSystem
+    from headrace.log.filesystem import Bytes, FileSystem, Identity
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -68,15 +69,22 @@ class _Reserve(_Resize, frozen=True):
         content.extend(bytes(max(self.size - len(content), 0)))
 
 
+_numbers: Final = itertools.count(1)
+
+
 class _Inode(Struct, eq=False):
     """A file: what calls see, what the disk has, and what lies between, in order."""
 
+    number: int = field(default_factory=_numbers.__next__)
+    changes: int = 0
+    """How often it was changed. A power loss is none: nobody may count on its being seen."""
     data: bytearray = field(default_factory=bytearray)
     durable: bytearray = field(default_factory=bytearray)
     pending: list[_Write | _Resize] = field(default_factory=list)
 
     def change(self, change: _Write | _Resize) -> None:
         change.apply(self.data)
+        self.changes += 1
         self.pending.append(change)
 
     def sync(self) -> None:
@@ -109,6 +117,8 @@ class _Entries(Struct, frozen=True):
 
 
 class _Directory(Struct, eq=False):
+    number: int = field(default_factory=_numbers.__next__)
+    changes: int = 0
     entries: dict[str, _Node] = field(default_factory=dict)
     durable: dict[str, _Node] = field(default_factory=dict)
     pending: list[_Entries] = field(default_factory=list)
@@ -116,6 +126,7 @@ class _Directory(Struct, eq=False):
     def change(self, names: dict[str, _Node | None]) -> None:
         change = _Entries(names)
         change.apply(self.entries)
+        self.changes += 1
         self.pending.append(change)
 
     def sync(self) -> None:
@@ -265,6 +276,13 @@ class MemoryFileSystem:
     @_locked
     def size(self, handle: int) -> int:
         return len(self._handle(handle).inode.data)
+
+    @_locked
+    def identity(self, path: Path) -> Identity:
+        node = self._directory(path.parent).entries.get(path.name)
+        if node is None:
+            raise _error(errno.ENOENT, path)
+        return node.number, len(node.entries if isinstance(node, _Directory) else node.data), node.changes
 
     @_locked
     def fsync(self, handle: int) -> None:
@@ -438,6 +456,10 @@ class FaultyFileSystem:
     def size(self, handle: int) -> int:
         self._count("size")
         return self.inner.size(handle)
+
+    def identity(self, path: Path) -> Identity:
+        self._count("identity", path)
+        return self.inner.identity(path)
 
     def fsync(self, handle: int) -> None:
         self._sync("fsync", handle)

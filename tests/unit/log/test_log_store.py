@@ -249,7 +249,7 @@ class TestFiles:
         store.close()
 
         assert [p.name for p in tmp_path.iterdir()] == ["store"]
-        assert {p.name for p in (tmp_path / "store").iterdir()} == {"lock", "logs"}
+        assert {p.name for p in (tmp_path / "store").iterdir()} == {"closed", "lock", "logs"}
         entries = [p.name for p in (tmp_path / "store" / "logs").iterdir()]
         assert max(map(len, entries)) <= LONGEST_ENTRY
         assert not [entry for entry in entries if entry.startswith(".")]
