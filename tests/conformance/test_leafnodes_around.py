@@ -185,6 +185,22 @@ def test_the_api_of_each_end_stays_at_home(leafs: Leafs, pair: str, tmp_path: Pa
     assert not leaf.has_responders("$JS.API.INFO")
 
 
+@pytest.mark.parametrize("pair", PAIRS)
+def test_an_empty_default_domain_opens_the_api_to_the_other_end(
+    leafs: Leafs, pair: str, tmp_path: Path
+) -> None:
+    """Both ends have to say so."""
+    empty = 'default_js_domain { $G: "" }\n'
+    leafs.hub("hub", pair[0], f'{empty}jetstream {{ store_dir: "{tmp_path / "hub store"}" }}\n')
+    leafs.leaf("leaf", pair[1], "hub", empty)
+    leafs.leaf("closed", pair[1], "hub")
+    hub, leaf = leafs.clients()
+    closed = leafs.join("closed")
+    leafs.meet(hub, closed)
+    assert "memory" in json.loads(leaf.request("$JS.API.INFO").payload)
+    assert not closed.has_responders("$JS.API.INFO")
+
+
 # -- services and streams of other accounts -----------------------------------------------------------
 
 SHARED: Final = """

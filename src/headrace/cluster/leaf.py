@@ -361,7 +361,9 @@ class LeafSession(CompressingSession):
 
     def _keep_domains_apart(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """What is denied for JetStream's sake: inward, outward."""
-        port = self._leafs.port
+        port, open_api = self._leafs.port, self._leafs.options.open_api
+        if self.account in open_api and self.account != port.system_account:
+            return (), ()
         own = port.identity()
         names = (self.remote_name, self.remote_cluster)
         found = domains(
@@ -371,6 +373,7 @@ class LeafSession(CompressingSession):
             is_system=self.account == port.system_account,
             has_system=port.system_account is not None,
             server="/".join(filter(None, names)),
+            extends=not open_api,
         )
         for line in filter(None, found.notice.split("\n")):
             self.log(logging.INFO, line)

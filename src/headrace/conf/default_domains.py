@@ -1,6 +1,7 @@
 """`default_js_domain`: accounts without JetStream, whose clients use another server's and name no domain.
 
-Here lives what the key becomes: subject mappings of these accounts. Never lives here: reading the key.
+Here lives what the key becomes: subject mappings of these accounts; for an empty domain there is nothing to
+map, and links of leaf nodes carry the API as it is. Never lives here: reading the key.
 Source: the Go server 2.15.1, compared by what its accounts map.
 """
 
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from headrace.conf.names import is_valid_subject
+from headrace.conf.names import is_account_nkey, is_valid_subject
 from headrace.conf.options import DEFAULT_SYSTEM_ACCOUNT, GLOBAL_ACCOUNT, SubjectMapping
 from headrace.conf.problems import shown
 
@@ -34,13 +35,21 @@ def domain_mappings(domain: str) -> tuple[SubjectMapping, ...]:
 
 
 def domain_problems(
-    domains: Mapping[str, str], accounts: tuple[AccountOptions, ...], system: str | None
+    domains: Mapping[str, str],
+    accounts: tuple[AccountOptions, ...],
+    system: str | None,
+    *,
+    has_operator: bool,
 ) -> Iterator[str]:
     """What nats-server refuses too. An account that has no JetStream, or an empty domain, is right."""
     known = {account.name: account for account in accounts}
     for name, domain in domains.items():
         if name == (system or DEFAULT_SYSTEM_ACCOUNT):
             yield f"system account {shown(name)} can not be in default_js_domain"
+        elif has_operator:
+            if not is_account_nkey(name):
+                why = "which is not a valid public account nkey"
+                yield f"default_js_domain contains account name {shown(name)}, {why}"
         elif name != GLOBAL_ACCOUNT and name not in known:
             yield f"default_js_domain references non existing account {shown(name)}"
         elif domain and name in known and known[name].jetstream is not None:

@@ -402,19 +402,33 @@ class Draft:
         from headrace.conf import default_domains
 
         position = self._positions.get("default_js_domain")
-        if self._operator:
-            why = "accounts are known by their tokens"
-            self._problems.remark(f"default_js_domain has no effect: {why}", position)
-            return
-        accounts = self._get("accounts")
-        for message in default_domains.domain_problems(domains, accounts, self._get("system_account")):
+        accounts, has_operator = self._get("accounts"), bool(self._operator)
+        for message in default_domains.domain_problems(
+            domains, accounts, self._get("system_account"), has_operator=has_operator
+        ):
             self._report(message, "default_js_domain")
+        self._open_api({name for name, domain in domains.items() if not domain}, position)
+        if has_operator:
+            if any(domains.values()):
+                why = "accounts are known by their tokens"
+                self._problems.remark(f"default_js_domain has no effect: {why}", position)
+            return
         self._values["accounts"] = default_domains.with_domains(accounts, domains)
         of_all = domains.get(GLOBAL_ACCOUNT, "")
         if of_all and self._values.get("jetstream") is None:
             self._values["mappings"] = default_domains.joined(self._get("mappings"), of_all)
         elif of_all:
             self._problems.remark("default_js_domain of $G has no effect: it has JetStream", position)
+
+    def _open_api(self, names: set[str], position: Position | None) -> None:
+        """Accounts with an empty default domain."""
+        leafnodes = cast("LeafNodeOptions | None", self._values.get("leafnodes"))
+        if names and leafnodes is not None:
+            self._values["leafnodes"] = replace(leafnodes, open_api=frozenset(names))
+        elif names:
+            listed = ", ".join(map(shown, sorted(names)))
+            why = "an empty domain is about leaf nodes, and there are none"
+            self._problems.remark(f"default_js_domain of {listed} has no effect: {why}", position)
 
     def _check_no_auth_user(self, option: str, name: object) -> None:
         if not isinstance(name, str) or self._failed & {"authorization", "accounts"} or self._operator:

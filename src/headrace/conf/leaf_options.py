@@ -128,7 +128,8 @@ class LeafNodeOptions(Struct, frozen=True):
 
     `min_version`: of who connects, "" for any. `isolate`: leaf nodes do not hear of each other. `reconnect`:
     how long to wait before a hub is tried again. `write_deadline` None: the server's. `write_timeout` as a
-    cluster's. `dial_timeout`: for reaching a hub.
+    cluster's. `dial_timeout`: for reaching a hub. `open_api`: accounts (an empty `default_js_domain`) whose
+    links carry JetStream's API without a domain, as links of servers that know no domains do.
     """
 
     host: str = limits.DEFAULT_HOST
@@ -146,6 +147,7 @@ class LeafNodeOptions(Struct, frozen=True):
     compression: str = "s2_auto"
     compression_rtts: tuple[float, ...] = limits.ROUTE_COMPRESSION_RTTS
     remotes: tuple[LeafRemote, ...] = ()
+    open_api: frozenset[str] = frozenset()
 
     @property
     def auth_timeout(self) -> float:

@@ -36,17 +36,29 @@ class Domains(Struct, frozen=True):
 
 
 def domains(
-    *, local: str, remote: str, has_jetstream: bool, is_system: bool, has_system: bool, server: str
+    *,
+    local: str,
+    remote: str,
+    has_jetstream: bool,
+    is_system: bool,
+    has_system: bool,
+    server: str,
+    extends: bool = True,
 ) -> Domains:
     """For a link whose ends have these domains ("": none). `is_system`: it is the system account's.
 
     Only a system account joins two servers to one JetStream; each other account keeps its own, and what a
-    domain's name stands before (`$JS.<domain>.API`) is open to the other side.
+    domain's name stands before (`$JS.<domain>.API`) is open to the other side. `extends` False: a system
+    account does not join them, since accounts use the API over links of their own.
     """
     is_apart = local != remote or (not has_jetstream and not local) or not has_system
+    is_apart = is_apart or (is_system and not extends)
     outgoing = (f"$JS.{local}.API.>",) if local and has_jetstream and is_apart else ()
     if is_system and is_apart:
         text = f"System account connected from {server}\nJetStream not extended, domains differ"
+        if not extends:
+            why = "due to presence of empty default domain"
+            text = f'Not extending remote JetStream domain "{remote}" {why}\n{text}'
         return Domains(_OF_SERVERS, outgoing, text)
     if is_system:
         return Domains(

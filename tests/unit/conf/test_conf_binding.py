@@ -305,9 +305,27 @@ def test_default_domain_of_the_global_account_is_its_mappings() -> None:
     assert "has no effect" in options.remarks[0]
 
 
+def test_an_empty_default_domain_is_about_leaf_nodes() -> None:
+    options = load(DOMAINS + "default_js_domain { A: '', B: '' }\nleafnodes { port: -1 }")
+    assert options.leafnodes is not None
+    assert options.leafnodes.open_api == {"A", "B"}
+    assert (options.remarks, options.accounts[0].mappings) == ((), ())
+
+
+def test_an_empty_default_domain_without_leaf_nodes_is_told() -> None:
+    (remark,) = load(DOMAINS + "default_js_domain { A: '' }").remarks
+    assert 'default_js_domain of "A" has no effect: an empty domain is about leaf nodes' in remark
+
+
+def test_no_default_domains_at_all_say_nothing() -> None:
+    assert load("default_js_domain {}").remarks == ()
+
+
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
+        ("S: ''", 'system account "S" can not be in default_js_domain'),
+        ("X: ''", 'references non existing account "X"'),
         ("X: hub", 'references non existing account "X"'),
         ("S: hub", 'system account "S" can not be in default_js_domain'),
         ("B: hub", 'contains account name "B" with enabled JetStream'),

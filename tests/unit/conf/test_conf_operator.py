@@ -21,11 +21,13 @@ from harness.claims import (
     user_token,
 )
 from headrace.conf import language
+from headrace.conf.binding import load_options
 from headrace.conf.fields import Binder
 from headrace.conf.operator import Surroundings, operator_options
 from headrace.conf.operator_options import OperatorOptions, ResolverOptions, ResolverTLSOptions
 from headrace.conf.problems import Problems
 from headrace.conf.toplevel import TOP_LEVEL
+from headrace.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -334,3 +336,12 @@ def test_resolver_without_anybody_to_trust_is_a_mistake(configuration: str) -> N
     """The Go server starts, and lets everybody in."""
     (problem,) = read(configuration).problems
     assert "needs an operator or trusted_keys" in problem
+
+
+def test_default_domains_are_of_accounts_by_key() -> None:
+    text = f"{BASE}leafnodes {{ port: -1 }}\ndefault_js_domain {{ %s: '' }}"
+    leafnodes = load_options(text=text % SYSTEM, environ={}).leafnodes
+    assert leafnodes is not None
+    assert leafnodes.open_api == {SYSTEM}
+    with pytest.raises(ConfigError, match='"A", which is not a valid public account nkey'):
+        load_options(text=text % "A", environ={})
