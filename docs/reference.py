@@ -153,8 +153,15 @@ def _unsupported(texts: Mapping[str, Any], described: set[str]) -> str:
 
 def _off(table: Table) -> Iterator[str]:
     for key, off in table.unsupported.items():
-        values = ", ".join(sorted(str(value).lower() or '""' for value in off))
+        values = ", ".join(sorted(map(_off_value, off)))
         yield f"`{key}`" + (f" ({values})" if values else "")
+
+
+def _off_value(value: object) -> str:
+    if isinstance(value, tuple):
+        key, inner = value
+        return f"{key}: {_off_value(inner)}"
+    return str(value).lower() or '""'
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from headrace.conf.problems import shown
 from headrace.conf.tree import BadValue, ListNode, MapNode, Scalar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from headrace.conf.problems import Problems
     from headrace.conf.tree import Entry, Node
@@ -73,14 +73,19 @@ class Bound(Struct, frozen=True):
 class Table:
     """The keys one kind of map may have.
 
-    `unsupported`: keys of the Go server that this version lacks, each with the values that ask for nothing.
+    `unsupported`: keys of the Go server that this version lacks, each with the values that ask for nothing; a
+    pair of a key and its value stands for a map with it. `reasons`: by such a key, why and what to do.
     """
 
     def __init__(
-        self, fields: Iterable[Field], unsupported: Mapping[str, frozenset[object]] | None = None
+        self,
+        fields: Iterable[Field],
+        unsupported: Mapping[str, frozenset[object]] | None = None,
+        reasons: Mapping[str, str] | None = None,
     ) -> None:
         self._fields = {name: entry for entry in fields for name in entry.names}
         self._unsupported = unsupported or {}
+        self._reasons = reasons or {}
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -103,11 +108,15 @@ class Table:
         off = self._unsupported.get(key.lower())
         if off is None:
             return None
-        if not isinstance(node, Scalar):
-            return isinstance(node, BadValue)
-        value = node.value.lower() if isinstance(node.value, str) else node.value
-        # 0 == False in Python, so types are compared as well.
-        return any(type(value) is type(given) and value == given for given in off)
+        if isinstance(node, MapNode):
+            return any(
+                _says(entry, key, value) for key, value in _pairs(off) for entry in node.entries.values()
+            )
+        return isinstance(node, BadValue) or any(_is(node, value) for value in off)
+
+    def why_not(self, key: str) -> str | None:
+        """Why an unsupported key is, and what to do instead."""
+        return self._reasons.get(key.lower())
 
     def suggestion(self, key: str) -> str | None:
         """A hint at the key that was probably meant."""
@@ -203,9 +212,24 @@ class Binder:
         off = table.is_off(entry.key, entry.node)
         if off is False:
             message = f"field {shown(entry.key)} is not supported by this version of Headrace yet"
-            self.problem(message, entry.position)
+            self.problem(message, entry.position, table.why_not(entry.key))
         elif off is None and not entry.used:
             self.problem(f"unknown field {shown(entry.key)}", entry.position, table.suggestion(entry.key))
+
+
+def _pairs(off: frozenset[object]) -> Iterator[tuple[str, object]]:
+    return (each for each in off if isinstance(each, tuple))
+
+
+def _says(entry: Entry, key: str, value: object) -> bool:
+    return entry.key.lower() == key and _is(entry.node, value)
+
+
+def _is(node: Node, value: object) -> bool:
+    if not isinstance(node, Scalar):
+        return False
+    given = node.value.lower() if isinstance(node.value, str) else node.value
+    return type(given) is type(value) and given == value  # in Python 0 == False
 
 
 # --- readers ---

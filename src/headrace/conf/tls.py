@@ -319,6 +319,12 @@ _TLS: Final = Table(
         "cert_match": frozenset(),
         "ca_certs_match": frozenset(),
         "cert_match_skip_invalid": frozenset((False,)),
-        "ocsp_peer": frozenset((False,)),
+        "ocsp_peer": frozenset((False, ("verify", False))),
+    },
+    reasons={
+        "ocsp_peer": (
+            "OCSP responders are not asked about certificates here: remove the key, and use certificates "
+            "that are valid for a short time, or pinned_certs"
+        )
     },
 )

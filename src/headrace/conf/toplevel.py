@@ -237,4 +237,5 @@ TOP_LEVEL: Final = Table(
         Field(("prof_block_rate",), whole, idle=_PROFILER, binds=False),
     ),
     unsupported.TOP_LEVEL,
+    unsupported.REASONS,
 )

@@ -15,8 +15,17 @@ TOP_LEVEL: Final[dict[str, frozenset[object]]] = {
     # other servers and other protocols
     "mqtt": _NEVER,
     # TLS
-    "ocsp": _FALSE,
+    "ocsp": _FALSE | {("mode", "never")},
     "ocsp_cache": _FALSE,
     # "close" is what happens to clients by default.
     "write_timeout": frozenset(("default", "close")),
 }
+
+REASONS: Final = {
+    "ocsp": (
+        "Python's ssl module cannot staple an OCSP response to a handshake: set it to false or remove it, "
+        "and use no certificate that demands a stapled response"
+    ),
+    "ocsp_cache": "it keeps the answers that ocsp_peer gets, which is not there yet either: remove it",
+}
+"""Why some of them are not there, and what to do."""

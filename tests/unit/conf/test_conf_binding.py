@@ -170,15 +170,39 @@ def test_unknown_key_gets_a_suggestion(key: str, hint: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["ocsp: FALSE", "ocsp_cache: false", "prof_port: 0", "no_sublist_cache: false"]
+    "text",
+    [
+        "ocsp: FALSE",
+        "ocsp { Mode: NEVER, url: x }",
+        "ocsp_cache: false",
+        "prof_port: 0",
+        "no_sublist_cache: false",
+    ],
 )
 def test_unsupported_key_that_asks_for_nothing_is_accepted(text: str) -> None:
     assert load(text) == msgspec.structs.replace(Options(), config_digest=load(text).config_digest)
 
 
-@pytest.mark.parametrize("text", ["ocsp: 0", "ocsp: []"])
+@pytest.mark.parametrize("text", ["ocsp: 0", "ocsp: []", "ocsp {}", "ocsp { mode: [never] }"])
 def test_unsupported_key_with_odd_value_is_refused(text: str) -> None:
     assert "is not supported by this version of Headrace yet" in complaints(text)[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("ocsp: true", "cannot staple an OCSP response"),
+        ("ocsp { mode: always, url: 'http://127.0.0.1:1' }", "cannot staple an OCSP response"),
+        ("ocsp { mode: must }", "cannot staple an OCSP response"),
+        ("ocsp_cache: true", "the answers that ocsp_peer gets"),
+        ("ocsp_cache { type: local }", "the answers that ocsp_peer gets"),
+    ],
+)
+def test_ocsp_is_refused_with_the_reason_and_what_to_do(text: str, reason: str) -> None:
+    (found,) = complaints(text)
+    assert "is not supported by this version of Headrace yet" in found
+    assert reason in found
+    assert "remove it" in found
 
 
 # --- overrides ---

@@ -123,6 +123,29 @@ def test_block_that_cannot_be_used_says_where_and_why(text: str, place: str, rea
     assert reason in found
 
 
+@pytest.mark.parametrize(
+    "block",
+    [
+        "%s",
+        "cluster { port: -1, %s }",
+        "leafnodes { port: -1, %s }",
+        "leafnodes { remotes: [{url: 'nats-leaf://127.0.0.1:1', %s}] }",
+        "gateway { name: G, port: -1, %s }",
+        "gateway { name: G, port: -1, gateways: [{name: H, url: 'nats://127.0.0.1:1', %s}] }",
+        "websocket { port: -1, %s }",
+    ],
+)
+@pytest.mark.parametrize("value", [": true", " { verify: true, ca_timeout: 2 }", " {}"])
+def test_peers_that_are_to_be_checked_by_ocsp_are_refused_in_every_block(block: str, value: str) -> None:
+    found = complaints(block % f"tls {{ cert_file: cert, key_file: key, ca_file: cert, ocsp_peer{value} }}")
+    assert any('"ocsp_peer" is not supported' in each and "remove the key" in each for each in found)
+
+
+@pytest.mark.parametrize("value", [": false", " { verify: false, warn_only: true }"])
+def test_peers_that_are_not_to_be_checked_by_ocsp_are_no_mistake(value: str) -> None:
+    assert load(f"tls {{ cert_file: cert, key_file: key, ocsp_peer{value} }}").tls is not None
+
+
 def test_flags_give_options_without_a_file() -> None:
     flags = TLSFlags(cert_file="cert", key_file="key", ca_file="cert", verify=True)
     assert load("", flags).tls == TLSOptions("cert", "key", "cert", verify=True)
