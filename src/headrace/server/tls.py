@@ -156,7 +156,8 @@ def _no_curve(names: tuple[str, ...]) -> StartError:
 
 
 def concerns(options: TLSOptions, now: datetime | None = None) -> list[str]:
-    """What clients will stumble over, a line each: certificates out of their time, settings OpenSSL lacks.
+    """What clients will stumble over, a line each: certificates out of their time, or that promise more than
+    is served; settings OpenSSL lacks.
 
     Raises: StartError if a certificate cannot be read.
     """
@@ -170,6 +171,9 @@ def concerns(options: TLSOptions, now: datetime | None = None) -> list[str]:
         elif certificate.not_valid_before_utc > now:
             when = certificate.not_valid_before_utc.isoformat(sep=" ", timespec="seconds")
             found.append(f'TLS certificate "{pair.cert_file}" is not valid before {when}')
+        if _demands_staple(certificate):
+            why = "demands a stapled OCSP response (MustStaple), and none is stapled: some clients refuse it"
+            found.append(f'TLS certificate "{pair.cert_file}" {why}')
     if len(options.curve_preferences) > 1 and not hasattr(ssl.SSLContext, "set_groups"):
         found.append("TLS curve_preferences: only the first curve that OpenSSL has is used")
     wanted = {CIPHERS[name] for name in options.cipher_suites} - TLS_13_CIPHERS
@@ -198,6 +202,19 @@ def _certificate(path: str) -> Certificate:
         return x509.load_pem_x509_certificate(_read(path, "certificate"))
     except ValueError:
         raise StartError(f'TLS certificate "{path}" holds no PEM certificate') from None
+
+
+def _demands_staple(certificate: Certificate) -> bool:
+    from cryptography import x509
+
+    try:
+        features = certificate.extensions.get_extension_for_class(x509.TLSFeature).value
+    except (
+        x509.ExtensionNotFound,
+        ValueError,
+    ):  # none; or extensions that cannot be read, which OpenSSL judges
+        return False
+    return x509.TLSFeatureType.status_request in features
 
 
 def peer_certificates(connection: ssl.SSLObject | ssl.SSLSocket) -> tuple[bytes, ...]:

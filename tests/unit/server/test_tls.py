@@ -423,6 +423,23 @@ def test_certificate_out_of_its_time_is_a_concern(files: dict[str, str], year: i
     assert tls.concerns(options_of(files), datetime.datetime(2026, 6, 1, tzinfo=datetime.UTC)) == []
 
 
+def test_certificate_that_demands_a_stapled_response_is_a_concern(tmp_path: Path) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "stapled")])
+    start = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
+    made = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(start)
+        .not_valid_after(start.replace(year=2036))
+        .add_extension(x509.TLSFeature([x509.TLSFeatureType.status_request]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    file = tmp_path / "stapled.pem"
+    file.write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    (line,) = tls.concerns(TLSOptions(str(file), str(file)), start.replace(year=2026))
+    assert line.startswith(f'TLS certificate "{file}" demands a stapled OCSP response')
+
+
 def test_peer_certificates_begin_with_the_clients_own(files: dict[str, str]) -> None:
     server = tls.server_context(options_of(files, ca_file=files["other_cert"], verify=True))
     client = client_context(files["cert"])
