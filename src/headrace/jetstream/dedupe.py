@@ -61,9 +61,10 @@ class Dedupe:
         """Notes what the log has of the window, after a start. Raises: StorageError."""
         newest = log.last()
         self.last_id = hdr.value(newest.headers, MSG_ID) if newest else b""
-        if newest is None or self.window_ns <= 0:
+        since = max(now_ns - self.window_ns, 0)
+        if newest is None or self.window_ns <= 0 or newest.time_ns < since:
             return
-        sequence = max(log.sequence_at(max(now_ns - self.window_ns, 0)), newest.sequence - MOST_IDS)
+        sequence = max(log.sequence_at(since), newest.sequence - MOST_IDS)
         while sequence <= newest.sequence:
             page = log.read_from(sequence, max_messages=1024)
             for message in page.messages:

@@ -180,6 +180,8 @@ def base_of(name: str) -> int | None:
 def read_records(filesystem: FileSystem, segment: Segment, start: int = 0, end: int | None = None) -> bytes:
     """Bytes of a segment from one offset behind its header to another. Raises OSError."""
     stop = segment.size - HEADER_BYTES if end is None else end
+    if stop <= start:  # behind a checkpoint there is mostly nothing
+        return b""
     handle = filesystem.open(segment.path, Mode.READ)
     try:
         return read_span(filesystem, handle, segment, stop - start, start)

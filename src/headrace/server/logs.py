@@ -45,6 +45,8 @@ class LineFormatter(logging.Formatter):
         self._with_time = with_time
         self._zone = datetime.UTC if utc else None
         self._pid = os.getpid()
+        self._second = 0, ""
+        """The last second of which something was said, and how it is written."""
 
     def text(self, record: logging.LogRecord) -> str:
         """What is said; the lines of a traceback after it are indented."""
@@ -60,8 +62,12 @@ class LineFormatter(logging.Formatter):
             return relayed
         time = ""
         if self._with_time:
-            moment = datetime.datetime.fromtimestamp(record.created, self._zone)
-            time = moment.strftime("%Y/%m/%d %H:%M:%S.%f ")
+            second = int(record.created)
+            said, text = self._second
+            if said != second:
+                text = datetime.datetime.fromtimestamp(second, self._zone).strftime("%Y/%m/%d %H:%M:%S")
+                self._second = second, text
+            time = f"{text}.{int((record.created - second) * 1e6):06d} "
         return f"[{self._pid}] {time}[{_LABELS.get(record.levelno, record.levelname)}] {self.text(record)}"
 
 
