@@ -9,6 +9,7 @@ from __future__ import annotations
 import compileall
 import json
 import os
+import resource
 import shlex
 import shutil
 import socket
@@ -99,13 +100,17 @@ def run_starts(options: argparse.Namespace, origin: dict[str, object]) -> int:
 
 
 def _python() -> dict[str, float]:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     began = time.perf_counter()
     subprocess.run(PYTHON, check=True)
-    return {"info_ms": (time.perf_counter() - began) * 1e3}
+    taken = time.perf_counter() - began
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = spent.ru_utime + spent.ru_stime - before.ru_utime - before.ru_stime
+    return {"info_ms": taken * 1e3, "cpu_ms": cpu * 1e3}
 
 
 def _measured(start: Start, home: Path) -> dict[str, float]:
-    """ms from the start to the connection and to the first byte of INFO, MiB resident then."""
+    """ms from the start to the connection and to the first byte of INFO; CPU ms and MiB resident then."""
     if start.stores == "empty":
         shutil.rmtree(_directory(start, home), ignore_errors=True)
     began = time.perf_counter()
@@ -114,8 +119,13 @@ def _measured(start: Start, home: Path) -> dict[str, float]:
         if not client.recv(1):
             raise BenchError(f"{start.title} closed its first connection")
         answered = time.perf_counter()
-        resident = _resident_mib(process.pid)
-    return {"accept_ms": (accepted - began) * 1e3, "info_ms": (answered - began) * 1e3, "mib": resident}
+        resident, cpu = _resident_mib(process.pid), _cpu_ms(process.pid)
+    return {
+        "accept_ms": (accepted - began) * 1e3,
+        "info_ms": (answered - began) * 1e3,
+        "cpu_ms": cpu,
+        "mib": resident,
+    }
 
 
 @contextmanager
@@ -153,6 +163,12 @@ def _connected(process: subprocess.Popen[bytes], port: int) -> socket.socket:
 def _resident_mib(pid: int) -> float:
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / (1 << 20)
+
+
+def _cpu_ms(pid: int) -> float:
+    """What all threads have run so far."""
+    tasks = Path(f"/proc/{pid}/task").glob("*/schedstat")
+    return sum(int(task.read_text().split()[0]) for task in tasks) / 1e6
 
 
 def _medians(found: list[dict[str, float]]) -> dict[str, float]:
@@ -197,20 +213,22 @@ def _expect(lines: Any, part: bytes) -> None:
 def start_text(result: dict[str, Any]) -> str:
     """Give the figures of a result file as Markdown."""
     machine, found = result["machine"], result["starts"]
-    base = found["python"]["info_ms"]
+    base, base_cpu = found["python"]["info_ms"], found["python"]["cpu_ms"]
     rows = [
         f"Measured on {result['created']} with `{result['command']}`: {machine['cpu']}, "
         f"{machine['cores']} cores, Python {result['python']}; medians, each started in turn. To the first "
-        f"INFO, as a multiple of `python -c 'import asyncio, ssl'` ({base:,.0f} ms):",
+        "INFO, as a multiple of `python -c 'import asyncio, ssl'` "
+        f"({base:,.0f} ms, of CPU {base_cpu:,.0f}):",
         "",
-        "| | accepts, ms | first INFO, ms | × | memory, MiB |",
-        "|---|---|---|---|---|",
+        "| | accepts, ms | first INFO, ms | × | CPU, ms | × | memory, MiB |",
+        "|---|---|---|---|---|---|---|",
     ]
     for title, each in found.items():
         if title != "python":
             name = title.format(streams=f"{result['streams']:,}")
             times = f"{each['accept_ms']:,.0f} | {each['info_ms']:,.0f} | {each['info_ms'] / base:.2f}"
-            rows.append(f"| {name} | {times} | {each['mib']:.1f} |")
+            cpu = f"{each['cpu_ms']:,.0f} | {each['cpu_ms'] / base_cpu:.2f}"
+            rows.append(f"| {name} | {times} | {cpu} | {each['mib']:.1f} |")
     return "\n".join(rows) + "\n"
 
 
