@@ -293,6 +293,12 @@ cdef class ServiceLink(Link):
         if self.outgoing.buffer.end > PUBLISH_MARK and self.c.router.parsing == NULL:
             self._route_published(self.session)
 
+    cdef plan_t *_plan(self, bytes subject) except NULL:
+        """Who gets what is published there."""
+        cdef const char *at = PyBytes_AS_STRING(subject)
+        cdef uint32_t n = <uint32_t> PyBytes_GET_SIZE(subject)
+        return plan_for(self.c.interest, at, n) if self.maps else unmapped_plan(self.c.interest, at, n)
+
     def backlog(self, bytes subject not None):
         """Bytes that wait in the outbox of the slowest connection interested in a subject; None: nobody is.
 
@@ -307,7 +313,7 @@ cdef class ServiceLink(Link):
             return None
         if not PyBytes_GET_SIZE(subject) or not is_word(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject)):
             return None
-        plan = plan_for(self.c.interest, PyBytes_AS_STRING(subject), <uint32_t> PyBytes_GET_SIZE(subject))
+        plan = self._plan(subject)
         members = plan.group_ends[plan.group_count - 1] if plan.group_count else 0
         for i in range(plan.plain_count + plan.far_count + members):  # which stand one behind the other
             s = plan.plain[i]
@@ -324,7 +330,7 @@ cdef class ServiceLink(Link):
             return True
         if not PyBytes_GET_SIZE(subject) or not is_word(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject)):
             return True
-        plan = plan_for(self.c.interest, PyBytes_AS_STRING(subject), <uint32_t> PyBytes_GET_SIZE(subject))
+        plan = self._plan(subject)
         members = plan.group_ends[plan.group_count - 1] if plan.group_count else 0
         for i in range(plan.plain_count + plan.far_count + members):  # which stand one behind the other
             s = plan.plain[i]
@@ -344,7 +350,7 @@ cdef class ServiceLink(Link):
             return False
         if not PyBytes_GET_SIZE(subject) or not is_word(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject)):
             return False
-        plan = plan_for(self.c.interest, PyBytes_AS_STRING(subject), <uint32_t> PyBytes_GET_SIZE(subject))
+        plan = self._plan(subject)
         first = 0
         end = plan.plain_count + plan.far_count
         if PyBytes_GET_SIZE(queue):

@@ -128,7 +128,7 @@ class HostedAccounts:
         if service is None:
             return
         try:
-            self._hosts[account.name] = self._server.start_service(service, account)
+            self._hosts[account.name] = self._server.start_service(service, account, maps=False)
         except StartError:
             self.services.remove(account.name)
             raise

@@ -292,8 +292,11 @@ class Server:
         if self.leafs is not None:
             self.leafs.start()
 
-    def start_service(self, service: Service, account: Account) -> ServiceHost:
-        """Raises: StartError, as the service does."""
+    def start_service(self, service: Service, account: Account, *, maps: bool = True) -> ServiceHost:
+        """`maps`: what it publishes passes through the account's mappings, as what a client publishes.
+
+        Raises: StartError, as the service does.
+        """
         host = ServiceHost(
             service,
             self.router,
@@ -302,6 +305,7 @@ class Server:
             wake=self.after_tick,
             log=self.log,
             max_payload=self.options.max_payload,
+            maps=maps,
         )
         host.start()
         self.hosts.append(host)

@@ -47,6 +47,7 @@ class ServiceHost:
         wake: Callable[[], None],
         log: logging.Logger,
         max_payload: int,
+        maps: bool = True,
     ) -> None:
         self.max_payload = max_payload
         self.service = service
@@ -56,6 +57,7 @@ class ServiceHost:
         self.account = account.name
         self.link = ServiceLink(router, self, Delivery)
         self.link.interest = account.interest
+        self.link.maps = maps
         self.subscribe = self.link.subscribe
         self.unsubscribe = self.link.unsubscribe
         self.publish = self.link.publish
