@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ssl
-import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
@@ -19,12 +18,16 @@ if TYPE_CHECKING:
     from harness.wire import Wire
 
 
+HASTE: Final = 1.0
+"""The TLS timeout where a client stalls; a proper one, which has to be in time too, comes after it."""
+
+
 @pytest.fixture
 def tls(authority: Authority) -> Callable[..., TLSOptions]:
     pair = authority.issue("server")
 
     def make(**more: object) -> TLSOptions:
-        return TLSOptions(str(pair.certificate), str(pair.key), **{"timeout": 0.2, **more})  # type: ignore[arg-type]
+        return TLSOptions(str(pair.certificate), str(pair.key), **{"timeout": 30.0, **more})  # type: ignore[arg-type]
 
     return make
 
@@ -59,14 +62,11 @@ def ends(served: Served, wire: Wire) -> bytes:
 def test_handshake_that_stalls_is_closed_after_the_tls_timeout(
     serve: Callable[..., Served], tls: Callable[..., TLSOptions], authority: Authority, part: int
 ) -> None:
-    served = serve(tls=tls())
+    served = serve(tls=tls(timeout=HASTE))
     with served.connect(None) as wire:
         wire.send(hello(authority)[:part])
-        began = time.monotonic()
 
         assert ends(served, wire) == b""
-
-        assert time.monotonic() - began < 2.0
     assert served.closed_reasons() == ["TLS Handshake Failure"]
     check_tls(served, authority)
 
@@ -74,7 +74,7 @@ def test_handshake_that_stalls_is_closed_after_the_tls_timeout(
 def test_handshake_that_stalls_before_its_last_flight_is_closed(
     serve: Callable[..., Served], tls: Callable[..., TLSOptions], authority: Authority
 ) -> None:
-    served = serve(tls=tls())
+    served = serve(tls=tls(timeout=HASTE))
     with served.connect(None) as wire:
         wire.send(hello(authority))
 
@@ -106,7 +106,7 @@ def test_client_that_speaks_no_tls_is_closed_without_a_text(
     rubbish: bytes,
     first: float | None,
 ) -> None:
-    served = serve(tls=tls(handshake_first=first))
+    served = serve(tls=tls(handshake_first=first, timeout=HASTE))
     with served.connect(None, greeted=first is None) as wire:
         wire.send(rubbish)
 
@@ -155,7 +155,7 @@ def test_silent_client_where_plain_and_tls_are_served_is_taken_for_plain(
 def test_silent_client_of_automatic_handshake_gets_info_and_then_the_tls_timeout(
     serve: Callable[..., Served], tls: Callable[..., TLSOptions]
 ) -> None:
-    served = serve(tls=tls(handshake_first=0.05))
+    served = serve(tls=tls(handshake_first=0.05, timeout=HASTE))
     with served.connect(None) as silent:
         assert silent.info["tls_required"] is True
         assert ends(served, silent) == b""
