@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 START = """
 import sys
-import headrace.app as app
+import headrace.cli, headrace.app as app
 def report(self):
     print(*sys.modules, flush=True)
     raise SystemExit
@@ -26,12 +26,20 @@ from headrace.cli.main import main
 main(["headrace", *sys.argv[1:]])
 """
 
+TYPING_EXTENSIONS = """
+import headrace.cli
+import msgspec, typing_extensions
+class Order(typing_extensions.TypedDict):
+    number: int
+    note: typing_extensions.NotRequired[str]
+print(*msgspec.json.decode(b'{"number": 1}', type=Order))
+"""
+
 ASYNCIO_AND_TLS = "import sys, asyncio, ssl; print(*sys.modules)"
 """What a server of asyncio cannot do without."""
 
 THIRD_PARTY = {
     "msgspec",  # every value of ours is a Struct
-    "typing_extensions",  # of msgspec, where it is installed
 }
 
 STANDARD = {
@@ -100,3 +108,8 @@ def test_only_what_serving_needs_is_imported_before_the_first_client(command: st
     assert others <= THIRD_PARTY | STANDARD | {"org"}  # `org`: asked for by a module of Python's, never there
     assert not {name for name in ours for late in NOT_BEFORE_IT_IS_USED if f"{name}.".startswith(f"{late}.")}
     assert len(found) <= most, "import what few need where they need it"
+
+
+def test_typing_extensions_is_there_for_everybody_else() -> None:
+    """The command line keeps it from msgspec's import, not from a program or from what is decoded."""
+    assert modules(TYPING_EXTENSIONS) == {"number"}
