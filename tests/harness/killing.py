@@ -177,6 +177,7 @@ class Driver:
     def end(self) -> None:
         if self._process.poll() is None:
             self.kill(jvm=False)
+        self._close_pipes()  # also those of one that ended by itself
 
     def _end(self, below: list[int]) -> None:
         try:
@@ -187,10 +188,13 @@ class Driver:
                 if _is_there(pid):
                     os.kill(pid, signal.SIGKILL)
             self._process.wait()
-            self._reader.join()
-            for pipe in (self._process.stdin, self._process.stdout):
-                assert pipe is not None
-                pipe.close()
+            self._close_pipes()
+
+    def _close_pipes(self) -> None:
+        self._reader.join()
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe is not None
+            pipe.close()
 
 
 class BreakingPipeline:

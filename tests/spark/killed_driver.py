@@ -110,7 +110,7 @@ def main() -> None:
     )
     gateway = SparkContext._gateway
     assert gateway is not None
-    print(f"jvm {gateway.proc.pid}", flush=True)
+    print(f"jvm {gateway.jvm.java.lang.ProcessHandle.current().pid()}", flush=True)
     queries = Queries(spark, given)
     while not select.select([sys.stdin], [], [], 0.2)[0]:
         queries.watch()
