@@ -20,8 +20,10 @@ from harness.jetstream import JetStreamWire
 from harness.jetstream_stores import SECOND, consume, fill, make, picture, publish, pull, settle
 from harness.ports import free_port
 from harness.processes import HEADRACES, NATS_SERVER, ServerProcess
-from harness.waiting import PATIENCE
+from harness.waiting import PATIENCE, wait_until
 from headrace.engine.message_blocks import checksum
+from headrace.jetstream.importing.consumer_state import read_consumer_state
+from headrace.jetstream.importing.stream_index import BadIndex
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -205,12 +207,25 @@ def test_accounts_come_over_each_with_its_own(tmp_path: Path) -> None:
                 assert wire.api("STREAM.INFO.SAME")["state"]["messages"] == count
 
 
+def given_and_pending(state: Path) -> tuple[int, list[int]]:
+    """Of a consumer's file: how many deliveries it knows of, and the sequences that are not acknowledged."""
+    try:
+        found = read_consumer_state(state.read_bytes())
+    except (OSError, BadIndex):  # not written yet, or just being written
+        return 0, []
+    return found.numbers[0], sorted(found.pending)
+
+
 def test_what_was_delivered_and_not_acknowledged_is_delivered_again(tmp_path: Path) -> None:
     def fill_in(wire: JetStreamWire) -> None:
         make(wire, "WORK", subjects=["work"], retention="workqueue")
         publish(wire, 6, "work", 1)
         consume(wire, "WORK", "worker", ack_wait=SECOND)
         settle(wire, pull(wire, "WORK", "worker", 4)[1:3])
+        state = tmp_path / "old/jetstream/$G/streams/WORK/obs/worker/o.dat"
+        wait_until(
+            lambda: given_and_pending(state) == (4, [1, 4]), "nats-server writes that, which it does late"
+        )
 
     written(tmp_path, fill_in, kill=True)
     run_import(tmp_path)
@@ -305,6 +320,11 @@ def without_the_last(block: bytes, count: int) -> bytes:
     return block[: starts[-count]]
 
 
+def is_everywhere(info: dict[str, Any]) -> bool:
+    """Whether the leader of a stream or consumer has heard from every member that it has all there is."""
+    return all(one["current"] and not one.get("lag") for one in info["cluster"]["replicas"])
+
+
 def test_a_killed_member_of_a_cluster_comes_over_with_what_only_its_raft_log_has(tmp_path: Path) -> None:
     servers = cluster(tmp_path)
     try:
@@ -316,6 +336,10 @@ def test_a_killed_member_of_a_cluster_comes_over_with_what_only_its_raft_log_has
             settle(wire, pull(wire, "R", "worker", 8)[2:6])
             publish(wire, 30, "r.{}")
             wire.api("STREAM.MSG.DELETE.R", {"seq": 62})
+            wait_until(lambda: is_everywhere(wire.api("STREAM.INFO.R")), "all have the messages")
+            wait_until(
+                lambda: is_everywhere(wire.api("CONSUMER.INFO.R.worker")), "all have what was acknowledged"
+            )
             there = picture(wire)
     finally:
         for server in servers:
