@@ -1,8 +1,8 @@
 """The log on disk: all of the contract over segments of records.
 
 Here lives `FileLog`, which puts the parts together: `chain` (files), `ledger` (what is known), `reader`,
-`lookup`, `counting`, `retention` (limits), `recovery` (opening), `sweep` (room). Never here: bytes of a
-format, system calls.
+`lookup`, `counting`, `retention` (limits), `recovery` (opening), `checkpoints`, `sweep` (room). Never here:
+bytes of a format, system calls.
 
 On the heap, whatever the number of messages: some 100 bytes and the text per subject (1 million subjects of
 30 bytes: about 100 MB), 32 bytes per 64 KB of records (100 million messages of 150 bytes: 8 MB), one bit per
@@ -13,9 +13,6 @@ made, so is it. Measured (`python -m bench storage`, docs/durability.md): 96 byt
 What changes a log is written first and counted then; an error on the way leaves both as they were. Removals
 by limits go the other way: they follow from the limits, so they are counted at once and written in front of
 the next append, in its write.
-
-A checkpoint is made with every new segment, or when eight times its size was appended if that is more. So a
-start after a kill reads at most so much and a segment, and of what was removed since the blocks it lay in.
 """
 
 from __future__ import annotations
@@ -30,9 +27,10 @@ from headrace.engine.records import HEADER_BYTES as RECORD_HEADER_BYTES
 from headrace.engine.records import LARGEST_BODY, Scan, encode, encode_removal, erased
 from headrace.errors import LogClosed, LogError, StorageError
 from headrace.log.chain import CEILING, Chain, storage_errors
+from headrace.log.checkpoints import Checkpoints
 from headrace.log.counting import Counting
 from headrace.log.damage import DamageNotes
-from headrace.log.filesystem import RealFileSystem, make_directory, remove_file
+from headrace.log.filesystem import RealFileSystem, make_directory
 from headrace.log.filters import SubjectFilter
 from headrace.log.index import SPACING
 from headrace.log.ledger import Ledger, add_to_ranges
@@ -51,7 +49,7 @@ from headrace.log.port import (
     same_weights,
 )
 from headrace.log.reader import LARGE_WINDOW, Reader
-from headrace.log.recovery import CHECKPOINT, DAMAGED_BODY, Found, Recovery, encode_checkpoint
+from headrace.log.recovery import DAMAGED_BODY, Found, Recovery
 from headrace.log.retention import Retention
 from headrace.log.sealing import OVERHEAD
 from headrace.log.sweep import SLICE, Sweep
@@ -72,12 +70,8 @@ SPREAD: Final = 16
 """The share of a message that is read besides each, since messages are not all as long as their mean."""
 READ_PER_CALL: Final = 8 << 20
 """Bytes of records that one filtered read looks at; then its page ends, empty or not."""
-CHECKPOINT_SHARE: Final = 8
-"""A checkpoint is written when so many times its size was appended or can be freed."""
 FIRST_CHECKPOINT: Final = 1 << 20
 """Bytes that are appended before there is one, which knows what all records of the segment depend on."""
-CHECKPOINT_ON_ERASE: Final = 1 << 20
-"""Up to this size one is written before a message is erased; a larger one is taken away instead."""
 SLICES: Final = 16
 """Slices of `sweep` that one append does at most."""
 PURGED_AT_ONCE: Final = 10_000
@@ -134,14 +128,19 @@ class FileLog:
         self._lookup: Final = Lookup(self._chain, self._ledger, self._reader, self._retention)
         self._sweep: Final = Sweep(self._chain, self._ledger, self._fs, segment_bytes, cipher)
         self._sweep.obey(limits)
+        self._checkpoints: Final = Checkpoints(
+            *(directory, self._fs, self._chain, self._ledger, self._sweep),
+            policy=sync,
+            cipher=cipher,
+            write_news=self._write_news,
+        )
+        if found.from_checkpoint:
+            self._checkpoints.read_bytes = found.read_bytes
         self.cut_bytes: Final = found.cut_bytes
         """Bytes of a write that was cut off, found behind the last whole record and cut away."""
         self.opened_from_checkpoint: Final = found.from_checkpoint
         self.opened_by_reading: Final = found.read_bytes
         """Bytes of records that were read when it was opened."""
-        self._unsaved = found.read_bytes if found.from_checkpoint else 1 << 62
-        """Bytes that a start from the last checkpoint reads besides what was written since."""
-        self._saved_at = 0
         self._swept_at = 0
         try:
             self._adopt(found, is_durable=is_durable)
@@ -173,7 +172,7 @@ class FileLog:
         elif self._cipher is not None and not self._chain.active.is_sealed:
             self._go_on_sealed()
         if not found.from_checkpoint and found.read_bytes:
-            self._checkpoint()
+            self._checkpoints.write()
         self._damage.add(found.damaged, DAMAGED_BODY)
         self._fit_all()
 
@@ -230,7 +229,7 @@ class FileLog:
         ledger.noted()
         self._take_in(data, offset, first)
         if chain.written > FIRST_CHECKPOINT and not chain.drafted:
-            self._checkpoint_if_due()
+            self._checkpoints.write_if_due()
         limits = self._limits
         if limits.max_messages or limits.max_bytes or limits.max_messages_per_subject:
             with suppress(StorageError):  # the batch is in the log; what is over is removed with the next one
@@ -293,7 +292,7 @@ class FileLog:
         self._write_news()
         ledger = self._ledger
         self._chain.roll(base, ledger.last_time, ledger.floor)
-        self._checkpoint_if_due()
+        self._checkpoints.write_if_due()
 
     def _go_on_sealed(self) -> None:
         """Nothing is added to a plain segment once there is a key."""
@@ -438,33 +437,15 @@ class FileLog:
         outline = self._reader.record(sequence)
         if outline is None:
             if self._chain.has_doomed:  # it may be in a segment that is to be unlinked
-                self._checkpoint()
+                self._checkpoints.write()
                 self.sync()
             return
         segment = self._chain.segments[self._chain.at(sequence)]
         with storage_errors("cannot take back a copy of a message"):
             self._sweep.erase(segment)
-            self._supersede_checkpoint()
+            self._checkpoints.supersede()
         record = self._chain.pread(segment, outline.length, outline.offset)
         self._chain.overwrite(segment, outline.offset, erased(record, segment.salt))
-
-    def _supersede_checkpoint(self) -> None:
-        """No checkpoint from before is left, and what is written is durable. Raises OSError, StorageError.
-
-        A start from one that counts a message would look for it, and its subject may be in no record any
-        more. And once bytes are gone, the record that says so must not be lost.
-        """
-        if self._checkpoint_size() > CHECKPOINT_ON_ERASE:
-            self.sync()  # and with it a checkpoint that waits for it
-            durable = self._policy is not SyncPolicy.NEVER
-            remove_file(self._fs, self._directory / CHECKPOINT, durable=durable)
-            self._unsaved = 1 << 62
-            return
-        before = self._chain.drafted
-        self._checkpoint()
-        self.sync()
-        if self._chain.saved <= before:
-            raise StorageError("the checkpoint that counts a message to be erased cannot be replaced")
 
     def purge(self, subject: bytes | None = None, *, up_to: int | None = None, keep: int = 0) -> int:
         self._check_open()
@@ -618,7 +599,7 @@ class FileLog:
                 if not self._sweep.step():
                     break
         if self._chain.doomed_bytes or self._sweep.waiting_bytes:
-            self._checkpoint_if_due()
+            self._checkpoints.write_if_due()
 
     # ---- damage -----------------------------------------------------------------------------
 
@@ -656,28 +637,6 @@ class FileLog:
         self._check_open()
         return self._changes + (0 if self._make is not None else self._chain.sync())
 
-    def _checkpoint_size(self) -> int:
-        """About the bytes of one."""
-        return 64 * len(self._ledger.table) + len(self._ledger.removed) // 8 + 128
-
-    def _checkpoint_if_due(self) -> None:
-        """Often enough for a start that reads little, and so that it costs an eighth of what is written."""
-        gained = self._unsaved + self._chain.written - self._saved_at
-        gained += self._chain.doomed_bytes + self._sweep.waiting_bytes
-        if gained >= CHECKPOINT_SHARE * self._checkpoint_size():
-            self._checkpoint()
-
-    def _checkpoint(self) -> None:
-        """Has one written by the next `sync`; under NEVER it is written now."""
-        try:
-            self._write_news()
-        except StorageError:
-            return  # only the next start takes longer
-        active = self._chain.active
-        data = encode_checkpoint(self._ledger, self._sweep.entries(), active, self._cipher)
-        self._unsaved, self._saved_at = 0, self._chain.written
-        self._chain.save((self._directory / CHECKPOINT, data))
-
     def close(self) -> None:
         if self._closed:
             return
@@ -687,8 +646,7 @@ class FileLog:
         try:
             self._write_news()
             self._sweep.close()
-            if self._unsaved or self._chain.written != self._saved_at:
-                self._checkpoint()
+            self._checkpoints.write_if_changed()
             if self._policy is not SyncPolicy.NEVER:
                 self._chain.sync()
                 self.closed_at = self._chain.active.base

@@ -142,7 +142,7 @@ class TestBegin:
 
     def test_none_while_a_checkpoint_waits(self, disk: SlowDisk, log: FileLog) -> None:
         fill(log)
-        log._checkpoint()
+        log._checkpoints.write()
         assert log.begin_sync(disk.submit) is None
         log.sync()
         fill(log)
@@ -372,7 +372,7 @@ def test_a_failure_is_told_to_those_it_is_for(tmp_path: Path, files: Watched, ow
 
 def test_what_is_not_for_it_is_done_by_the_worker(tmp_path: Path, files: Watched, owner: Owner) -> None:
     log = real_log(files, tmp_path)
-    log._checkpoint()
+    log._checkpoints.write()
     for name in "ab":
         owner.request(log, name)
     assert owner.names(2) == ["a", "b"]

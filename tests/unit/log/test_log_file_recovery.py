@@ -395,7 +395,7 @@ class TestIndexAndCheckpoint:
         for _ in range(50):
             log.append([NewMessage(b"a", b"x" * 900)] * 10)
         log.sync()
-        log._saved_at = log._chain.written + (1 << 40)  # no checkpoint comes any more
+        log._checkpoints.written_at = log._chain.written + (1 << 40)  # no checkpoint comes any more
         log.purge()
         log.append([NewMessage(b"b", b"y")])
         log = FileLog(tmp_path / "log", clock=Clock(), segment_bytes=100_000)

@@ -206,7 +206,7 @@ class TestUnsynced:
         log = open_log(MemoryFileSystem())
         fill(log, 3)
         log.sync()
-        log._checkpoint()
+        log._checkpoints.write()
         assert log.unsynced > 1 << 40
         log.sync()
         assert log.unsynced == 0
@@ -256,7 +256,7 @@ class TestCutOff:
         files = MemoryFileSystem()
         log = open_log(files)
         fill(log, 200)
-        log._checkpoint()
+        log._checkpoints.write()
         log.sync()
         fill(log, 100)
         files.kill()
@@ -271,7 +271,7 @@ class TestCutOff:
         fill(log, 200)
         kept = log._chain.active.size
         fill(log, 100)
-        log._checkpoint()
+        log._checkpoints.write()
         log.sync()
         fill(log, 1)
         length_then = length(files)

@@ -57,7 +57,7 @@ class Bench:
     def settle(self) -> None:
         """Lets everything that waits for an append or a sync happen."""
         for _ in range(30):
-            self.log._checkpoint()  # of its own accord when it is worth it
+            self.log._checkpoints.write()  # of its own accord when it is worth it
             self.log.append([], self.log.state().last_sequence + 1)
             self.log.sync()
 

@@ -273,7 +273,7 @@ def with_checkpoint_amid_a_segment(files: NoCheckpoint, *, is_stuck: bool) -> St
     story = Story(files, Random(1))
     story.append(3)
     story.delete(2, erase=False)
-    story.log._checkpoint()
+    story.log._checkpoints.write()
     story.sync()
     assert story.log._chain.saved == story.log._chain.drafted == 1
     files.is_full, files.is_stuck = True, is_stuck
@@ -288,7 +288,7 @@ def with_checkpoint_amid_a_segment(files: NoCheckpoint, *, is_stuck: bool) -> St
 def go_on_until_rewritten(story: Story) -> bool:
     for _ in range(20):
         story.append(2)
-        story.log._checkpoint()
+        story.log._checkpoints.write()
         story.sync()
     return story.log._sweep.rewritten > 0
 

@@ -1,0 +1,106 @@
+"""The checkpoint of a log on disk: when it is written, and when one from before must go.
+
+Here lives the decision; what is in a checkpoint is `ledger`'s and `recovery`'s, when its file may be written
+is `chain`'s. Never here: what a start does with it.
+
+A checkpoint is made with every new segment, or when eight times its size was appended if that is more. So a
+start after a kill reads at most so much and a segment, and of what was removed since the blocks it lay in.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from headrace.errors import StorageError
+from headrace.log.filesystem import remove_file
+from headrace.log.port import SyncPolicy
+from headrace.log.recovery import CHECKPOINT, encode_checkpoint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from headrace.log.chain import Chain
+    from headrace.log.filesystem import FileSystem
+    from headrace.log.ledger import Ledger
+    from headrace.log.sealing import Cipher
+    from headrace.log.sweep import Sweep
+
+SHARE: Final = 8
+"""A checkpoint is written when so many times its size was appended or can be freed."""
+LARGEST_ON_ERASE: Final = 1 << 20
+"""Up to this size one is written before a message is erased; a larger one is taken away instead."""
+_NONE: Final = 1 << 62
+"""Stands for what a start without a checkpoint reads: everything."""
+
+
+class Checkpoints:
+    """Of one log. `write_news`: writes the removals that wait; it raises StorageError."""
+
+    def __init__(
+        self,
+        directory: Path,
+        filesystem: FileSystem,
+        chain: Chain,
+        ledger: Ledger,
+        sweep: Sweep,
+        *,
+        policy: SyncPolicy,
+        cipher: Cipher | None,
+        write_news: Callable[[], None],
+    ) -> None:
+        self._path: Final = directory / CHECKPOINT
+        self._fs: Final = filesystem
+        self._policy: Final = policy
+        self._chain: Final = chain
+        self._ledger: Final = ledger
+        self._sweep: Final = sweep
+        self._cipher: Final = cipher
+        self._write_news: Final = write_news
+        self.read_bytes = _NONE
+        """Bytes that a start from the last checkpoint reads besides what was written since."""
+        self.written_at = 0
+        """The position of the log at the last one."""
+
+    def write(self) -> None:
+        """Has one written by the next `sync`; under NEVER it is written now."""
+        try:
+            self._write_news()
+        except StorageError:
+            return  # only the next start takes longer
+        data = encode_checkpoint(self._ledger, self._sweep.entries(), self._chain.active, self._cipher)
+        self.read_bytes, self.written_at = 0, self._chain.written
+        self._chain.save((self._path, data))
+
+    def write_if_due(self) -> None:
+        """Often enough for a start that reads little, and so that it costs an eighth of what is written."""
+        gained = self.read_bytes + self._chain.written - self.written_at
+        gained += self._chain.doomed_bytes + self._sweep.waiting_bytes
+        if gained >= SHARE * self._size():
+            self.write()
+
+    def write_if_changed(self) -> None:
+        """A start reads no record after this."""
+        if self.read_bytes or self._chain.written != self.written_at:
+            self.write()
+
+    def supersede(self) -> None:
+        """No checkpoint from before is left, and what is written is durable. Raises: OSError, StorageError.
+
+        A start from one that counts a message would look for it, and its subject may be in no record any
+        more. And once bytes are gone, the record that says so must not be lost.
+        """
+        if self._size() > LARGEST_ON_ERASE:
+            self._chain.sync()  # and with it a checkpoint that waits for it
+            remove_file(self._fs, self._path, durable=self._policy is not SyncPolicy.NEVER)
+            self.read_bytes = _NONE
+            return
+        before = self._chain.drafted
+        self.write()
+        self._chain.sync()
+        if self._chain.saved <= before:
+            raise StorageError("the checkpoint that counts a message to be erased cannot be replaced")
+
+    def _size(self) -> int:
+        """About the bytes of one."""
+        return 64 * len(self._ledger.table) + len(self._ledger.removed) // 8 + 128
