@@ -16,6 +16,7 @@ from headrace.log.index import SPACING
 from headrace.log.outline import Outline
 from headrace.log.port import StoredMessage
 from headrace.log.recovery import DAMAGED_BODY
+from headrace.log.segment import HEADER_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -86,12 +87,14 @@ class Reader:
             following_base = self._ledger.last_sequence + 1  # what is beyond the last one was never there
             ceiling = segments[place + 1].base if place + 1 < len(segments) else following_base
             scan = segment.scan(expected, ceiling, offset, self._cipher)
-            stopped = False
+            stopped = is_cut = False
             end = offset + 1
             while not stopped and offset < end:
-                data = self._chain.pread(segment, max(window, scan.need), offset)
-                end = segment.size - 64
-                final = offset + len(data) >= end
+                wanted = max(window, scan.need)
+                data = self._chain.pread(segment, wanted, offset)
+                end = segment.size - HEADER_BYTES
+                is_cut = len(data) < wanted and offset + len(data) < end  # by somebody, since it was opened
+                final = is_cut or offset + len(data) >= end
                 stopped = step(scan, data, final)
                 seen += scan.at
                 offset = scan.base + scan.at
@@ -101,6 +104,8 @@ class Reader:
             if not stopped and offset >= end:
                 scan.finish()
             damaged += scan.damaged
+            if is_cut and not stopped and scan.expected < ceiling:
+                damaged.append((scan.expected, ceiling - 1))
             if stopped or (place + 1 == len(segments)) or seen >= most_bytes:
                 break
             place, offset, expected = place + 1, 0, segments[place + 1].base

@@ -160,6 +160,20 @@ class TestDamage:
         assert [m.payload for m in log.read_from(1).messages] == [b"1", b"3"]
         assert log.read_from(1).damaged == [2]
 
+    @pytest.mark.parametrize("which", [0, 1, -1])
+    def test_a_file_that_is_cut_while_the_log_is_open(self, bed: Bed, which: int) -> None:
+        log = bed.open(segment_bytes=BEGINNING + 4 * LENGTH)
+        for _ in range(10):
+            log.append([NewMessage(b"a", BODY)])
+        with bed.segments[which].open("r+b") as file:
+            file.truncate(BEGINNING + LENGTH + 3)  # one message of its four is whole, or of its two
+        first = {0: 1, 1: 5, -1: 9}[which]
+        lost = list(range(first + 1, min(first + 4, 11)))
+        assert present(log) == [n for n in range(1, 11) if n not in lost]
+        assert bed.reports == lost
+        assert log.state().messages == 10 - len(lost)
+        log.close()
+
     def test_found_after_opening(self, bed: Bed) -> None:
         bed.fill()
         log = bed.open()
