@@ -88,7 +88,7 @@ class Stream:
         self._is_purged = False
         """It was purged: even when it never had a message, it says now where the first will be."""
         self._sids: dict[str, int] = {}
-        torn = withdraw_torn_batch(log)
+        torn = withdraw_torn_batch(log) if log.may_end_torn else 0
         if torn:
             account.note.info(
                 "stream %s: %d messages of a batch that was cut off are removed", self.name, torn
@@ -101,8 +101,8 @@ class Stream:
         self._held = state.messages
         self.visible = state.last_sequence
         """The last sequence that is durable: consumers get messages up to it."""
-        self.dedupe: Final = Dedupe(config.duplicate_window)
-        self.dedupe.fill(log, account.turns.now_ns())
+        self.dedupe: Final = Dedupe(config.duplicate_window, log, account.turns.now_ns)
+        log.when_opened(self.dedupe.fill)
         self.kept: Final = Kept(self)
         self.aging: Final = Aging(self)
         self._apply(config)

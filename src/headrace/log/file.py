@@ -28,6 +28,7 @@ from headrace.engine.records import LARGEST_BODY, Scan, encode, encode_removal, 
 from headrace.errors import LogClosed, LogError, StorageError
 from headrace.log.chain import CEILING, Chain, storage_errors
 from headrace.log.checkpoints import Checkpoints
+from headrace.log.closing import Held, Left
 from headrace.log.counting import Counting
 from headrace.log.damage import DamageNotes
 from headrace.log.filesystem import RealFileSystem, make_directory
@@ -52,7 +53,7 @@ from headrace.log.reader import LARGE_WINDOW, Reader
 from headrace.log.recovery import DAMAGED_BODY, Found, Recovery
 from headrace.log.retention import Retention
 from headrace.log.sealing import OVERHEAD
-from headrace.log.sweep import SLICE, Sweep
+from headrace.log.sweep import Sweep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -72,8 +73,6 @@ READ_PER_CALL: Final = 8 << 20
 """Bytes of records that one filtered read looks at; then its page ends, empty or not."""
 FIRST_CHECKPOINT: Final = 1 << 20
 """Bytes that are appended before there is one, which knows what all records of the segment depend on."""
-SLICES: Final = 16
-"""Slices of `sweep` that one append does at most."""
 PURGED_AT_ONCE: Final = 10_000
 """Messages that one write of a purge removes; one of more is not all or nothing."""
 
@@ -83,12 +82,14 @@ class FileLog:
 
     What is in a directory that was there is durable with the first sync: until then a power loss may leave no
     trace of it. `make`: a log that is not there yet, and until something is written nothing is; then it is
-    called, and makes what the directory needs. `is_durable`: nothing waits to be synced (`log.closing`).
+    called, and makes what the directory needs. `left`: how it was closed, if nothing was done to it since
+    (`log.closing`): then nothing waits to be synced, and where that says all that is asked of a log nobody
+    uses, its files are opened with the first call that needs them.
 
     `clock`: wall clock in ns since 1970 UTC. `segment_bytes`: about how large one file becomes. `report`:
     called with what turns out to be unreadable, a few times at most. `cipher`: seals bodies and
     checkpoints; a log that holds plain segments goes on with sealed ones.
-    Raises: StorageError when the directory cannot be read or written.
+    Raises: StorageError when the directory cannot be read or written; any call may that opens the files.
     """
 
     def __init__(
@@ -103,7 +104,7 @@ class FileLog:
         cipher: Cipher | None = None,
         report: Report | None = None,
         make: Callable[[], object] | None = None,
-        is_durable: bool = False,
+        left: Left | None = None,
     ) -> None:
         self._make = make  # until something is written
         self._cipher: Final = cipher
@@ -114,38 +115,68 @@ class FileLog:
         self._policy: Final = sync
         self._damage: Final = DamageNotes(report)
         self._closed = False
-        self.closed_at = 0  # of one that was closed and is durable: the base of its last segment
+        self._is_open = False  # but closed, or asleep
+        self._segment_bytes: Final = segment_bytes
+        self._chain = self._new_chain()
         self._changes = 0
+        self.may_end_torn: Final = left is None and make is None
+        self.left = left
+        """How it was closed, durably; None while its files are open."""
+        self._held = None if left is None else left.held
+        """What it holds, while it is asleep: its files are opened by the first call that needs them."""
+        self._when_opened: list[Callable[[], object]] = []
+        self.cut_bytes = 0
+        """Bytes of a write that was cut off, found behind the last whole record and cut away."""
+        self.opened_from_checkpoint = False
+        self.opened_by_reading = 0
+        """Bytes of records that were read when it was opened."""
+        if self._held is None or cipher is not None or not self._held.answers(limits, clock()):
+            self._open(fits=False)
+
+    def _new_chain(self) -> Chain:
+        where = self._directory, self._fs, self._policy, self._segment_bytes, self._cipher
+        return Chain(*where, weights=self._limits.weights)
+
+    def _open(self, *, fits: bool) -> None:
+        """Opens the files; `fits`: the limits hold already. Raises: StorageError; it may be tried again."""
+        directory, cipher, chain = self._directory, self._cipher, self._chain
         with storage_errors(f"cannot make the directory {directory.name}"):
-            if make is None and not self._fs.is_directory(directory):
+            if self._make is None and not self._fs.is_directory(directory):
                 make_directory(self._fs, directory)
-        found = Found(Ledger()) if make else Recovery(directory, self._fs, cipher, limits.weights).run()
-        self._ledger: Final = found.ledger
-        self._chain: Final = Chain(directory, self._fs, sync, segment_bytes, cipher, weights=limits.weights)
-        self._reader: Final = Reader(self._chain, self._ledger, self._found_damage, cipher)
-        self._retention: Final = Retention(self._chain, self._ledger, self._reader)
-        self._counting: Final = Counting(self._ledger, self._reader)
-        self._lookup: Final = Lookup(self._chain, self._ledger, self._reader, self._retention)
-        self._sweep: Final = Sweep(self._chain, self._ledger, self._fs, segment_bytes, cipher)
-        self._sweep.obey(limits)
-        self._checkpoints: Final = Checkpoints(
-            *(directory, self._fs, self._chain, self._ledger, self._sweep),
-            policy=sync,
+        recovery = Recovery(directory, self._fs, cipher, self._limits.weights)
+        found = Found(Ledger()) if self._make is not None else recovery.run()
+        self._ledger = ledger = found.ledger
+        self._reader = Reader(chain, ledger, self._found_damage, cipher)
+        self._retention = Retention(chain, ledger, self._reader)
+        self._counting = Counting(ledger, self._reader)
+        self._lookup = Lookup(chain, ledger, self._reader, self._retention)
+        self._sweep = Sweep(chain, ledger, self._fs, self._segment_bytes, cipher)
+        self._sweep.obey(self._limits)
+        self._checkpoints = Checkpoints(
+            *(directory, self._fs, chain, ledger, self._sweep),
+            policy=self._policy,
             cipher=cipher,
             write_news=self._write_news,
         )
         if found.from_checkpoint:
             self._checkpoints.read_bytes = found.read_bytes
-        self.cut_bytes: Final = found.cut_bytes
-        """Bytes of a write that was cut off, found behind the last whole record and cut away."""
-        self.opened_from_checkpoint: Final = found.from_checkpoint
-        self.opened_by_reading: Final = found.read_bytes
-        """Bytes of records that were read when it was opened."""
-        self._swept_at = 0
+        self.cut_bytes = found.cut_bytes
+        self.opened_from_checkpoint = found.from_checkpoint
+        self.opened_by_reading = found.read_bytes
+        left, held = self.left, self._held
+        self.left = self._held = None
+        self._is_open = True
         try:
-            self._adopt(found, is_durable=is_durable)
+            self._adopt(found, is_durable=left is not None)
+            if not fits and self._make is None:
+                self._fit_all()
+            for function in self._when_opened:
+                function()
+            self._when_opened.clear()
         except BaseException:
-            self._chain.close()
+            self._is_open, self._held = False, held
+            chain.close()
+            self._chain = self._new_chain()
             raise
 
     def _begin(self) -> None:
@@ -174,7 +205,12 @@ class FileLog:
         if not found.from_checkpoint and found.read_bytes:
             self._checkpoints.write()
         self._damage.add(found.damaged, DAMAGED_BODY)
-        self._fit_all()
+
+    def when_opened(self, function: Callable[[], object]) -> None:
+        if self._asleep() is None:
+            function()
+        else:
+            self._when_opened.append(function)
 
     # ---- properties -------------------------------------------------------------------------
 
@@ -184,6 +220,9 @@ class FileLog:
 
     @limits.setter
     def limits(self, limits: Limits) -> None:
+        asleep = self._asleep()
+        if asleep is not None and asleep.answers(limits, self._clock()):
+            return
         self._check_open()
         self._limits = same_weights(self._limits, limits)
         self._sweep.obey(limits)
@@ -195,7 +234,8 @@ class FileLog:
 
     @property
     def size(self) -> int:
-        return self._ledger.bytes
+        asleep = self._asleep()
+        return self._ledger.bytes if asleep is None else asleep.state.bytes
 
     @property
     def unsynced(self) -> int:
@@ -320,10 +360,10 @@ class FileLog:
         self._check_open()
         ledger = self._ledger
         end = ledger.last_sequence + 1 if up_to is None else min(up_to, ledger.last_sequence + 1)
-        start, stop, wanted = self._span_of(filters, max(sequence, ledger.floor), end)
+        start, stop, wanted = self._lookup.span_of(filters, max(sequence, ledger.floor), end)
         out = StoredMessages(StoredMessage)
         if start >= stop:
-            return Page(out, max(sequence, end), self._damaged_between(sequence, end))
+            return Page(out, max(sequence, end), ledger.unreadable_between(sequence, end))
         room = max_bytes
 
         def step(scan: Scan, data: bytes, final: bool) -> bool:
@@ -337,7 +377,7 @@ class FileLog:
 
         following, _ = self._reader.walk(start, self._window_for(max_messages), step, READ_PER_CALL)
         following = max(end if following >= stop else following, sequence)
-        return Page(out, following, self._damaged_between(sequence, following))
+        return Page(out, following, ledger.unreadable_between(sequence, following))
 
     def _window_for(self, messages: int) -> int:
         """Bytes that probably hold so many messages of this log and one more, which is where a read ends."""
@@ -345,28 +385,6 @@ class FileLog:
         besides = RECORD_HEADER_BYTES + (OVERHEAD if self._cipher is not None else 0)
         mean = ledger.bytes // max(ledger.messages, 1) + besides - self._limits.weights.besides
         return min((messages + 1) * max(mean + mean // SPREAD, 1), LARGE_WINDOW)
-
-    def _span_of(
-        self, filters: Sequence[bytes], start: int, stop: int
-    ) -> tuple[int, int, list[bytes] | None]:
-        """Where messages that match can be, as far as the subject table knows, and what to match."""
-        if not filters:
-            return start, stop, None
-        chosen = SubjectFilter(filters)
-        wanted = [*chosen.literals, *chosen.patterns]
-        if chosen.patterns:
-            return start, stop, wanted
-        known = [state for subject in wanted if (state := self._ledger.table.get(subject)) is not None]
-        if not known:
-            return stop, stop, wanted
-        return max(start, min(k[1] for k in known)), min(stop, max(k[2] for k in known) + 1), wanted
-
-    def _damaged_between(self, first: int, end: int) -> list[int]:
-        if not self._ledger.unreadable:
-            return []
-        return [
-            sequence for a, b in self._ledger.unreadable for sequence in range(max(a, first), min(b + 1, end))
-        ]
 
     def count_from(self, sequence: int, filters: Sequence[bytes] = ()) -> int:
         self._check_open()
@@ -515,6 +533,9 @@ class FileLog:
         return removed
 
     def expire(self, now_ns: int) -> int:
+        asleep = self._asleep()
+        if asleep is not None and not asleep.has_over(now_ns):
+            return 0
         self._check_open()
         removed = self._retention.expire(self._limits, now_ns)
         self._changes += bool(removed)
@@ -523,11 +544,16 @@ class FileLog:
         return removed
 
     def expired(self, now_ns: int) -> Iterator[tuple[int, bytes]]:
+        asleep = self._asleep()
+        if asleep is not None and not asleep.has_over(now_ns):
+            return iter(())
         self._check_open()
         return self._retention.expired(self._limits, now_ns)
 
     def next_expiry(self) -> int | None:
-        self._check_open()
+        asleep = self._asleep()
+        if asleep is not None:
+            return asleep.next_expiry
         return self._retention.next_expiry(self._limits)
 
     def _fit_all(self) -> None:
@@ -593,11 +619,7 @@ class FileLog:
         self._sweep_on()
 
     def _sweep_on(self) -> None:
-        if not self._sweep.is_idle:
-            appended, self._swept_at = self._chain.written - self._swept_at, self._chain.written
-            for _ in range(1 + min(2 * appended // SLICE, SLICES)):  # it keeps up with large batches
-                if not self._sweep.step():
-                    break
+        self._sweep.keep_up()
         if self._chain.doomed_bytes or self._sweep.waiting_bytes:
             self._checkpoints.write_if_due()
 
@@ -612,7 +634,10 @@ class FileLog:
     # ---- state, durability ------------------------------------------------------------------
 
     def state(self) -> LogState:
-        self._check_open()
+        asleep = self._asleep()
+        return self._state() if asleep is None else asleep.state
+
+    def _state(self) -> LogState:
         ledger = self._ledger
         first = self._retention.first()
         return LogState(
@@ -628,20 +653,21 @@ class FileLog:
         )
 
     def begin_sync(self, submit: Submit) -> SyncJob | None:
-        return None if self._closed or self._make is not None else self._chain.begin_sync(submit)
+        return self._chain.begin_sync(submit) if self._is_open and self._make is None else None
 
     def end_sync(self, job: SyncJob) -> StorageError | None:
         return self._chain.end_sync(job)
 
     def sync(self) -> int:
-        self._check_open()
-        return self._changes + (0 if self._make is not None else self._chain.sync())
+        if self._asleep() is not None or self._make is not None:
+            return self._changes
+        return self._changes + self._chain.sync()
 
     def close(self) -> None:
         if self._closed:
             return
-        self._closed = True
-        if self._make is not None:
+        was_open, self._closed, self._is_open = self._is_open, True, False
+        if not was_open or self._make is not None:
             return
         try:
             self._write_news()
@@ -649,10 +675,26 @@ class FileLog:
             self._checkpoints.write_if_changed()
             if self._policy is not SyncPolicy.NEVER:
                 self._chain.sync()
-                self.closed_at = self._chain.active.base
+                self.left = Left(self._chain.active.base, self._holds())
         finally:
             self._chain.close()
 
-    def _check_open(self) -> None:
+    def _holds(self) -> Held | None:
+        """What an unused log is asked for; None when a start has to look: at a key, or at damage."""
+        with suppress(StorageError):
+            held = Held(self._limits, self._state(), self._retention.next_expiry(self._limits))
+            if self._cipher is None and not held.state.damaged and not self._ledger.unreadable:
+                return held
+        return None
+
+    def _asleep(self) -> Held | None:
+        """What it holds, if its files are not open yet. Raises: LogClosed."""
         if self._closed:
             raise LogClosed("the log is closed")
+        return self._held
+
+    def _check_open(self) -> None:
+        """Opens the files if they are not yet. Raises: LogClosed, StorageError."""
+        if not self._is_open:
+            self._asleep()
+            self._open(fits=True)

@@ -165,6 +165,12 @@ class Ledger:
             return None
         return next((max(a, sequence) for a, b in self.unreadable if b >= sequence), None)
 
+    def unreadable_between(self, first: int, end: int) -> list[int]:
+        """The unreadable sequences from one to below another."""
+        if not self.unreadable:
+            return []
+        return [sequence for a, b in self.unreadable for sequence in range(max(a, first), min(b + 1, end))]
+
     def unreadable_count(self) -> int:
         return sum(b - a + 1 for a, b in self.unreadable) if self.unreadable else 0
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from headrace.log.filters import SubjectFilter
 from headrace.log.port import SubjectState
 from headrace.subjects import grammar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from headrace.log.chain import Chain
     from headrace.log.ledger import Ledger
@@ -104,3 +105,16 @@ class Lookup:
             known = self._ledger.table.get(subject)
             if known is not None:
                 yield subject, known[0]
+
+    def span_of(self, filters: Sequence[bytes], start: int, stop: int) -> tuple[int, int, list[bytes] | None]:
+        """Where messages that match can be, as far as the subject table knows, and what to match."""
+        if not filters:
+            return start, stop, None
+        chosen = SubjectFilter(filters)
+        wanted = [*chosen.literals, *chosen.patterns]
+        if chosen.patterns:
+            return start, stop, wanted
+        known = [state for subject in wanted if (state := self._ledger.table.get(subject)) is not None]
+        if not known:
+            return stop, stop, wanted
+        return max(start, min(k[1] for k in known)), min(stop, max(k[2] for k in known) + 1), wanted

@@ -69,6 +69,14 @@ class MemoryLog:
         """Messages before this sequence are among those."""
 
     @property
+    def may_end_torn(self) -> bool:
+        return False
+
+    def when_opened(self, function: Callable[[], object]) -> None:
+        self._check_open()
+        function()
+
+    @property
     def limits(self) -> Limits:
         return self._limits
 

@@ -256,6 +256,15 @@ class MessageLog(Protocol):
 
     def state(self) -> LogState: ...
 
+    def when_opened(self, function: Callable[[], object]) -> None:
+        """Calls it before any other answer needs its messages, and before any change: at once, but for a
+        log that opens its files when they are first needed. That call raises what the function raises.
+        """
+
+    @property
+    def may_end_torn(self) -> bool:
+        """Whether its last append, from before it was opened, may have been cut off: it was not closed."""
+
     @property
     def written(self) -> int:
         """A position that grows with every change (append, delete, purge)."""

@@ -228,8 +228,8 @@ class FileStore:
         """Says which logs are durable: those closed now, and those that nobody opened. Raises: OSError."""
         for name, log in self._logs.items():
             entry = self._entries.get(name)
-            if entry is not None and log.closed_at:
-                self._durable[entry] = closed_log(self._files, self._home / entry, log.closed_at)
+            if entry is not None and log.left is not None:
+                self._durable[entry] = closed_log(self._files, self._home / entry, log.left)
         write_mark(self._files, self._directory, self._durable)
 
     @property
@@ -240,6 +240,7 @@ class FileStore:
         entry = self._entries.get(name)
         directory = self._home / (entry or _entry(name))
         closed = self._durable.pop(directory.name, None)
+        is_closed = closed is not None and is_unchanged(self._files, directory, closed)
         return FileLog(
             directory,
             limits=limits,
@@ -250,7 +251,7 @@ class FileStore:
             cipher=self._cipher,
             report=partial(self._damaged, name),
             make=partial(self._create, name) if entry is None else None,
-            is_durable=closed is not None and is_unchanged(self._files, directory, closed),
+            left=closed.left if closed is not None and is_closed else None,
         )
 
     def _damaged(self, name: bytes, damage: Damage) -> None:

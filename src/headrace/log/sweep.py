@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 
 SLICE: Final = 256 << 10
 """Bytes that one step reads: well below a millisecond, or some with encryption."""
+MOST_SLICES: Final = 16
+"""That one append waits for."""
 MOST_WAITING: Final = 16
 """Copies that wait for a checkpoint; then one is made, whatever it costs."""
 PACKED_SEGMENT_BYTES: Final = 8 << 20
@@ -100,6 +102,8 @@ class Sweep:
         self._packs = False
         self._packed_until = -1
         """The base of the last segment when there was none before it that could be compressed."""
+        self._kept_up_at = 0
+        """The position of the log when it last did some work."""
         self._waiting: list[tuple[_Job, Copy]] = []
         """All is copied; they take their places when they and a checkpoint are durable."""
         self.rewritten = 0
@@ -133,6 +137,15 @@ class Sweep:
         if len(waiting) >= MOST_WAITING:
             return 1 << 62
         return sum(max(job.segment.size - job.size, 1) for job in waiting)
+
+    def keep_up(self) -> None:
+        """Does as much as was appended since the last time asks for, and a slice at least."""
+        if self.is_idle:
+            return
+        appended, self._kept_up_at = self._chain.written - self._kept_up_at, self._chain.written
+        for _ in range(1 + min(2 * appended // SLICE, MOST_SLICES)):
+            if not self.step():
+                break
 
     def step(self) -> bool:
         """Does a slice of work; False: there was nothing to do."""

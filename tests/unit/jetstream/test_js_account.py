@@ -7,7 +7,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 import pytest
-from js_account import HeldCommitter, Place
+from js_account import SECOND, HeldCommitter, Place
 
 from headrace.changes import entry
 from headrace.errors import StartError, StorageError
@@ -361,3 +361,29 @@ def test_figures_look_at_streams_only_when_they_are_asked_for(tmp_path: Path) ->
     place.ask("STREAM.DELETE.S")
     assert stream.document() == {}
     assert server_figures(place.system, "").accounts[0].streams == []
+
+
+def test_a_start_opens_no_files_of_streams_that_nobody_uses(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    for name, config in (
+        ("PLAIN", {}),
+        ("AGED", {"max_age": 3600 * SECOND}),
+        ("QUEUE", {"retention": "workqueue"}),
+    ):
+        place.stream(name, subjects=[name.lower()], **config)
+        place.publish(name.lower(), b"x", headers=b"NATS/1.0\r\nNats-Msg-Id: a\r\n\r\n")
+    place.consumer("AGED", "c")
+    place = place.restart()
+    held = place.ask("STREAM.LIST")["streams"]
+    assert [each["state"]["messages"] for each in held] == [1, 1, 1]
+    assert place.ask("CONSUMER.INFO.AGED.c")["num_pending"] == 1
+    assert _unopened(place) == {"PLAIN", "QUEUE"}  # what is pending is counted in the log
+
+    again = place.publish("plain", b"x", headers=b"NATS/1.0\r\nNats-Msg-Id: a\r\n\r\n")
+    assert again == {"stream": "PLAIN", "seq": 1, "duplicate": True}
+    assert place.publish("plain", b"x") == {"stream": "PLAIN", "seq": 2}
+    assert _unopened(place) == {"QUEUE"}
+
+
+def _unopened(place: Place) -> set[str]:
+    return {name for name, stream in place.account.streams.items() if stream.log.left is not None}  # type: ignore[attr-defined]

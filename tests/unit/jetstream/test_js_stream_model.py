@@ -16,6 +16,7 @@ from headrace.subjects.grammar import matches
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from headrace.log.closing import Left
     from headrace.protocol.jetstream.configs import StreamConfig
 
 SUBJECTS = ["s.a", "s.b", "s.c.d", "s.e"]
@@ -95,11 +96,13 @@ class Walk:
         self.config: StreamConfig | None = None
         self.open()
 
-    def open(self) -> None:
+    def open(self, left: Left | None = None) -> None:
         limits = log_limits(self.config) if self.config else None
         if limits is None:
             limits = log_limits(World(**self.fields).config)
-        self.log = FileLog(self.directory, limits=limits, clock=lambda: self.now, segment_bytes=4096)
+        self.log = FileLog(
+            self.directory, limits=limits, clock=lambda: self.now, segment_bytes=4096, left=left
+        )
         self.world = World(self.log, at_ns=self.now, **self.fields)
         self.config = self.world.config
 
@@ -139,7 +142,7 @@ class Walk:
             case "restart":
                 stream.close()
                 self.log.close()
-                self.open()
+                self.open(self.log.left)
                 model.restart()
 
     def pass_time(self, seconds: float) -> None:

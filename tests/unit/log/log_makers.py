@@ -15,15 +15,16 @@ from headrace.testing.faultfs import MemoryFileSystem
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from headrace.log.closing import Left
     from headrace.log.damage import Damage
     from headrace.log.port import StoredMessage
 
 START: Final = 1_700_000_000_000_000_000
 SECOND: Final = 1_000_000_000
 HEADERS: Final = b"NATS/1.0\r\nA: b\r\n\r\n"
-KINDS: Final = ["memory", "file", "file-late", "file-small-segments", "file-killed"]
-"""A late one has no file until it is written to. The process of the last dies before each reopening:
-nothing is closed."""
+KINDS: Final = ["memory", "file", "file-late", "file-small-segments", "file-asleep", "file-killed"]
+"""A late one has no file until it is written to. One that sleeps opens its files after a reopening when it
+must. The process of the last dies before each reopening: nothing is closed."""
 SMALL: Final = 2048
 
 
@@ -69,11 +70,13 @@ class Maker:
             log.limits = log.limits if limits is None else limits
             return log
         old, directory = self._open.pop(id(log))
+        assert isinstance(old, FileLog)
         if self.dies:
             self._killed.kill()
         else:
             old.close()
-        log = self._make(directory, old.limits)  # what these removed last may not be written down
+        # what the same limits removed last may not be written down
+        log = self._make(directory, old.limits, old.left if self.kind == "file-asleep" else None)
         if limits is not None:
             log.limits = limits
         return log
@@ -83,12 +86,12 @@ class Maker:
             for log, _ in self._open.values():
                 log.close()
 
-    def _make(self, directory: Path, limits: Limits) -> MessageLog:
-        log = self._new(directory, limits)
+    def _make(self, directory: Path, limits: Limits, left: Left | None = None) -> MessageLog:
+        log = self._new(directory, limits, left)
         self._open[id(log)] = (log, directory)
         return log
 
-    def _new(self, directory: Path, limits: Limits) -> MessageLog:
+    def _new(self, directory: Path, limits: Limits, left: Left | None) -> MessageLog:
         if not self.survives:
             return MemoryLog(limits, self.clock)
         return FileLog(
@@ -97,10 +100,11 @@ class Maker:
             clock=self.clock,
             filesystem=self._killed if self.dies else RealFileSystem(),
             segment_bytes=1 << 20 if self.kind in ("file", "file-late") else SMALL,
-            sync=SyncPolicy.NEVER,
+            sync=SyncPolicy.GROUP if self.kind == "file-asleep" else SyncPolicy.NEVER,
             cipher=None,
             report=self._note,
             make=directory.mkdir if self.kind == "file-late" and not directory.exists() else None,
+            left=left,
         )
 
 
