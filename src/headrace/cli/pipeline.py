@@ -12,41 +12,35 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from headrace.cli.ending import Ending
-from headrace.errors import ConfigError, HeadraceError
+from headrace.cli.outcomes import EXIT_FAILURE, exit_code
+from headrace.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from headrace.pipelines.spec import Spec
 
-EXIT_FAILURE: Final = 1
 EXIT_WRONG: Final = 2
-EXIT_INTERRUPTED: Final = 130
 
 
 def run(arguments: Sequence[str], program: str) -> int:
     """Do what the arguments say; gives the exit code."""
     options = _parser(program).parse_args(arguments)
     options.command_name = f"{program} pipeline"
+    return exit_code(options.command_name, lambda: _carried_out(options))
+
+
+def _carried_out(options: argparse.Namespace) -> int:
+    """The exit code of a command, also of one that lacks a package or has a wrong specification."""
     try:
         code: int = options.command(options)
     except ImportError as error:
-        print(
-            f"{program} pipeline: {error}; install its packages: pip install 'headrace[spark]'",
-            file=sys.stderr,
-        )
+        what = f"{options.command_name}: {error}; install its packages: pip install 'headrace[spark]'"
+        print(what, file=sys.stderr)
         return EXIT_FAILURE
     except ConfigError as error:
         print(error, file=sys.stderr)
         return EXIT_WRONG
-    except BrokenPipeError:  # `main` knows what it means
-        raise
-    except (HeadraceError, OSError) as error:
-        print(f"{program} pipeline: {error}", file=sys.stderr)
-        return EXIT_FAILURE
-    except KeyboardInterrupt:
-        print(f"{program} pipeline: interrupted", file=sys.stderr)
-        return EXIT_INTERRUPTED
     return code
 
 
