@@ -46,6 +46,9 @@ AUTH_TIMEOUT: Final = 2.0
 TLS_TIMEOUT: Final = 2.0
 """A TLS handshake not finished by then is closed; the auth timeout is at least this plus one second."""
 
+OCSP_TIMEOUT: Final = 2.0
+"""ocsp_peer: a responder that has not answered by then is not there."""
+
 TLS_HANDSHAKE_FIRST_FALLBACK: Final = 0.05
 """handshake_first "auto": wait this long for a ClientHello, then send INFO first."""
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from cryptography.x509.oid import AuthorityInformationAccessOID, ExtendedKeyUsageOID, NameOID
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,6 +29,10 @@ class Pair:
     certificate: Path
     key: Path
 
+    @property
+    def x509(self) -> x509.Certificate:
+        return x509.load_pem_x509_certificate(self.certificate.read_bytes())
+
 
 LOCAL_NAMES: Final = (x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1")))
 
@@ -36,19 +40,23 @@ LOCAL_NAMES: Final = (x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_add
 class Authority:
     """A certificate authority that lives as long as the session."""
 
-    def __init__(self, folder: Path, name: str) -> None:
+    def __init__(
+        self, folder: Path, name: str, *, above: Authority | None = None, responders: Sequence[str] = ()
+    ) -> None:
+        """`above`: who has issued its certificate; None: it itself. `responders`: URLs to ask about that."""
         self._folder = folder
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        self._key = ec.generate_private_key(ec.SECP256R1())
-        certificate = (
-            _builder(self._name, self._name, self._key.public_key())
+        self.key = ec.generate_private_key(ec.SECP256R1())
+        issuer = above or self
+        builder = (
+            _builder(self._name, issuer._name, self.key.public_key())
             .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-            .add_extension(x509.SubjectKeyIdentifier.from_public_key(self._key.public_key()), critical=False)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(self.key.public_key()), critical=False)
             .add_extension(_key_usage(signs_certificates=True), critical=True)
-            .sign(self._key, hashes.SHA256())
         )
+        self.certificate = _asked_at(builder, responders).sign(issuer.key, hashes.SHA256())
         self.file = folder / f"{name}.pem"
-        self.file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+        self.file.write_bytes(self.certificate.public_bytes(serialization.Encoding.PEM))
 
     def issue(
         self,
@@ -58,13 +66,15 @@ class Authority:
         names: Sequence[x509.GeneralName] = LOCAL_NAMES,
         shift: datetime.timedelta = _NOW,
         usages: Sequence[x509.ObjectIdentifier] = _SERVERS_AND_CLIENTS,
+        responders: Sequence[str] = (),
     ) -> Pair:
         """A pair for servers (localhost, 127.0.0.1) and clients alike; its files are called `name`.
 
-        It is valid around now + `shift`.
+        It is valid around now + `shift`. `responders`: URLs of OCSP at which one asks about it. The
+        authority's own certificate comes with it when another one has issued that.
         """
         key = ec.generate_private_key(ec.SECP256R1())
-        identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
+        identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key())
         if subject is None:
             subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         builder = (
@@ -76,9 +86,12 @@ class Authority:
         )
         if names:
             builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
-        certificate = builder.sign(self._key, hashes.SHA256())
+        certificate = _asked_at(builder, responders).sign(self.key, hashes.SHA256())
         pair = Pair(self._folder / f"{name}.pem", self._folder / f"{name}.key")
-        pair.certificate.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+        chain = [certificate] if self.certificate.issuer == self._name else [certificate, self.certificate]
+        pair.certificate.write_bytes(
+            b"".join(each.public_bytes(serialization.Encoding.PEM) for each in chain)
+        )
         pair.key.write_bytes(
             key.private_bytes(
                 serialization.Encoding.PEM,
@@ -100,6 +113,16 @@ def tls_config(pair: Pair, *more: str) -> str:
     """The `tls` block of a configuration file."""
     lines = [f'cert_file: "{pair.certificate}"', f'key_file: "{pair.key}"', *more]
     return "tls {\n  " + "\n  ".join(lines) + "\n}\n"
+
+
+def _asked_at(builder: x509.CertificateBuilder, places: Sequence[str]) -> x509.CertificateBuilder:
+    if not places:
+        return builder
+    access = [
+        x509.AccessDescription(AuthorityInformationAccessOID.OCSP, x509.UniformResourceIdentifier(place))
+        for place in places
+    ]
+    return builder.add_extension(x509.AuthorityInformationAccess(access), critical=False)
 
 
 def _builder(

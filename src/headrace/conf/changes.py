@@ -39,7 +39,7 @@ RELOADABLE: Final = frozenset(
         *("lame_duck_duration", "lame_duck_grace_period"),
         *("authorization", "accounts", "no_auth_user", "mappings", "always_enable_nonce"),
         *("trusted_proxies",),
-        *("tls", "allow_non_tls", "cluster", "leafnodes"),
+        *("tls", "allow_non_tls", "ocsp_cache", "cluster", "leafnodes"),
     )
 )
 """Options that a running server takes over; a change of any other needs a restart."""

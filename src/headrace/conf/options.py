@@ -130,6 +130,30 @@ class MonitorAuthorization(Discreet, frozen=True):
     token: str | None = None
 
 
+class OCSPPeerOptions(Struct, frozen=True):
+    """How peers' certificates are checked with their authorities' responders. Times are seconds.
+
+    `ca_timeout`: what one responder may take. `allowed_clockskew`: by how much its clock may differ.
+    `validity`: of an answer that does not say until when it holds. `warn_only`: nobody is refused.
+    `unknown_is_good`: a certificate that its responder does not know is taken.
+    `allow_when_ca_unreachable`: so is one that nobody answers about, unless it was known to be revoked.
+    """
+
+    ca_timeout: float = limits.OCSP_TIMEOUT
+    allowed_clockskew: float = 30.0
+    validity: float = 3600.0
+    warn_only: bool = False
+    unknown_is_good: bool = False
+    allow_when_ca_unreachable: bool = False
+
+
+class OCSPCacheOptions(Struct, frozen=True):
+    """Whether responders' answers are remembered as long as they hold, and those that revoke longer."""
+
+    keeps: bool = True
+    preserve_revoked: bool = False
+
+
 class TLSOptions(Struct, frozen=True):
     """`handshake_first`: None = INFO first, 0.0 = handshake first, >0 = wait that long for a ClientHello.
 
@@ -138,7 +162,7 @@ class TLSOptions(Struct, frozen=True):
     the client's certificate says which user it is. `pinned_certs`: lower-case hexadecimal SHA-256 of the
     public keys (SubjectPublicKeyInfo) that clients may have, () for any. `connection_rate_limit`: handshakes
     a second, 0 for no limit. `check_known_urls`: between servers, a certificate made out to a host of the
-    configured URLs says that it is one of them.
+    configured URLs says that it is one of them. `ocsp_peer` None: responders are not asked about the peer.
     """
 
     cert_file: str
@@ -155,6 +179,7 @@ class TLSOptions(Struct, frozen=True):
     pinned_certs: tuple[str, ...] = ()
     connection_rate_limit: int = 0
     check_known_urls: bool = False
+    ocsp_peer: OCSPPeerOptions | None = None
 
     @property
     def certifies(self) -> bool:
@@ -468,6 +493,7 @@ class Options(Discreet, frozen=True):
     mappings: tuple[SubjectMapping, ...] = ()
     tls: TLSOptions | None = None
     allow_non_tls: bool = False
+    ocsp_cache: OCSPCacheOptions = OCSPCacheOptions()
     websocket: WebSocketOptions | None = None
     proxy_protocol: bool = False
     streaming: StreamingOptions | None = None

@@ -73,7 +73,13 @@ def peer_tls(binder: Binder, entry: Entry) -> TLSOptions | UnsetType:
     from headrace.conf.tls import tls_of_peers
 
     options = tls_of_peers(binder, entry)
-    return options if options is UNSET else replace(options, verify=True)
+    if options is UNSET:
+        return UNSET
+    if options.ocsp_peer is not None:
+        binder.problems.warn(
+            "ocsp_peer has no effect between servers of a cluster or of clusters", entry.position
+        )
+    return replace(options, verify=True, ocsp_peer=None)
 
 
 def write_timeout(binder: Binder, entry: Entry) -> str | UnsetType:

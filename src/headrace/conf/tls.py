@@ -17,6 +17,7 @@ from headrace import limits
 from headrace.conf import ciphers
 from headrace.conf.durations import parse_duration
 from headrace.conf.fields import UNSET, Binder, Field, Table, flag, seconds, string_of, text, whole
+from headrace.conf.ocsp import ocsp_peer
 from headrace.conf.options import CertificateFiles, TLSOptions
 from headrace.conf.problems import shown
 from headrace.conf.tree import ListNode, MapNode, Scalar
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from headrace.conf.fields import Bound, Reader, UnsetType
+    from headrace.conf.options import OCSPPeerOptions
     from headrace.conf.problems import Problems
     from headrace.conf.tree import Entry, Node
     from headrace.errors import Position
@@ -138,6 +140,7 @@ def _options(values: dict[str, object], more: tuple[CertificateFiles, ...]) -> T
         pinned_certs=cast("tuple[str, ...]", values.get("pinned_certs", ())),
         connection_rate_limit=max(cast("int", values.get("connection_rate_limit", 0)), 0),
         check_known_urls=checks,
+        ocsp_peer=cast("OCSPPeerOptions | None", values.get("ocsp_peer")),
     )
 
 
@@ -312,6 +315,7 @@ _TLS: Final = Table(
         Field(("allow_insecure_cipher_suites",), flag),
         Field(("curve_preferences",), _named("curve preference", ciphers.CURVES)),
         Field(("insecure",), flag),
+        Field(("ocsp_peer",), ocsp_peer),
     ),
     unsupported={
         "cert_store": frozenset(),
@@ -319,12 +323,5 @@ _TLS: Final = Table(
         "cert_match": frozenset(),
         "ca_certs_match": frozenset(),
         "cert_match_skip_invalid": frozenset((False,)),
-        "ocsp_peer": frozenset((False, ("verify", False))),
-    },
-    reasons={
-        "ocsp_peer": (
-            "OCSP responders are not asked about certificates here: remove the key, and use certificates "
-            "that are valid for a short time, or pinned_certs"
-        )
     },
 )

@@ -55,6 +55,12 @@ def _tls(binder: Binder, entry: Entry) -> TLSOptions | UnsetType:
     return tls(binder, entry)
 
 
+def _ocsp_cache(binder: Binder, entry: Entry) -> object:
+    from headrace.conf.ocsp import ocsp_cache
+
+    return ocsp_cache(binder, entry)
+
+
 def _websocket(binder: Binder, entry: Entry) -> object:
     from headrace.conf.websocket import websocket
 
@@ -206,6 +212,7 @@ TOP_LEVEL: Final = Table(
         Field(("mappings", "maps"), mappings),
         Field(("tls",), _tls),
         Field(("allow_non_tls",), flag),
+        Field(("ocsp_cache",), _ocsp_cache),
         Field(("websocket", "ws"), _websocket),
         Field(("proxy_protocol",), flag),
         Field(("cluster",), _cluster),

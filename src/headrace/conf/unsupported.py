@@ -16,7 +16,6 @@ TOP_LEVEL: Final[dict[str, frozenset[object]]] = {
     "mqtt": _NEVER,
     # TLS
     "ocsp": _FALSE | {("mode", "never")},
-    "ocsp_cache": _FALSE,
     # "close" is what happens to clients by default.
     "write_timeout": frozenset(("default", "close")),
 }
@@ -26,6 +25,5 @@ REASONS: Final = {
         "Python's ssl module cannot staple an OCSP response to a handshake: set it to false or remove it, "
         "and use no certificate that demands a stapled response"
     ),
-    "ocsp_cache": "it keeps the answers that ocsp_peer gets, which is not there yet either: remove it",
 }
 """Why some of them are not there, and what to do."""

@@ -173,14 +173,13 @@ class Listener(Acceptor):
                 session.take(seen)
 
         protocol = AsyncioTransport(session.link, server.after_tick, connected, server.note_stalled)
-        if context is not None:
-            from headrace.server.alerts import speak_on
-
-            speak_on(sock)
         try:
-            await server.loop.connect_accepted_socket(
-                lambda: protocol, sock, ssl=context, ssl_handshake_timeout=handshake_seconds
-            )
+            if context is None:
+                await server.loop.connect_accepted_socket(lambda: protocol, sock)
+                return
+            from headrace.server.handshakes import secure
+
+            await secure(lambda: protocol, sock, context, vet=server.vet, seconds=handshake_seconds)
         except OSError as error:  # ssl.SSLError is one
             self._failed(session, error)
 

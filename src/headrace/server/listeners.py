@@ -44,7 +44,7 @@ _NO_TLS: Final = PortTLS()
 
 class Contexts(Struct, frozen=True):
     """For new connections. Routes and gateways are accepted with one context and begun with another:
-    `gateways_begun` by cluster, "" for all others."""
+    `gateways_begun` by cluster, "" for all others. `checks_peers`: some ask responders about the peer."""
 
     client: PortTLS = _NO_TLS
     websocket: PortTLS = _NO_TLS
@@ -54,6 +54,7 @@ class Contexts(Struct, frozen=True):
     gateways: PortTLS = _NO_TLS
     gateways_begun: Mapping[str, ssl.SSLContext] = field(default_factory=dict)
     leafs: PortTLS = _NO_TLS
+    checks_peers: bool = False
     concerns: tuple[str, ...] = ()
 
 
@@ -68,43 +69,54 @@ def make_contexts(options: Options) -> Contexts:
     )
     configured = [each for each in (options.tls, websocket, routes, gateways, leafs) if each is not None]
     configured += remotes.values()
+    hubs = options.leafnodes.remotes if options.leafnodes else ()
+    towards = [each.tls.files for each in hubs if each.tls is not None and each.tls.files is not None]
+    checks_peers = any(each.ocsp_peer is not None for each in (*configured, *towards))
     if not configured and options.https_port is None:
-        return Contexts()
+        return Contexts(checks_peers=checks_peers)
     from headrace.server import tls  # ssl is only set up where it is asked for
+    from headrace.server.handshakes import CLIENT, LEAF_NODE
 
     begun = {**({"": gateways} if gateways else {}), **remotes}
     return Contexts(
-        client=_port_tls(options.tls),
-        websocket=_port_tls(websocket),
-        monitor=None if options.https_port is None else _monitor_context(options.tls),
+        client=_port_tls(options.tls, CLIENT),
+        websocket=_port_tls(websocket, CLIENT),
+        monitor=None
+        if options.https_port is None
+        else _monitor_context(options.tls, checks_peers=checks_peers),
         routes=_port_tls(routes),
         routes_begun=tls.client_context(routes) if routes else None,
         gateways=_port_tls(gateways),
         gateways_begun={name: tls.client_context(each) for name, each in begun.items()},
-        leafs=_port_tls(leafs),
+        leafs=_port_tls(leafs, LEAF_NODE),
+        checks_peers=checks_peers,
         concerns=tuple(dict.fromkeys(line for each in configured for line in tls.concerns(each))),
     )
 
 
-def _port_tls(options: TLSOptions | None) -> PortTLS:
+def _port_tls(options: TLSOptions | None, kind: str = "") -> PortTLS:
+    """`kind`: of connections whose peers may be checked."""
     if options is None:
         return _NO_TLS
     from headrace.server import tls
 
-    return PortTLS(tls.server_context(options), tls.certificate_expires_ns(options))
+    return PortTLS(tls.server_context(options, kind), tls.certificate_expires_ns(options))
 
 
-def _monitor_context(options: TLSOptions | None) -> ssl.SSLContext:
-    """The certificates of clients' TLS; as with the Go server, readers of monitoring need none.
+def _monitor_context(options: TLSOptions | None, *, checks_peers: bool) -> ssl.SSLContext:
+    """The certificates of clients' TLS; as with the Go server, readers of monitoring need none, unless
+    responders are asked about any peers' certificates.
 
     Raises: StartError when there are none to use.
     """
     if options is None:
         raise StartError("TLS cert and key required for HTTPS")
     from headrace.server import tls
+    from headrace.server.handshakes import CLIENT
 
-    context = tls.server_context(options)
-    context.verify_mode = tls.NO_CLIENT_CERTIFICATE
+    context = tls.server_context(options, CLIENT)
+    if not checks_peers:
+        context.verify_mode = tls.NO_CLIENT_CERTIFICATE
     return context
 
 
@@ -139,21 +151,22 @@ async def open_monitor(server: Server) -> MonitorHandle | None:
     port = options.http_port if options.https_port is None else options.https_port
     if port is None:
         return None
-    from headrace.server.monitor.listener import start_monitor  # aiohttp is only loaded where it is asked for
+    # aiohttp is only loaded where it is asked for
+    from headrace.server.monitor.listener import Secured, start_monitor
     from headrace.server.monitor.streaming import source_among
 
     def report(text: str, address: str) -> None:
         if server.log_limits.admits(text, address):
             server.log.error("%s", text)
 
-    host = options.http_host or options.host
+    host, context = options.http_host or options.host, server.contexts.monitor
     monitor = await start_monitor(
         _monitor_source(server),
         host,
         port,
         options.http_base_path,
         streaming=source_among(server.services),
-        context=server.contexts.monitor,
+        secured=None if context is None else Secured(context, server.vet),
         authorization=options.http_authorization,
         report=report,
     )

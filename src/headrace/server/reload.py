@@ -241,6 +241,7 @@ STEPS: Final[dict[str, tuple[Callable[[Server, Options], Callable[[], None]], ..
     "allow_non_tls": (),
     # with every reload
     "tls": (),
+    "ocsp_cache": (),
     # of the process: `Surroundings`
     "debug": (),
     "logtime": (),
@@ -259,6 +260,9 @@ STEPS: Final[dict[str, tuple[Callable[[Server, Options], Callable[[], None]], ..
 # -- words --------------------------------------------------------------------------------------------
 
 
+_TITLES: Final = {"server_tags": "tags", "leafnodes": "leafnodes", "ocsp_cache": "OCSP peer cache"}
+
+
 def _lines(old: Options, new: Options, changed: Sequence[str]) -> Iterator[str]:
     """What is said of each option that was taken over; the certificates were in any case."""
     for name in changed:
@@ -270,12 +274,10 @@ def _lines(old: Options, new: Options, changed: Sequence[str]) -> Iterator[str]:
                     yield "accounts"
             case "no_fast_producer_stall":
                 yield f"fast producers will {'not ' if new.no_fast_producer_stall else ''}be stalled"
-            case "server_tags":
-                yield "tags"
             case "cluster":
                 yield from _of_cluster(old.cluster, new.cluster)
-            case "leafnodes":
-                yield "leafnodes"
+            case "server_tags" | "leafnodes" | "ocsp_cache":
+                yield _TITLES[name]
             case "tls" | "websocket":
                 pass
             case _:

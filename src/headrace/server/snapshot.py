@@ -221,6 +221,7 @@ class ServerMonitor:
             stalled_clients=totals["stalls"],
             subscriptions=sum(account.interest.statistics()["subscriptions"] for account in server.accounts),
             system_account=server.accounts.system,
+            ocsp_cache=server.peer_checks.snapshot() if server.peer_checks is not None else None,
         )
 
     def connections(self, state: ConnectionState) -> Iterable[ConnectionSnapshot]:

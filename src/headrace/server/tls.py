@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from headrace.conf.ciphers import CIPHERS, CURVES, TLS_13_CIPHERS
 from headrace.errors import StartError
 from headrace.server.alerts import NO_TLS, AlertingContext
+from headrace.server.handshakes import PeerCheck
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,8 +33,15 @@ _NO_HANDSHAKE: Final = "first record does not look like a TLS handshake"
 _ECDHE_CIPHER: Final = re.compile(r"ECDHE-(RSA|ECDSA)-AES(128|256)-(GCM-)?SHA(256|384)?\Z")
 
 
-def server_context(options: TLSOptions) -> ssl.SSLContext:
-    """A context for accepting clients; no ALPN, TLS 1.2 or newer.
+class PeerContext(AlertingContext):
+    """`peer_check`: what must be known of the other side when a handshake has ended."""
+
+    peer_check: PeerCheck | None = None
+
+
+def server_context(options: TLSOptions, kind: str = "") -> PeerContext:
+    """A context for accepting clients; no ALPN, TLS 1.2 or newer. `kind`: of connections, for
+    what is said of peers that are checked.
 
     Raises: StartError, one line naming the file, for a certificate, key or CA that is missing, broken or
     does not fit, for an unknown `min_version`, and for ciphers or curves that this OpenSSL does not have.
@@ -42,10 +50,19 @@ def server_context(options: TLSOptions) -> ssl.SSLContext:
     context = _context(options, reversed(options.certs))
     if options.more_certs:
         _choose_by_name(context, options)
+    if options.ocsp_peer is not None:
+        if not options.verify:
+            raise StartError(
+                "OCSP peer verification for client connections requires TLS verify (mTLS) to be enabled"
+            )
+        context.peer_check = PeerCheck(options.ocsp_peer, kind, "client")
+        # Tickets hold no chain, and are good in another process of the server, which has not seen it.
+        context.options |= ssl.OP_NO_TICKET
+        context.num_tickets = 0
     return context
 
 
-def client_context(options: TLSOptions) -> ssl.SSLContext:
+def client_context(options: TLSOptions, kind: str = "") -> PeerContext:
     """A context for connecting to another server of the same kind, whose name is checked.
 
     Raises: StartError, as `server_context`.
@@ -54,6 +71,8 @@ def client_context(options: TLSOptions) -> ssl.SSLContext:
     context = _context(options, own, ssl.PROTOCOL_TLS_CLIENT)
     if options.ca_file is None:
         context.load_default_certs(ssl.Purpose.SERVER_AUTH)
+    if options.ocsp_peer is not None:
+        context.peer_check = PeerCheck(options.ocsp_peer, kind, "server")
     return context
 
 
@@ -67,8 +86,8 @@ def plain_client_context() -> ssl.SSLContext:
 
 def _context(
     options: TLSOptions, pairs: Iterable[CertificateFiles], protocol: int = ssl.PROTOCOL_TLS_SERVER
-) -> ssl.SSLContext:
-    context = AlertingContext(protocol)
+) -> PeerContext:
+    context = PeerContext(protocol)
     context.minimum_version = _minimum_version(options.min_version)
     _set_ciphers(context, options.cipher_suites)
     _set_curves(context, options.curve_preferences)

@@ -73,6 +73,13 @@ LISTENER_CASES: Final[list[Case]] = [
         tls_curves_empty=("tls { curve_preferences: [] }", "'curve_preferences' cannot be empty"),
         tls_pinned_short=("tls { pinned_certs: [abc] }", "does not look like hex-encoded sha256"),
         tls_pinned_text=("tls { pinned_certs: abc }", "must be a list"),
+        tls_ocsp_peer_number=("tls { ocsp_peer: 1 }", 'field "ocsp_peer" must be a map'),
+        tls_ocsp_peer_text=("tls { ocsp_peer { verify: 'true' } }", 'field "verify" must be true or false'),
+        tls_ocsp_peer_time=("tls { ocsp_peer { ca_timeout: x } }", "not a duration"),
+        tls_ocsp_peer_unknown=("tls { ocsp_peer { foo: 1 } }", 'unknown field "foo"'),
+        ocsp_cache_number=("ocsp_cache: 1", 'field "ocsp_cache" must be a map'),
+        ocsp_cache_type=("ocsp_cache { type: x }", 'unknown type "x"'),
+        ocsp_cache_unknown=("ocsp_cache { foo: 1 }", 'unknown field "foo"'),
         tls_rate_text=("tls { connection_rate_limit: '5' }", "must be an integer"),
         tls_map_number=("tls { verify_and_map: 1 }", "must be true or false"),
         tls_known_urls=(
@@ -132,6 +139,5 @@ LISTENER_CASES: Final[list[Case]] = [
         Verdict.UNSUPPORTED,
         tls_cert_match="tls { cert_match: x }",
         tls_ca_certs_match="tls { ca_certs_match: x }",
-        tls_ocsp_peer="tls { ocsp_peer: true }",
     ),
 ]

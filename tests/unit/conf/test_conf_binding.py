@@ -174,7 +174,6 @@ def test_unknown_key_gets_a_suggestion(key: str, hint: str) -> None:
     [
         "ocsp: FALSE",
         "ocsp { Mode: NEVER, url: x }",
-        "ocsp_cache: false",
         "prof_port: 0",
         "no_sublist_cache: false",
     ],
@@ -194,8 +193,6 @@ def test_unsupported_key_with_odd_value_is_refused(text: str) -> None:
         ("ocsp: true", "cannot staple an OCSP response"),
         ("ocsp { mode: always, url: 'http://127.0.0.1:1' }", "cannot staple an OCSP response"),
         ("ocsp { mode: must }", "cannot staple an OCSP response"),
-        ("ocsp_cache: true", "the answers that ocsp_peer gets"),
-        ("ocsp_cache { type: local }", "the answers that ocsp_peer gets"),
     ],
 )
 def test_ocsp_is_refused_with_the_reason_and_what_to_do(text: str, reason: str) -> None:

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives import serialization
 
 from harness.certificates import Authority
 from headrace.conf.binding import load_options
-from headrace.conf.options import CertificateFiles, Options, TLSOptions
+from headrace.conf.options import CertificateFiles, OCSPCacheOptions, OCSPPeerOptions, Options, TLSOptions
 from headrace.conf.tls import TLSFlags
 from headrace.errors import ConfigError
 
@@ -112,7 +112,6 @@ def test_block_gives_options(text: str, expected: TLSOptions) -> None:
         ("cert_file: cert, key_file: key, ca_file: junk", "1:39", "holds no certificates"),
         ("cert_file: cert", "1:1", "missing key_file"),
         ("cert_file: cert, key_file: key, timeout: x", "1:48", "is not a duration"),
-        ("cert_file: cert, key_file: key, ocsp_peer: true", "1:39", "not supported by this version"),
         ("certs: [{cert_file: cert, key_file: other_key}]", "1:7", "key values mismatch"),
         ("certs: [{cert_file: cert, key_file: key}, {cert_file: junk, key_file: key}]", "1:7", "cannot use"),
     ],
@@ -123,27 +122,110 @@ def test_block_that_cannot_be_used_says_where_and_why(text: str, place: str, rea
     assert reason in found
 
 
+TTL = "cache_ttl_when_next_update_unset"
+FILES = "cert_file: cert, key_file: key, ca_file: cert, verify: true"
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (": true", OCSPPeerOptions()),
+        (": false", None),
+        (" {}", None),
+        (" { verify: false, warn_only: true }", None),
+        (" { Verify: true }", OCSPPeerOptions()),
+        (
+            f" {{ verify: true, ca_timeout: 0.5, allowed_clockskew: '1m', {TTL}: 60 }}",
+            OCSPPeerOptions(ca_timeout=0.5, allowed_clockskew=60.0, validity=60.0),
+        ),
+        (
+            " { verify: true, ca_timeout: 0, allowed_clockskew: 0, cache_ttl_when_next_update_unset: 0 }",
+            OCSPPeerOptions(allowed_clockskew=0.0, validity=0.0),
+        ),
+        (
+            f" {{ verify: true, ca_timeout: -1, allowed_clockskew: -1, {TTL}: '-1s' }}",
+            OCSPPeerOptions(),
+        ),
+        (
+            " { verify: true, warn_only: true, unknown_is_good: true, allow_when_ca_unreachable: true }",
+            OCSPPeerOptions(warn_only=True, unknown_is_good=True, allow_when_ca_unreachable=True),
+        ),
+    ],
+)
+def test_peers_that_are_to_be_checked_by_ocsp(value: str, expected: OCSPPeerOptions | None) -> None:
+    options = load(
+        f"tls {{ {FILES}, ocsp_peer{value} }}\n"
+        f"websocket {{ port: -1, tls {{ {FILES}, ocsp_peer{value} }} }}\n"
+        f"leafnodes {{ port: -1, tls {{ {FILES}, ocsp_peer{value} }}, "
+        f"remotes: [{{ url: 'tls://127.0.0.1:1', tls {{ ca_file: cert, ocsp_peer{value} }} }}] }}"
+    )
+    assert options.tls is not None
+    assert options.websocket is not None
+    assert options.websocket.tls is not None
+    assert options.leafnodes is not None
+    assert options.leafnodes.tls is not None
+    (remote,) = options.leafnodes.remotes
+    assert remote.tls is not None
+    assert remote.tls.files is not None
+    blocks = (options.tls, options.websocket.tls, options.leafnodes.tls, remote.tls.files)
+    assert [block.ocsp_peer for block in blocks] == [expected] * 4
+
+
+@pytest.mark.parametrize(
+    ("value", "complaint"),
+    [
+        (": 1", 'field "ocsp_peer" must be a map'),
+        (" { verify: 'yes' }", 'field "verify" must be true or false'),
+        (" { verify: true, ca_timeout: x }", "not a duration"),
+        (" { verify: true, ca_timeout: true }", "must be a duration"),
+        (" { verify: true, warn: true }", 'unknown field "warn"'),
+    ],
+)
+def test_mistakes_in_ocsp_peer(value: str, complaint: str) -> None:
+    (found,) = complaints(f"tls {{ {FILES}, ocsp_peer{value} }}")
+    assert complaint in found
+
+
 @pytest.mark.parametrize(
     "block",
     [
-        "%s",
         "cluster { port: -1, %s }",
-        "leafnodes { port: -1, %s }",
-        "leafnodes { remotes: [{url: 'nats-leaf://127.0.0.1:1', %s}] }",
         "gateway { name: G, port: -1, %s }",
         "gateway { name: G, port: -1, gateways: [{name: H, url: 'nats://127.0.0.1:1', %s}] }",
-        "websocket { port: -1, %s }",
     ],
 )
-@pytest.mark.parametrize("value", [": true", " { verify: true, ca_timeout: 2 }", " {}"])
-def test_peers_that_are_to_be_checked_by_ocsp_are_refused_in_every_block(block: str, value: str) -> None:
-    found = complaints(block % f"tls {{ cert_file: cert, key_file: key, ca_file: cert, ocsp_peer{value} }}")
-    assert any('"ocsp_peer" is not supported' in each and "remove the key" in each for each in found)
+def test_routes_and_gateways_are_not_checked_by_ocsp_and_that_is_said(block: str) -> None:
+    options = load(block % f"tls {{ {FILES}, ocsp_peer: true }}")
+    (warning,) = options.warnings
+    assert "ocsp_peer has no effect between servers" in warning
+    assert load(block % f"tls {{ {FILES}, ocsp_peer: false }}").warnings == ()
 
 
-@pytest.mark.parametrize("value", [": false", " { verify: false, warn_only: true }"])
-def test_peers_that_are_not_to_be_checked_by_ocsp_are_no_mistake(value: str) -> None:
-    assert load(f"tls {{ cert_file: cert, key_file: key, ocsp_peer{value} }}").tls is not None
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", OCSPCacheOptions()),
+        ("ocsp_cache: true", OCSPCacheOptions()),
+        ("ocsp_cache: false", OCSPCacheOptions(keeps=False)),
+        ("ocsp_cache {}", OCSPCacheOptions()),
+        ("ocsp_cache { type: None }", OCSPCacheOptions(keeps=False)),
+        ("ocsp_cache { type: LOCAL, preserve_revoked: true }", OCSPCacheOptions(preserve_revoked=True)),
+    ],
+)
+def test_ocsp_cache(text: str, expected: OCSPCacheOptions) -> None:
+    assert load(text).ocsp_cache == expected
+
+
+def test_ocsp_cache_on_disk_is_none() -> None:
+    options = load("ocsp_cache { local_store: x, save_interval: '5m' }")
+    assert [line.partition(" has no effect: ")[2] for line in options.remarks] == [
+        "answers are kept in memory only, and asked for again after a start"
+    ] * 2
+
+
+@pytest.mark.parametrize("value", [": 1", " { type: x }", " { foo: 1 }", " { preserve_revoked: 1 }"])
+def test_mistakes_in_ocsp_cache(value: str) -> None:
+    assert len(complaints(f"ocsp_cache{value}")) == 1
 
 
 def test_flags_give_options_without_a_file() -> None:

@@ -16,6 +16,8 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
+from msgspec import Struct
+
 from headrace.conf.peer_options import address_text
 from headrace.errors import StartError
 from headrace.server.acceptor import DESCRIPTORS_KEPT, Accepting
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from aiohttp import web
 
     from headrace.conf.options import MonitorAuthorization
+    from headrace.server.handshakes import Vet
     from headrace.server.monitor.source import MonitorSource
     from headrace.server.monitor.streaming import StreamingSource
 
@@ -63,37 +66,28 @@ def _unheard(text: str, address: str) -> None:
     """Nobody wants to know what went wrong with a peer."""
 
 
-class _Contexts:
-    """One context to listen with; handshakes are given the latest."""
+class Secured(Struct):
+    """TLS of requests: what handshakes begin with now, and who judges peers that must be checked."""
 
-    def __init__(self, context: ssl.SSLContext) -> None:
-        self.latest = self.listening = context
-        self._choose = context.sni_callback  # by name, where there are several certificates
-        context.sni_callback = self._hand_over
-
-    def _hand_over(self, connection: ssl.SSLObject, name: str, context: ssl.SSLContext) -> int | None:
-        choose = self._choose
-        if self.latest is not context:
-            connection.context = self.latest
-            choose = self.latest.sni_callback
-        return choose(connection, name, self.latest) if choose else None
+    context: ssl.SSLContext
+    vet: Vet
 
 
 class MonitorHandle:
     """A running monitor; `port` is the one it is really bound to."""
 
-    __slots__ = ("_contexts", "_listening", "_serving", "host", "port")
+    __slots__ = ("_listening", "_secured", "_serving", "host", "port")
 
     def __init__(
         self,
         listening: socket.socket,
         host: str,
         serving: asyncio.Task[_Running],
-        contexts: _Contexts | None = None,
+        secured: Secured | None = None,
     ) -> None:
         self._listening = listening
         self._serving = serving
-        self._contexts = contexts
+        self._secured = secured
         self.host: Final = host
         self.port: Final[int] = listening.getsockname()[1]
 
@@ -104,12 +98,12 @@ class MonitorHandle:
     @property
     def scheme(self) -> str:
         """How requests come: http, or https."""
-        return "https" if self._contexts else "http"
+        return "https" if self._secured else "http"
 
     def use(self, context: ssl.SSLContext) -> None:
         """New connections get this one; nothing happens without TLS."""
-        if self._contexts is not None:
-            self._contexts.latest = context
+        if self._secured is not None:
+            self._secured.context = context
 
     async def close(self) -> None:
         """Stop listening, let running requests end, free the port. Safe to call more than once."""
@@ -130,12 +124,12 @@ class _Running(Accepting):
     def __init__(
         self,
         listening: socket.socket,
-        context: ssl.SSLContext | None,
+        secured: Secured | None,
         runner: web.AppRunner,
         report: Callable[[str, str], None],
     ) -> None:
         super().__init__(asyncio.get_running_loop(), listening, DESCRIPTORS_KEPT // 2)
-        self._context = context
+        self._secured = secured
         self._runner = runner
         self._report = report
         self._handshakes: set[asyncio.Task[None]] = set()
@@ -150,17 +144,21 @@ class _Running(Accepting):
             return
         if self._sweep is None:
             self._sweep = self._loop.call_later(SWEEP_SECONDS, self._close_aged)
-        task = self._loop.create_task(self._shake_hands(sock, address))
+        task = self._loop.create_task(self._take_over(sock, address))
         self._handshakes.add(task)
         task.add_done_callback(self._handshakes.discard)
 
-    async def _shake_hands(self, sock: socket.socket, address: tuple[str, int]) -> None:
+    async def _take_over(self, sock: socket.socket, address: tuple[str, int]) -> None:
         server = self._runner.server
         assert server is not None
+        secured = self._secured
+        if secured is None:
+            await self._loop.connect_accepted_socket(server, sock)
+            return
+        from headrace.server.handshakes import secure
+
         try:
-            await self._loop.connect_accepted_socket(
-                server, sock, ssl=self._context, ssl_handshake_timeout=TLS_SECONDS if self._context else None
-            )
+            await secure(server, sock, secured.context, vet=secured.vet, seconds=TLS_SECONDS)
         except OSError as error:  # ssl.SSLError is one
             from headrace.server.tls import failure  # who serves no TLS does not get here
 
@@ -200,13 +198,13 @@ async def start_monitor(
     base_path: str = "",
     *,
     streaming: StreamingSource | None = None,
-    context: ssl.SSLContext | None = None,
+    secured: Secured | None = None,
     authorization: MonitorAuthorization | None = None,
     report: Callable[[str, str], None] = _unheard,
 ) -> MonitorHandle:
     """Listen for monitoring requests; port 0 or -1 lets the system choose one.
 
-    With a `context` requests come over TLS. With `authorization` others get 401. `report` hears of what peers
+    With `secured` requests come over TLS. With `authorization` others get 401. `report` hears of what peers
     or the system made fail: the line, and the address that caused it ("" for none).
     Returns when connections are accepted. They are answered a little later, when the HTTP library is loaded:
     that takes longer than the start of everything else, and nobody else waits for it.
@@ -221,16 +219,15 @@ async def start_monitor(
         access = guarding(Guard(authorization), report) if authorization else None
         return handlers.application(source, base_path, streaming, access)
 
-    contexts = _Contexts(context) if context else None
-    serving = asyncio.get_running_loop().create_task(_serve(listening, application, context, report))
+    serving = asyncio.get_running_loop().create_task(_serve(listening, application, secured, report))
     serving.add_done_callback(partial(_note_failure, listening))
-    return MonitorHandle(listening, host, serving, contexts)
+    return MonitorHandle(listening, host, serving, secured)
 
 
 async def _serve(
     listening: socket.socket,
     application: Callable[[], web.Application],
-    context: ssl.SSLContext | None,
+    secured: Secured | None,
     report: Callable[[str, str], None],
 ) -> _Running:
     await _library(report)
@@ -246,7 +243,7 @@ async def _serve(
         auto_decompress=False,  # nothing is read from bodies
     )
     await runner.setup()
-    running = _Running(listening, context, runner, report)
+    running = _Running(listening, secured, runner, report)
     running.start()
     return running
 

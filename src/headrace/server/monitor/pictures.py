@@ -20,6 +20,7 @@ from headrace.server.monitor.source import (
     ConnectionState,
     HealthSnapshot,
     KindCounts,
+    OCSPCacheSnapshot,
     SublistSnapshot,
 )
 from headrace.server.snapshot import ServerMonitor
@@ -279,6 +280,7 @@ class Whole:
             **sums,
             slow_consumers=_kinds(each.slow_consumers for each in servers),
             stale_connections=_kinds(each.stale_connections for each in servers),
+            ocsp_cache=_ocsp_caches(each.ocsp_cache for each in servers),
             max_procs=self._facts.processes,
             start_ns=self._facts.start_ns,
             # a reload is done when it is everywhere
@@ -321,6 +323,17 @@ def _kinds(found: Iterable[KindCounts]) -> KindCounts:
     for each in found:
         total.update(each.by_kind())
     return KindCounts(**{name: total[name] for name in KindCounts.__struct_fields__})
+
+
+def _ocsp_caches(found: Iterable[OCSPCacheSnapshot | None]) -> OCSPCacheSnapshot | None:
+    """Each process has one of its own."""
+    caches = [each for each in found if each is not None]
+    names = OCSPCacheSnapshot.__struct_fields__
+    return (
+        OCSPCacheSnapshot(*(sum(getattr(each, name) for each in caches) for name in names))
+        if caches
+        else None
+    )
 
 
 def _added(found: Sequence[SublistSnapshot]) -> SublistSnapshot:

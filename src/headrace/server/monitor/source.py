@@ -125,6 +125,16 @@ class LeafNodesSnapshot(Struct, frozen=True, kw_only=True):
     links: tuple[LeafSnapshot, ...] = ()
 
 
+class OCSPCacheSnapshot(Struct, frozen=True):
+    """What is remembered of OCSP responders' answers, and how often it was of use."""
+
+    hits: int = 0
+    misses: int = 0
+    revoked: int = 0
+    good: int = 0
+    unknown: int = 0
+
+
 class ServerSnapshot(Struct, frozen=True, kw_only=True):
     """Everything `/varz` says, except the request counts that the monitor keeps itself.
 
@@ -178,6 +188,7 @@ class ServerSnapshot(Struct, frozen=True, kw_only=True):
     stalled_clients: int = 0
     subscriptions: int
     system_account: str | None = None
+    ocsp_cache: OCSPCacheSnapshot | None = None
 
 
 class SubscriptionSnapshot(Struct, frozen=True, kw_only=True):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from headrace.conf.options import TLSOptions
     from headrace.conf.peer_options import ClusterOptions, GatewayOptions
     from headrace.server.monitor.jetstream import JetStreamFigures
-    from headrace.server.monitor.source import ServerSnapshot
+    from headrace.server.monitor.source import OCSPCacheSnapshot, ServerSnapshot
 
 _PROTOCOL: Final = 1
 _NS: Final = 1_000_000_000
@@ -77,6 +77,7 @@ def _identity(server: ServerSnapshot) -> dict[str, object]:
         **_given("auth_required", server.auth_required),
         **_given("tls_required", server.tls_required),
         **_given("tls_verify", server.tls_verify),
+        **_given("tls_ocsp_peer_verify", server.tls_required and _asks_responders(server.options.tls)),
         **_given("connect_urls", list(server.connect_urls)),
         **_given("ws_connect_urls", list(server.ws_connect_urls)),
     }
@@ -165,6 +166,7 @@ def _leafnodes(server: ServerSnapshot) -> dict[str, object]:
             "auth_timeout": number(options.auth_timeout),
             **_tls(options.tls, always_verifies=False),
             **fields,
+            "tls_ocsp_peer_verify": _asks_responders(options.tls),
         }
     fields |= _writes(options)
     fields["tls_cert_not_after"] = _time_or_none(leafnodes.certificate_expires_ns)
@@ -178,6 +180,11 @@ def _tls(tls: TLSOptions | None, *, always_verifies: bool = True) -> dict[str, o
         "tls_required": tls is not None,
         "tls_verify": tls is not None and (always_verifies or tls.verify),
     }
+
+
+def _asks_responders(tls: TLSOptions | None) -> bool:
+    """Whether peers' certificates are checked with the OCSP responders of their authorities."""
+    return tls is not None and tls.ocsp_peer is not None
 
 
 def _writes(options: ClusterOptions | GatewayOptions | LeafNodeOptions) -> dict[str, object]:
@@ -196,6 +203,7 @@ def _remote(remote: LeafRemote) -> dict[str, object]:
         **_given("tls_timeout", number(tls.timeout) if tls else 0),
         "urls": [str(url) for url in remote.urls],
         **_given("deny", {name: subjects for name, subjects in denied.items() if subjects}),
+        **_given("tls_ocsp_peer_verify", _asks_responders(tls)),
     }
 
 
@@ -218,6 +226,7 @@ def _websocket(server: ServerSnapshot) -> dict[str, object]:
         "same_origin": options.same_origin,
         "allowed_origins": list(options.allowed_origins),
         "compression": options.compression,
+        "tls_ocsp_peer_verify": _asks_responders(tls),
         "tls_cert_not_after": _time_or_none(server.websocket_certificate_expires_ns),
     }
     return {name: value for name, value in fields.items() if value}
@@ -261,7 +270,23 @@ def _configuration(server: ServerSnapshot) -> dict[str, object]:
         "feature_flags": FEATURES,
         **_operators(server.options.operator),
         **_given("system_account", server.system_account),
+        **_given("ocsp_peer_cache", _ocsp_cache(server.ocsp_cache)),
     }
+
+
+def _ocsp_cache(cache: OCSPCacheSnapshot | None) -> dict[str, object]:
+    if cache is None:
+        return {}
+    fields: dict[str, object] = {
+        "cache_type": "local",
+        "cache_hits": cache.hits,
+        "cache_misses": cache.misses,
+        "cached_responses": cache.revoked + cache.good + cache.unknown,
+        "cached_revoked_responses": cache.revoked,
+        "cached_good_responses": cache.good,
+        "cached_unknown_responses": cache.unknown,
+    }
+    return {name: value for name, value in fields.items() if value}
 
 
 def _operators(options: OperatorOptions | None) -> dict[str, object]:

@@ -9,7 +9,7 @@ import asyncio
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.errors import ProtocolError
-from headrace.server.alerts import speak_on
+from headrace.server.handshakes import secure
 from headrace.server.peers.leafs import client_context, server_name
 from headrace.server.websocket.dialing import Early, Upgrade, leaf_upgrade, open_tunnel
 from headrace.server.websocket.parties import LeafNode
@@ -79,17 +79,21 @@ async def _upgrade(server: Server, sock: socket.socket, hub: Hub) -> None:
         asks_no_masking=remote.ws_no_masking,
         upgraded=upgraded,
     )
-    speak_on(sock)
     files = remote.tls.files if remote.tls is not None else None
     try:
-        async with asyncio.timeout(remote.first_info_timeout):
-            await server.loop.create_connection(
-                lambda: upgrade,
-                sock=sock,
-                ssl=client_context(remote) if is_secure else None,
-                server_hostname=server_name(url, remote) if is_secure else None,
-                ssl_handshake_timeout=files.timeout if files is not None else None,
-            )
+        async with asyncio.timeout(remote.first_info_timeout) as limit:
+            if is_secure:
+                await secure(
+                    lambda: upgrade,
+                    sock,
+                    client_context(remote),
+                    vet=server.vet,
+                    seconds=files.timeout if files is not None else None,
+                    peer_name=server_name(url, remote),
+                    limit=limit,
+                )
+            else:
+                await server.loop.create_connection(lambda: upgrade, sock=sock)
             await upgrade.done
     except TimeoutError:
         if upgrade.has_succeeded:  # in the same turn of the loop

@@ -409,10 +409,11 @@ class LeafNodes(PeerHost[LeafSession]):
 def client_context(remote: LeafRemote) -> ssl.SSLContext:
     """Raises: StartError for files that cannot be used."""
     from headrace.server import tls
+    from headrace.server.handshakes import LEAF_NODE
 
     given = remote.tls
     if given is not None and given.files is not None:
-        context = tls.client_context(given.files)
+        context: ssl.SSLContext = tls.client_context(given.files, LEAF_NODE)
     else:
         context = tls.plain_client_context()
     if given is not None and given.insecure:

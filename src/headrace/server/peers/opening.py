@@ -56,22 +56,18 @@ async def open_over_asyncio(
 
     Raises: OSError (ssl.SSLError is one) when the handshake fails; nothing was entered then.
     """
-    timeout = handshake_seconds if context is not None else None
-    if context is not None:
-        from headrace.server.alerts import speak_on
-
-        speak_on(sock)
 
     def protocol() -> _LateTransport:
         return _LateTransport(server, enter)
 
-    if peer_name is None:
-        await server.loop.connect_accepted_socket(protocol, sock, ssl=context, ssl_handshake_timeout=timeout)
+    if context is not None:
+        from headrace.server.handshakes import secure
+
+        await secure(protocol, sock, context, vet=server.vet, seconds=handshake_seconds, peer_name=peer_name)
+    elif peer_name is None:
+        await server.loop.connect_accepted_socket(protocol, sock)
     else:
-        name = peer_name if context is not None else None
-        await server.loop.create_connection(
-            protocol, sock=sock, ssl=context, server_hostname=name, ssl_handshake_timeout=timeout
-        )
+        await server.loop.create_connection(protocol, sock=sock)
 
 
 class _LateTransport(AsyncioTransport):

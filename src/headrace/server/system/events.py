@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from headrace.core.account import Account
     from headrace.core.service import Host
+    from headrace.server.ocsp.chains import Certificate
     from headrace.server.server import Server
     from headrace.server.session import ClientSession
     from headrace.server.system.messages import Messages
@@ -99,6 +100,18 @@ class Events:
             self._subject("SERVER.%s.CLIENT.AUTH.ERR", self._server.server_id),
             lambda: self._compose().disconnected(session, name, reason, time_ns()),
         )
+
+    # -- peers that have failed a check ------------------------------------------------------------
+
+    def peer_refused(self, kind: str, peer: Certificate, reason: str) -> None:
+        """A peer was sent away. `kind`: of connection."""
+        subject = self._subject("SERVER.%s.OCSP.PEER.CONN.REJECT", self._server.server_id)
+        self._tell(subject, lambda: self._compose().peer_refused(kind, peer, reason))
+
+    def link_invalid(self, peer: Certificate, link: Certificate, reason: str) -> None:
+        """A certificate of the peer's chain, which may be its own."""
+        subject = self._subject("SERVER.%s.OCSP.PEER.LINK.INVALID", self._server.server_id)
+        self._tell(subject, lambda: self._compose().link_invalid(peer, link, reason))
 
     # -- accounts ---------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ Source: names, order and what is left out compared with the Go server 2.15.1.
 
 from __future__ import annotations
 
+from base64 import b64encode
 from time import time_ns
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
         RouteSnapshot,
         ServerSnapshot,
     )
+    from headrace.server.ocsp.chains import Certificate
     from headrace.server.server import Server
     from headrace.server.session import ClientSession
 
@@ -62,6 +64,28 @@ class Messages:
                 "client": self._client(session, account, stop_ns),
                 "sent": {"msgs": in_msgs, "bytes": in_bytes},
                 "received": {"msgs": out_msgs, "bytes": out_bytes},
+                "reason": reason,
+            }
+        )
+
+    def peer_refused(self, kind: str, peer: Certificate, reason: str) -> bytes:
+        return _encoded(
+            {
+                **_head("ocsp_peer_reject", time_ns()),
+                "kind": kind,
+                "peer": _certificate(peer),
+                "server": self.server_info(),
+                "reason": reason,
+            }
+        )
+
+    def link_invalid(self, peer: Certificate, link: Certificate, reason: str) -> bytes:
+        return _encoded(
+            {
+                **_head("ocsp_peer_link_invalid", time_ns()),
+                "link": _certificate(link),
+                "peer": _certificate(peer),
+                "server": self.server_info(),
                 "reason": reason,
             }
         )
@@ -157,6 +181,16 @@ def _head(kind: str, now_ns: int) -> Fields:
 
 def _account_name(session: ClientSession) -> str:
     return session.account.name if session.account else ""
+
+
+def _certificate(certificate: Certificate) -> Fields:
+    fields = {
+        "subject": certificate.subject,
+        "issuer": certificate.issuer,
+        "fingerprint": certificate.fingerprint,
+        "raw": b64encode(certificate.der).decode(),
+    }
+    return {name: value for name, value in fields.items() if value}
 
 
 def _shortened(duration_ns: int) -> int:

@@ -12,7 +12,7 @@ from headrace import limits
 from headrace.conf.listen import advertised
 from headrace.engine.reasons import CloseReason
 from headrace.server.acceptor import Acceptor
-from headrace.server.alerts import speak_on
+from headrace.server.handshakes import secure
 from headrace.server.peers.addresses import reachable
 from headrace.server.tls import failure
 from headrace.server.websocket.access import WebSocketAccess
@@ -91,15 +91,20 @@ class WebSocketListener(Acceptor):
             upgraded=upgraded,
             report=report,
         )
-        speak_on(sock)
+        server = self._server
         try:
-            async with asyncio.timeout(self._seconds):
-                await self._server.loop.connect_accepted_socket(
-                    lambda: handshake,
-                    sock,
-                    ssl=self.context,
-                    ssl_handshake_timeout=self._seconds if self.context else None,
-                )
+            async with asyncio.timeout(self._seconds) as limit:
+                if self.context is None:
+                    await server.loop.connect_accepted_socket(lambda: handshake, sock)
+                else:
+                    await secure(
+                        lambda: handshake,
+                        sock,
+                        self.context,
+                        vet=server.vet,
+                        seconds=self._seconds,
+                        limit=limit,
+                    )
                 await handshake.done
         except TimeoutError:
             report("timeout")
