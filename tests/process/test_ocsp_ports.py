@@ -12,6 +12,7 @@ import ssl
 import urllib.request
 from base64 import b64decode
 from dataclasses import dataclass, field
+from threading import Event
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
@@ -402,6 +403,24 @@ def test_others_are_served_while_a_responder_is_silent(place: Place) -> None:
         assert not waiting.closed
         server.signal(signal.SIGTERM)  # nor is it waited for
         assert server.process.wait(PATIENCE) == 0
+
+
+def test_client_that_is_sent_away_while_it_is_checked_is_closed(place: Place) -> None:
+    pair, other = place.pair("alice"), place.authority.issue("other")
+    said, is_released = says(answer(pair.x509, place.authority)), Event()
+    place.responder.replies["alice"] = lambda asked: said(asked) if is_released.wait(PATIENCE) else SILENCE
+    text = place.tls(ocsp_peer="ocsp_peer { verify: true, ca_timeout: 600 }")
+    server = place.start(PROGRAM, text)
+    with place.client(server, other) as first, place.client(server, pair) as second:
+        first.connect()
+        wait_until(lambda: place.responder.asked, "a request")
+        server.config_file.write_text(f"{text}max_connections: 1\n")
+        server.signal(signal.SIGHUP)
+        server.wait_for_line("Reloaded server configuration")
+        is_released.set()
+        assert second.take_through(b"\r\n") == b"-ERR 'maximum connections exceeded'\r\n"
+        wait_until(lambda: not second.fill(0.01) and second.closed, "the end")
+        assert first.sync() == b""
 
 
 def test_many_who_wait_for_one_answer_ask_once(place: Place) -> None:

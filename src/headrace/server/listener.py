@@ -168,7 +168,9 @@ class Listener(Acceptor):
         def connected(transport: asyncio.Transport) -> None:
             session.transport = protocol
             tls = transport.get_extra_info("ssl_object")
-            if tls is None or session.secured(tls):
+            if session.link.is_closing:  # it was sent away while its handshake went on
+                server.departures.begin([session.link])
+            elif tls is None or session.secured(tls):
                 session.opened()
                 session.take(seen)
 
