@@ -118,8 +118,8 @@ ROUTE_COMPRESSION_RTTS: Final = (0.01, 0.05, 0.1)
 ROUTE_ACCOUNT_TIMEOUT: Final = 2.0
 """When a peer should have said that it is ready for an account's own connection; it is made all the same."""
 
-ROUTE_UPKEEP: Final = 30.0
-"""Seconds, and up to a fifth more, between looks for holes in the mesh."""
+ROUTE_ANTI_ENTROPY: Final = 30.0
+"""Seconds, and up to a fifth more, between two rounds of anti-entropy: the search for holes in the mesh."""
 
 ROUTE_UNKNOWN_ACCOUNTS: Final = 1024
 """Names of accounts that are not here and that a peer has told interest in, kept for each connection."""

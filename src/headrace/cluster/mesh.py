@@ -1,8 +1,10 @@
 """All routes of one server: who is connected to whom, over how many connections, and what each carries.
 
 Here lives what concerns more than one connection. Never lives here: what is said on one (`route`), how a
-peer is reached (`soliciting`), who is told of whom (`gossip`), new options (`moving`). Source: cluster
-specification B4 to B10; the rules for duplicates, pools and reconnections from nats-server 2.15.1.
+peer is reached (`soliciting`), who is told of whom (`gossip`), new options (`reconfiguration`).
+
+Source: cluster specification B4 to B10; the rules for redundant connections, pools and reconnections from
+nats-server 2.15.1.
 """
 
 from __future__ import annotations
@@ -15,17 +17,17 @@ from msgspec.structs import replace
 
 from headrace import limits
 from headrace.cluster import gossip
+from headrace.cluster.anti_entropy import AntiEntropy
 from headrace.cluster.bridge import Bridge
+from headrace.cluster.duplicates import DuplicateServices
 from headrace.cluster.legacy import ACCOUNT as LEGACY_ACCOUNT
-from headrace.cluster.moving import Moving
 from headrace.cluster.names import ClusterName
 from headrace.cluster.pooling import DEDICATED, pool_index
+from headrace.cluster.reconfiguration import Reconfiguration
 from headrace.cluster.registry import Registry
-from headrace.cluster.rivals import Rivals
 from headrace.cluster.route import RouteSession
 from headrace.cluster.rules import Rules
 from headrace.cluster.soliciting import Solicitor, Target
-from headrace.cluster.upkeep import Upkeep
 from headrace.conf.peer_options import PeerURL
 from headrace.engine.reasons import CloseReason
 from headrace.protocol.peers import GOSSIP, OURS
@@ -44,9 +46,9 @@ class Mesh:
 
     `sessions`: every connection, also those whose handshake goes on. `solicitors`: peers that are being
     reached. `gateways`: those of this server, which hear of peers. `connect_urls`, `ws_connect_urls`: where
-    clients reach the peers, sorted, and `leafnode_urls` where leaf nodes do. `rivals`: peers that serve what
-    only one can. `bridge`: between peers of 1.x and of 2.x. Raises: ConfigError for permissions that are no
-    subjects.
+    clients reach the peers, sorted, and `leafnode_urls` where leaf nodes do. `duplicates`: services that only
+    one server of a cluster can have, and a peer has as well. `bridge`: between peers of 1.x and of 2.x.
+    Raises: ConfigError for permissions that are no subjects.
     """
 
     def __init__(self, port: Port, options: ClusterOptions, system_account: str | None) -> None:
@@ -58,10 +60,10 @@ class Mesh:
         # Both in the order they came, so that what happens can be repeated.
         self.sessions: dict[RouteSession, None] = {}
         self.solicitors: dict[Solicitor, None] = {}
-        self.moving: Final = Moving(self)
-        self.rivals: Final = Rivals(self)
+        self.reconfiguration: Final = Reconfiguration(self)
+        self.duplicates: Final = DuplicateServices(self)
         self.bridge: Final = Bridge(self)
-        self._upkeep = Upkeep(self)
+        self._anti_entropy = AntiEntropy(self)
         self.gateways: Gateways | None = None
         self.connect_urls: tuple[str, ...] = ()
         self.ws_connect_urls: tuple[str, ...] = ()
@@ -79,15 +81,15 @@ class Mesh:
         self.port.log(logging.INFO, f"Cluster name is {self.name.text}")
         if self.name.is_dynamic:
             self.port.log(logging.WARNING, "Cluster name was dynamically generated, consider setting one")
-        self._upkeep.start()
+        self._anti_entropy.start()
         self.bridge.start()
         self.solicit(self.options.routes, ("", *self.registry.dedicated))
 
     def stop(self) -> None:
         """Closes everything, reaches nobody any more."""
         self.is_stopped = True
-        self.moving.stop()
-        self._upkeep.stop()
+        self.reconfiguration.stop()
+        self._anti_entropy.stop()
         self.bridge.stop()
         for solicitor in list(self.solicitors):
             solicitor.stop()
@@ -97,9 +99,9 @@ class Mesh:
     def reload(self, options: ClusterOptions) -> None:
         """Takes over other options.
 
-        See `Moving.reload`. Raises: ConfigError for permissions that are no subjects.
+        See `Reconfiguration.reload`. Raises: ConfigError for permissions that are no subjects.
         """
-        self.moving.reload(options)
+        self.reconfiguration.reload(options)
 
     # -- facts ------------------------------------------------------------------------------------
 
@@ -225,7 +227,7 @@ class Mesh:
         if existing is not None and self._prevails(session, existing, info):
             self._replace(session, existing, info)
         else:
-            self._is_duplicate(session, existing, may_reconnect=False)
+            self._close_redundant(session, existing, may_reconnect=False)
 
     def _add_dedicated(self, session: RouteSession, info: PeerInfo) -> None:
         account = session.account
@@ -239,7 +241,7 @@ class Mesh:
         elif self._prevails(session, existing, info):
             self._replace(session, existing, info)
         else:
-            self._is_duplicate(session, existing, may_reconnect=False)
+            self._close_redundant(session, existing, may_reconnect=False)
 
     def _add_pooled(self, session: RouteSession, info: PeerInfo) -> None:
         size = max(self.options.pool_size, info.route_pool_size)
@@ -257,7 +259,7 @@ class Mesh:
                 _remember(other, session)
             if None not in slots[:size]:
                 self.debug(f'Route pool size reached, closing extra connection to "{info.server_id}"')
-                self._is_duplicate(session, None, may_reconnect=False)
+                self._close_redundant(session, None, may_reconnect=False)
                 return
             self._register(session, info, slots.index(None))
             return
@@ -270,7 +272,7 @@ class Mesh:
         elif self._prevails(session, existing, info):
             self._replace(session, existing, info)
         else:
-            self._is_duplicate(session, existing, may_reconnect=True)
+            self._close_redundant(session, existing, may_reconnect=True)
 
     def _prevails(self, session: RouteSession, existing: RouteSession, info: PeerInfo) -> bool:
         """Whether a connection takes the place of one to the same peer. Else it is closed, as the newer one.
@@ -288,7 +290,7 @@ class Mesh:
         is_pooled = not session.account and not session.is_unpooled
         return is_pooled and existing.was_solicited
 
-    def _is_duplicate(
+    def _close_redundant(
         self, session: RouteSession, existing: RouteSession | None, *, may_reconnect: bool
     ) -> None:
         """It is closed. That the peer is to be reached again is remembered on the one that stays."""
@@ -305,7 +307,7 @@ class Mesh:
             _remember(session, existing)
         self._register(session, info, existing.pool_index)
         existing.is_registered = False
-        self._is_duplicate(existing, session, may_reconnect=False)
+        self._close_redundant(existing, session, may_reconnect=False)
 
     def _register(self, session: RouteSession, info: PeerInfo, index: int) -> None:
         peer = info.server_id
@@ -328,11 +330,11 @@ class Mesh:
                     self.gateways.route_added(session, info)
             if session.was_solicited and not session.is_unpooled and count < len(slots):
                 session.starts_next = True
-        if self.rivals.met(session, info):
+        if self.duplicates.met(session, info):
             return  # this server ends: what it serves is not to be known any more
         self.bridge.met(session)
         self.serve(session)
-        if session.starts_next or self.rivals.is_looking:
+        if session.starts_next or self.duplicates.is_looking:
             session.ping()
         self.port.wake()
 
@@ -456,7 +458,7 @@ class Mesh:
         was_last = self.registry.remove(session)
         if was_last:
             self._peers.pop(session.remote_id, None)
-            self.rivals.left(session.remote_id)
+            self.duplicates.left(session.remote_id)
             self._count_urls()
             if self.gateways is not None and session.remote is not None:
                 self.gateways.route_removed(session.remote)
@@ -464,8 +466,8 @@ class Mesh:
             return
         if was_last:
             self.bridge.left()
-        self.rivals.check()
-        self.moving.ended(session)
+        self.duplicates.check()
+        self.reconfiguration.ended(session)
         self._reconnect(session)
         if was_last and session.is_unpooled and session.target is not None:
             # What comes back may be a server that has pools.

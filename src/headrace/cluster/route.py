@@ -309,7 +309,7 @@ class RouteSession(CompressingSession, UserSession):
         """Of a connection that is there: another server, an account's own connection, or what has changed."""
         assert self.remote is not None
         if info.route_acc_add_reqid:
-            self._mesh.moving.asked(self, info)
+            self._mesh.reconfiguration.asked(self, info)
         elif info.gateway and self._mesh.gateways is not None:
             self._mesh.gateways.heard_over_route(info, self)
         elif info.gateway:
@@ -329,7 +329,7 @@ class RouteSession(CompressingSession, UserSession):
     def peer_error(self, text: bytes) -> None:
         """-ERR: the peer gives this connection up, so do we."""
         self.log(logging.ERROR, f"Route Error {text.decode('utf-8', 'replace')}")
-        self._mesh.moving.refused(self)
+        self._mesh.reconfiguration.refused(self)
         self.close(CloseReason.PARSE_ERROR)
 
     def pong(self) -> None:
@@ -340,7 +340,7 @@ class RouteSession(CompressingSession, UserSession):
         if self.starts_next:
             self.starts_next = False
             self._mesh.next_of_pool(self)
-        self._mesh.rivals.check()
+        self._mesh.duplicates.check()
 
     def account_interest(self, name: bytes) -> Interest | None:
         """Whose interest a line is about; None: nobody's, the line has no effect."""
@@ -365,8 +365,8 @@ class RouteSession(CompressingSession, UserSession):
 
     def restrict(self) -> None:
         """What interest is told (imports), and taken (exports), as configuration and peers say now."""
-        rules, rivals = self._mesh.rules, self._mesh.rivals
-        self.link.restrict(rivals.tells(rules.tells), rivals.takes(rules.takes))
+        rules, duplicates = self._mesh.rules, self._mesh.duplicates
+        self.link.restrict(duplicates.tells(rules.tells), duplicates.takes(rules.takes))
 
     # -- liveness ---------------------------------------------------------------------------------
 

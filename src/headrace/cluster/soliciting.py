@@ -63,7 +63,7 @@ class Solicitor(Attempts):
                 f"Not attempting to connect to route {self.target.address}, no longer configured"
             )
             self.stop()
-            self._mesh.rivals.check()
+            self._mesh.duplicates.check()
             return
         self._mesh.debug(f"Trying to connect to route on {self.target.address}")
         self._mesh.port.dial(self.target.address, self._connected, self._failed)
@@ -80,7 +80,7 @@ class Solicitor(Attempts):
             return
         if reason is None:
             self.stop()
-            self._mesh.rivals.check()
+            self._mesh.duplicates.check()
             return
         self.attempts += 1
         self._tell(logging.ERROR, f"Error trying to connect to route (attempt {self.attempts}): {reason}")
@@ -92,4 +92,4 @@ class Solicitor(Attempts):
             self.stop()
         else:
             self._again(backs_off=options.connect_backoff)
-        self._mesh.rivals.check()
+        self._mesh.duplicates.check()

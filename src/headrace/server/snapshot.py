@@ -283,7 +283,7 @@ class ServerMonitor:
             return HealthSnapshot(
                 "failed to be ready for connections after 1ms: server"
             )  # nats-server's words
-        conflicts = server.routes.mesh.rivals.conflicts if server.routes is not None else {}
+        conflicts = server.routes.mesh.duplicates.conflicts if server.routes is not None else {}
         return HealthSnapshot(next(iter(conflicts.values()), None))
 
     def jetstream(self) -> JetStreamFigures | None:

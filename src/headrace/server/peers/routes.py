@@ -56,14 +56,14 @@ class Routes(PeerHost[RouteSession]):
         After `start`. Raises: StartError when one does, and stays.
         """
         self._looking = looking = self._server.loop.create_future()
-        self.mesh.rivals.look(lambda: None if looking.done() else looking.set_result(None))
+        self.mesh.duplicates.look(lambda: None if looking.done() else looking.set_result(None))
         try:
             async with asyncio.timeout(limits.SERVING_LOOK):
                 await looking
         except TimeoutError:
             self.log(logging.WARNING, "Not all servers of the cluster could be asked what they serve")
         finally:
-            self.mesh.rivals.stop_looking()
+            self.mesh.duplicates.stop_looking()
             self._looking = None
 
     # -- facts ------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
-"""What was lost on the way is made good: every now and then peers hear again of others, and gaps are closed.
+"""Anti-entropy of the mesh: now and then peers hear again of other peers, and missing connections are made.
 
 An INFO about a new server goes once to each peer. On a connection that is dead, and not yet known to be, it
-is lost; so may be the attempt that it would have caused. Without what is here such a hole in the mesh would
+is lost; so may be the attempt that it would have caused. Without anti-entropy such a hole in the mesh would
 stay until one of the two servers starts again. Peers that know what they are told ignore it, the Go
 server's too.
 """
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from headrace.cluster.route import RouteSession
 
 
-class Upkeep:
-    """Of one mesh; `_turn` says of which peers the others hear next."""
+class AntiEntropy:
+    """Anti-entropy of one mesh. `_turn`: index of the peer that the others hear of next."""
 
     def __init__(self, mesh: Mesh) -> None:
         self._mesh = mesh
@@ -30,7 +30,7 @@ class Upkeep:
 
     def start(self) -> None:
         """From now on, until `stop`."""
-        seconds = limits.ROUTE_UPKEEP * (1 + self._mesh.port.random() / 5)
+        seconds = limits.ROUTE_ANTI_ENTROPY * (1 + self._mesh.port.random() / 5)
         self._timer = self._mesh.port.call_later(seconds, self._due)
 
     def stop(self) -> None:
@@ -40,7 +40,7 @@ class Upkeep:
 
     def _due(self) -> None:
         self.start()
-        self._mesh.moving.give_back()
+        self._mesh.reconfiguration.give_back()
         firsts = sorted(self._mesh.registry.firsts(), key=lambda first: first.remote_id)
         self._remind(firsts)
         for first in firsts:

@@ -47,7 +47,7 @@ def meeting(make: Made, own: dict[str, Any], said: bytes) -> TestPort:
 def test_which_of_two_ends(make: Made, mine: int, theirs: int, ends: bool) -> None:
     port = meeting(make, {"jetstream": True, "domain": "d", "serving_ns": mine}, JETSTREAM % theirs)
     assert port.ends == ([IN_D] if ends else [])
-    assert list(port.mesh.rivals.conflicts.values()) == ([] if ends else [IN_D])
+    assert list(port.mesh.duplicates.conflicts.values()) == ([] if ends else [IN_D])
 
 
 @pytest.mark.parametrize(("own_id", "ends"), [("NA", False), ("NZ", True)])
@@ -92,7 +92,7 @@ def test_both_sides_come_to_the_same_result(make: Made) -> None:
 def test_what_several_can_serve(make: Made, own: dict[str, Any], said: bytes) -> None:
     port = meeting(make, own, said)
     assert not port.ends
-    assert not port.mesh.rivals.conflicts
+    assert not port.mesh.duplicates.conflicts
 
 
 def test_streaming_with_one_cluster_id(make: Made) -> None:
@@ -109,7 +109,7 @@ def test_another_kind_of_server_does_not_give_way(make: Made, serving_ns: int) -
     port = meeting(make, own, b',"git_commit":"abc","jetstream":true')
     is_new = serving_ns < limits.SERVING_NEW * 1e9
     assert bool(port.ends) == is_new
-    assert bool(port.mesh.rivals.conflicts) != is_new
+    assert bool(port.mesh.duplicates.conflicts) != is_new
 
 
 def test_a_conflict_is_told_once_and_ends_with_the_peer(make: Made, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,9 +124,9 @@ def test_a_conflict_is_told_once_and_ends_with_the_peer(make: Made, monkeypatch:
     lines = [line for wire in wires for line in wire.lines if "JetStream" in line]
     assert len(lines) == 1
     wires[0].lost()
-    assert port.mesh.rivals.conflicts
+    assert port.mesh.duplicates.conflicts
     wires[1].lost()
-    assert not port.mesh.rivals.conflicts
+    assert not port.mesh.duplicates.conflicts
 
 
 def test_who_has_to_end_tells_no_interest(make: Made) -> None:
@@ -163,7 +163,7 @@ def test_beside_another_domain_only_one_without_a_name_is_told_of(
     assert interest(port) == API + OTHERS
     wire = port.accepts()
     wire.says(CONNECT + PEER_INFO % BESIDE)
-    assert (port.heard_anew, port.ends, port.mesh.rivals.conflicts) == (1, [], {})
+    assert (port.heard_anew, port.ends, port.mesh.duplicates.conflicts) == (1, [], {})
     wire.lost()
     for each in list(port.mesh.routes()):
         each.wire.lost()
@@ -190,7 +190,7 @@ class Looking:
     def __init__(self, make: Made, **given: Any) -> None:
         self.port = make(own={"jetstream": True}, **given)
         self.is_done = False
-        self.port.mesh.rivals.look(self._done)
+        self.port.mesh.duplicates.look(self._done)
 
     def _done(self) -> None:
         assert not self.is_done
@@ -263,6 +263,6 @@ def test_who_connects_meanwhile_is_waited_for(make: Made) -> None:
 def test_looking_may_be_given_up(make: Made, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     looking = Looking(make, routes=(PEER,))
-    looking.port.mesh.rivals.stop_looking()
+    looking.port.mesh.duplicates.stop_looking()
     looking.port.dials[0][2]("refused")
     assert not looking.is_done

@@ -1,4 +1,4 @@
-"""New options while the cluster runs, and accounts that get connections of their own, here or at a peer.
+"""Reconfiguration of a running cluster: new options, and accounts that get connections of their own.
 
 An account moves in two steps, so that nothing of it is told twice: who moves it says so on the connection
 that carried it, the peer takes it off there and says that it is ready, then the new connection is made.
@@ -25,8 +25,11 @@ if TYPE_CHECKING:
     from headrace.conf.peer_options import ClusterOptions
 
 
-class Moving:
-    """What is under way: `_awaited` are the connections whose peers have not answered yet."""
+class Reconfiguration:
+    """Accounts that are on their way to connections of their own.
+
+    `_awaited`: connections whose peers have not said yet that they are ready, each with the account.
+    """
 
     def __init__(self, mesh: Mesh) -> None:
         self._mesh = mesh

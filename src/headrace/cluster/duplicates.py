@@ -1,4 +1,4 @@
-"""Peers that serve what only one server of a mesh can: JetStream of a domain, NATS Streaming of a cluster ID.
+"""Duplicate services: JetStream of one domain, or NATS Streaming of one cluster ID, at two servers of a mesh.
 
 Streams and channels are not replicated: two servers that answer the same requests would each have a part
 of the messages, and nobody could tell which. So one of the two ends, and both come to the same result:
@@ -32,8 +32,10 @@ if TYPE_CHECKING:
 _API: Final = b"$JS.API."
 
 
-class Rivals:
-    """`conflicts`: what peers that are connected now serve as well, a line for each by server_id.
+class DuplicateServices:
+    """Services that this server and a peer both have, and the search for them before this server serves.
+
+    `conflicts`: by server_id of a connected peer, a line that names the service which both have.
 
     `shares_api`: a peer has JetStream in another domain, or had. From then on requests that name no domain
     reach that of the server where they are made: this server takes no others, unless its own domain has no
