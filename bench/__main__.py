@@ -105,9 +105,10 @@ def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
     run = commands.add_parser("run", help="measure servers and peers in turn; write JSON, table and chart")
     run.add_argument(
         "--suite",
-        choices=("core", "durable", "jetstream", "cluster", "cores"),
+        choices=("core", "durable", "jetstream", "single", "cluster", "cores"),
         default="core",
-        help="cases of messages, of stored channels, of streams, of two nodes, or of two processes",
+        help="cases of messages, of stored channels, of streams, of one operation after the other, "
+        "of two nodes, or of two processes",
     )
     run.add_argument("--cases", help="comma-separated names of any suite (default: all of it; see list)")
     run.add_argument("--reps", type=int, help="repetitions of each side (default 5)")

@@ -6,14 +6,14 @@ target compares the median of Headrace with the median of a peer in the same run
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from bench.sides import Side
 
 Metric = Literal["rate", "cpu_ns", "p50_us", "p99_us", "memory_kb", "idle_cores"]
-Suite = Literal["core", "durable", "jetstream", "cluster", "cores"]
+Suite = Literal["core", "durable", "jetstream", "single", "cluster", "cores"]
 """Cases that are run together and share a result file."""
 
 CHURN_PER_SECOND = 100_000
@@ -61,6 +61,7 @@ class Case:
     latency: the load reports latencies worth comparing.
     fill: the stored stream that is read; None for a case that begins with nothing.
     patience_s: what the load may take beyond what others may.
+    alone: one operation after the other, each waiting for its answer: the suite `single`.
     compares: the figures that say something; empty: rate and CPU time, and latencies where there are some.
     churn: subscribe-unsubscribe pairs a second the load must keep up; 0 when it has no pace.
     """
@@ -80,6 +81,7 @@ class Case:
     fill: Fill | None = None
     patience_s: float = 0.0
     compares: tuple[Metric, ...] = ()
+    alone: bool = False
 
     @property
     def sides(self) -> tuple[Side, ...]:
@@ -95,6 +97,8 @@ class Case:
 
     @property
     def suite(self) -> Suite:
+        if self.alone:
+            return "single"
         suites: dict[Side, Suite] = {
             "streaming": "durable",
             "streams": "jetstream",
@@ -108,6 +112,8 @@ class Case:
     @property
     def stores(self) -> bool:
         """True when the speed of the disk matters."""
+        if self.alone:
+            return self.ours != "server"
         return self.suite in ("durable", "jetstream") and self.fill is None
 
     @property
@@ -303,6 +309,42 @@ def _hop_requests(name: str, title: str, args: str) -> Case:
     )  # fmt: skip
 
 
+_SAME_PROMISE: tuple[Entry, ...] = (
+    Entry("streams-interval", _JETSTREAM),
+    Entry("jetstream-interval", _JETSTREAM),
+)
+
+
+def _single(name: str, title: str, args: str) -> tuple[Case, Case]:
+    """One operation of JetStream, with the same promise on both sides and with the default of each."""
+    counts, noun = ("published", "message") if args.startswith("store") else ("operations", "operation")
+    case = Case(
+        f"single-{name}", f"alone: {title}, `sync_interval: 2m`", tuple(args.split()), counts, noun,
+        (Bound("p50_us", 0.7, "jetstream-interval"), Bound("cpu_ns", 0.5, "jetstream-interval")), _ALONE,
+        entries=_SAME_PROMISE, latency=True, alone=True, patience_s=60.0,
+    )  # fmt: skip
+    default = replace(
+        case, name=f"{case.name}-default", title=f"alone: {title}", bounds=(), line="", entries=_STORED
+    )
+    return case, default
+
+
+def _single_stan(name: str, title: str, args: str) -> tuple[Case, Case]:
+    """A publication of NATS Streaming beside JetStream's; the same promise, then the default of each."""
+    case = Case(
+        f"single-{name}", f"alone: {title}, synced every 2m", ("store", "--payload", "128", *args.split()),
+        "published", "message",
+        (Bound("p50_us", 1, "jetstream-interval"), Bound("cpu_ns", 1, "jetstream-interval")), _ALONE_STAN,
+        entries=(Entry("streaming-interval", _STAN), Entry("jetstream-interval", _JETSTREAM)),
+        latency=True, alone=True,
+    )  # fmt: skip
+    entries = (Entry("streaming", _STAN), Entry("jetstream", _JETSTREAM))
+    default = replace(
+        case, name=f"{case.name}-default", title=f"alone: {title}", bounds=(), line="", entries=entries
+    )
+    return case, default
+
+
 _HOP = "one hop between two nodes, 16 B and 128 B: rate ≥ 3×, CPU of both nodes ≤ 0.3×"
 _HOP_MIXED = "one hop between Headrace and nats-server: the rate of the slower node (≥ 0.95×)"
 _HOP_REQUEST = "request-reply over one hop, 1 and 50 in flight: p99 ≤ 0.8×"
@@ -332,6 +374,13 @@ _JS_ORDERED = "JetStream replay by an ordered consumer: rate ≥ 3×"
 _JS_ASSETS = (
     "1,000 streams and 10,000 consumers: time to create one and CPU time while nothing happens ≤ 0.5×"
 )
+_ALONE = (
+    "one operation of JetStream after the other, the same promise: publish (file, memory, with an id), pull "
+    "of one, confirmed ack, direct get by subject and by sequence: p50 ≤ 0.7×, CPU ≤ 0.5×"
+)
+_ALONE_STAN = "one publication of NATS Streaming after the other, beside JetStream's: p50 ≤ 1×, CPU ≤ 1×"
+_ALONE_CONNECT = "connect, handshake, close, one after the other: CPU ≤ 0.6×"
+_LOOK_UP = "--payload 128 --count 100000 --subjects 1000 --operation"
 _JS_MEMORY = "JetStream, a stream of many messages on many subjects: memory ≤ 0.3×"
 
 CASES: tuple[Case, ...] = (
@@ -502,6 +551,29 @@ CASES: tuple[Case, ...] = (
         entries=_STORED,
         patience_s=300.0,
         compares=("memory_kb",),
+    ),
+    *_single("publish", "publish with PubAck, file stream", "store --payload 128"),
+    *_single("publish-memory", "publish with PubAck, memory stream", "store --payload 128 --memory"),
+    *_single("publish-id", "publish with a Nats-Msg-Id, file stream", "store --payload 128 --ids"),
+    *_single("pull", "pull of one message", f"single {_LOOK_UP} pull"),
+    *_single("ack", "ack with confirmation", f"single {_LOOK_UP} ack"),
+    *_single("get-subject", "direct get by subject", f"single {_LOOK_UP} get-subject"),
+    *_single("get-sequence", "direct get by sequence", f"single {_LOOK_UP} get-sequence"),
+    *_single_stan("stan", "NATS Streaming publish with its ack, beside JetStream's", ""),
+    *_single_stan("stan-10", "the same, 10 publishers that wait for each ack", "--flows 10"),
+    replace(
+        _requests("single-request", "alone: core request-reply, 128 B", "--payload 128", (), ""), alone=True
+    ),
+    Case(
+        "single-connect",
+        "alone: connect, handshake, close",
+        ("connects", "--connections", "1"),
+        "connects",
+        "connection",
+        (Bound("cpu_ns", 0.6),),
+        _ALONE_CONNECT,
+        latency=True,
+        alone=True,
     ),
     _hop("hop-16", "16 B", "--payload 16 --fan 1", _HOP_BOUNDS, _HOP),
     _hop("hop-128", "128 B", "--payload 128 --fan 1", _HOP_BOUNDS, _HOP),

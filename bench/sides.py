@@ -18,6 +18,9 @@ Side = Literal[
     "streams",
     "jetstream",
     "jetstream-always",
+    "streaming-interval",
+    "streams-interval",
+    "jetstream-interval",
     "guarded",
     "guarded-peer",
     "permitted",
@@ -31,6 +34,8 @@ Side = Literal[
     "spread",
 ]
 
+_INTERVAL = 'jetstream {{ store_dir: "{dir}", sync_interval: "2m" }}'
+"""The default promise of nats-server, on either side: acknowledged first, on disk within two minutes."""
 _PERMITTED = """
 no_auth_user: bench
 authorization {{ users: [{{user: bench, password: bench, permissions: {{
@@ -93,6 +98,26 @@ SIDES: dict[Side, SideSpec] = {
         ours=False,
         flags="-c {config}",
         config='jetstream {{ store_dir: "{dir}", sync_interval: always }}',
+    ),
+    "streaming-interval": SideSpec(
+        "Headrace, synced every 2m",
+        "server that syncs every 2m",
+        ours=True,
+        flags="--streaming -cid bench -st FILE -dir {dir} -mm 0 -mb 0 --file_sync=false --file_auto_sync 2m",
+    ),
+    "streams-interval": SideSpec(
+        "Headrace, sync 2m",
+        "server that syncs every 2m",
+        ours=True,
+        flags="-c {config}",
+        config=_INTERVAL,
+    ),
+    "jetstream-interval": SideSpec(
+        "JetStream, sync 2m",
+        "JetStream server that syncs every 2m",
+        ours=False,
+        flags="-c {config}",
+        config=_INTERVAL,
     ),
     "guarded": SideSpec(
         "Headrace, accounts", "server with accounts", ours=True, flags="-c {config}", config=_GUARDED

@@ -122,6 +122,15 @@ struct usage usage_now(int pid)
     return u;
 }
 
+/* Adds what was used between two moments, for a phase in pieces. */
+void usage_add(struct usage *sum, const struct usage *from, const struct usage *to)
+{
+    sum->wall_ns += to->wall_ns - from->wall_ns;
+    sum->server_cpu_ns += to->server_cpu_ns - from->server_cpu_ns;
+    sum->load_cpu_ns += to->load_cpu_ns - from->load_cpu_ns;
+    sum->machine_cpu_ns += to->machine_cpu_ns - from->machine_cpu_ns;
+}
+
 void print_usage(const struct usage *from, const struct usage *to)
 {
     printf("\"seconds\": %.6f, \"server_cpu_ns\": %lld, \"load_cpu_ns\": %lld, \"machine_cpu_ns\": %lld",

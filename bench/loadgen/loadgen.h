@@ -15,6 +15,7 @@
  * interest.c  subscriptions made known to another node of a mesh
  * dialect.c   what clients of stored streams say: NATS Streaming, JetStream, replay
  * store.c     publish to a stream and wait for its acknowledgements
+ * single.c    one operation on a stream after the other: pull, acknowledge, direct get
  * consume.c   read a stored stream: durable with acknowledgements, by pulls, or replay
  * assets.c    create streams and consumers, and leave them alone
  * main.c      options
@@ -85,6 +86,8 @@ struct latencies {
     uint64_t buckets[LATENCY_BUCKETS], measured;
 };
 
+enum operation { NO_OPERATION, PULL, ACK, GET_SUBJECT, GET_SEQUENCE };
+
 enum dialect { SPEAK_NATS, SPEAK_STAN, SPEAK_JETSTREAM, SPEAK_REPLAY };
 
 struct options {
@@ -96,6 +99,9 @@ struct options {
     int flows, fan, wildcards, connections, inflight, batch;
     uint64_t subjects; /* 0: one without a number */
     bool headers, unique, durable;
+    bool ids;    /* store: a Nats-Msg-Id each */
+    bool memory; /* store: the stream is in memory */
+    enum operation operation;
     bool spread; /* the server is several processes */
     enum dialect dialect;
     long churn; /* pairs per second; -1 none, 0 as fast as possible */
@@ -109,6 +115,7 @@ int64_t now_ns(void);
 void deadline_start(double seconds);
 void deadline_check(int64_t now);
 struct usage usage_now(int pid);
+void usage_add(struct usage *sum, const struct usage *from, const struct usage *to);
 void print_usage(const struct usage *from, const struct usage *to);
 void memory_of(int pid, long *rss_kb, long *pss_kb);
 
@@ -144,6 +151,7 @@ void run_connects(const struct options *o);
 void run_idle(const struct options *o);
 void run_store(const struct options *o);
 void run_consume(const struct options *o);
+void run_single(const struct options *o);
 void run_assets(const struct options *o);
 void run_interest(const struct options *o);
 

@@ -2,7 +2,7 @@
  *
  *   loadgen MODE --port N [--pid N] [options]
  *
- * MODE is traffic, requests, interest, connects, idle, store, consume or assets; the files
+ * MODE is traffic, requests, interest, connects, idle, store, single, consume or assets; the files
  * of those names (sessions.c for connects and idle) say what each does.  One line
  * of JSON goes to stdout.  Exit code 0: every count was exact.  1: something was
  * wrong, said on stderr.  2: wrong options.
@@ -17,7 +17,7 @@
 #include <sys/resource.h>
 
 static const char HELP[] =
-    "usage: loadgen traffic|requests|interest|connects|idle|store|consume|assets --port N [options]\n"
+    "usage: loadgen traffic|requests|interest|connects|idle|store|single|consume|assets --port N [options]\n"
     "  --pid N            process whose CPU time and memory are measured\n"
     "  --far-port N       another node of a mesh: subscribers of traffic, the responder of requests, and\n"
     "                     who is told of interest are there\n"
@@ -33,6 +33,9 @@ static const char HELP[] =
     "  --flows N          publishers, each with its own subject; requesters (default 1)\n"
     "  --fan N            subscribers of each flow, consumers of each stream (default 0)\n"
     "  --subjects N       store: so many subjects in turn, and the memory of the server at the end\n"
+    "  --ids              store: a Nats-Msg-Id in each message\n"
+    "  --memory           store: into a stream in memory\n"
+    "  --operation NAME   single: pull, ack, get-subject or get-sequence\n"
     "  --batch N          consume: a pull consumer, asked for N messages at a time\n"
     "  --wildcards N      one flow over N wildcard subscriptions\n"
     "  --unique           wildcards: every subject of the precomputed block differs\n"
@@ -48,7 +51,7 @@ static const char HELP[] =
 
 enum { PORT = 1, PID, SECONDS, WARMUP, DEADLINE, COUNT, PAYLOAD, HEADERS_ON, FLOWS, FAN, WILDCARDS, UNIQUE,
        CONNECTIONS, INFLIGHT, CHURN, WINDOW, SETTLE, SPIN, CONGESTION, SPEAK, DURABLE, SUBJECTS, BATCH,
-       FAR_PORT, FAR_PID, SPREAD };
+       FAR_PORT, FAR_PID, SPREAD, IDS, MEMORY, OPERATION };
 
 static const struct option LONG[] = {
     {"port", 1, 0, PORT}, {"pid", 1, 0, PID}, {"seconds", 1, 0, SECONDS}, {"warmup", 1, 0, WARMUP},
@@ -59,7 +62,8 @@ static const struct option LONG[] = {
     {"settle", 1, 0, SETTLE}, {"spin", 1, 0, SPIN}, {"congestion", 1, 0, CONGESTION},
     {"speak", 1, 0, SPEAK}, {"durable", 0, 0, DURABLE},
     {"subjects", 1, 0, SUBJECTS}, {"batch", 1, 0, BATCH},
-    {"far-port", 1, 0, FAR_PORT}, {"far-pid", 1, 0, FAR_PID}, {"spread", 0, 0, SPREAD}, {0, 0, 0, 0}};
+    {"far-port", 1, 0, FAR_PORT}, {"far-pid", 1, 0, FAR_PID}, {"spread", 0, 0, SPREAD}, {"ids", 0, 0, IDS},
+    {"memory", 0, 0, MEMORY}, {"operation", 1, 0, OPERATION}, {0, 0, 0, 0}};
 
 __attribute__((noreturn)) static void usage_error(const char *what)
 {
@@ -84,6 +88,16 @@ static enum dialect dialect_named(const char *name)
         if (!strcmp(name, NAMES[d]))
             return d;
     usage_error("an unknown dialect");
+}
+
+static enum operation operation_named(const char *name)
+{
+    static const char *const NAMES[] = {
+        [PULL] = "pull", [ACK] = "ack", [GET_SUBJECT] = "get-subject", [GET_SEQUENCE] = "get-sequence"};
+    for (enum operation op = PULL; op <= GET_SEQUENCE; op++)
+        if (!strcmp(name, NAMES[op]))
+            return op;
+    usage_error("an unknown operation");
 }
 
 static void set(struct options *o, int option, const char *text)
@@ -114,6 +128,9 @@ static void set(struct options *o, int option, const char *text)
     case SPEAK: o->dialect = dialect_named(text); break;
     case DURABLE: o->durable = true; break;
     case SUBJECTS: o->subjects = (uint64_t)number(text, 1, 1e9); break;
+    case IDS: o->ids = true; break;
+    case MEMORY: o->memory = true; break;
+    case OPERATION: o->operation = operation_named(text); break;
     case BATCH: o->batch = (int)number(text, 1, 65536); break;
     default: usage_error("unknown option");
     }
@@ -151,6 +168,8 @@ int main(int argc, char **argv)
         run_idle(&o);
     else if (!strcmp(argv[1], "store"))
         run_store(&o);
+    else if (!strcmp(argv[1], "single"))
+        run_single(&o);
     else if (!strcmp(argv[1], "consume"))
         run_consume(&o);
     else if (!strcmp(argv[1], "assets"))

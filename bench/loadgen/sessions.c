@@ -1,7 +1,8 @@
 /* sessions.c - the cost of connections themselves.
  *
  *   connects  connect, INFO, CONNECT, PING, PONG, close; `connections` of them
- *             at any moment, until the time or the count is reached
+ *             at any moment, until the time or the count is reached; a latency
+ *             runs from the socket's creation to the PONG
  *   idle      open `count` connections and keep them; the memory of the server
  *             before the first and after the last, once things have settled
  */
@@ -23,6 +24,7 @@ struct session {
     int fd;
     enum state state;
     size_t len;
+    int64_t begun_ns;
     char line[4096]; /* the line being received */
 };
 
@@ -30,6 +32,7 @@ static struct {
     const struct options *o;
     int epfd;
     uint64_t begun, opened;
+    struct latencies latencies;
 } s;
 
 static void send_text(const struct session *e, const char *text)
@@ -56,6 +59,7 @@ static void begin(struct session *e)
     e->fd = tcp_socket(SOCK_NONBLOCK | SOCK_CLOEXEC);
     e->state = CONNECTING;
     e->len = 0;
+    e->begun_ns = now_ns();
     spread_source(e->fd);
     if (tcp_connect(e->fd, s.o->port) && errno != EINPROGRESS)
         fail("connect: %s%s", strerror(errno),
@@ -142,6 +146,7 @@ static int64_t stop_ns;
 
 static void replace(struct session *e)
 {
+    latencies_add(&s.latencies, now_ns() - e->begun_ns);
     close(e->fd);
     if (s.begun < s.o->count && now_ns() < stop_ns)
         begin(e);
@@ -150,6 +155,7 @@ static void replace(struct session *e)
 static void connects_phase(struct session *all, double seconds, struct usage *from, struct usage *to)
 {
     s.begun = s.opened = 0;
+    latencies_clear(&s.latencies);
     *from = usage_now(s.o->pid);
     stop_ns = from->wall_ns + (int64_t)(seconds * 1e9);
     for (int i = 0; i < s.o->connections; i++)
@@ -169,6 +175,7 @@ void run_connects(const struct options *o)
         connects_phase(all, o->warmup, &from, &to);
     connects_phase(all, o->seconds, &from, &to);
     printf("{\"connects\": %llu, ", (unsigned long long)s.opened);
+    latencies_print(&s.latencies);
     print_usage(&from, &to);
     printf("}\n");
 }

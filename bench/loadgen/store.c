@@ -8,6 +8,7 @@
  * from the moment a message is put into its connection's output to the moment
  * its acknowledgement is read.  With `subjects` JetStream's messages go round so
  * many of them, and the memory of the server is read `settle` seconds after the end.
+ * With `ids` each has a Nats-Msg-Id; with `memory` the stream is kept in memory.
  */
 #define _GNU_SOURCE
 #include "dialect.h"
@@ -29,6 +30,7 @@ struct publisher {
     char *frame, *block;
     size_t frame_len, token_at, prefix_len;
     size_t subject_at; /* where the number of the subject is; 0: there is one subject */
+    size_t id_at;      /* where the number of the Nats-Msg-Id is; 0: there is none */
     char prefix[32]; /* of a guid, or of a reply subject: the token follows */
     uint64_t sent, acked, limit;
     struct slot *ring; /* twice `inflight`, for acknowledgements out of order */
@@ -111,6 +113,8 @@ static void fill(struct publisher *p)
         put_token(p->block + n + p->token_at, p->sent);
         if (p->subject_at)
             put_token(p->block + n + p->subject_at, p->sent % s.o->subjects);
+        if (p->id_at)
+            put_token(p->block + n + p->id_at, p->sent);
         p->ring[p->sent % p->ring_size] = (struct slot){p->sent, now, true};
     }
     p->link->conn->bulk = p->block;
@@ -196,16 +200,23 @@ static void build_stan(struct publisher *p)
 
 static void build_jetstream(struct publisher *p)
 {
-    char inbox[64];
+    char inbox[64], headers[64] = "";
     struct link *l = p->link;
     p->prefix_len = (size_t)snprintf(p->prefix, sizeof p->prefix, "_INBOX.a%03d.", l->number);
-    const char *subject = s.o->subjects ? NAME ".0000000000" : NAME;
-    int head = sprintf(p->frame, "PUB %s %s0000000000 %zu\r\n", subject, p->prefix, s.o->payload);
+    const char *subject = s.o->subjects ? NAME ".0000000000" : NAME, *op = s.o->ids ? "HPUB " : "PUB ";
+    int head = sprintf(p->frame, "%s%s %s0000000000 ", op, subject, p->prefix);
+    p->token_at = (size_t)head - 1 - TOKEN;
+    p->subject_at = s.o->subjects ? strlen(op) + strlen(NAME ".") : 0;
+    if (s.o->ids) {
+        int n = sprintf(headers, "NATS/1.0\r\nNats-Msg-Id: a%03d-0000000000\r\n\r\n", l->number);
+        head += sprintf(p->frame + head, "%d %zu\r\n%s", n, (size_t)n + s.o->payload, headers);
+        p->id_at = (size_t)head - strlen("\r\n\r\n") - TOKEN;
+    } else {
+        head += sprintf(p->frame + head, "%zu\r\n", s.o->payload);
+    }
     memcpy(p->frame + head, s.body, s.o->payload);
     memcpy(p->frame + head + s.o->payload, "\r\n", 2);
     p->frame_len = (size_t)head + s.o->payload + 2;
-    p->token_at = strlen("PUB ") + strlen(subject) + 1 + p->prefix_len;
-    p->subject_at = s.o->subjects ? strlen("PUB " NAME ".") : 0;
     l->on_data = on_jetstream_ack;
     snprintf(inbox, sizeof inbox, "%s*", p->prefix);
     link_listen(l, inbox);
@@ -224,9 +235,9 @@ static void build(void)
         if (s.o->dialect == SPEAK_JETSTREAM && !i)
             jetstream_ask(p->link, "$JS.API.STREAM.CREATE." NAME,
                           "{\"name\":\"" NAME "\",\"subjects\":[\"%s\"],\"retention\":\"limits\","
-                          "\"storage\":\"file\",\"discard\":\"old\",\"num_replicas\":1,\"max_consumers\":-1,"
+                          "\"storage\":\"%s\",\"discard\":\"old\",\"num_replicas\":1,\"max_consumers\":-1,"
                           "\"max_msgs\":-1,\"max_bytes\":-1,\"max_age\":0}",
-                          s.o->subjects ? NAME ".*" : NAME);
+                          s.o->subjects ? NAME ".*" : NAME, s.o->memory ? "memory" : "file");
         if (s.o->dialect == SPEAK_JETSTREAM)
             build_jetstream(p);
         else
@@ -284,9 +295,10 @@ void run_store(const struct options *o)
     uint64_t all = 0, published;
     if (o->payload > PAYLOAD_MAX || o->inflight > INFLIGHT_MAX || o->flows < 1 || o->flows > 999 ||
         (o->dialect != SPEAK_STAN && o->dialect != SPEAK_JETSTREAM) ||
-        (o->subjects && (o->dialect != SPEAK_JETSTREAM || !o->pid)))
+        (o->subjects && (o->dialect != SPEAK_JETSTREAM || !o->pid)) ||
+        ((o->ids || o->memory) && o->dialect != SPEAK_JETSTREAM))
         fail("store: --speak stan or jetstream, at most %d bytes, %d in flight, 1 to 999 publishers; "
-             "--subjects with jetstream and --pid",
+             "--subjects with jetstream and --pid, --ids and --memory with jetstream",
              PAYLOAD_MAX, INFLIGHT_MAX);
     for (size_t i = 0; i < o->payload; i++)
         s.body[i] = (char)('a' + i % 26);

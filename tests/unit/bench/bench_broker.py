@@ -122,19 +122,27 @@ class StoredBroker(Broker):
         self.subjects = set()
         self.made = []
         self.wants_acks = False
+        self.waiting = []
+        self.newest = {}
+        self.ids = []
+        self.storages = []
 
     def _deliver(self, publisher, words, body):
-        subject, reply = words[1].decode(), words[2] if len(words) == 4 else b""
+        hpub = words[0] == b"HPUB"
+        subject, reply = words[1].decode(), words[2] if len(words) == 4 + hpub else b""
         body = body[:-2]
+        if hpub:
+            self.ids.append(body[: int(words[-2])].split(b"Nats-Msg-Id: ")[1].strip())
+            body = body[int(words[-2]) :]
         if subject == "_STAN.pub.bench.bench" or subject.split(".")[0] == "bench":
             self.subjects.add(subject)
-            self._store(reply, body)
+            self._store(subject, reply, body)
         elif subject == "_STAN.ack":
             self.acknowledged.add(Ack.decode(body).sequence)
         elif subject.startswith("$JS.ACK."):
             self.acknowledged.add(int(subject.split(".")[5]))
             if reply:
-                self._send(reply, b"")
+                self._send(reply[:-1] + b"x" if self.fault == "foreign" else reply, b"")
         elif subject == "$JS.FC":
             self.flow_control_answers += 1
         elif subject == "_STAN.beat":
@@ -142,11 +150,12 @@ class StoredBroker(Broker):
         else:
             self._answer(subject, reply, body)
 
-    def _store(self, reply, body):
+    def _store(self, subject, reply, body):
         self.published += 1
         third = self.published == 3
         lost = self.fault in ("lose", "refuse") and third
         self.stored += not lost
+        self.newest[subject] = self.stored
         if reply.startswith(b"_STAN.acks."):
             guid = PubMsg.decode(body).guid
             if self.fault == "foreign" and third:
@@ -185,14 +194,19 @@ class StoredBroker(Broker):
                 self.waiting = self._sequences()
         elif "STREAM.CREATE" in subject:
             self.made.append(subject.removeprefix("$JS.API."))
+            self.storages.append(json.loads(body)["storage"])
             fails = self.fault == "refuse" and len(self.made) == 3
             self._send(reply, b'{"error":{"description":"no space"}}' if fails else b"{}")
+        elif "DIRECT.GET" in subject:
+            self._get(subject.removeprefix("$JS.API.DIRECT.GET.bench").removeprefix("."), reply, body)
         elif "CONSUMER.MSG.NEXT" in subject:
             self._pull(reply, json.loads(body))
         else:
-            pending = len(self._sequences()) - len(self.acknowledged) if self.wants_acks else 0
+            delivered = len(self._sequences()) - len(self.waiting)
+            pending = delivered - len(self.acknowledged) if self.wants_acks else 0
             pending += self.fault == "unacknowledged"
-            document = {"state": {"messages": self.stored, "last_seq": self.stored}, "num_pending": 0}
+            document = {"state": {"messages": self.stored, "last_seq": self.stored}}
+            document["num_pending"] = len(self.waiting) if "CONSUMER" in subject else 0
             document |= {"num_ack_pending": pending, "num_redelivered": int(self.fault == "redelivered")}
             self._send(reply, json.dumps(document, separators=(",", ":")).encode())
 
@@ -224,18 +238,28 @@ class StoredBroker(Broker):
         inbox = config["deliver_subject"].encode()
         for sequence in self._sequences():
             delivered = 2 if self.fault == "redelivered" and sequence == 3 else 1
-            reply = f"$JS.ACK.bench.c.{delivered}.{sequence}.{sequence}.1.0".encode()
+            reply = f"$JS.ACK.bench.bench.{delivered}.{sequence}.{sequence}.1.0".encode()
             self._send(inbox, self._body(sequence), reply=reply)
             if sequence == 2 and config.get("flow_control"):
                 self._send(inbox, b"", b"NATS/1.0 100 FlowControl Request\r\n\r\n", b"$JS.FC")
                 self._send(inbox, b"", b"NATS/1.0 100 Idle Heartbeat\r\nNats-Last-Stream: 2\r\n\r\n")
+
+    def _get(self, subject, inbox, body):
+        sequence = self.newest[subject] if subject else json.loads(body)["seq"]
+        told = sequence + 1 if self.fault == "swapped" and sequence == 3 else sequence
+        headers = b"NATS/1.0\r\nNats-Stream: bench\r\nNats-Sequence: %d\r\n\r\n" % told
+        if self.fault == "missing" and sequence == 3:
+            headers = b"NATS/1.0 404 Message Not Found\r\n\r\n"
+        self._send(inbox, self._body(sequence), headers)
+        if self.fault == "twice" and sequence == 3:
+            self._send(inbox, self._body(sequence), headers)
 
     def _pull(self, inbox, request):
         self.pulled.append(request["batch"])
         more = self.fault == "extra" and len(self.waiting) == request["batch"] + 1
         for sequence in self.waiting[: request["batch"] + more]:
             delivered = 2 if self.fault == "redelivered" and sequence == 3 else 1
-            reply = f"$JS.ACK.bench.c.{delivered}.{sequence}.{sequence}.1.0".encode()
+            reply = f"$JS.ACK.bench.bench.{delivered}.{sequence}.{sequence}.1.0".encode()
             self._send(inbox, self._body(sequence), reply=reply)
         del self.waiting[: request["batch"]]
         if self.fault == "status":

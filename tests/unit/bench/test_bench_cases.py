@@ -16,7 +16,7 @@ def test_select_cases_given_names_keeps_the_order_of_the_list():
 
 
 def test_select_cases_given_nothing_takes_all_of_a_suite():
-    suites = ("core", "durable", "jetstream", "cluster", "cores")
+    suites = ("core", "durable", "jetstream", "single", "cluster", "cores")
     assert tuple(case for suite in suites for case in select_cases(None, suite)) == CASES
 
 

@@ -185,3 +185,77 @@ def test_consume_replay_without_its_end_fails_at_the_time_limit():
     _, done = consume("silent", "--speak", "replay", "--deadline", "0.2")
     assert (done.returncode, done.stdout) == (1, "")
     assert "time limit" in done.stderr
+
+
+def test_store_in_memory_with_an_id_each():
+    words = ["--speak", "jetstream", "--count", "20", "--warmup", "0.05", "--ids", "--memory"]
+    server, done = store(None, *words)
+    assert done.returncode == 0, done.stderr
+    assert server.storages == ["memory"]
+    assert len(set(server.ids)) == len(server.ids) == 40
+
+
+def test_store_ids_are_jetstreams():
+    _, done = store(None, "--speak", "stan", "--count", "20", "--ids")
+    assert done.returncode == 1
+    assert "--ids and --memory with jetstream" in done.stderr
+
+
+OPERATIONS = ["pull", "ack", "get-subject", "get-sequence"]
+
+
+def single(fault, operation, *words):
+    with broker(fault, StoredBroker) as server:
+        limits = ["--payload", "8", "--count", "600", "--subjects", "6", "--seconds", "0.01"]
+        done = run_generator(
+            server.port, "single", "--speak", "jetstream", *limits, "--operation", operation, *words
+        )
+    return server, done
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_single_operations_are_answered_one_after_the_other(operation):
+    server, done = single(None, operation)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert server.stored == 600
+    assert report["operations"] % 250 in (0, 100)
+    assert 0 < report["p50_us"] <= report["p99_us"]
+    reads = operation in ("pull", "ack")
+    assert server.acknowledged == (set(range(1, len(server.pulled) + 1)) if reads else set())
+    assert set(server.pulled) == ({1} if reads else set())
+
+
+@pytest.mark.parametrize("operation", ["pull", "ack"])
+def test_single_ends_when_all_messages_were_pulled(operation):
+    server, done = single(None, operation, "--seconds", "60")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["operations"] == len(server.pulled) == 600
+
+
+@pytest.mark.parametrize(
+    ("operation", "fault", "says"),
+    [
+        ("pull", "swapped", "message 3 was expected, $JS.ACK.bench.bench.1.4.4.1.0 came"),
+        ("pull", "garble", "payload of message 3 differs"),
+        ("pull", "redelivered", "message 3 was expected"),
+        ("ack", "foreign", "out of order"),
+        ("ack", "unacknowledged", "the consumer says"),
+        ("get-sequence", "swapped", "message 3 was expected, message 4 came"),
+        ("get-sequence", "garble", "payload of message 3 differs"),
+        ("get-sequence", "twice", "out of order"),
+        ("get-sequence", "missing", "404 Message Not Found"),
+        ("get-subject", "refuse", "message 500 was stored as"),
+    ],
+)
+def test_single_wrong_answer_fails_and_says_which(operation, fault, says):
+    _, done = single(fault, operation, "--seconds", "60")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert says in done.stderr
+
+
+@pytest.mark.parametrize("words", [["--subjects", "7"], ["--speak", "stan"]])
+def test_single_needs_jetstream_and_subjects_that_divide_its_count(words):
+    _, done = single(None, "pull", *words)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "single: --speak jetstream" in done.stderr
