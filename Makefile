@@ -6,12 +6,12 @@ BIN := .venv/bin
 ENGINE := $(shell find src -name '*.pyx' -o -name '*.pxd')
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint types bench fuzz soak clean
+.PHONY: help install demo test test-deep lint types bench fuzz soak clean
 
 help:
 	@echo "make install   .venv with the server built, .venv/bin/headrace runs"
 	@echo "make demo      real flights through a server that is killed on the way into a Spark table, with a chart"
-	@echo "make test      every test"
+	@echo "make test      every test, with a tenth of the seeds; make test-deep: with all of them, then make fuzz"
 	@echo "make lint      ruff; make types: mypy"
 	@echo "make bench     side by side with nats-server, renders docs/performance.md"
 	@echo "make fuzz      parser and router under libFuzzer (atheris), FUZZ_SECONDS=600"
@@ -45,10 +45,14 @@ install: .venv/.built
 demo: .venv/.built .venv/.spark
 	$(BIN)/headrace demo
 
-# Files of tests go to as many processes as JOBS says.
+# Tests go to as many processes as JOBS says. Which seeds they play: tests/harness/depth.py.
 JOBS ?= 2
 test: .venv/.built .venv/.notebook
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
+
+test-deep: .venv/.built .venv/.notebook
+	HEADRACE_TEST_SEEDS=all $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
+	$(MAKE) fuzz
 
 lint: .venv/.built
 	$(BIN)/ruff check .

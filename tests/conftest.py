@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from harness import depth
 from harness.tallies import TALLIES
 from headrace.engine.memory import live_objects
 
@@ -36,8 +37,16 @@ def pytest_testnodedown(node: Any) -> None:
     TALLIES.update(getattr(node, "workeroutput", {}).get("tallies", {}))
 
 
+def pytest_report_header() -> str:
+    """Says which seeds are played."""
+    return depth.described()
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Says how much the crash, power-loss and fault suites tried; what they assert held for all of it."""
+    """Says how much the crash, power-loss and fault suites tried; what they assert held for all of it. A run
+    with failures says once more which seeds it played."""
+    if terminalreporter.stats.get("failed") or terminalreporter.stats.get("error"):
+        terminalreporter.write_line(depth.described())
     if TALLIES:
         terminalreporter.section("what was tried")
         for what, count in sorted(TALLIES.items()):

@@ -1,7 +1,7 @@
 """kill -9 at random moments: nothing acknowledged is missing, nothing is there that was not written.
 
-200 kills, in four logs at a time; each writer goes on with the log the one before left behind. What loss of
-power does that a kill does not is in tests/unit/log/test_log_file_faults.py.
+200 kills in `make test-deep`, in four logs at a time; each writer goes on with the log the one before left
+behind. What loss of power does that a kill does not is in tests/unit/log/test_log_file_faults.py.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from typing import Final
 
 from log_writer import content
 
+from harness import depth
 from harness.tallies import note
 from headrace.log.file import FileLog
 
 LOGS: Final = 4
-KILLS: Final = 50
-"""Of each log's writers."""
+KILLS: Final = depth.seeds(50)
+"""Of each log's writers; each is drawn from its own seed."""
 WRITER: Final = Path(__file__).with_name("log_writer.py")
 
 
@@ -93,18 +94,18 @@ def run_once(directory: Path, seed: int, moment: float, promises: Promises) -> N
 
 def kill_again_and_again(directory: Path, seed: int) -> Counter[str]:
     """One log and its writers; gives what is to be told of them."""
-    rng = random.Random(seed)
     promises = Promises()
-    told: Counter[str] = Counter({"kill -9": KILLS})
-    for run in range(KILLS):
-        run_once(directory, run, rng.uniform(0, 0.15), promises)
-        if rng.random() < 0.8:  # else the next writer opens what the dead one left
+    told: Counter[str] = Counter({"kill -9": len(KILLS)})
+    for kill in KILLS:
+        rng = random.Random(f"{seed} {kill}")
+        run_once(directory, kill, rng.uniform(0, 0.15), promises)
+        if kill == KILLS[-1] or rng.random() < 0.8:  # else the next writer opens what the dead one left
             log = FileLog(directory, segment_bytes=16_384)
             held = promises.check(log)
             told["tails cut off by a kill"] += log.cut_bytes > 0
             told["starts from a checkpoint after a kill"] += log.opened_from_checkpoint
             log.close()
-    assert promises.acknowledged > KILLS
+    assert promises.acknowledged > len(KILLS)
     told["messages acknowledged before a kill"] = promises.acknowledged
     told["messages acknowledged before a kill, removed again, durably"] = len(promises.gone)
     told["messages acknowledged before a kill, lost"] = promises.lost

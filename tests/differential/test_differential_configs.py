@@ -1,13 +1,12 @@
 """Generated configurations with mistakes: what the Go server refuses Headrace refuses, and only that.
 
-HEADRACE_TEST_CASES asks for a fifth as many of them as there are scripts. Compared is the verdict alone: the
-texts are our own. Where the two differ on purpose (docs/divergences.md) `ON_PURPOSE` has part of what we say.
+Compared is the verdict alone: the texts are our own. Where the two differ on purpose (docs/divergences.md)
+`ON_PURPOSE` has part of what we say.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 from typing import TYPE_CHECKING, Final
@@ -17,6 +16,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from differential.mistakes import mistaken
 from differential.worlds import has_bad_export, seems_otherwise
+from harness import depth
 from harness.processes import NATS_SERVER
 from harness.tallies import TALLIES
 from headrace.conf.binding import load_options
@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.clients
 
-CASES = int(os.environ.get("HEADRACE_TEST_CASES", "300")) // 5
-FIRST = int(os.environ.get("HEADRACE_TEST_SEED", "0"))
+SEEDS = 10
+CASES = 60
+"""Configurations that are drawn from one seed."""
 ON_PURPOSE: Final = (
     "an entry needs either a stream or a service",
     "a destination is missing in a mapping",
@@ -47,8 +48,9 @@ BY_CHANCE: Final = ("forms a cycle", "not authorized")
 """Complaints of the Go server that depend on the order in which it looks at accounts and exports."""
 
 
-def test_generated_configuration_is_taken_or_refused_as_by_the_go_server(tmp_path: Path) -> None:
-    @seed(FIRST)
+@pytest.mark.parametrize("number", depth.seeds(SEEDS))
+def test_generated_configuration_is_taken_or_refused_as_by_the_go_server(tmp_path: Path, number: int) -> None:
+    @seed(number)
     @settings(
         max_examples=CASES,
         deadline=None,

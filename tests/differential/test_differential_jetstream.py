@@ -1,13 +1,12 @@
 """Generated sequences of JetStream steps: what the Go server answers, delivers and keeps, Headrace does.
 
-HEADRACE_TEST_CASES says how many sequences are played (200), HEADRACE_TEST_SEED with which seed. Where they
-differ the Go server is right, or docs/divergences.md says why not and `jetstream_steps` does not generate it.
+Where they differ the Go server is right, or docs/divergences.md says why not and `jetstream_steps` does
+not generate it.
 """
 
 from __future__ import annotations
 
 import itertools
-import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,6 +14,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from conformance.jetstream_plays import CONFIG, USERS, Play, differences
 from differential.jetstream_steps import Player, Step, sequences
+from harness import depth
 from harness.processes import HEADRACES, NATS_SERVER, ServerProcess
 from harness.tallies import TALLIES
 
@@ -23,10 +23,9 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.clients
 
-CASES = int(os.environ.get("HEADRACE_TEST_CASES", "200"))
-FIRST = int(os.environ.get("HEADRACE_TEST_SEED", "0"))
-SEQUENCES = 500
-"""Played to one pair of servers."""
+SEEDS = 20
+SEQUENCES = 100
+"""Drawn from one seed, and played to one pair of servers."""
 NO_ANSWER = "error creating store for stream"
 """What the Go server says now and then while it still removes the files of the stream before."""
 TRIES = 5
@@ -34,7 +33,7 @@ TRIES = 5
 the files of a stream after it said that it is deleted."""
 
 
-@pytest.mark.parametrize("number", range(FIRST, FIRST - (-CASES // SEQUENCES)))
+@pytest.mark.parametrize("number", depth.seeds(SEEDS))
 def test_generated_steps_are_answered_as_the_go_server_answers(tmp_path: Path, number: int) -> None:
     headrace = HEADRACES[number % len(HEADRACES)]
     turns = itertools.cycle(USERS)
@@ -50,7 +49,7 @@ def test_generated_steps_are_answered_as_the_go_server_answers(tmp_path: Path, n
 
         @seed(number)
         @settings(
-            max_examples=min(CASES, SEQUENCES),
+            max_examples=SEQUENCES,
             deadline=None,
             database=None,
             phases=(Phase.generate, Phase.shrink),

@@ -1,18 +1,17 @@
 """Bodies of requests with mistakes: what is no JSON, or JSON of another kind, is refused in the same words.
 
 Right bodies, spoilt at random: a byte more, less or other, a value of another kind, a name in another case.
-HEADRACE_TEST_CASES asks for as many, HEADRACE_TEST_SEED for others.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import random
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from harness import depth
 from harness.jetstream import JetStreamWire
 from harness.processes import NATS_SERVER, ServerProcess
 from headrace.protocol.jetstream.errors import ApiError
@@ -40,8 +39,9 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.clients
 
-CASES: Final = int(os.environ.get("HEADRACE_TEST_CASES", "600"))
-FIRST: Final = int(os.environ.get("HEADRACE_TEST_SEED", "0"))
+SEEDS: Final = 10
+CASES: Final = 600
+"""Bodies that are drawn from one seed."""
 STREAM: Final[dict[str, Any]] = {
     "name": "Z",
     "subjects": ["a.b", "ä"],
@@ -131,9 +131,12 @@ _OTHER: Final = (
 _BYTES: Final = b"{}[]\",:\\ux0129-+.eEtfn \n\x00\x1f\x7f\xc3\xa9\xff`'TZaA/"
 
 
+@pytest.mark.parametrize("seed", depth.seeds(SEEDS))
 @pytest.mark.parametrize("strict", [True, False])
-def test_spoilt_bodies_are_refused_in_the_go_servers_words(tmp_path: Path, *, strict: bool) -> None:
-    drawn = random.Random(FIRST)
+def test_spoilt_bodies_are_refused_in_the_go_servers_words(
+    tmp_path: Path, seed: int, *, strict: bool
+) -> None:
+    drawn = random.Random(seed)
     config = f"jetstream {{ store_dir: {tmp_path}, strict: {str(strict).lower()} }}"
     with ServerProcess(NATS_SERVER, tmp_path, config=config) as server, JetStreamWire(server) as wire:
         for _ in range(CASES):
@@ -147,9 +150,10 @@ def test_spoilt_bodies_are_refused_in_the_go_servers_words(tmp_path: Path, *, st
             wire.api("STREAM.DELETE.Z")
 
 
+@pytest.mark.parametrize("seed", depth.seeds(SEEDS))
 @pytest.mark.parametrize("strict", [True, False])
-def test_spoilt_bodies_of_other_requests_too(tmp_path: Path, *, strict: bool) -> None:
-    drawn = random.Random(FIRST)
+def test_spoilt_bodies_of_other_requests_too(tmp_path: Path, seed: int, *, strict: bool) -> None:
+    drawn = random.Random(seed)
     config = f"jetstream {{ store_dir: {tmp_path}, strict: {str(strict).lower()} }}"
     with ServerProcess(NATS_SERVER, tmp_path, config=config) as server, JetStreamWire(server) as wire:
         wire.api("STREAM.CREATE.Z", {"name": "Z", "subjects": ["z"]})

@@ -1,12 +1,11 @@
 """Configurations of streams and consumers drawn at random: both servers say the same, word by word.
 
-HEADRACE_TEST_CASES asks for as many moves, HEADRACE_TEST_SEED for others. Compared are number and text of an
-error, or the whole configuration that comes of a move. Our rules play alone first, then in a server.
+Compared are number and text of an error, or the whole configuration that comes of a move. Our rules play
+alone first, then in a server.
 """
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -14,6 +13,7 @@ from msgspec.structs import replace
 
 from differential.jetstream_assets import Draw
 from differential.jetstream_rules import Rules, heard
+from harness import depth
 from harness.jetstream import JetStreamWire
 from harness.processes import HEADRACES, NATS_SERVER, ServerProcess
 from headrace.jetstream.limits import UNTIERED, AccountLimits, ServerSettings, Tiers
@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.clients
 
-CASES: Final = int(os.environ.get("HEADRACE_TEST_CASES", "600"))
-FIRST: Final = int(os.environ.get("HEADRACE_TEST_SEED", "0"))
+SEEDS: Final = 10
+MOVES: Final = 600
+"""Drawn from one seed."""
 _SECOND: Final = 1_000_000_000
 _LIVES_ON: Final = 60 * _SECOND
 """ns; a consumer that goes earlier when nobody uses it is removed at once, so that time decides nothing."""
@@ -62,26 +63,29 @@ _SETTINGS: Final = ServerSettings(
 )
 
 
-def test_rules_say_what_the_go_server_says(tmp_path: Path) -> None:
+@pytest.mark.parametrize("seed", depth.seeds(SEEDS))
+def test_rules_say_what_the_go_server_says(tmp_path: Path, seed: int) -> None:
     rules = Rules(_PLAIN_SETTINGS)
     config = _PLAIN.format(folder=tmp_path)
     with ServerProcess(NATS_SERVER, tmp_path, config=config) as server, JetStreamWire(server) as wire:
-        play(rules, rules.judge, by_wire(wire))
+        play(rules, rules.judge, by_wire(wire), seed)
 
 
+@pytest.mark.parametrize("seed", depth.seeds(SEEDS))
 @pytest.mark.parametrize("required", [False, True])
-def test_rules_know_limits_as_the_go_server_does(tmp_path: Path, *, required: bool) -> None:
+def test_rules_know_limits_as_the_go_server_does(tmp_path: Path, seed: int, *, required: bool) -> None:
     rules = Rules(_SETTINGS, Tiers({UNTIERED: replace(_LIMITS, max_bytes_required=required)}))
     config = _LIMITED.format(folder=tmp_path, required=str(required).lower())
     with (
         ServerProcess(NATS_SERVER, tmp_path, config=config) as server,
         JetStreamWire(server, **_LOGIN) as wire,
     ):
-        play(rules, rules.judge, by_wire(wire))
+        play(rules, rules.judge, by_wire(wire), seed)
 
 
+@pytest.mark.parametrize("seed", depth.seeds(SEEDS))
 @pytest.mark.parametrize("config", [_PLAIN, _LIMITED], ids=["plain", "limited"])
-def test_server_says_what_the_go_server_says(tmp_path: Path, config: str) -> None:
+def test_server_says_what_the_go_server_says(tmp_path: Path, seed: int, config: str) -> None:
     """Our rules know what there is; both servers are asked."""
     limited = config is _LIMITED
     rules = Rules(_SETTINGS, Tiers({UNTIERED: _LIMITS})) if limited else Rules(_PLAIN_SETTINGS)
@@ -101,7 +105,7 @@ def test_server_says_what_the_go_server_says(tmp_path: Path, config: str) -> Non
             rules.judge(move)
             return by_wire(our_wire)(move)
 
-        play(rules, keep_in_mind, by_wire(their_wire))
+        play(rules, keep_in_mind, by_wire(their_wire), seed)
 
 
 def by_wire(wire: JetStreamWire) -> Player:
@@ -114,9 +118,9 @@ def by_wire(wire: JetStreamWire) -> Player:
     return ask
 
 
-def play(rules: Rules, ours: Player, theirs: Player) -> None:
-    draw = Draw(FIRST)
-    for number in range(CASES):
+def play(rules: Rules, ours: Player, theirs: Player, seed: int) -> None:
+    draw = Draw(seed)
+    for number in range(MOVES):
         move = draw.move(rules.names())
         mine, its = ours(move), theirs(move)
         if mine != its:

@@ -1,17 +1,14 @@
 """Generated scripts under generated configurations: what the Go server delivers, refuses and closes,
 Headrace does.
 
-HEADRACE_TEST_CASES says how many scripts are played (300, rounded up to whole configurations),
-HEADRACE_TEST_SEED with which configuration to begin (0). A failure names the number of its configuration;
-the same number and the same count give the same scripts again. Where the two differ the Go server is right,
-or docs/divergences.md says why not and `worlds` and `steps` do not generate it.
+The number of a configuration is the seed of its scripts. Where the two differ the Go server is right, or
+docs/divergences.md says why not and `worlds` and `steps` do not generate it.
 """
 
 from __future__ import annotations
 
 import difflib
 import json
-import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,6 +17,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from differential.playing import play
 from differential.steps import Script, scripts
 from differential.worlds import Universe, universe
+from harness import depth
 from harness.processes import HEADRACES, NATS_SERVER, ServerProcess
 from harness.tallies import TALLIES
 
@@ -28,13 +26,12 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.clients
 
-CASES = int(os.environ.get("HEADRACE_TEST_CASES", "300"))
-FIRST = int(os.environ.get("HEADRACE_TEST_SEED", "0"))
+CONFIGURATIONS = 40
 SCRIPTS = 75
 """Played under one configuration."""
 
 
-@pytest.mark.parametrize("number", range(FIRST, FIRST - (-CASES // SCRIPTS)))
+@pytest.mark.parametrize("number", depth.seeds(CONFIGURATIONS))
 def test_generated_script_is_answered_as_the_go_server_answers(tmp_path: Path, number: int) -> None:
     everything = universe(number)
     headrace = HEADRACES[number // 2 % len(HEADRACES)]

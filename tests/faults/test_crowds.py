@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
 import struct
 import time
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from harness import depth
 from harness.processes import HEADRACES, Program, limited
 from harness.waiting import PATIENCE, wait_until
 from harness.wire import Wire
@@ -81,8 +81,8 @@ def test_client_over_max_connections_is_told_and_closed_until_one_leaves(
 
 
 def idle_connections() -> list[int]:
-    """2,000 in every run; 10,000 where HEADRACE_TEST_MANY=1 asks for it and descriptors allow it."""
-    return [2000, 10_000] if os.environ.get("HEADRACE_TEST_MANY") == "1" else [2000]
+    """2,000 in every run; 10,000 in `make test-deep`, where descriptors allow it."""
+    return [2000, 10_000] if depth.deep else [2000]
 
 
 @pytest.mark.parametrize("program", HEADRACES, ids=str)

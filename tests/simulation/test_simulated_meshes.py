@@ -1,19 +1,17 @@
 """Seeded clusters of real engines and meshes: they converge, deliver once, loop nothing, give everything
 back.
 
-HEADRACE_TEST_MESHES says how many small clusters are played (2,000), HEADRACE_TEST_SEED with which seed to
-begin (0); one larger cluster is played for every hundred. A failure names the seeds and the command that
-plays them.
+A failure names the seeds and the command that plays them.
 """
 
 from __future__ import annotations
 
 import gc
-import os
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from harness import depth
 from harness.tallies import TALLIES
 from headrace.engine.memory import live_objects
 from simulation.scenario import Plan, Scenario, Violation
@@ -21,9 +19,12 @@ from simulation.scenario import Plan, Scenario, Violation
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-MESHES: Final = int(os.environ.get("HEADRACE_TEST_MESHES", "2000"))
-FIRST: Final = int(os.environ.get("HEADRACE_TEST_SEED", "0"))
-BLOCK: Final = 100
+SMALL: Final = 2000
+MIXED: Final = 1000
+LARGER: Final = 20
+LARGEST: Final = 10
+BLOCK: Final = 20
+"""Small clusters in one test."""
 SIZES: Final = (7, 8, 10, 12, 16, 20, 8, 10, 7, 30)
 """Nodes of the larger clusters, in turn; the last of ten is the largest."""
 
@@ -36,6 +37,11 @@ def small_heap() -> Iterator[None]:
     gc.freeze()
     yield
     gc.unfreeze()
+
+
+def named(seeds: range) -> str:
+    """As HEADRACE_TEST_SEEDS has it."""
+    return f"{seeds[0]}-{seeds[-1]}"
 
 
 def play(plan: Plan) -> None:
@@ -55,10 +61,10 @@ def play(plan: Plan) -> None:
         raise Violation(f"the engine had {before}, and has {after}")
 
 
-@pytest.mark.parametrize("first", range(FIRST, FIRST + MESHES, BLOCK))
-def test_small_clusters(first: int) -> None:
+@pytest.mark.parametrize("seeds", depth.blocks(SMALL, BLOCK), ids=named)
+def test_small_clusters(seeds: range) -> None:
     failures = []
-    for seed in range(first, min(first + BLOCK, FIRST + MESHES)):
+    for seed in seeds:
         try:
             play(Plan.draw(seed))
         except Violation as violation:
@@ -66,10 +72,10 @@ def test_small_clusters(first: int) -> None:
     assert not failures, "\n".join(failures)
 
 
-@pytest.mark.parametrize("first", range(FIRST, FIRST + MESHES // 2, BLOCK))
-def test_small_clusters_in_which_not_all_speak_the_same_protocol(first: int) -> None:
+@pytest.mark.parametrize("seeds", depth.blocks(MIXED, BLOCK), ids=named)
+def test_small_clusters_in_which_not_all_speak_the_same_protocol(seeds: range) -> None:
     failures = []
-    for seed in range(first, min(first + BLOCK, FIRST + MESHES // 2)):
+    for seed in seeds:
         try:
             play(Plan.draw(seed, legacy=True))
         except Violation as violation:
@@ -77,17 +83,18 @@ def test_small_clusters_in_which_not_all_speak_the_same_protocol(first: int) -> 
     assert not failures, "\n".join(failures)
 
 
-@pytest.mark.parametrize("number", range(MESHES // BLOCK))
-def test_larger_clusters(number: int) -> None:
-    seed, nodes = FIRST + number, SIZES[number % len(SIZES)]
+@pytest.mark.parametrize("seed", depth.seeds(LARGER))
+def test_larger_clusters(seed: int) -> None:
+    nodes = SIZES[seed % len(SIZES)]
     try:
         play(Plan.draw(seed, nodes))
     except Violation as violation:
         pytest.fail(f"{violation}\n  PYTHONPATH=tests python -m simulation --nodes {nodes} {seed}")
 
 
-def test_fifty_nodes() -> None:
+@pytest.mark.parametrize("seed", depth.seeds(LARGEST))
+def test_fifty_nodes(seed: int) -> None:
     try:
-        play(Plan.draw(FIRST + 2, 50))
+        play(Plan.draw(seed, 50))
     except Violation as violation:
-        pytest.fail(f"{violation}\n  PYTHONPATH=tests python -m simulation --nodes 50 {FIRST + 2}")
+        pytest.fail(f"{violation}\n  PYTHONPATH=tests python -m simulation --nodes 50 {seed}")

@@ -1,18 +1,18 @@
 """kill -9 of driver, JVM, Python workers and both servers of running queries: every row once, in each sink.
 
-A short run, of the two queries that write with our sink; `HEADRACE_TEST_KILLS=50 pytest
-tests/spark/test_spark_kills.py` is a long one of all three, and `HEADRACE_TEST_SEED` another one.
+In `make test` there is a kill of each under the two queries that write with our sink; `make test-deep` kills
+fifty times, whatever is drawn, under all three.
 """
 
 from __future__ import annotations
 
-import os
 import time
 from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
 
+from harness import depth
 from harness.killing import QUERIES, BreakingPipeline
 from harness.tallies import note
 
@@ -21,16 +21,17 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-KILLS = int(os.environ.get("HEADRACE_TEST_KILLS", "0"))
-SEED = int(os.environ.get("HEADRACE_TEST_SEED", "4"))
+KILLS = 50 if depth.deep else 0
+SEEDS = range(4, 5) if depth.deep else depth.seeds(10)
 SHORT = ("out", "copy")
 EACH_ONCE = ("worker", "headrace", "jvm", "nats-server", "worker")
 
 
-def test_every_row_is_in_each_sink_once_whatever_is_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_row_is_in_each_sink_once_whatever_is_killed(tmp_path: Path, seed: int) -> None:
     begun = time.monotonic()
     queries = QUERIES if KILLS else SHORT
-    pipeline = BreakingPipeline(tmp_path, SEED, queries)
+    pipeline = BreakingPipeline(tmp_path, seed, queries)
     try:
         for number in range(KILLS or len(EACH_ONCE)):
             target, moment = pipeline.kill(None if KILLS else EACH_ONCE[number])

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 import random
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 from js_account import API, Place, encoded
 
+from harness import depth
 from headrace.errors import LogError, StartError
 from headrace.log.store import FileStore
 from headrace.testing.faultfs import FaultyFileSystem, MemoryFileSystem
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from headrace.log.filesystem import FileSystem
 
 DIRECTORY = Path("/store")
-SEEDS = range(500 if os.environ.get("HEADRACE_TEST_MANY") == "1" else 25)
+SEEDS = 500
 
 
 def _place(files: FileSystem) -> Place:
@@ -88,7 +88,7 @@ def _prepare(place: Place) -> bool:
     return all(answer is not None and "error" not in answer for answer in (made, asked))
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", depth.seeds(SEEDS))
 def test_a_power_failure_loses_nothing_that_was_promised(seed: int) -> None:
     dice = random.Random(seed)
     files, witness = MemoryFileSystem(), Witness()

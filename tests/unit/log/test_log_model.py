@@ -5,7 +5,6 @@ The model keeps a plain list and does each thing by its definition. Seeds are fi
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from log_makers import SECOND, START, is_sound, pages
 
+from harness import depth
 from harness.tallies import note
 from headrace.errors import LogFull, MessageTooLarge
 from headrace.log import retention
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from headrace.log.port import MessageLog
 
-SEEDS = range(500 if os.environ.get("HEADRACE_TEST_MANY") == "1" else 12)
+SEEDS = 500
 STEPS = 400
 SUBJECTS = [b"a", b"b", b"a.b", b"a.c", b"a.b.c", b"x.y.z", b"a.*", b"a..b", b""]
 FILTERS = [b"a", b"b", b">", b"*", b"a.>", b"*.b", b"a.*", b"a.*.c", b"none", b"none.>", b"a..b"]
@@ -299,7 +299,7 @@ class Walk:
         self.compare()
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", depth.seeds(SEEDS))
 def test_random_operations(make: Maker, clock: Clock, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     if seed % 2:  # limits remove many at once, or one by one
         monkeypatch.setattr(retention, "FEW", 1)

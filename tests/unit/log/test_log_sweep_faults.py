@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from log_makers import Clock, is_sound
 
+from harness import depth
 from harness.tallies import note
 from headrace.errors import StorageError
 from headrace.log.file import FileLog
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from headrace.log.filesystem import FileSystem
 
 HERE: Final = Path("/logs/one")
-SEEDS: Final = range(600 if os.environ.get("HEADRACE_TEST_MANY") == "1" else 60)
+SEEDS: Final = 600
 
 
 def open_log(files: FileSystem, limits: Limits = NO_LIMITS) -> FileLog:
@@ -186,7 +187,7 @@ def test_failure_at_every_call_while_segments_are_rewritten(fault: Fault) -> Non
         note("log: images after them", 2)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", depth.seeds(SEEDS))
 def test_power_loss_while_segments_are_rewritten(seed: int) -> None:
     """Also when a write failed before: a refused batch does not come back, nor a part of it."""
     random = Random(seed)

@@ -1,8 +1,7 @@
 """A callout's messages as the Go server writes and reads them: questions field by field, generated answers.
 
 One service answers the same to the Go server and to our policy. What is compared: accepted or refused, the
-reason that is logged, in which account the user is then and what it may do. HEADRACE_CALLOUT_CASES sets the
-number of cases for each way to configure a callout, HEADRACE_TEST_SEED which ones they are.
+reason that is logged, in which account the user is then and what it may do.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 import base64
 import itertools
 import json
-import os
 import re
 import time
 import urllib.request
@@ -21,6 +19,7 @@ import pytest
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
+from harness import depth
 from harness.claims import NO_LIMITS, OPERATOR_KEY, account_token, claims_of, operator_token, scope
 from harness.keys import ACCOUNT, SERVER, USER, KeyPair, key_pair
 from harness.processes import NATS_SERVER, ServerProcess
@@ -54,8 +53,9 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.clients
 
 MODES = ("configured", "configured encrypted", "operator", "operator encrypted")
-CASES = int(os.environ.get("HEADRACE_CALLOUT_CASES", "100"))
-SEED = int(os.environ.get("HEADRACE_TEST_SEED", "0"))
+SEEDS = 10
+CASES = 100
+"""Answers that are drawn from one seed, for each way to configure a callout."""
 AUTH_TIMEOUT = 20
 ISSUER = key_pair(ACCOUNT, "callout")
 SIGNING_KEY = key_pair(ACCOUNT, "callout's signing key")
@@ -491,10 +491,11 @@ def test_every_signer_of_an_answer_is_judged_alike(arena: Arena, answer: str) ->
         compare(arena, {**outer, "signer": signer, "issuer_account": account, "how": how})
 
 
-def test_generated_answers_are_read_alike(arena: Arena) -> None:
+@pytest.mark.parametrize("number", depth.seeds(SEEDS))
+def test_generated_answers_are_read_alike(arena: Arena, number: int) -> None:
     arena.outcomes.clear()
 
-    @seed(SEED * len(MODES) + MODES.index(arena.mode))
+    @seed(number * len(MODES) + MODES.index(arena.mode))
     @settings(max_examples=CASES, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
     @given(case=CASE)
     def run(case: dict[str, Any]) -> None:

@@ -2,7 +2,7 @@
 
 The Go server fetches accounts over HTTP from the test, so each case has an account of its own. What is
 compared: accepted or refused, the reason it logs for debugging, and what may be published and subscribed to
-then. HEADRACE_TRUST_CASES sets the number of cases, HEADRACE_TEST_SEED which ones they are.
+then.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import pytest
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
+from harness import depth
 from harness.claims import ACCOUNT_LIMITS, NO_LIMITS, OPERATOR_KEY, OPERATOR_SIGNER, claims_of, operator_token
 from harness.keys import ACCOUNT, OPERATOR, USER, KeyPair, key_pair
 from harness.processes import NATS_SERVER, ServerProcess
@@ -37,8 +38,9 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.clients
 
-CASES = int(os.environ.get("HEADRACE_TRUST_CASES", "300"))
-SEED = int(os.environ.get("HEADRACE_TEST_SEED", "0"))
+SEEDS = 10
+CASES = 300
+"""Tokens that are drawn from one seed."""
 STRANGER = key_pair(OPERATOR, "stranger")
 USER_KEY = key_pair(USER, "compared user")
 SUBJECTS = ["a", "a.b", "b", "b.c.d", "u.joe", "d.x", "d.y", "x.y"]
@@ -427,8 +429,11 @@ def compare(arena: Arena, account: dict[str, Any], user: dict[str, Any]) -> None
         connection.close()
 
 
-def test_generated_tokens_are_answered_alike(arena: Arena) -> None:
-    @seed(SEED)
+@pytest.mark.parametrize("number", depth.seeds(SEEDS))
+def test_generated_tokens_are_answered_alike(arena: Arena, number: int) -> None:
+    arena.outcomes.clear()
+
+    @seed(number)
     @settings(max_examples=CASES, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
     @given(account=ACCOUNT_CASE, user=USER_CASE)
     def run(account: dict[str, Any], user: dict[str, Any]) -> None:

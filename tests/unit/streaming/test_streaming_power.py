@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 from stan_harness import ManualHost, Sub, World
 
+from harness import depth
 from headrace.errors import LogError, StartError
 from headrace.log.store import FileStore
 from headrace.protocol.stan import MsgProto, PubAck, PubMsg, StartPosition
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from headrace.log.filesystem import FileSystem
 
 DIRECTORY = Path("/store")
+SEEDS = 400
 
 
 def _store(files: FileSystem, host: ManualHost) -> FileStore:
@@ -74,7 +76,7 @@ def _stored(world: World) -> list[bytes]:
     ]
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", depth.seeds(SEEDS))
 def test_a_power_failure_loses_nothing_that_was_promised(seed: int) -> None:
     dice = random.Random(seed)
     files, host, feed = MemoryFileSystem(), ManualHost(), Feed()

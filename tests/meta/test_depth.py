@@ -1,0 +1,70 @@
+"""Which seeds a run plays is decided in one place, and every seed is some commit's."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import pytest
+from source_tree import ROOT
+
+from harness.depth import PARTS, VARIABLE, Choice, of_commit, read
+
+VARIABLES: Final = {VARIABLE, "HEADRACE_TEST_GNATSD", "HEADRACE_TEST_PROCESS"}
+"""A binary that nobody has to have, and the mark of a process; neither says how much is played."""
+
+
+@pytest.mark.parametrize("total", [PARTS, 25, 2000])
+def test_tenths_of_ten_commits_are_all_seeds_once(total: int) -> None:
+    played = [seed for last in range(PARTS) for seed in of_commit(f"{last + 0xABC0 * PARTS:x}").seeds(total)]
+
+    assert played == list(range(total))
+
+
+def test_one_commit_has_the_same_seeds_everywhere() -> None:
+    commit = "76bbf98d7d2d4f6ad1f6c2a0b8a8e2f4bb7c1f1e"
+
+    assert of_commit(commit) == of_commit(commit)
+    assert of_commit("").seeds(100) == range(10)
+
+
+@pytest.mark.parametrize(
+    ("text", "seeds"),
+    [
+        ("all", range(100)),
+        ("0/10", range(10)),
+        ("3/10", range(30, 40)),
+        ("1/3", range(33, 66)),
+        ("7-7", range(7, 8)),
+    ],
+)
+def test_what_the_variable_asks_for_is_played(text: str, seeds: range) -> None:
+    chosen = read(text)
+
+    assert chosen.seeds(100) == seeds
+    assert str(chosen) == text, "so that a run can say how to play it again"
+
+
+@pytest.mark.parametrize("text", ["", "10/10", "1/0", "5", "5-4", "-1-3", "everything", "3/10 "])
+def test_any_other_text_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=VARIABLE):
+        read(text)
+
+
+def test_a_part_without_seeds_is_refused() -> None:
+    with pytest.raises(ValueError, match="empty"):
+        Choice(0, PARTS).seeds(PARTS - 1)
+
+
+def test_no_other_variable_says_how_much_is_played() -> None:
+    named: set[str] = set()
+    for file in [
+        *ROOT.glob("tests/**/*.py"),
+        *ROOT.glob("docs/**/*.md"),
+        *ROOT.glob("*.md"),
+        ROOT / "Makefile",
+    ]:
+        if file.name != "CHANGELOG.md":
+            named |= set(re.findall(r"HEADRACE_TEST_[A-Z]+\b", file.read_text(encoding="utf-8")))
+
+    assert named == VARIABLES
