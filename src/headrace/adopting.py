@@ -16,12 +16,12 @@ from msgspec.structs import replace
 
 from headrace.conf.options import GLOBAL_ACCOUNT
 from headrace.errors import LogError, StartError
-from headrace.jetstream.ackstate import ConsumerState
 from headrace.jetstream.api.contexts import consumer_context, stream_context
 from headrace.jetstream.assets import stream_log
-from headrace.jetstream.consumer_rules import check_new_consumer
-from headrace.jetstream.stream import log_limits
-from headrace.jetstream.stream_rules import check_new_stream
+from headrace.jetstream.consumer.ack_state import ConsumerState
+from headrace.jetstream.consumer.rules import check_new_consumer
+from headrace.jetstream.stream.rules import check_new_stream
+from headrace.jetstream.stream.stream import log_limits
 from headrace.log.port import NO_LIMITS
 from headrace.protocol.jetstream.configs import AckPolicy, ConsumerConfig, Storage, StreamConfig
 from headrace.protocol.jetstream.errors import ApiError
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from headrace.engine.stan import Publications
     from headrace.jetstream.account import AccountJetStream
     from headrace.jetstream.opening import JetStreamServer
-    from headrace.jetstream.stream import Stream
+    from headrace.jetstream.stream.stream import Stream
     from headrace.log.committer import Committer
     from headrace.log.port import Limits, MessageLog
     from headrace.log.store import LogStore

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec.structs import replace
 from msgspec.structs import replace as changed
 
-from headrace.jetstream.consumer_rules import ConsumerContext, check_consumer_update, check_new_consumer
+from headrace.jetstream.consumer.rules import ConsumerContext, check_consumer_update, check_new_consumer
 from headrace.jetstream.limits import ServerSettings, Tiers
-from headrace.jetstream.origin_rules import within
-from headrace.jetstream.reservations import Room
+from headrace.jetstream.sourcing.rules import within
+from headrace.jetstream.stream.reservations import Room
+from headrace.jetstream.stream.rules import StreamContext, check_new_stream, check_stream_update
 from headrace.jetstream.stream_configs import StreamConfigs
-from headrace.jetstream.stream_rules import StreamContext, check_new_stream, check_stream_update
 from headrace.protocol.jetstream import responses
 from headrace.protocol.jetstream.configs import ConsumerConfig, Storage, StreamConfig
 from headrace.protocol.jetstream.errors import ApiError

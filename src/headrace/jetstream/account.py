@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from headrace.core.service import Taking
 from headrace.engine.jetstream import Acks, sort_acks
 from headrace.errors import LogError, StartError
-from headrace.jetstream.advising import Adviser
+from headrace.jetstream.advisories import Advisories
 from headrace.jetstream.api.dispatch import Api, no_responders
 from headrace.jetstream.assets import Assets
-from headrace.jetstream.journal import Journal
-from headrace.jetstream.limits import Tiers
-from headrace.jetstream.recovery import Recovery
+from headrace.jetstream.limits import ApiCounters, Tiers, Usage
+from headrace.jetstream.state.journal import Journal
+from headrace.jetstream.state.recovery import Recovery
 from headrace.jetstream.stream_configs import StreamConfigs
-from headrace.jetstream.usage import ApiCounters, Usage
 from headrace.log.port import SyncPolicy
 from headrace.protocol.jetstream.acks import parse_ack
 from headrace.protocol.jetstream.configs import Storage
@@ -32,9 +31,9 @@ if TYPE_CHECKING:
     from headrace.core.service import Delivery, Host
     from headrace.core.tracing import MessageTrace
     from headrace.engine.batches import Gathered
-    from headrace.jetstream.consumer import Consumer
+    from headrace.jetstream.consumer.consumer import Consumer
     from headrace.jetstream.limits import AccountLimits, ServerSettings
-    from headrace.jetstream.stream import Stream
+    from headrace.jetstream.stream.stream import Stream
     from headrace.jetstream.system import JetStreamSystem
     from headrace.protocol.jetstream.configs import StreamConfig
 
@@ -85,9 +84,9 @@ class AccountJetStream:
         """Recovers, then subscribes. Raises: StartError."""
         self.host = host
         self.turns = Turns(host, self.system.committer)
-        self._adviser = Adviser(host, self.domain)
-        self.advise = self._adviser.advise
-        self.metric = self._adviser.metric
+        self._advisories = Advisories(host, self.domain)
+        self.advise = self._advisories.advise
+        self.metric = self._advisories.metric
         self.publish = host.publish
         recovery = Recovery(self)
         try:
@@ -226,7 +225,7 @@ class AccountJetStream:
         As on the Go server the requests that an account answers by itself are answered all the same: they are
         no imported service there.
         """
-        from headrace.jetstream.ingest import Ingest
+        from headrace.jetstream.stream.ingest import Ingest
 
         asked = getattr(self._routes.get(sid), "__self__", None)
         if isinstance(asked, Ingest):
@@ -259,7 +258,7 @@ class AccountJetStream:
 
     def advised(self, suffix: str) -> bool:
         """Whether somebody listens to an advisory."""
-        return self._adviser.heard(suffix)
+        return self._advisories.heard(suffix)
 
     def consumer(self, stream: bytes, name: bytes) -> Consumer | None:
         """By the names that subjects have."""

@@ -1,6 +1,6 @@
 """Making, changing and removing streams and consumers of an account, each with its entry in the journal.
 
-Whether it may be done was judged before (`stream_rules`, `consumer_rules`); how an answer waits for the
+Whether it may be done was judged before (`stream.rules`, `consumer.rules`); how an answer waits for the
 commit is the API's. A log is durable with its first message: a stream that had none yet is its entry and
 nothing else, and gets an empty log again after a power loss. The entry that a stream is gone is durable
 before its log is removed: a crash at any point loses no message and brings none back.
@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.errors import LogError, StorageError
-from headrace.jetstream.state import AccountState, consumer_record, stream_record
+from headrace.jetstream.state.records import AccountState, consumer_record, stream_record
 from headrace.protocol.jetstream.configs import Storage
 from headrace.protocol.jetstream.errors import ApiError
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from headrace.jetstream.account import AccountJetStream
-    from headrace.jetstream.ackstate import ConsumerState
-    from headrace.jetstream.consumer import Consumer
-    from headrace.jetstream.stream import Stream
+    from headrace.jetstream.consumer.ack_state import ConsumerState
+    from headrace.jetstream.consumer.consumer import Consumer
+    from headrace.jetstream.stream.stream import Stream
     from headrace.log.port import MessageLog
     from headrace.log.store import LogStore
     from headrace.protocol.jetstream.configs import ConsumerConfig, StreamConfig
@@ -45,7 +45,7 @@ class Assets:
 
     def open_log(self, config: StreamConfig) -> MessageLog:
         """Raises: LogError."""
-        from headrace.jetstream.stream import log_limits
+        from headrace.jetstream.stream.stream import log_limits
 
         return self._store(config.storage).open(self._log_name(config.name), log_limits(config))
 
@@ -61,7 +61,7 @@ class Assets:
 
     def _enter_stream(self, config: StreamConfig, log: MessageLog) -> Stream:
         """A stream is there from now on."""
-        from headrace.jetstream.stream import Stream
+        from headrace.jetstream.stream.stream import Stream
 
         account = self._account
         stream = Stream(account, config, log, account.turns.now_ns())
@@ -188,7 +188,7 @@ class Assets:
         self, stream: Stream, config: ConsumerConfig, name: str, state: ConsumerState | None = None
     ) -> Consumer:
         """`state`: how far it is, for one that is restored."""
-        from headrace.jetstream.consumer import Consumer
+        from headrace.jetstream.consumer.consumer import Consumer
 
         account = self._account
         consumer = Consumer(stream, config, name, account.turns.now_ns(), state)

@@ -1,17 +1,25 @@
-"""What accounts and the server allow JetStream, as numbers; nothing that judges by them.
+"""What accounts and the server allow JetStream, and what is in use, as numbers. Nothing here judges by them.
+
+Bytes in use are those of the logs, counted when a stream was touched and not per message.
 
 Source: JetStream specification, 1 (INFO) and 2.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field
 
 from headrace.conf.options import JetStreamAccountLimits as AccountLimits
-from headrace.jetstream.inflight import BatchLimits
 from headrace.limits import MAX_CONSUMERS
+from headrace.protocol.jetstream.configs import Storage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from headrace.jetstream.stream.stream import Stream
+    from headrace.protocol.jetstream.configs import StreamConfig
 
 __all__ = [
     "NO_ACCOUNT_LIMITS",
@@ -27,6 +35,26 @@ UNTIERED: Final = ""
 
 
 NO_ACCOUNT_LIMITS: Final = AccountLimits()
+
+
+class BatchLimits(Struct, frozen=True):
+    """Numbers of batches and of messages; `timeout_ns`: how long a batch may be idle."""
+
+    atomic_per_stream: int = 50
+    atomic_total: int = 1000
+    atomic_messages: int = 1000
+    fast_per_stream: int = 1000
+    fast_total: int = 50_000
+    timeout_ns: int = 10_000_000_000
+
+
+class Inflight:
+    """Batches under way in all streams of a server."""
+
+    def __init__(self, limits: BatchLimits) -> None:
+        self.limits = limits
+        self.atomic = 0
+        self.fast = 0
 
 
 class ServerSettings(Struct, frozen=True):
@@ -68,3 +96,62 @@ class Tiers(Struct, frozen=True):
 
 def tier_name(replicas: int) -> str:
     return f"R{max(replicas, 1)}"
+
+
+class ApiCounters(Struct):
+    """Requests since the start; `inflight`: not answered yet."""
+
+    total: int = 0
+    errors: int = 0
+    inflight: int = 0
+
+
+class Held(Struct):
+    """Bytes of messages, by storage."""
+
+    memory: int = 0
+    storage: int = 0
+
+    def add(self, storage: Storage, size: int) -> None:
+        if storage is Storage.MEMORY:
+            self.memory += size
+        else:
+            self.storage += size
+
+    def of(self, storage: Storage) -> int:
+        return self.memory if storage is Storage.MEMORY else self.storage
+
+
+class Usage(Struct):
+    """Of one account; `server` is the sum over all of them."""
+
+    server: Held
+    held: Held = field(default_factory=Held)
+    _streams: dict[str, int] = field(default_factory=dict)
+
+    def measure(self, stream: Stream) -> None:
+        """Counts a stream anew. Cheap: no message is read."""
+        self._set(stream, stream.log.size)
+
+    def forget(self, stream: Stream) -> None:
+        self._set(stream, 0)
+        self._streams.pop(stream.name, None)
+
+    def _set(self, stream: Stream, size: int) -> None:
+        change = size - self._streams.get(stream.name, 0)
+        if change:
+            self._streams[stream.name] = size
+            self.held.add(stream.config.storage, change)
+            self.server.add(stream.config.storage, change)
+
+    def end(self) -> None:
+        """The account is gone from this server: what it holds counts no more."""
+        self.server.memory -= self.held.memory
+        self.server.storage -= self.held.storage
+        self.held = Held()
+        self._streams.clear()
+
+
+def reserved(configs: Iterable[StreamConfig], storage: Storage) -> int:
+    """Bytes that streams of a storage may grow to, as far as they are bounded."""
+    return sum(one.max_bytes for one in configs if one.storage is storage and one.max_bytes > 0)

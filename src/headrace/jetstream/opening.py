@@ -16,8 +16,7 @@ from headrace.errors import LogError, StartError, StoreLocked
 from headrace.jetstream.assets import log_shown
 from headrace.jetstream.importing.detecting import HOME as DIRECTORY
 from headrace.jetstream.importing.detecting import UNFINISHED, find_streams
-from headrace.jetstream.inflight import BatchLimits
-from headrace.jetstream.limits import ServerSettings
+from headrace.jetstream.limits import BatchLimits, ServerSettings
 from headrace.jetstream.system import JetStreamSystem
 from headrace.log.committer import ThreadCommitter
 from headrace.log.port import SyncPolicy
@@ -35,8 +34,8 @@ if TYPE_CHECKING:
         JetStreamOptions,
     )
     from headrace.core.service import Service
-    from headrace.jetstream.figures import ServerFigures
-    from headrace.jetstream.stream import Stream
+    from headrace.jetstream.stats import ServerStats
+    from headrace.jetstream.stream.stream import Stream
     from headrace.log.committer import Committer
     from headrace.log.damage import Damage
     from headrace.log.rekeying import Told
@@ -146,13 +145,13 @@ class JetStreamServer:
                 self._tell_of(account.name, stream)
         self._log.info("Took %.3gms to start JetStream", seconds * 1000)
 
-    def figures(self) -> ServerFigures | None:
+    def figures(self) -> ServerStats | None:
         """For monitoring (`server.monitor.jetstream.JetStreamSource`)."""
         if self.system is None:
             return None
-        from headrace.jetstream.figures import server_figures
+        from headrace.jetstream.stats import server_stats
 
-        return server_figures(self.system, str(self.directory))
+        return server_stats(self.system, str(self.directory))
 
     def close(self) -> None:
         """Everything is on disk after this, and another process may have the directory."""

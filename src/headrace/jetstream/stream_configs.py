@@ -1,6 +1,6 @@
 """The configurations of an account's streams: found quickly is whose subjects a new one would meet.
 
-Kept up by whoever makes, changes and removes streams. Never here: streams, or what may be configured.
+Kept up to date by whoever makes, changes and removes streams. Never here: streams, or what may be configured.
 """
 
 from __future__ import annotations

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 from headrace.errors import LogError
 from headrace.jetstream.account import AccountJetStream
-from headrace.jetstream.inflight import Inflight
+from headrace.jetstream.limits import ApiCounters, Held, Inflight
 from headrace.jetstream.refusing import RefusingService, SystemRequests
-from headrace.jetstream.usage import ApiCounters, Held
 
 if TYPE_CHECKING:
     import logging

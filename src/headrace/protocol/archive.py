@@ -1,7 +1,7 @@
 """Archives of streams as the Go server makes them (`NATSARC1`): entries with a name, a time, a body.
 
 An entry's body is headers and payload, and the archive says how long each is. What entries of a backup mean
-is `headrace.jetstream.backup`'s. Pure. Source: backups of the Go server 2.15.1.
+is `headrace.jetstream.state.backup`'s. Pure. Source: backups of the Go server 2.15.1.
 """
 
 from __future__ import annotations

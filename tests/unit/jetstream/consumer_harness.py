@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from headrace.core.service import Delivery
 from headrace.engine.batches import Gathered, Outgoing
 from headrace.engine.jetstream import Publications, sort_acks
-from headrace.jetstream.ackstate import ConsumerState
-from headrace.jetstream.consumer import Consumer
+from headrace.jetstream.consumer.ack_state import ConsumerState
+from headrace.jetstream.consumer.consumer import Consumer
 from headrace.log.memory import MemoryLog
 from headrace.log.port import NewMessage
 from headrace.protocol.jetstream.configs import AckPolicy, ConsumerConfig, Retention, StreamConfig

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.core.service import Delivery
 from headrace.engine.batches import Gathered, Outgoing
-from headrace.jetstream.stream import Stream, log_limits
+from headrace.jetstream.stream.stream import Stream, log_limits
 from headrace.log.memory import MemoryLog
 from headrace.protocol.jetstream.configs import StreamConfig
 from headrace.turns import Turns

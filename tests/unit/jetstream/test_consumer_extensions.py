@@ -8,8 +8,8 @@ import pytest
 from consumer_harness import SECOND, Desk, sequences
 
 from headrace.core.service import Delivery
-from headrace.jetstream import ordering
-from headrace.jetstream.consumer_extensions import check_extensions, extensions_of
+from headrace.jetstream.consumer import keyed_order as ordering
+from headrace.jetstream.consumer.extensions import check_extensions, extensions_of
 from headrace.protocol.jetstream.configs import AckPolicy, ConsumerConfig, DeliverPolicy
 from headrace.protocol.jetstream.errors import ApiError
 

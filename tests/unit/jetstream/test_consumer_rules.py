@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from headrace.jetstream.consumer_rules import (
+from headrace.jetstream.consumer.rules import (
     ConsumerContext,
     check_consumer_update,
     check_new_consumer,

@@ -7,7 +7,7 @@ from consumer_harness import SECOND, Desk, sequences
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.jetstream.ackstate import AckState, ConsumerState
+from headrace.jetstream.consumer.ack_state import AckState, ConsumerState
 from headrace.protocol.jetstream.configs import AckPolicy
 
 

@@ -9,8 +9,7 @@ import pytest
 from js_account import SECOND, HeldCommitter, Place
 
 from headrace.errors import StorageError
-from headrace.jetstream.inflight import BatchLimits
-from headrace.jetstream.limits import ServerSettings
+from headrace.jetstream.limits import BatchLimits, ServerSettings
 from headrace.protocol.jetstream import headers as block
 from headrace.protocol.rfc3339 import format_time
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.jetstream import counters
+from headrace.jetstream.stream import counters
 from headrace.log.port import StoredMessage
 from headrace.protocol.jetstream import headers as block
 from headrace.protocol.jetstream.errors import ApiError

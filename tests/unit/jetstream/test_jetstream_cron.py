@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.jetstream.cron import Cron
+from headrace.jetstream.schedule.cron import Cron
 
 NEW_YORK = ZoneInfo("America/New_York")
 START = datetime(2026, 11, 21, 8, 0, tzinfo=UTC)

@@ -20,7 +20,7 @@ from headrace.jetstream.importing import block_files
 from headrace.jetstream.importing.crypt import Keys
 from headrace.jetstream.importing.importer import ImportReport, import_store
 from headrace.jetstream.importing.reader import open_store
-from headrace.jetstream.state import AccountChanges
+from headrace.jetstream.state.records import AccountChanges
 from headrace.log.store import FileStore
 from headrace.protocol.s2 import STREAM_BEGIN
 

@@ -19,7 +19,7 @@ from headrace.jetstream.importing.crypt import Keys, NoKey
 from headrace.jetstream.importing.importer import import_store
 from headrace.jetstream.importing.model import SourceMessage
 from headrace.jetstream.importing.reader import SourceStream, open_store
-from headrace.jetstream.state import AccountChanges
+from headrace.jetstream.state.records import AccountChanges
 from headrace.log.store import FileStore
 from headrace.protocol.rfc3339 import short_time
 

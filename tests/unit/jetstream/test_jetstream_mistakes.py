@@ -16,9 +16,9 @@ from js_account import API, Place
 from headrace.jetstream.account import AccountJetStream
 from headrace.jetstream.api import endpoints
 from headrace.jetstream.api.backup import _Sending
-from headrace.jetstream.consumer import Consumer
-from headrace.jetstream.restoring import Restoring
-from headrace.jetstream.stream import Stream
+from headrace.jetstream.consumer.consumer import Consumer
+from headrace.jetstream.state.restore import Restoring
+from headrace.jetstream.stream.stream import Stream
 from headrace.protocol import archive, s2
 from headrace.protocol.jetstream import requests
 from headrace.protocol.jetstream.go_decode import fields_of

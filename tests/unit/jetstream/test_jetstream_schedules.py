@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from headrace.jetstream import schedules
+from headrace.jetstream.schedule import schedules
 from headrace.log.port import StoredMessage
 from headrace.protocol.jetstream import headers as block
 from headrace.protocol.jetstream.configs import StreamConfig

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from js_account import SECOND, Place
 
-from headrace.jetstream.origins import Origin, identity_of, index_name, noted, short_hash
+from headrace.jetstream.sourcing.origin import Origin, identity_of, index_name, noted, short_hash
 from headrace.protocol.jetstream import headers as block
 from headrace.protocol.jetstream.configs import External, StreamConsumerSource, StreamSource, SubjectTransform
 from headrace.protocol.rfc3339 import format_time

@@ -12,8 +12,8 @@ from js_account import SECOND, HeldCommitter, Place
 from headrace.changes import entry
 from headrace.errors import StartError, StorageError
 from headrace.jetstream.assets import state_log, stream_log
-from headrace.jetstream.figures import server_figures
 from headrace.jetstream.limits import ServerSettings
+from headrace.jetstream.stats import server_stats
 from headrace.log.port import NewMessage
 from headrace.log.store import FileStore
 
@@ -349,7 +349,7 @@ def test_figures_look_at_streams_only_when_they_are_asked_for(tmp_path: Path) ->
     place = Place(tmp_path)
     place.stream("S", subjects=["s"])
     place.publish("s", b"1")
-    figures = server_figures(place.system, "")
+    figures = server_stats(place.system, "")
     (account,) = figures.accounts
     place.publish("s", b"2")
     place.publish("s", b"3")
@@ -360,7 +360,7 @@ def test_figures_look_at_streams_only_when_they_are_asked_for(tmp_path: Path) ->
 
     place.ask("STREAM.DELETE.S")
     assert stream.document() == {}
-    assert server_figures(place.system, "").accounts[0].streams == []
+    assert server_stats(place.system, "").accounts[0].streams == []
 
 
 def test_a_start_opens_no_files_of_streams_that_nobody_uses(tmp_path: Path) -> None:

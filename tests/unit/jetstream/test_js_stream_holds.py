@@ -9,8 +9,8 @@ import pytest
 from js_streams import SECOND, START, World, block
 
 from headrace.core.service import Delivery
-from headrace.jetstream.publication import Publication
-from headrace.jetstream.stream import log_limits
+from headrace.jetstream.stream.publication import Publication
+from headrace.jetstream.stream.stream import log_limits
 from headrace.log.port import Discard as LogDiscard
 from headrace.protocol.jetstream.configs import Discard, Retention, Storage, StreamConfig, StreamSource
 from headrace.protocol.jetstream.errors import ApiError
@@ -387,7 +387,7 @@ class TestInterest:
         world.receive(*[b"s.a"] * 4)
         consumer.wanting = {2}
         consumer.reached = 3
-        world.stream.kept.recover()
+        world.stream.retention.recover()
         assert [s for s, _ in world.held()] == [2, 4]
 
 
@@ -405,7 +405,7 @@ class TestWorkQueue:
         consumer = _join(world, "c", b"s.a")
         world.receive(b"s.a", b"s.b", b"s.a")
         consumer.wanting = set()
-        world.stream.kept.recover()
+        world.stream.retention.recover()
         assert world.held() == [(2, b"s.b")]
 
     def test_by_limits_nothing_goes(self) -> None:

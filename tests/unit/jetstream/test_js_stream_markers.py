@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from js_streams import SECOND, START, World, block
 
-from headrace.jetstream.stream import log_limits
+from headrace.jetstream.stream.stream import log_limits
 from headrace.log.file import FileLog
 from headrace.log.port import Limits, Weights
 from headrace.protocol.jetstream.configs import SubjectTransform
@@ -84,7 +84,7 @@ def test_a_marker_keeps_its_subject_under_a_transform() -> None:
 
 
 def test_of_more_than_are_looked_at_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headrace.jetstream.aging._AT_ONCE", 8)
+    monkeypatch.setattr("headrace.jetstream.stream.expiry._AT_ONCE", 8)
     world = World(max_age=10 * SECOND, **FIELDS)
     world.receive(*[b"s.%d" % (n % 7) for n in range(100)])
     world.host.pass_time(10)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from js_streams import SECOND, START, World, block
 
-from headrace.jetstream.stream import log_limits
+from headrace.jetstream.stream.stream import log_limits
 from headrace.log.file import FileLog
 from headrace.protocol.jetstream.errors import ApiError
 from headrace.subjects.grammar import matches

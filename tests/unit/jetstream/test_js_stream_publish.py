@@ -70,7 +70,7 @@ class TestAnswers:
     def test_publications_that_wait_for_a_slow_disk_are_bounded(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("headrace.jetstream.ingest.MOST_UNANSWERED", 2000)
+        monkeypatch.setattr("headrace.jetstream.stream.ingest.MOST_UNANSWERED", 2000)
         world = World()
         world.account.committer.held = True
         world.receive((b"s.a", b"", b"x" * 1000))
@@ -190,7 +190,7 @@ class TestDuplicates:
         assert again.put(Nats_Msg_Id="old") == {"stream": "S", "seq": 3}
 
     def test_a_table_that_is_full_forgets_the_oldest(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("headrace.jetstream.dedupe.MOST_IDS", 2)
+        monkeypatch.setattr("headrace.jetstream.stream.dedupe.MOST_IDS", 2)
         world = World()
         for name in "abc":
             world.put(Nats_Msg_Id=name)

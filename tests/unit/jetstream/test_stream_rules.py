@@ -8,14 +8,14 @@ import pytest
 from msgspec.structs import replace
 
 from headrace.jetstream.limits import UNTIERED, AccountLimits, ServerSettings, Tiers
-from headrace.jetstream.reservations import Room
-from headrace.jetstream.stream_configs import StreamConfigs
-from headrace.jetstream.stream_rules import (
+from headrace.jetstream.stream.reservations import Room
+from headrace.jetstream.stream.rules import (
     StreamContext,
     check_new_stream,
     check_stream_update,
     same_stream,
 )
+from headrace.jetstream.stream_configs import StreamConfigs
 from headrace.protocol.jetstream.configs import (
     ConsumerConfig,
     Discard,

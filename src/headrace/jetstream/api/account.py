@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec.structs import asdict
 
 from headrace.jetstream.api.request import Endpoint
-from headrace.jetstream.limits import NO_ACCOUNT_LIMITS, UNTIERED, AccountLimits, tier_name
-from headrace.jetstream.usage import Held, reserved
+from headrace.jetstream.limits import NO_ACCOUNT_LIMITS, UNTIERED, AccountLimits, Held, reserved, tier_name
 from headrace.protocol.jetstream.configs import Storage
 from headrace.protocol.jetstream.levels import API_LEVEL
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
     from headrace.jetstream.account import AccountJetStream
     from headrace.jetstream.api.request import Request
-    from headrace.jetstream.stream import Stream
+    from headrace.jetstream.stream.stream import Stream
 
 _NOTHING: Final = AccountLimits(0, 0, 0, 0, 0, 0, 0)
 """What stands for the limits of all tiers together."""

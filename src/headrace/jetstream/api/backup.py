@@ -1,8 +1,8 @@
 """Backups over NATS: STREAM.SNAPSHOT sends a stream in chunks, STREAM.RESTORE takes one, for the `nats` CLI.
 
 Both go on beside everything else: a chunk is sent when an earlier one was acknowledged, and a receiver that
-keeps still ends it. What is in a backup is `backup`'s, what becomes of one `restoring`'s. Source: JetStream
-specification, 1; messages, waiting times and texts are those of the Go server 2.15.1.
+keeps still ends it. What is in a backup is `state.backup`'s, what becomes of one `state.restore`'s. Source:
+JetStream specification, 1; messages, waiting times and texts are those of the Go server 2.15.1.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec.structs import replace
 
 from headrace.errors import LogError
-from headrace.jetstream import backup
 from headrace.jetstream.api.contexts import stream_context
 from headrace.jetstream.api.infos import stream_info
 from headrace.jetstream.api.request import Endpoint, refusal, response
-from headrace.jetstream.restoring import Failed, Restoring
-from headrace.jetstream.stream_rules import check_new_stream
+from headrace.jetstream.state import backup
+from headrace.jetstream.state.restore import Failed, Restoring
+from headrace.jetstream.stream.rules import check_new_stream
 from headrace.mistakes import INTERNAL_ERROR
 from headrace.protocol.jetstream import requests
 from headrace.protocol.jetstream.errors import ApiError
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from headrace.core.service import Delivery, Timer
     from headrace.jetstream.account import AccountJetStream
     from headrace.jetstream.api.request import Request
-    from headrace.jetstream.stream import Stream
+    from headrace.jetstream.stream.stream import Stream
     from headrace.protocol.jetstream.configs import StreamConfig
     from headrace.protocol.jetstream.requests import SnapshotRequest
 

@@ -1,6 +1,6 @@
 """Requests about consumers: made, changed, listed, paused, moved, removed.
 
-What a configuration may say is `consumer_rules`'. Source: JetStream specification, 1.
+What a configuration may say is `consumer.rules`'. Source: JetStream specification, 1.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from headrace.jetstream.api import paging
 from headrace.jetstream.api.contexts import consumer_context
 from headrace.jetstream.api.infos import consumer_info
 from headrace.jetstream.api.request import Endpoint, check_level
-from headrace.jetstream.consumer_rules import check_consumer_update, check_new_consumer
-from headrace.jetstream.origins import identity_of
+from headrace.jetstream.consumer.rules import check_consumer_update, check_new_consumer
+from headrace.jetstream.sourcing.origin import identity_of
 from headrace.protocol.jetstream.configs import AckPolicy, Retention
 from headrace.protocol.jetstream.errors import ApiError
 from headrace.protocol.jetstream.headers import added, has, value
@@ -33,8 +33,8 @@ from headrace.protocol.nuid import random_name
 
 if TYPE_CHECKING:
     from headrace.jetstream.api.request import Request
-    from headrace.jetstream.consumer import Consumer
-    from headrace.jetstream.stream import Stream
+    from headrace.jetstream.consumer.consumer import Consumer
+    from headrace.jetstream.stream.stream import Stream
     from headrace.protocol.jetstream.configs import ConsumerConfig
 
 _IDENTITY: Final = b"Nats-Stream-Identity"
@@ -126,7 +126,7 @@ def _create(request: Request, asked: ConsumerRequest, config: ConsumerConfig) ->
     fields = consumer_info(consumer, with_version=True)
     request.answer_durably(fields, 10104, lambda: assets.remove_consumer(consumer), headers=headers)
     if config.pause_until and consumer.is_paused(request.account.turns.now_ns()):
-        consumer.events.paused(to_ns(config.pause_until), is_paused=True)
+        consumer.advisories.paused(to_ns(config.pause_until), is_paused=True)
 
 
 def _for_origin(config: ConsumerConfig, stream: Stream) -> ConsumerConfig:
@@ -269,7 +269,7 @@ def reset(request: Request) -> None:
     check_level(request.headers)
     asked = decode_lenient(ResetRequest, request.payload) if request.payload else ResetRequest()
     sequence = consumer.reset(asked.seq)
-    stream.kept.jumped(consumer)
+    stream.retention.jumped(consumer)
     request.account.assets.record_consumer(consumer)
     fields = {**consumer_info(consumer, with_version=True), "reset_seq": sequence}
     headers = b""

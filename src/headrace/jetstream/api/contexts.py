@@ -1,6 +1,6 @@
 """What the rules of configurations are told about an account: its limits, its streams, its consumers.
 
-The rules themselves are `stream_rules` and `consumer_rules`.
+The rules themselves are `stream.rules` and `consumer.rules`.
 """
 
 from __future__ import annotations
@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from headrace.jetstream.consumer_rules import ConsumerContext
-from headrace.jetstream.reservations import Room
-from headrace.jetstream.stream_rules import StreamContext
+from headrace.jetstream.consumer.rules import ConsumerContext
+from headrace.jetstream.stream.reservations import Room
+from headrace.jetstream.stream.rules import StreamContext
 from headrace.protocol.jetstream.configs import Storage
 
 if TYPE_CHECKING:
     from headrace.jetstream.account import AccountJetStream
-    from headrace.jetstream.consumer import Consumer
-    from headrace.jetstream.stream import Stream
+    from headrace.jetstream.consumer.consumer import Consumer
+    from headrace.jetstream.stream.stream import Stream
     from headrace.protocol.jetstream.configs import ConsumerConfig
 
 

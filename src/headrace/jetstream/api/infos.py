@@ -13,8 +13,8 @@ from headrace.protocol.jetstream.responses import stream_config
 from headrace.protocol.rfc3339 import short_time
 
 if TYPE_CHECKING:
-    from headrace.jetstream.consumer import Consumer
-    from headrace.jetstream.stream import Stream
+    from headrace.jetstream.consumer.consumer import Consumer
+    from headrace.jetstream.stream.stream import Stream
 
 
 def stream_info(

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from headrace.core.service import Delivery
     from headrace.jetstream.account import AccountJetStream
-    from headrace.jetstream.consumer import Consumer
-    from headrace.jetstream.stream import Stream
+    from headrace.jetstream.consumer.consumer import Consumer
+    from headrace.jetstream.stream.stream import Stream
 
 Fields = dict[str, Any]
 T = TypeVar("T", bound=msgspec.Struct)

@@ -1,6 +1,6 @@
 """Requests about streams: made, changed, listed, emptied, removed.
 
-What a configuration may say is `stream_rules`'. Source: JetStream specification, 1.
+What a configuration may say is `stream.rules`'. Source: JetStream specification, 1.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from headrace.jetstream.api import paging
 from headrace.jetstream.api.contexts import stream_context
 from headrace.jetstream.api.infos import stream_info
 from headrace.jetstream.api.request import Endpoint
-from headrace.jetstream.stream_rules import check_new_stream, check_stream_update
+from headrace.jetstream.stream.rules import check_new_stream, check_stream_update
 from headrace.protocol.jetstream import requests
 from headrace.protocol.jetstream.errors import ApiError
 from headrace.subjects.grammar import overlaps
@@ -19,7 +19,7 @@ from headrace.subjects.grammar import overlaps
 if TYPE_CHECKING:
     from headrace.jetstream.account import AccountJetStream
     from headrace.jetstream.api.request import Request
-    from headrace.jetstream.stream import Stream
+    from headrace.jetstream.stream.stream import Stream
 
 _MOST_SUBJECTS: Final = 100_000
 """Subjects with their numbers of messages, in one answer."""

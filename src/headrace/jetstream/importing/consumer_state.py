@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from headrace.jetstream.ackstate import ConsumerState
+from headrace.jetstream.consumer.ack_state import ConsumerState
 from headrace.jetstream.importing.stream_index import BadIndex, Varints
 from headrace.log.port import LARGEST_SEQUENCE, LARGEST_TIME
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from headrace.importing.findings import Finding, Kind
-from headrace.jetstream.consumer_rules import ConsumerContext, complete
+from headrace.jetstream.consumer.rules import ConsumerContext, complete
 from headrace.jetstream.importing.block_files import read_file
 from headrace.jetstream.importing.consumer_state import read_consumer_state
 from headrace.jetstream.importing.crypt import WrongKey
@@ -26,7 +26,7 @@ from headrace.protocol.jetstream.errors import ApiError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from headrace.jetstream.ackstate import ConsumerState
+    from headrace.jetstream.consumer.ack_state import ConsumerState
     from headrace.jetstream.importing.crypt import Keys, Opened
     from headrace.jetstream.importing.raft_log import RaftLogs
 

@@ -15,15 +15,15 @@ from msgspec.structs import replace
 from headrace.changes import snapshot
 from headrace.importing.findings import Finding, Kind, Outcome
 from headrace.importing.progress import Meter
-from headrace.jetstream import state as entries
 from headrace.jetstream.assets import state_log, stream_log
-from headrace.jetstream.feeds import position_record
 from headrace.jetstream.importing.raft_consumers import Replay
 from headrace.jetstream.importing.source_positions import SourcePosition
-from headrace.jetstream.origins import index_name, noted
-from headrace.jetstream.state import AccountState, consumer_record, stream_record
-from headrace.jetstream.stream import log_limits
-from headrace.jetstream.ttl import message_ttl
+from headrace.jetstream.sourcing.origin import index_name, noted
+from headrace.jetstream.sourcing.reader import position_record
+from headrace.jetstream.state import records as entries
+from headrace.jetstream.state.records import AccountState, consumer_record, stream_record
+from headrace.jetstream.stream.stream import log_limits
+from headrace.jetstream.stream.ttl import message_ttl
 from headrace.log.port import Limits, NewMessage
 from headrace.protocol.jetstream.configs import Retention
 from headrace.protocol.jetstream.errors import ApiError

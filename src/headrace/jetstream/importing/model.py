@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from headrace.jetstream.ackstate import ConsumerState
+    from headrace.jetstream.consumer.ack_state import ConsumerState
     from headrace.protocol.jetstream.configs import ConsumerConfig
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from headrace.importing.findings import Finding, Kind
-from headrace.jetstream.ackstate import ConsumerState
+from headrace.jetstream.consumer.ack_state import ConsumerState
 from headrace.jetstream.importing.consumer_state import read_consumer_state
 from headrace.jetstream.importing.raft_log import HOME
 from headrace.jetstream.importing.stream_index import Varints

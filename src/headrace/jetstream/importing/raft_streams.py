@@ -14,10 +14,10 @@ import msgspec
 
 from headrace.engine.s2 import decode_block
 from headrace.importing.findings import Finding, Kind
-from headrace.jetstream.dedupe import MSG_ID
 from headrace.jetstream.importing.model import SourceMessage
 from headrace.jetstream.importing.raft_log import HOME
 from headrace.jetstream.importing.stream_index import Varints
+from headrace.jetstream.stream.dedupe import MSG_ID
 from headrace.log.port import LARGEST_SEQUENCE, LARGEST_TIME
 from headrace.protocol.jetstream import headers as block
 

@@ -22,7 +22,7 @@ from headrace.jetstream.importing.raft_log import RaftLogs
 from headrace.jetstream.importing.raft_streams import read_tail
 from headrace.jetstream.importing.source_positions import read_positions
 from headrace.jetstream.importing.stream_messages import StreamMessages
-from headrace.jetstream.stream_rules import StreamContext, complete
+from headrace.jetstream.stream.rules import StreamContext, complete
 from headrace.protocol.jetstream.configs import StreamConfig
 from headrace.protocol.jetstream.errors import ApiError
 

@@ -25,6 +25,16 @@ class ApiError(Exception):
         return {"code": self.code, "err_code": self.err_code, "description": self.description}
 
 
+def invalid(text: str) -> ApiError:
+    """A configuration that cannot be."""
+    return ApiError(10052, err=text)
+
+
+def pedantic_error(text: str) -> ApiError:
+    """A value that would have been put right, had the client not asked for pedantic checks."""
+    return ApiError(10157, err=text)
+
+
 ERRORS: Final[dict[int, tuple[int, str]]] = {
     10002: (400, "resource limits exceeded for account"),
     10003: (400, "bad request"),

@@ -1,0 +1,179 @@
+"""Atomic batches: messages that wait here until one of them commits them all, or until none of them counts.
+
+They wait in memory and enter the log in one append, so a crash leaves all of them or none. A batch ends by
+its commit, by a gap, by what is wrong with one of its messages, or by being idle too long. Source: JetStream
+specification, 8; refusals, answers and advisories compared with the Go server 2.15.1.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from headrace.jetstream.batch.headers import COMMIT, ID, LARGEST_ATOMIC_BYTES, LONGEST_ID, SEQUENCE
+from headrace.jetstream.batch.staging import Staged, check_alone
+from headrace.jetstream.stream.features import Feature
+from headrace.jetstream.stream.publication import Duplicate
+from headrace.protocol.durations import SECOND
+from headrace.protocol.jetstream import headers as block
+from headrace.protocol.jetstream import pubacks
+from headrace.protocol.jetstream.errors import ApiError
+from headrace.protocol.jetstream.levels import REQUIRED_LEVEL, asks_too_much
+from headrace.protocol.jetstream.numbers import whole
+
+if TYPE_CHECKING:
+    from headrace.core.service import Timer
+    from headrace.jetstream.stream.publication import Publication
+    from headrace.jetstream.stream.stream import Stream
+
+_WITH_LAST: Final = b"1"
+_WITHOUT_LAST: Final = b"eob"
+
+
+class _Batch:
+    def __init__(self) -> None:
+        self.messages: list[Publication] = []
+        self.size = 0
+        self.last = 0
+        """The sequence of the last message in the batch, also when that was a mere end."""
+        self.timer: Timer | None = None
+
+
+class AtomicBatches(Feature):
+    """Batches of one stream that are under way."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self._batches: dict[bytes, _Batch] = {}
+
+    def take(self, stream: Stream, publication: Publication) -> bool:
+        batch_id = block.value(publication.headers, ID) if publication.headers else b""
+        if not batch_id:
+            return False
+        try:
+            self._receive(stream, batch_id, publication)
+        except ApiError as error:
+            stream.answer(publication.reply, pubacks.refusal(error, stream.name))
+            publication.end(error)
+        return True
+
+    def configured(self, stream: Stream) -> None:
+        if not stream.config.allow_atomic:
+            self.stop()
+
+    def stop(self) -> None:
+        """What was not committed is gone."""
+        for batch_id in list(self._batches):
+            self._forget(batch_id)
+
+    def _receive(self, stream: Stream, batch_id: bytes, p: Publication) -> None:
+        number = _check(stream, batch_id, p)
+        commit = block.value(p.headers, COMMIT) if block.has(p.headers, COMMIT) else None
+        size = number - (commit == _WITHOUT_LAST)
+        batch = self._batches.get(batch_id) or self._begin(stream, batch_id, number, size)
+        if commit not in (None, _WITH_LAST, _WITHOUT_LAST):
+            self._forget(batch_id)
+            raise ApiError(10200)
+        self._check_level(batch_id, p)
+        batch.last += 1
+        if batch.last != number or (number == 1 and commit == _WITHOUT_LAST):
+            self._abandon(batch_id, "incomplete")
+            raise ApiError(10176)
+        most = stream.account.system.batches.limits.atomic_messages
+        if size > most:
+            self._abandon(batch_id, "large")
+            raise ApiError(10199, size=most)
+        if commit != _WITHOUT_LAST:
+            self._stage(batch_id, batch, p)
+        if commit is None:
+            self._watch(batch_id, batch)
+            stream.answer(p.reply, b"")
+            return
+        self._forget(batch_id)
+        self._commit(stream, batch_id, batch, p)
+
+    def _begin(self, stream: Stream, batch_id: bytes, number: int, size: int) -> _Batch:
+        inflight = stream.account.system.batches
+        limits = inflight.limits
+        if number != 1:
+            raise (
+                ApiError(10199, size=limits.atomic_messages)
+                if size > limits.atomic_messages
+                else ApiError(10176)
+            )
+        if len(self._batches) >= limits.atomic_per_stream or inflight.atomic >= limits.atomic_total:
+            raise ApiError(10210)
+        inflight.atomic += 1
+        batch = self._batches[batch_id] = _Batch()
+        return batch
+
+    def _check_level(self, batch_id: bytes, p: Publication) -> None:
+        if asks_too_much(p.headers):
+            self._abandon(batch_id, "unsupported")
+            raise ApiError(10185)
+        p.headers = block.without(p.headers, REQUIRED_LEVEL)
+
+    def _stage(self, batch_id: bytes, batch: _Batch, p: Publication) -> None:
+        batch.size += p.size
+        if batch.size > LARGEST_ATOMIC_BYTES:
+            self._abandon(batch_id, "large")
+            raise ApiError(10199, size=f"{LARGEST_ATOMIC_BYTES} bytes")
+        batch.messages.append(p)
+
+    def _commit(self, stream: Stream, batch_id: bytes, batch: _Batch, last: Publication) -> None:
+        """All at once, or an error for the one that commits."""
+        stream.flush()  # what was received before the commit is before it in the log too
+        staged = Staged(stream)
+        try:
+            for message in batch.messages:
+                if block.value(message.headers, block.EXPECTED_LAST_ID):
+                    raise ApiError(10177, header=block.EXPECTED_LAST_ID.decode())
+                staged.judge(message)
+        except Duplicate:
+            raise ApiError(10201) from None
+        final = batch.messages[-1]
+        if final is not last:
+            final.headers = block.added(final.headers, (COMMIT, _WITH_LAST))
+        reply = last.reply
+        for message in batch.messages:
+            message.reply = b""
+        final.reply, final.ack_fields = reply, pubacks.of_batch(batch_id, len(batch.messages))
+        stream.ingest.append_all(batch.messages)
+
+    # -- the end of a batch ----------------------------------------------------------------------------
+
+    def _watch(self, batch_id: bytes, batch: _Batch) -> None:
+        account = self._stream.account
+        if batch.timer is not None:
+            batch.timer.cancel()
+        seconds = account.system.batches.limits.timeout_ns / SECOND
+        batch.timer = account.turns.later(seconds, lambda: self._abandon(batch_id, "timeout"))
+
+    def _abandon(self, batch_id: bytes, reason: str) -> None:
+        stream = self._stream
+        self._forget(batch_id)
+        stream.account.advise(
+            f"STREAM.BATCH_ABANDONED.{stream.name}",
+            "stream_batch_abandoned",
+            stream=stream.name,
+            batch=batch_id.decode("utf-8", "replace"),
+            reason=reason,
+        )
+
+    def _forget(self, batch_id: bytes) -> None:
+        batch = self._batches.pop(batch_id)
+        if batch.timer is not None:
+            batch.timer.cancel()
+        self._stream.account.system.batches.atomic -= 1
+
+
+def _check(stream: Stream, batch_id: bytes, p: Publication) -> int:
+    """What is judged of each message alone; the sequence it says. Raises: ApiError."""
+    check_alone(stream, p)
+    if not stream.config.allow_atomic:
+        raise ApiError(10174)
+    if len(batch_id) > LONGEST_ID:
+        raise ApiError(10179)
+    number = whole(block.value(p.headers, SEQUENCE))
+    if number is None:
+        raise ApiError(10175)
+    return number

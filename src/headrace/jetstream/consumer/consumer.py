@@ -1,0 +1,568 @@
+"""A consumer: a view of a stream that knows how far its clients are.
+
+Composes the parts: what was delivered and acknowledged (`ack_state`), what goes out again (`redelivery`), who
+waits or listens (`pulls`, `priority_groups`, `push`), the sending (`serving`) and the acknowledgements
+(`acknowledger`). Here live its life, its configuration and what is told about it. Never here: a subscription,
+the journal, or the rules that a configuration was checked by. Source: JetStream specification, 4 and 5;
+nats-server 2.15.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
+
+from headrace.engine.jetstream import Acks
+from headrace.errors import LogError
+from headrace.jetstream.alarm import Alarm
+from headrace.jetstream.api.request import check_level
+from headrace.jetstream.consumer.ack_state import AckState, ConsumerState
+from headrace.jetstream.consumer.acknowledger import Acknowledger
+from headrace.jetstream.consumer.advisories import ConsumerAdvisories
+from headrace.jetstream.consumer.dead_letters import DeadLetters
+from headrace.jetstream.consumer.deliver_policy import last_per_subject, starting_sequence
+from headrace.jetstream.consumer.extensions import extensions_of
+from headrace.jetstream.consumer.inactivity import Inactivity
+from headrace.jetstream.consumer.info import consumer_info
+from headrace.jetstream.consumer.keyed_order import KeyedOrder
+from headrace.jetstream.consumer.pending_counter import PendingCounter
+from headrace.jetstream.consumer.priority_groups import PriorityGroups
+from headrace.jetstream.consumer.pulls import Pulls, Waiting
+from headrace.jetstream.consumer.push import Pace, Push
+from headrace.jetstream.consumer.redelivery import Redelivery
+from headrace.jetstream.consumer.rules import filters
+from headrace.jetstream.consumer.serving import Serving
+from headrace.protocol.durations import format_ns
+from headrace.protocol.jetstream.configs import (
+    AckPolicy,
+    DeliverPolicy,
+    ReplayPolicy,
+    Retention,
+    Storage,
+)
+from headrace.protocol.jetstream.errors import ApiError
+from headrace.protocol.jetstream.pulls import decode_pull
+from headrace.protocol.jetstream.times import to_ns
+from headrace.protocol.nuid import new_nuid
+from headrace.subjects.grammar import is_subset, matches, overlaps
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from headrace.core.service import Delivery
+    from headrace.engine.jetstream import Publications
+    from headrace.jetstream.stream.stream import Stream
+    from headrace.protocol.jetstream.configs import ConsumerConfig
+    from headrace.protocol.jetstream.pulls import PullRequest
+
+_EVERYTHING: Final = b">"
+
+
+def filters_of(config: ConsumerConfig) -> tuple[bytes, ...]:
+    """The subjects that a consumer gets; empty: all."""
+    subjects = tuple(subject.encode() for subject in filters(config))
+    return () if _EVERYTHING in subjects else subjects
+
+
+P = TypeVar("P")
+
+
+class _Part(Generic[P]):
+    """What only a consumer in use needs: made when it is first asked for, since most of many have nobody."""
+
+    def __init__(self, make: Callable[[Consumer], P]) -> None:
+        self._make = make
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, consumer: Consumer, owner: type) -> P:
+        part = vars(consumer)[self._name] = self._make(consumer)
+        return part
+
+
+def _redelivery_of(consumer: Consumer) -> Redelivery:
+    return Redelivery(consumer.turns, consumer.tracker, consumer.config, consumer.wake, consumer.exhausted)
+
+
+def _pause_of(consumer: Consumer) -> Alarm:
+    return Alarm(consumer.turns, consumer.unpaused)
+
+
+class Consumer:
+    """`identity` is its account's number for it, by which the journal knows it."""
+
+    identity = 0
+
+    redelivery = _Part(_redelivery_of)
+    serving = _Part(Serving)
+    _acking = _Part(Acknowledger)
+    _inactivity = _Part(Inactivity)
+    _pause = _Part(_pause_of)
+
+    def __init__(
+        self,
+        stream: Stream,
+        config: ConsumerConfig,
+        name: str,
+        created_ns: int,
+        state: ConsumerState | None = None,
+    ) -> None:
+        self.stream = stream
+        self.account = stream.account
+        self.host = self.account.host
+        self.config = config
+        self.name = name
+        self.created_ns = created_ns
+        self.stopped = False
+        self.active_ns = 0
+        """When a client was last heard of, for consumers that go when they are not used."""
+        self._is_new = state is None
+        self._epoch = stream.epoch
+        self.state: Final = state or ConsumerState()
+        self.acks: Final = Acks(self)
+        """What `sort_acks` puts acknowledgements for this consumer into."""
+        turns = self.turns = self.account.turns
+        self.now_ns: Final = turns.now_ns
+        self.filters = filters_of(config)
+        self.advisories = ConsumerAdvisories(self.account, stream.name, name)
+        self.tracker = AckState(config.ack_policy, self.state, self._touch)
+        self.pending_counter = PendingCounter(stream, self.filters)
+        self.groups = PriorityGroups(turns, config, new_nuid, self.advisories.pinned, self._unpinned)
+        self.pulls: Pulls | None = None
+        self.push: Push | None = None
+        if config.deliver_subject:
+            address = f"{stream.name}.{name}"
+            self.push = Push(turns, self.host, config, address, heartbeat=self._heartbeat, wake=self.wake)
+        else:
+            self.pulls = Pulls(
+                turns, self.host, config, self.groups, heartbeat=self._heartbeat, due=self.wake
+            )
+        self.pace = Pace(0, 0, 0)
+        self.order: KeyedOrder | None = None
+        self.dead_letters: DeadLetters | None = None
+        self._read_config()
+
+    def _read_config(self) -> None:
+        config = self.config
+        self._most_pending = config.max_ack_pending if config.ack_policy is not AckPolicy.NONE else 0
+        self.is_stored = (
+            self.stream.config.storage is Storage.FILE and not config.mem_storage and not config.direct
+        )
+        """Whether it survives a restart."""
+        self.paused_until_ns = to_ns(config.pause_until) if config.pause_until else 0
+
+    # -- life ------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begins where its deliver policy says, or goes on from its state. Raises: LogError."""
+        stream = self.stream
+        if self._is_new:
+            self._begin()
+        else:
+            self.redelivery.restored()
+            if self.config.sourcing:
+                self.reset()
+        burst = stream.config.max_msg_size if stream.config.max_msg_size > 0 else self.host.max_payload
+        replay = self.config.replay_policy is ReplayPolicy.ORIGINAL
+        self.pace = Pace(self.config.rate_limit_bps, burst, stream.last_sequence if replay else 0)
+        self.active_ns = self.now_ns()
+        if Inactivity.is_watched(self.config):
+            self._inactivity.start()
+        self._extend()
+        self._arm_pause()
+        if self.push is not None:  # nobody can have asked by now
+            self.wake()
+
+    def _extend(self) -> None:
+        """What the metadata asks for."""
+        wanted = extensions_of(self.config)
+        waiting = {} if self.dead_letters is None else self.dead_letters.stop()
+        self.dead_letters = DeadLetters(self, wanted.dead_letters) if wanted.dead_letters else None
+        self.order = KeyedOrder(self, wanted.per_subject, wanted.token) if wanted.per_subject else None
+        for sequence, letter in waiting.items():
+            if self.dead_letters is None:
+                letter.done()
+            else:
+                self.dead_letters.bury(sequence, letter.deliveries, letter.reason, letter.done)
+
+    def _begin(self) -> None:
+        log = self.stream.log
+        policy = self.config.deliver_policy
+        if policy is DeliverPolicy.LAST_PER_SUBJECT and self.stream.config.max_msgs_per_subject != 1:
+            newest = last_per_subject(log, self.filters)
+            last = log.state().last_sequence
+            self.serving.skips = newest[::-1]
+            self.serving.resume_at = last + 1
+            self.tracker.begin_at(newest[0] if newest else max(last, log.state().first_sequence, 1))
+        else:
+            self.tracker.begin_at(max(starting_sequence(self.config, log, self.filters), 1))
+        self._is_new = False
+
+    def stop(self, reason: str = "") -> None:
+        """Nothing is sent any more; who waits hears why: the server ends ("shutdown"), or it is deleted."""
+        if self.stopped:
+            return
+        self.stopped = True
+        if self.pulls is not None:
+            if reason == "shutdown":
+                self.pulls.release("409 Server Shutdown", told=True)
+            else:
+                self.pulls.release("409 Consumer Deleted")
+        if self.push is not None:
+            self.push.stop()
+        self.groups.stop()
+        if self.dead_letters is not None:
+            self.dead_letters.stop()
+        made = vars(self)
+        for name in ("redelivery", "serving", "_inactivity"):
+            if name in made:
+                made[name].stop()
+        if "_pause" in made:
+            self._pause.cancel()
+
+    def update(self, config: ConsumerConfig) -> None:
+        """Takes over a configuration that may be taken over. Raises: LogError."""
+        old, self.config = self.config, config
+        self._read_config()
+        self._acking.configure(config)
+        self.redelivery.configure(config)
+        self.groups.configure(config)
+        if self.pulls is not None:
+            self.pulls.configure(config)
+        if self.push is not None and config.deliver_subject != old.deliver_subject:
+            self.redelivery.expire_all()
+            self.push.configure(config)
+        if (config.ack_wait, config.backoff) != (old.ack_wait, old.backoff):
+            self.redelivery.rearm()
+        self.pace.limit(config.rate_limit_bps)
+        if config.inactive_threshold != old.inactive_threshold:
+            self._inactivity.start()
+        if config.pause_until != old.pause_until:
+            self._arm_pause()
+            self.advisories.paused(self.paused_until_ns, is_paused=self.is_paused(self.now_ns()))
+        if config.metadata != old.metadata:
+            self._extend()
+        subjects = filters_of(config)
+        if subjects != self.filters:
+            self.filters = subjects
+            self.pending_counter.filter(subjects)
+        if config.sourcing:  # whoever reads through it begins anew where it is safe
+            self.reset()
+        self.wake()
+
+    def reset(self, sequence: int = 0) -> int:
+        """Goes back to the first unacknowledged message, or to a sequence; gives where it reads on.
+
+        Raises: ApiError where its deliver policy does not allow that.
+        """
+        config = self.config
+        if not sequence:
+            sequence = self.tracker.floor_stream + 1
+        elif config.deliver_policy is DeliverPolicy.BY_START_SEQUENCE:
+            if sequence < config.opt_start_seq:
+                raise ApiError(10204, err="below start seq")
+        elif config.deliver_policy is DeliverPolicy.BY_START_TIME and config.opt_start_time:
+            if sequence < self.stream.log.sequence_at(to_ns(config.opt_start_time)):
+                raise ApiError(10204, err="below start time")
+        elif config.deliver_policy is not DeliverPolicy.ALL:
+            raise ApiError(10204, err="not allowed")
+        sequence = max(sequence, 1)
+        self.redelivery.clear()
+        self.serving.skips.clear()
+        self.tracker.begin_at(sequence)
+        self.wake()
+        return sequence
+
+    def unpin(self) -> None:
+        """The pinned client is one no more."""
+        if self.groups.pin:
+            self.groups.unpin()
+            self._unpinned(self.config.priority_groups[0], "admin")
+
+    def _unpinned(self, group: str, reason: str) -> None:
+        self.advisories.unpinned(group, reason)
+        self.wake()
+
+    # -- what the account passes on --------------------------------------------------------------------
+
+    def wake(self) -> None:
+        if not self.stopped:
+            self.account.wake(self)
+
+    def serve(self) -> bool:
+        """One page; whether there is more to send at once."""
+        if self._epoch != self.stream.epoch and not self.stopped:
+            self.trimmed()
+        if self.pulls is not None and not self.pulls:
+            return False
+        return self.serving.serve()
+
+    def request(self, delivery: Delivery) -> None:
+        """A client asks for messages."""
+        if not delivery.reply:
+            return
+        try:
+            check_level(delivery.headers)
+        except ApiError:
+            self.host.publish(delivery.reply, b"", headers=b"NATS/1.0 412 Required Api Level\r\n\r\n")
+        else:
+            self.pull(delivery.reply, delivery.payload)
+
+    def pull(self, reply: bytes, body: bytes) -> None:
+        pulls = self.pulls
+        if pulls is None:
+            self.host.publish(reply, b"", headers=b"NATS/1.0 409 Consumer is push based\r\n\r\n")
+            return
+        now = self.now_ns()
+        try:
+            request = decode_pull(body)
+        except ValueError as error:
+            pulls.status(reply, f"400 Bad Request - {error}")
+            return
+        refusal = self._limits_refusal(request) or self.groups.refusal(request)
+        if refusal:
+            pulls.status(reply, refusal)
+            return
+        self.active_ns = now
+        refusal = self._impatient_refusal(pulls, request) if request.no_wait else ""
+        if refusal:
+            pulls.status(reply, refusal)
+            return
+        pulls.add(Waiting(reply, request, now))
+        self.wake()
+
+    def _impatient_refusal(self, pulls: Pulls, request: PullRequest) -> str:
+        """The status of a request that does not wait, when there is nothing for it."""
+        try:
+            pending = self.num_pending() + len(self.redelivery.queue)
+        except LogError:
+            return ""  # serving it will say so, and try again
+        if not pending:
+            return "" if request.expires else "404 No Messages"
+        return "408 Requests Pending" if pending < pulls.process(end=False) else ""
+
+    def _limits_refusal(self, request: PullRequest) -> str:
+        config = self.config
+        if 0 < config.max_batch < request.batch:
+            return f"409 Exceeded MaxRequestBatch of {config.max_batch}"
+        if 0 < config.max_expires < request.expires:
+            return f"409 Exceeded MaxRequestExpires of {format_ns(config.max_expires)}"
+        if 0 < config.max_bytes < request.max_bytes:
+            return f"409 Exceeded MaxRequestMaxBytes of {config.max_bytes}"
+        return ""
+
+    def acknowledged(self, acks: Acks) -> None:
+        self._acking.acknowledged(acks)
+
+    def special(self, delivery: Delivery) -> None:
+        """An acknowledgement that is more than one."""
+        self._acking.special(delivery)
+
+    def flow_response(self, delivery: Delivery) -> None:
+        """A client answers to flow control."""
+        if self.push is None or not self.push.answered(delivery.subject):
+            return
+        if self.acknowledges_by_flow:
+            self._acking.flow_response(delivery.headers)
+
+    def fresh(self, first: int, batch: Publications) -> None:
+        """There are new messages in the stream, durable, from sequence `first` on."""
+        if self.stopped:
+            return
+        if self._epoch != self.stream.epoch:
+            self.trimmed()
+        if self.push is None and not self.pulls:
+            return  # of many consumers most have nobody who waits
+        if self.serving.fresh(batch, first):
+            return
+        if self._passes(first, batch):
+            return
+        if self.push is not None or self.pulls:
+            self.wake()
+
+    def _passes(self, first: int, batch: Publications) -> bool:
+        """Whether a consumer that has everything wants none of these; it is beyond them then."""
+        tracker = self.tracker
+        if not self.filters or tracker.position != first or self.serving.skips:
+            return False
+        if any(matches(wanted, subject) for subject in batch.subjects() for wanted in self.filters):
+            return False
+        tracker.passed_to = first + len(batch)
+        return True
+
+    # -- what happens to the stream --------------------------------------------------------------------
+
+    def removed(self, sequence: int) -> None:
+        """One message was deleted."""
+        self.redelivery.forget(sequence)
+        self.tracker.free(sequence)
+        self.serving.skip_no_more(lambda one: one == sequence)
+        if sequence in self.tracker.pending:
+            self.gone(sequence, max(self.tracker.redelivered.get(sequence, 0), 1))
+        else:
+            self.tracker.uncount(sequence)
+
+    def gone(self, sequence: int, deliveries: int) -> None:
+        """A message that awaits its acknowledgement is not there any more."""
+        pending = self.tracker.pending.get(sequence)
+        if pending is not None:
+            self._acking.drop(sequence, pending[0], deliveries, "Unacknowledged message was deleted")
+
+    def trimmed(self) -> None:
+        """Messages may have gone by the stream's limits or their age."""
+        stream, tracker = self.stream, self.tracker
+        self._epoch = stream.epoch
+        first = stream.log.state().first_sequence
+        if 0 < tracker.lowest() < first:
+            for sequence in sorted(sequence for sequence in tracker.pending if sequence < first):
+                self.removed(sequence)
+        for sequence in [sequence for sequence in tracker.redelivered if sequence < first]:
+            tracker.uncount(sequence)
+        self.serving.skip_no_more(lambda sequence: sequence < first)
+        if stream.config.max_msgs_per_subject <= 0 and not stream.config.allow_msg_ttl:
+            return
+        if self.serving.skips:
+            self.serving.skip_no_more(set(stream.log.absent(self.serving.skips)).__contains__)
+        for sequence in stream.log.absent(tracker.pending):
+            self.removed(sequence)
+
+    def purged(self, first: int, last: int, subject: bytes | None = None, count: int = 0) -> None:
+        """After a purge of `count` messages: what is left of the subject begins at `first`, 0: nothing is.
+
+        `last` is the stream's. A purge of one message is as if it had been deleted, as on the Go server.
+        """
+        wider = False
+        if subject is not None and not (
+            self.filters and all(is_subset(mine, subject) for mine in self.filters)
+        ):
+            if not self.matches(subject):
+                if count == 1 and any(overlaps(subject, mine) for mine in self.filters):
+                    self._drop_missing()
+                return
+            wider = True
+        elif subject is not None:
+            left = self.stream.log.subjects(subject)
+            first = min((state.first_sequence for _, state in left), default=0)
+        if not first and not wider:
+            first = last + 1
+        tracker, absent = self.tracker, self.stream.log.absent
+        if count == 1:
+            self._drop_missing()
+        tracker.purged(max(first, 1), lambda sequence: wider and bool(absent((sequence,))), self.now_ns())
+        for sequence in [one for one in self.redelivery.queue if one not in tracker.pending]:
+            self.redelivery.forget(sequence)
+        lost = {*absent(self.serving.skips)}
+        self.serving.skip_no_more(lambda sequence: sequence < first or sequence in lost)
+        self._epoch = self.stream.epoch
+        self.wake()
+
+    def _drop_missing(self) -> None:
+        """Nothing is pending that is not there any more."""
+        for sequence in self.stream.log.absent(self.tracker.pending):
+            self.removed(sequence)
+
+    def matches(self, subject: bytes) -> bool:
+        """Whether this consumer gets messages of a subject."""
+        return not self.filters or any(is_subset(subject, mine) for mine in self.filters)
+
+    @property
+    def reached(self) -> int:
+        """The highest sequence that was delivered, or passed by."""
+        return max(self.state.delivered_stream, self.tracker.floor_stream)
+
+    def needs(self, sequence: int) -> bool:
+        """Whether a message that matches has still to be delivered to it or acknowledged."""
+        tracker = self.tracker
+        if sequence > tracker.floor_stream and (
+            sequence >= tracker.next_sequence or sequence in tracker.pending or tracker.all
+            or sequence in self.state.held
+        ):  # fmt: skip
+            return True
+        return sequence in tracker.redelivered or sequence in self.serving.skips
+
+    # -- for its parts ---------------------------------------------------------------------------------
+
+    @property
+    def is_full(self) -> bool:
+        """Whether as many messages as may be are unacknowledged."""
+        return 0 < self._most_pending <= len(self.tracker.pending)
+
+    def room(self, most: int) -> int:
+        """How many new messages may be sent."""
+        if self._most_pending <= 0:
+            return most
+        return min(self._most_pending - len(self.tracker.pending), most)
+
+    @property
+    def removes_acknowledged(self) -> bool:
+        """Whether the stream is to know what was acknowledged."""
+        return self.stream.config.retention is not Retention.LIMITS
+
+    @property
+    def acknowledges_by_flow(self) -> bool:
+        return self.config.ack_policy is AckPolicy.FLOW_CONTROL
+
+    @property
+    def push_subject(self) -> bytes:
+        return self.push.subject if self.push is not None else b""
+
+    def pin_header(self) -> bytes:
+        return f"Nats-Pin-Id: {self.groups.pin}\r\n".encode() if self.groups.is_pinned else b""
+
+    def is_paused(self, now_ns: int) -> bool:
+        return now_ns < self.paused_until_ns
+
+    def heard(self) -> None:
+        """A client acknowledged something."""
+        self.active_ns = self.now_ns()
+
+    def num_pending(self) -> int:
+        """Messages that are still to be delivered for the first time. Raises: LogError."""
+        held = len(self.state.held)
+        if "serving" in vars(self) and self.serving.skips:
+            return held + len(self.serving.skips) + self.pending_counter.count(self.serving.resume_at)
+        return held + self.pending_counter.count(self.tracker.position)
+
+    def _heartbeat(self, subject: bytes, extra: bytes = b"") -> None:
+        tracker = self.tracker
+        block = b"NATS/1.0 100 Idle Heartbeat\r\nNats-Last-Consumer: %d\r\nNats-Last-Stream: %d\r\n%s\r\n" % (
+            tracker.next_number - 1, tracker.next_sequence - 1, extra,
+        )  # fmt: skip
+        self.host.publish(subject, b"", headers=block)
+        if self.push is not None and self.acknowledges_by_flow:
+            self.push.settle(pending=len(tracker.pending))
+
+    def exhausted(self, sequence: int, deliveries: int, done: Callable[[], object]) -> None:
+        """A message was delivered as often as it may be (`redelivery`)."""
+        if deliveries and (self.dead_letters is None or sequence not in self.dead_letters):
+            self.advisories.exhausted(sequence, deliveries)
+        if self.dead_letters is None:
+            done()
+        else:
+            self.dead_letters.bury(sequence, self.tracker.redelivered[sequence], "max_deliver", done)
+
+    def _arm_pause(self) -> None:
+        if self.is_paused(self.now_ns()):
+            self._pause.at(self.paused_until_ns)
+        elif "_pause" in vars(self):
+            self._pause.cancel()
+
+    def unpaused(self) -> None:
+        """The time has come that it was paused until."""
+        self.advisories.paused(self.paused_until_ns, is_paused=False)
+        self.wake()
+
+    # -- for the journal and the API -------------------------------------------------------------------
+
+    def _touch(self) -> None:
+        self.account.journal.touch(self)
+
+    def take_delta(self) -> bytes:
+        """What changed since it was last asked, for `ConsumerState.apply`."""
+        return self.tracker.take_delta()
+
+    def info(self) -> dict[str, object]:
+        """ConsumerInfo without its `type`. Raises: LogError."""
+        if self._epoch != self.stream.epoch:
+            self.trimmed()
+        return consumer_info(self)

@@ -1,0 +1,58 @@
+"""A consumer as its API shows it: the ConsumerInfo. Never here: the response around it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.protocol.jetstream.responses import consumer_config
+from headrace.protocol.jetstream.times import ZERO
+from headrace.protocol.rfc3339 import short_time
+
+if TYPE_CHECKING:
+    from headrace.jetstream.consumer.consumer import Consumer
+
+
+def consumer_info(consumer: Consumer) -> dict[str, object]:
+    """Without its `type`. Raises: LogError."""
+    state, tracker, config = consumer.state, consumer.tracker, consumer.config
+    now = consumer.now_ns()
+    last = state.delivered_stream
+    if not consumer.is_stored and not state.delivered_consumer and not last:
+        last = tracker.next_sequence - 1  # what it has passed by; a stored one shows that when it delivers
+    delivered: dict[str, object] = {"consumer_seq": state.delivered_consumer, "stream_seq": last}
+    if tracker.delivered_ns:
+        delivered["last_active"] = short_time(tracker.delivered_ns)
+    floor: dict[str, object] = {"consumer_seq": state.floor_consumer, "stream_seq": state.floor_stream}
+    if tracker.acknowledged_ns:
+        floor["last_active"] = short_time(tracker.acknowledged_ns)
+    if consumer.pulls:
+        consumer.pulls.process(end=False)
+    info: dict[str, object] = {
+        "stream_name": consumer.stream.name,
+        "name": consumer.name,
+        "created": short_time(consumer.created_ns),
+        "config": consumer_config(config),
+        "delivered": delivered,
+        "ack_floor": floor,
+        "num_ack_pending": len(tracker.pending),
+        "num_redelivered": 0 if config.max_deliver == 1 else len(tracker.redelivered),
+        "num_waiting": len(consumer.pulls) if consumer.pulls is not None else 0,
+        "num_pending": consumer.num_pending(),
+    }
+    if consumer.push is not None and consumer.push.listens():
+        info["push_bound"] = True
+    if consumer.is_paused(now):
+        info["paused"] = True
+        info["pause_remaining"] = consumer.paused_until_ns - now
+    info["ts"] = short_time(now)
+    if config.priority_groups:
+        info["priority_groups"] = [_group(consumer)]
+    return info
+
+
+def _group(consumer: Consumer) -> dict[str, object]:
+    group: dict[str, object] = {"group": consumer.config.priority_groups[0]}
+    if consumer.groups.pin:
+        group["pinned_client_id"] = consumer.groups.pin
+    group["pinned_ts"] = short_time(consumer.groups.pinned_ns) if consumer.groups.pinned_ns else ZERO
+    return group

@@ -1,0 +1,262 @@
+"""Who waits for messages of a pull consumer: the requests, in which order they are served, what ends them.
+
+Here live the queue and every status that a request can end with. Never here: reading the stream, or the rules
+of priority groups (`priority_groups`). Source: JetStream specification, 5; nats-server 2.15 (consumer.go:
+waitQueue, processNextMsgRequest, processWaiting, nextWaiting).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from headrace.jetstream.alarm import Alarm
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from headrace.core.service import Host
+    from headrace.jetstream.consumer.priority_groups import PriorityGroups
+    from headrace.protocol.jetstream.configs import ConsumerConfig
+    from headrace.protocol.jetstream.pulls import PullRequest
+    from headrace.turns import Turns
+
+_LAST: Final = (1 << 31) - 1
+"""The priority of a request that says nothing about groups."""
+_FULL_CHECK_NS: Final = 1_000_000_000
+"""How often a full queue is looked through for requests that nobody waits for any more."""
+
+
+class Waiting:
+    """A request that waits. `missing`: messages it still wants; `room`: bytes it still takes, 0: any."""
+
+    __slots__ = (
+        "delivered", "expires_ns", "group", "heartbeat_ns", "id", "min_ack_pending", "min_pending", "missing",
+        "next_heartbeat_ns", "no_wait", "priority", "received_ns", "reply", "room",
+    )  # fmt: skip
+
+    def __init__(self, reply: bytes, request: PullRequest, now_ns: int) -> None:
+        self.reply = reply
+        self.missing = request.batch
+        self.delivered = 0
+        self.room = request.max_bytes
+        self.no_wait = request.no_wait
+        self.expires_ns = now_ns + request.expires if request.expires else 0
+        self.heartbeat_ns = max(request.idle_heartbeat, 0)
+        self.next_heartbeat_ns = now_ns + self.heartbeat_ns if self.heartbeat_ns else 0
+        self.received_ns = now_ns
+        self.group = request.group
+        self.min_pending = request.min_pending
+        self.min_ack_pending = request.min_ack_pending
+        self.id = request.id
+        self.priority = request.priority if request.is_object else _LAST
+
+    def left(self) -> bytes:
+        """The headers that say what a request that ended did not get."""
+        return b"Nats-Pending-Messages: %d\r\nNats-Pending-Bytes: %d\r\n" % (self.missing, self.room)
+
+
+class Pulls:
+    """The requests of one consumer. `heartbeat(reply)` sends an idle heartbeat; `due` looks at them again."""
+
+    def __init__(
+        self,
+        turns: Turns,
+        host: Host,
+        config: ConsumerConfig,
+        groups: PriorityGroups,
+        *,
+        heartbeat: Callable[[bytes], object],
+        due: Callable[[], object],
+    ) -> None:
+        self._turns = turns
+        self._host = host
+        self._maximum = config.max_waiting
+        self._groups = groups
+        self._heartbeat = heartbeat
+        self._alarm = Alarm(turns, due)
+        self._queue: deque[Waiting] = deque()
+        self._checked_ns = 0
+        self.plain = True
+        """Whether every request that waits takes whatever comes: no limit of bytes."""
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    def __iter__(self) -> Iterator[Waiting]:
+        return iter(self._queue)
+
+    def status(self, reply: bytes, line: str, headers: bytes = b"") -> None:
+        block = b"NATS/1.0 %s\r\n%s\r\n" % (line.encode(), headers)
+        self._host.publish(reply, b"", headers=block)
+
+    def configure(self, config: ConsumerConfig) -> None:
+        self._maximum = config.max_waiting
+
+    # -- coming and going ------------------------------------------------------------------------------
+
+    def add(self, waiting: Waiting) -> None:
+        """Takes its place in the queue; refused when that is full, silently if it expects heartbeats."""
+        now = self._turns.now_ns()
+        if len(self._queue) >= self._maximum and now - self._checked_ns > _FULL_CHECK_NS:
+            self.process(end=False)
+        if len(self._queue) >= self._maximum:
+            if not waiting.heartbeat_ns:
+                self.status(waiting.reply, "409 Exceeded MaxWaiting")
+            return
+        if self._groups.is_prioritized:
+            self._insert(waiting)
+        else:
+            self._queue.append(waiting)
+        if waiting.room > 0:
+            self.plain = False
+        self._arm(waiting)
+
+    def _insert(self, waiting: Waiting) -> None:
+        """Behind all of the same or a lower number: the lowest number is served first."""
+        place = len(self._queue)
+        while place and self._queue[place - 1].priority > waiting.priority:
+            place -= 1
+        self._queue.insert(place, waiting)
+
+    def _arm(self, waiting: Waiting) -> None:
+        for due in (waiting.expires_ns, waiting.next_heartbeat_ns):
+            if due:
+                self._alarm.by(due)
+
+    def release(self, line: str, *, told: bool = False) -> None:
+        """Everybody who waits is told why nothing comes any more, and with `told` what they did not get."""
+        for waiting in self._queue:
+            self.status(waiting.reply, line, waiting.left() if told else b"")
+        self.stop()
+
+    def stop(self) -> None:
+        self._queue.clear()
+        self._alarm.cancel()
+        self.plain = True
+
+    def _remove_first(self) -> None:
+        self._queue.popleft()
+        if not self._queue:
+            self.plain = True
+            self._alarm.rest()
+
+    # -- who is served ---------------------------------------------------------------------------------
+
+    def only(self) -> Waiting | None:
+        """The request that everything goes to for now; None when each message must find its own."""
+        if not self.plain or self._groups.chooses or len(self._queue) != 1:
+            return None
+        first = self._queue[0]
+        now = self._turns.now_ns()
+        if (first.expires_ns and now > first.expires_ns) or self._host.backlog(first.reply) is None:
+            return None
+        return first
+
+    def took(self, waiting: Waiting, count: int, now_ns: int) -> None:
+        """The only request got `count` messages."""
+        waiting.missing -= count
+        waiting.delivered += count
+        if waiting.missing <= 0:
+            self._remove_first()
+        elif waiting.heartbeat_ns:
+            waiting.next_heartbeat_ns = now_ns + waiting.heartbeat_ns
+
+    def next(self, size: int, pending: int, ack_pending: int) -> Waiting | None:
+        """The request that a message of `size` bytes goes to; it has one less to get then.
+
+        `pending`, `ack_pending`: messages to come with this one, and unacknowledged ones: what priority
+        groups ask for. Requests that cannot be served any more are ended on the way.
+        """
+        now = self._turns.now_ns()
+        cycled = 0
+        while self._queue:
+            first = self._queue[0]
+            if first.expires_ns and now >= first.expires_ns:
+                self.status(first.reply, "408 Request Timeout", first.left())
+                self._remove_first()
+                continue
+            verdict = self._groups.judge(first, pending, ack_pending)
+            if verdict == self._groups.LATER:
+                self._queue.rotate(-1)
+                cycled += 1
+                if cycled >= len(self._queue):
+                    return None
+                continue
+            if verdict == self._groups.WRONG:
+                self.status(first.reply, "423 Nats-Wrong-Pin-Id", first.left())
+                self._remove_first()
+                continue
+            if not self._takes(first, size):
+                self.status(first.reply, "409 Message Size Exceeds MaxBytes", first.left())
+                if verdict == self._groups.PINNED:
+                    self._groups.unpin()
+                self._remove_first()
+                continue
+            if self._host.backlog(first.reply) is not None:
+                self._pop(first, now)
+                return first
+            self._remove_first()
+        return None
+
+    def _takes(self, waiting: Waiting, size: int) -> bool:
+        if waiting.room <= 0:
+            return True
+        if size > waiting.room:
+            return False
+        waiting.room -= size
+        if waiting.room == 0:
+            waiting.missing = 1  # this one, and no more
+        return True
+
+    def _pop(self, first: Waiting, now: int) -> None:
+        first.delivered += 1
+        first.missing -= 1
+        if first.missing <= 0:
+            self._remove_first()
+            return
+        if first.heartbeat_ns:
+            first.next_heartbeat_ns = now + first.heartbeat_ns
+        if len(self._queue) > 1:
+            self._queue.popleft()
+            if self._groups.is_prioritized:
+                self._insert(first)
+            else:
+                self._queue.append(first)
+
+    # -- time ------------------------------------------------------------------------------------------
+
+    def process(self, *, end: bool) -> int:
+        """Ends who waited long enough or is gone, sends heartbeats; gives the messages that are wanted.
+
+        `end`: the stream has nothing more, so that who does not wait for more is told so.
+        """
+        self._checked_ns = now = self._turns.now_ns()
+        wanted = due = 0
+        kept: deque[Waiting] = deque()
+        for waiting in self._queue:
+            if waiting.expires_ns and now >= waiting.expires_ns:
+                self.status(waiting.reply, "408 Request Timeout", waiting.left())
+                continue
+            is_over = end or 0 < waiting.next_heartbeat_ns <= now  # then also where acknowledgements lack
+            if is_over and waiting.no_wait and (not waiting.expires_ns or waiting.delivered):
+                self.status(waiting.reply, "404 No Messages")
+                continue
+            if self._host.backlog(waiting.reply) is None:
+                continue
+            wanted += waiting.missing
+            if waiting.next_heartbeat_ns:
+                if now >= waiting.next_heartbeat_ns:
+                    self._heartbeat(waiting.reply)
+                    waiting.next_heartbeat_ns = now + waiting.heartbeat_ns
+                due = min(due or waiting.next_heartbeat_ns, waiting.next_heartbeat_ns)
+            if waiting.expires_ns:
+                due = min(due or waiting.expires_ns, waiting.expires_ns)
+            kept.append(waiting)
+        self._queue = kept
+        if not kept:
+            self.plain = True
+            self._alarm.rest()
+        elif due:
+            self._alarm.by(due)
+        return wanted

@@ -1,0 +1,345 @@
+"""Sends a consumer's messages: what goes again first, then new ones, a page at a time, to whoever takes them.
+
+Here lives the order of things in one service. Never here: who waits (`pulls`), how fast (`push`), what comes
+again (`redelivery`), what an acknowledgement does (`acknowledger`). Source: nats-server 2.15 (consumer.go:
+loopAndGatherMsgs, getNextMsg, deliverMsg).
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final
+
+from headrace.engine.jetstream import deliver
+from headrace.errors import LogError
+from headrace.jetstream.alarm import Alarm
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from headrace.engine.jetstream import Publications
+    from headrace.engine.messages import Messages
+    from headrace.jetstream.consumer.consumer import Consumer
+    from headrace.log.port import Page, StoredMessage
+
+PAGE_MESSAGES: Final = 1024
+PAGE_BYTES: Final = 4 << 20
+"""What one consumer gets before others have their turn."""
+_RETRY_NS: Final = 1_000_000_000
+"""Until a stream that could not be read is tried again."""
+
+
+class Outcome(Enum):
+    MORE = "there is more, and somebody to take it"
+    END = "nothing more, or nobody who takes it"
+    FULL = "as many as may be are unacknowledged"
+    LATER = "it goes on when an alarm rings or the client answers"
+
+
+class Serving:
+    def __init__(self, consumer: Consumer) -> None:
+        self._consumer = consumer
+        self._alarm = Alarm(consumer.account.turns, consumer.wake)
+        self._prefix = f"$JS.ACK.{consumer.stream.name}.{consumer.name}.".encode()
+        self.skips: list[int] = []
+        """Newest first: what is left of the last messages of the subjects that it begins with."""
+        self.resume_at = 0
+        """The sequence that follows on the skips."""
+
+    def stop(self) -> None:
+        self._alarm.cancel()
+
+    def skip_no_more(self, gone: Callable[[int], bool]) -> None:
+        """Some of the skips may have left the stream."""
+        if self.skips:
+            self.skips = [sequence for sequence in self.skips if not gone(sequence)]
+            if not self.skips:
+                tracker = self._consumer.tracker
+                tracker.next_sequence = max(tracker.next_sequence, self.resume_at)
+
+    # -- one service -----------------------------------------------------------------------------------
+
+    def serve(self) -> bool:
+        """Sends a page; whether there is more to send at once."""
+        consumer = self._consumer
+        if consumer.stopped:
+            return False
+        now = consumer.now_ns()
+        outcome = Outcome.END
+        if not consumer.is_paused(now):
+            if consumer.pulls is not None and not consumer.pulls:
+                return False
+            try:
+                outcome = self._send_some(now)
+            except LogError as error:
+                outcome = self._unreadable(error)
+            if outcome is Outcome.MORE:
+                return consumer.pulls is None or len(consumer.pulls) > 0
+        if consumer.pulls is not None and outcome is not Outcome.LATER:
+            is_full = outcome is Outcome.FULL or (consumer.is_full and not consumer.redelivery.queue)
+            consumer.pulls.process(end=not is_full)
+        return False
+
+    def _send_some(self, now: int) -> Outcome:
+        consumer = self._consumer
+        if consumer.push is not None and not consumer.push.room():
+            return Outcome.LATER
+        for _ in range(PAGE_MESSAGES):
+            if not consumer.redelivery.queue:
+                return self._send_new(now)
+            outcome = self._send_again(now)
+            if outcome is not Outcome.MORE:
+                return outcome
+        return Outcome.MORE
+
+    def _send_new(self, now: int) -> Outcome:
+        consumer = self._consumer
+        if consumer.is_full:
+            if consumer.push is not None and consumer.acknowledges_by_flow:
+                consumer.push.settle(pending=len(consumer.tracker.pending))
+            return Outcome.FULL
+        if consumer.order is not None:
+            return consumer.order.send(now)
+        if self.skips:
+            return self._send_skips(now)
+        return self._send_page(now)
+
+    def _unreadable(self, error: LogError) -> Outcome:
+        consumer = self._consumer
+        consumer.account.note.error(
+            "JetStream stream '%s > %s' could not be read: %s",
+            consumer.account.name, consumer.stream.name, error,
+        )  # fmt: skip
+        self._alarm.by(consumer.now_ns() + _RETRY_NS)
+        return Outcome.LATER
+
+    # -- what goes out again ---------------------------------------------------------------------------
+
+    def _send_again(self, now: int) -> Outcome:
+        consumer = self._consumer
+        if consumer.pulls is not None and not consumer.pulls:
+            return Outcome.END
+        found = consumer.redelivery.take()
+        if found is None:
+            return Outcome.MORE
+        sequence, deliveries = found
+        try:
+            page = self.read_one(sequence)
+            outstanding = consumer.num_pending()
+        except LogError as error:
+            consumer.redelivery.put_back(sequence)
+            return self._unreadable(error)
+        if page is None:
+            consumer.gone(sequence, deliveries - 1)
+            return Outcome.MORE
+        outcome = self.send_one(page.messages, 0, deliveries, outstanding, now)
+        if outcome is Outcome.MORE:
+            consumer.tracker.count(sequence, deliveries - 1)
+            consumer.tracker.sent_again(sequence, now)
+            consumer.redelivery.sent(sequence, now)
+        else:
+            consumer.redelivery.put_back(sequence)
+        return outcome
+
+    def read_one(self, sequence: int) -> Page | None:
+        """The page of one message; None when it is not there or cannot be read. Raises: LogError."""
+        page = self._consumer.stream.log.read_from(sequence, max_messages=1, up_to=sequence + 1)
+        if page.damaged:
+            self._consumer.account.note.error("message %d cannot be read", sequence)
+        return page if page.messages else None
+
+    # -- new messages ----------------------------------------------------------------------------------
+
+    def _send_skips(self, now: int) -> Outcome:
+        """The newest of each subject, then everything that came after them."""
+        consumer = self._consumer
+        for _ in range(PAGE_MESSAGES):
+            if not self.skips or consumer.is_full:
+                break
+            sequence = self.skips[-1]
+            page = self.read_one(sequence)
+            if page is not None:
+                outcome = self.send_one(page.messages, 0, 1, consumer.num_pending() - 1, now)
+                if outcome is not Outcome.MORE:
+                    return outcome
+                self.sent_new_one(sequence, now)
+            self.skips.pop()
+        if not self.skips:
+            consumer.tracker.next_sequence = max(consumer.tracker.next_sequence, self.resume_at)
+        return Outcome.MORE
+
+    def _send_page(self, now: int) -> Outcome:
+        consumer = self._consumer
+        stream, tracker = consumer.stream, consumer.tracker
+        start = tracker.position
+        if start > stream.visible:
+            return Outcome.END
+        only = None if consumer.pulls is None else consumer.pulls.only()
+        room = consumer.room(PAGE_MESSAGES)
+        largest = PAGE_BYTES
+        if only is not None:
+            room = min(room, max(only.missing, 1))
+        elif consumer.push is not None:
+            largest = consumer.push.room()
+        if not consumer.pace.is_free:
+            room = 1
+        page = stream.log.read_from(
+            start, filters=consumer.filters, max_messages=room, max_bytes=largest, up_to=stream.visible + 1
+        )
+        count = len(page.messages)
+        if not count:
+            tracker.next_sequence = max(page.next_sequence, start)
+            return Outcome.MORE if tracker.next_sequence <= stream.visible else Outcome.END
+        whole = page.next_sequence > stream.last_sequence
+        outstanding = count if whole else consumer.pending_counter.count(start)
+        if only is None and consumer.push is None:
+            outcome, sent = self._share(page.messages, outstanding, now)
+        else:
+            inbox = only.reply if only is not None else consumer.push_subject
+            outcome = self._may_go(page.messages, 0, now)
+            sent = count if outcome is Outcome.MORE else 0
+            if sent:
+                self._send_run(inbox, page.messages, page.messages.sequences(), outstanding, now)
+            if only is not None and consumer.pulls is not None and sent:
+                consumer.pulls.took(only, sent, now)
+        if sent == count:
+            tracker.next_sequence = page.next_sequence
+        consumer.pending_counter.passed(tracker.next_sequence, sent)
+        if outcome is not Outcome.MORE:
+            return outcome
+        return Outcome.MORE if tracker.next_sequence <= stream.visible else Outcome.END
+
+    def fresh(self, batch: Publications, first: int) -> bool:
+        """New messages go out as they come, without being read back; False when they must be."""
+        consumer = self._consumer
+        tracker = consumer.tracker
+        if (
+            consumer.redelivery.queue or consumer.filters or self.skips or consumer.order is not None
+            or tracker.position != first or not consumer.pace.is_free
+        ):  # fmt: skip
+            return False
+        now = consumer.now_ns()
+        count = len(batch)
+        if consumer.is_paused(now) or consumer.room(count) < count:
+            return False
+        only = None
+        if consumer.pulls is not None:
+            only = consumer.pulls.only()
+            if only is None or only.missing < count or only.no_wait:
+                return False
+            inbox = only.reply
+        else:
+            assert consumer.push is not None
+            if batch.size >= consumer.push.room():
+                return False
+            inbox = consumer.push_subject
+        sequences = range(first, first + count)
+        self._send_run(inbox, batch, sequences, consumer.stream.last_sequence - first + 1, now)
+        if only is not None and consumer.pulls is not None:
+            consumer.pulls.took(only, count, now)
+        return True
+
+    # -- sending ---------------------------------------------------------------------------------------
+
+    def _send_run(
+        self, inbox: bytes, messages: Messages[Any], sequences: Sequence[int], outstanding: int, now: int
+    ) -> None:
+        """New messages, all to one; `outstanding`: how many there are still to get with these."""
+        consumer = self._consumer
+        tracker = consumer.tracker
+        size = deliver(
+            consumer.host.outgoing, inbox, self._prefix, messages, 0, len(sequences),
+            tracker.next_number, max(outstanding - 1, 0), tracker.pending if tracker.tracks else None, now,
+            headers_only=consumer.config.headers_only,
+        )  # fmt: skip
+        consumer.host.announce()
+        tracker.sent(sequences, now)
+        if tracker.tracks:
+            consumer.redelivery.sent(sequences[-1], now)
+        elif consumer.removes_acknowledged:
+            consumer.stream.acked(consumer, sequences)
+        self._after(messages, size, now)
+
+    def _share(self, messages: Messages[StoredMessage], outstanding: int, now: int) -> tuple[Outcome, int]:
+        """New messages, each to the request whose turn it is; gives how many found one."""
+        for place in range(len(messages)):
+            if self._consumer.is_full:
+                return Outcome.FULL, place
+            outcome = self.send_one(messages, place, 1, outstanding - place - 1, now)
+            if outcome is not Outcome.MORE:
+                return outcome, place
+            self.sent_new_one(messages[place].sequence, now)
+        return Outcome.MORE, len(messages)
+
+    def sent_new_one(self, sequence: int, now: int) -> None:
+        """A message went out for the first time."""
+        consumer = self._consumer
+        consumer.tracker.sent_one(sequence, now)
+        if consumer.tracker.tracks:
+            consumer.redelivery.sent(sequence, now)
+        elif consumer.removes_acknowledged:
+            consumer.stream.acked(consumer, [sequence])
+
+    def send_one(
+        self, messages: Messages[StoredMessage], place: int, deliveries: int, outstanding: int, now: int
+    ) -> Outcome:
+        """One message, new or again, to whoever's turn it is. What it is counted as is the caller's to say.
+
+        `outstanding`: messages to come after it.
+        """
+        consumer = self._consumer
+        outcome = self._may_go(messages, place, now)
+        if outcome is not Outcome.MORE:
+            return outcome
+        inbox, extra, left = consumer.push_subject, b"", b""
+        if consumer.pulls is not None:
+            size = 0 if consumer.pulls.plain else self._size(messages[place], deliveries, outstanding)
+            new = int(deliveries == 1)
+            waiting = consumer.pulls.next(size, outstanding + new, len(consumer.tracker.pending))
+            if waiting is None:
+                return Outcome.END
+            inbox, extra = waiting.reply, consumer.pin_header()
+            if waiting.missing <= 0 and waiting.room > 0:
+                left = waiting.left()
+        size = deliver(
+            consumer.host.outgoing, inbox, self._prefix, messages, place, 1,
+            consumer.tracker.next_number, max(outstanding, 0), None, now,
+            deliveries=deliveries, headers_only=consumer.config.headers_only, extra=extra,
+        )  # fmt: skip
+        consumer.host.announce()
+        if left and consumer.pulls is not None:
+            consumer.pulls.status(inbox, "409 Batch Completed", left)
+        self._after(messages, size, now)
+        return Outcome.MORE
+
+    def _after(self, messages: Messages[StoredMessage], size: int, now: int) -> None:
+        consumer = self._consumer
+        if not consumer.pace.is_free:
+            consumer.pace.sent(messages[0].time_ns, size, now)
+        if consumer.push is not None:
+            consumer.push.sent(size)
+        else:
+            consumer.active_ns = now
+
+    def _may_go(self, messages: Messages[StoredMessage], place: int, now: int) -> Outcome:
+        """Whether the pace lets a message go now; else it is seen to that it goes later."""
+        pace = self._consumer.pace
+        if pace.is_free:
+            return Outcome.MORE
+        message = messages[place]
+        size = len(message.subject) + len(message.headers) + len(message.payload)
+        wait = pace.wait_ns(message.sequence, message.time_ns, size, now)
+        if not wait:
+            return Outcome.MORE
+        self._alarm.at(now + wait)
+        return Outcome.LATER
+
+    def _size(self, message: StoredMessage, deliveries: int, outstanding: int) -> int:
+        """Bytes as a request's limit counts them: subject, acknowledgement subject, headers, payload."""
+        number = self._consumer.tracker.next_number
+        numbers = (deliveries, message.sequence, number, message.time_ns, max(outstanding, 0))
+        size = len(message.subject) + len(self._prefix) + len(".".join(map(str, numbers)))
+        if not self._consumer.config.headers_only:
+            return size + len(message.headers) + len(message.payload)
+        added = len(f"Nats-Msg-Size: {len(message.payload)}\r\n")
+        return size + added + (len(message.headers) or len(b"NATS/1.0\r\n\r\n"))

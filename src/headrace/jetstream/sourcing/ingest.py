@@ -1,0 +1,161 @@
+"""What a mirror and a source do with messages of another stream: into this one's log, in order, or not.
+
+A message that this stream refuses holds up those after it, as in the Go server: it is tried again, and none
+is lost or overtaken. Where the messages come from is `local_source`'s and `remote_source`'s. Source:
+JetStream specification, 8.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from headrace.jetstream.sourcing.origin import is_plain, without_conditions
+from headrace.jetstream.stream.publication import Publication, check_size, set_ttl
+from headrace.protocol.jetstream.configs import Discard
+from headrace.protocol.jetstream.errors import ApiError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from headrace.jetstream.sourcing.origin import Origin
+    from headrace.jetstream.stream.stream import Stream
+    from headrace.log.port import StoredMessage
+
+    Stored = Callable[[int, int], object]
+    """Called with the origin's sequence and the one here, once the last message of a page is durable."""
+    Failed = Callable[[int, Exception], object]
+    """Called with the origin's sequence when a message that was taken could not be stored after all."""
+
+
+class Refused(Exception):
+    """This stream does not take a message now; `sequence` is its one at the origin."""
+
+    def __init__(self, sequence: int, reason: Exception) -> None:
+        super().__init__(str(reason))
+        self.sequence = sequence
+        self.reason = reason
+
+
+class SourcedIngest(Protocol):
+    def take(self, messages: Sequence[StoredMessage], identity: str) -> None:
+        """Ascending ones of the origin, which `identity` names.
+
+        Raises: Refused; those before it are taken.
+        """
+
+    def pass_over(self, sequence: int) -> None:
+        """Nothing up to this sequence of the origin will come."""
+
+
+class _Attempt:
+    """One message on its way: `error` is why it was refused while it was looked at."""
+
+    def __init__(self) -> None:
+        self.error: Exception | None = None
+        self.is_over = False
+
+
+class SourceIngest:
+    """Messages get sequences of this stream, and say where they come from."""
+
+    def __init__(self, stream: Stream, origin: Origin, stored: Stored, failed: Failed) -> None:
+        self._stream = stream
+        self._origin = origin
+        self._stored = stored
+        self._failed = failed
+
+    def take(self, messages: Sequence[StoredMessage], identity: str) -> None:
+        stream = self._stream
+        config = stream.config
+        refuses = config.discard is Discard.NEW
+        judges_all = config.sealed or config.allow_msg_counter or stream.transform is not None
+        for message in messages:
+            attempt = _Attempt()
+            p = self._publication(message, identity, attempt, is_last=message is messages[-1])
+            if judges_all or not is_plain(message.headers):
+                stream.ingest.publish(p)
+            else:
+                self._stage(p, attempt)
+            if refuses and attempt.error is None:
+                stream.flush()  # whether there was room is known before the next one
+            attempt.is_over = True
+            if attempt.error is not None:
+                raise Refused(message.sequence, attempt.error)
+        stream.account.touch(stream)
+
+    def _publication(
+        self, message: StoredMessage, identity: str, attempt: _Attempt, *, is_last: bool
+    ) -> Publication:
+        origin, sequence = self._origin, message.sequence
+        p = Publication(
+            origin.subject_here(message.subject),
+            message.payload,
+            origin.headers_here(message.headers, message.subject, sequence, identity),
+            sourced=True,
+        )
+
+        def done(error: Exception | None) -> None:
+            if error is None:
+                if is_last:
+                    self._stored(sequence, p.sequence)
+            elif attempt.is_over:
+                self._failed(sequence, error)
+            else:
+                attempt.error = error
+
+        p.done = done
+        return p
+
+    def _stage(self, p: Publication, attempt: _Attempt) -> None:
+        """One without conditions: there is nothing to judge but its size."""
+        try:
+            check_size(self._stream, p)
+        except ApiError as error:
+            attempt.error = error
+        else:
+            self._stream.ingest.stage(p)
+
+    def pass_over(self, sequence: int) -> None:
+        """Sequences of the origin mean nothing here."""
+
+
+class MirrorIngest:
+    """Messages keep their sequences and times."""
+
+    def __init__(self, stream: Stream, origin: Origin) -> None:
+        self._stream = stream
+        self._origin = origin
+
+    def take(self, messages: Sequence[StoredMessage], identity: str) -> None:
+        start = 0
+        for place in range(1, len(messages) + 1):
+            gap = place == len(messages) or messages[place].sequence != messages[place - 1].sequence + 1
+            if gap:
+                self._append(messages[start:place])
+                start = place
+
+    def _append(self, messages: Sequence[StoredMessage]) -> None:
+        """Messages without a gap between them."""
+        failure: list[Exception] = []
+
+        def done(error: Exception | None) -> None:
+            if error is not None:
+                failure.append(error)
+
+        publications = [self._publication(message) for message in messages]
+        publications[-1].done = done
+        self._stream.ingest.append_at(messages[0].sequence, publications)
+        if failure:
+            raise Refused(messages[0].sequence, failure[0])
+
+    def _publication(self, message: StoredMessage) -> Publication:
+        headers = message.headers if is_plain(message.headers) else without_conditions(message.headers)
+        subject = self._origin.subject_here(message.subject)
+        p = Publication(subject, message.payload, headers, sourced=True, time_ns=message.time_ns)
+        set_ttl(self._stream, p)
+        return p
+
+    def pass_over(self, sequence: int) -> None:
+        """What the origin lost before it could be read here is not there here either."""
+        if sequence > self._stream.last_sequence:
+            self._stream.ingest.append_at(sequence + 1, [])

@@ -1,0 +1,201 @@
+"""One source, or what a mirror mirrors, as it is followed: how far it is, what it waits for, what it says.
+
+How messages come is for its two kinds to say: `local_source` reads the log of a stream of this account,
+`remote_source` asks for a consumer through the API. Source: JetStream specification, 1 (StreamInfo) and 8.
+"""
+
+from __future__ import annotations
+
+import random
+import struct
+from typing import TYPE_CHECKING, Final
+
+from headrace.jetstream.sourcing.ingest import MirrorIngest, Refused, SourceIngest
+from headrace.protocol.jetstream.configs import Storage
+from headrace.protocol.jetstream.errors import ApiError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from headrace.core.service import Timer
+    from headrace.jetstream.sourcing.ingest import SourcedIngest
+    from headrace.jetstream.sourcing.origin import Origin
+    from headrace.jetstream.stream.stream import Stream
+    from headrace.log.port import StoredMessage
+
+SECOND_NS: Final = 1_000_000_000
+SOONEST_AGAIN_S: Final = 2.0
+"""No origin is asked more often than this, but one that nobody has: asking for it costs nobody anything."""
+_NOBODY_AGAIN_S: Final = 0.1
+"""After which it is asked for first; each time is twice as long as the one before, up to the usual."""
+_BACKOFF_S: Final = 10.0
+_LONGEST_BACKOFF_S: Final = 120.0
+_JITTER_S: Final = 0.1
+_NOBODY_DOUBLINGS: Final = 8
+_RECORD: Final = struct.Struct("<QQ")
+"""Position at the origin and sequence here; the origin's identity follows."""
+
+
+def position_record(stored: int, here: int, identity: str) -> bytes:
+    """What is journaled of a source, as `SourceReader` has it."""
+    return _RECORD.pack(stored, here) + identity.encode()
+
+
+class SourceReader:
+    """`position`: the last sequence of the origin that was taken or passed over."""
+
+    def __init__(self, stream: Stream, origin: Origin) -> None:
+        self.stream: Final = stream
+        self.origin: Final = origin
+        self.position = 0
+        self.identity = ""
+        """Of the origin that the position is of."""
+        self.seen = 0
+        """The last sequence of the origin that came, or before which nothing is asked for; it is told."""
+        self.stored = 0
+        """The last sequence of the origin that is durable here."""
+        self.here = 0
+        """The sequence here that it has."""
+        self.error: ApiError | None = None
+        self.lag = 0
+        self.heard_ns = 0
+        """When the origin was last heard of; 0: never."""
+        self._ingest: SourcedIngest = (
+            SourceIngest(stream, origin, self.noted, self.failed)
+            if stream.config.mirror is None
+            else MirrorIngest(stream, origin)
+        )
+        self._fails = 0
+        self._missed = 0
+        """Times in a row that nobody had the origin."""
+        self._timer: Timer | None = None
+        self._told = ""
+
+    # -- for its two kinds -----------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Asks for the messages after `position`."""
+        raise NotImplementedError
+
+    def stop(self) -> None:
+        """Nothing is taken any more."""
+        self.cancel()
+
+    def take(self, messages: Sequence[StoredMessage]) -> bool:
+        """Into the stream; False when one is refused, which is tried again later, with those after it."""
+        try:
+            self._ingest.take(messages, self.identity)
+        except Refused as refused:
+            self.position = max(refused.sequence - 1, 0)
+            self.say(refused.reason if isinstance(refused.reason, ApiError) else None, str(refused))
+            return False
+        self.position = self.seen = messages[-1].sequence
+        return True
+
+    def failed(self, sequence: int, error: Exception) -> None:
+        """A message that was taken is not stored: it is taken again, and what came after it."""
+        self.position = min(self.position, sequence - 1)
+        self.say(error if isinstance(error, ApiError) else None, str(error))
+        self.again()
+
+    def pass_over(self, sequence: int) -> None:
+        self._ingest.pass_over(sequence)
+        self.position = self.seen = max(self.position, sequence)
+
+    def heard(self) -> None:
+        self.heard_ns = self.stream.account.turns.now_ns()
+
+    def well(self) -> None:
+        """The origin answers."""
+        self._fails = self._missed = 0
+        self.error = None
+        self._told = ""
+
+    def say(self, error: ApiError | None, text: str) -> None:
+        """Why it does not go on, once for each reason in the log."""
+        self.error = error
+        if text != self._told:
+            self._told = text
+            self.stream.account.note.warning(
+                "stream %s > %s: %s is not followed: %s",
+                self.stream.account.name, self.stream.name, self.origin.source.name, text,
+            )  # fmt: skip
+
+    def again(self, *, failed: bool = False) -> None:
+        """Starts anew after a while, which grows with failures that follow one another."""
+        delay = SOONEST_AGAIN_S + random.uniform(0, _JITTER_S)
+        if failed:
+            self._fails += 1
+            delay += min(self._fails * _BACKOFF_S, _LONGEST_BACKOFF_S)
+        self._missed = 0
+        self._later(delay)
+
+    def again_soon(self) -> None:
+        """Starts anew when somebody may have the origin: a link may come up, an account may be served."""
+        delay = min(_NOBODY_AGAIN_S * (1 << min(self._missed, _NOBODY_DOUBLINGS)), SOONEST_AGAIN_S)
+        self._missed += 1
+        self._later(delay)
+
+    def _later(self, delay: float) -> None:
+        self.cancel()
+        self._timer = self.stream.account.turns.later(delay, self._restart)
+
+    def cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    @property
+    def is_waiting(self) -> bool:
+        return self._timer is not None
+
+    def _restart(self) -> None:
+        self._timer = None
+        self.start()
+
+    # -- what it is ------------------------------------------------------------------------------------
+
+    def noted(self, sequence: int, here: int) -> None:
+        """A message of the origin is durable in this stream."""
+        self.stored = max(self.stored, sequence)
+        self.here = max(self.here, here)
+        self.journal()
+
+    def journal(self) -> None:
+        """A mirror's position is the last sequence it has, and what is in memory is not gone on with."""
+        stream = self.stream
+        if stream.config.mirror is None and stream.config.storage is Storage.FILE:
+            stream.account.journal.position(stream.name, self.origin.index_name, self.record())
+
+    def record(self) -> bytes:
+        """What a restart goes on from."""
+        return position_record(self.stored, self.here, self.identity)
+
+    def resume(self, record: bytes) -> None:
+        """Raises: ValueError."""
+        if len(record) < _RECORD.size:
+            raise ValueError("the record of a source is cut off")
+        self.stored, self.here = _RECORD.unpack_from(record)
+        self.position = self.seen = self.stored
+        self.identity = record[_RECORD.size :].decode()
+
+    def info(self, *, with_sequence: bool) -> dict[str, object]:
+        """Its part of StreamInfo."""
+        source = self.origin.source
+        said: dict[str, object] = {"name": source.name}
+        if source.external is not None:
+            said["external"] = {"api": source.external.api, "deliver": source.external.deliver}
+        said["lag"] = self.lag
+        if with_sequence and self.seen:
+            said["seq"] = self.seen
+        now_ns = self.stream.account.turns.now_ns()
+        said["active"] = max(now_ns - self.heard_ns, 0) if self.heard_ns else -1
+        if self.error is not None:
+            said["error"] = self.error.body()
+        if source.subject_transforms:
+            said["subject_transforms"] = [
+                {"src": transform.src, "dest": transform.dest} for transform in source.subject_transforms
+            ]
+        elif source.filter_subject:
+            said["filter_subject"] = source.filter_subject
+        return said

@@ -1,0 +1,115 @@
+"""The writing side of an account's durable state: what is worth an entry, and when.
+
+How a log of changes is written is `headrace.changes`'; what its entries look like, and how they are read
+back, is `records`'.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Protocol
+
+from headrace.changes import ChangeWriter
+from headrace.jetstream.state import records as entries
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from headrace.changes import Note
+    from headrace.core.service import Timer
+    from headrace.jetstream.state.records import AccountState, ConsumerRecord, StreamRecord
+    from headrace.log.port import MessageLog
+    from headrace.turns import Turns
+
+_LINGER_S: Final = 0.02
+"""How long what a consumer delivered or was told may wait for more of it. What a kill loses of that is
+delivered again."""
+
+
+class Tracked(Protocol):
+    """A consumer as far as its deltas go."""
+
+    identity: int
+    is_stored: bool
+
+    def take_delta(self) -> bytes:
+        """What changed since the last call, empty for nothing."""
+
+
+class Journal(ChangeWriter):
+    def __init__(
+        self,
+        open_log: Callable[[], MessageLog],
+        turns: Turns,
+        note: Note,
+        gather: Callable[[], AccountState],
+        *,
+        syncs_at_once: bool,
+    ) -> None:
+        super().__init__(
+            open_log,
+            turns,
+            note,
+            lambda: gather().entries(),
+            subject=entries.SUBJECT,
+            syncs_at_once=syncs_at_once,
+        )
+        self._touched: dict[int, Tracked] = {}
+        self._timer: Timer | None = None
+        self._is_due = False
+        """Whether what was touched has waited for long enough."""
+
+    def touch(self, consumer: Tracked) -> None:
+        """A consumer's state changed: its delta is written soon, with what changes until then.
+
+        Nobody was promised anything: who was is answered after a commit, and that writes it at once.
+        """
+        if consumer.is_stored:
+            self._touched[consumer.identity] = consumer
+
+    def hurry(self) -> None:
+        """What was touched is written at the end of this turn."""
+        self._is_due = True
+
+    def stream(self, record: StreamRecord) -> None:
+        self.add(entries.stream(record))
+
+    def stream_gone(self, name: str) -> None:
+        self.add(entries.gone_stream(name))
+
+    def stream_emptied(self, name: str) -> None:
+        self.add(entries.emptied(name))
+
+    def position(self, stream: str, source: str, record: bytes) -> None:
+        """How far a source of a stream is; its messages up to there are durable."""
+        self.add(entries.position(stream, source, record))
+
+    def consumer(self, record: ConsumerRecord) -> None:
+        """With its whole state where the record has one; else what is known of its state stays."""
+        self.add(entries.consumer(record))
+        if record.state is not None:
+            self._touched.pop(record.identity, None)
+            self.add(entries.whole_state(record.identity, record.state))
+
+    def consumer_gone(self, identity: int) -> None:
+        self._touched.pop(identity, None)
+        self.add(entries.gone_consumer(identity))
+
+    @property
+    def idle(self) -> bool:
+        return not (self._is_due and self._touched) and super().idle
+
+    def flush(self) -> None:
+        super().flush()
+        if self._touched and self._timer is None:  # most of what is touched is written in the same turn
+            self._timer = self._turns.later(_LINGER_S, self.hurry)
+
+    def gather(self) -> None:
+        touched, self._touched = self._touched, {}
+        self._is_due = False
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for identity, consumer in touched.items():
+            change = consumer.take_delta()
+            if change:
+                self.add(entries.delta(identity, change))

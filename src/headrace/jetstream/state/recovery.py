@@ -1,0 +1,128 @@
+"""After a restart: makes streams and consumers out of what the state log said.
+
+What cannot be read here (a configuration of a later version, a damaged record) is reported, and kept as it
+is. Messages without a stream are reported and kept: a stream that is made under that name takes them up.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.changes import read_changes
+from headrace.jetstream.assets import state_log, stream_log
+from headrace.jetstream.state.records import AccountChanges, AccountState
+
+if TYPE_CHECKING:
+    from headrace.jetstream.account import AccountJetStream
+    from headrace.jetstream.state.records import ConsumerRecord, StreamRecord
+    from headrace.log.port import MessageLog
+
+
+class Recovery:
+    def __init__(self, account: AccountJetStream) -> None:
+        self._account = account
+        self._store = account.system.file
+        self._logs: set[bytes] = set()
+        """Names of the account's logs, as they were found."""
+        self.damaged = False
+        """Whether records of the state were lost."""
+
+    def open_log(self) -> MessageLog:
+        """The log of the account's state. Raises: LogError."""
+        return self._store.open(state_log(self._account.name))
+
+    def read(self) -> AccountState:
+        """What the state log says; an account that was never there has none. Raises: LogError."""
+        prefix = f"{self._account.name}/".encode()
+        self._logs = {name for name in self._store.names() if name.startswith(prefix)}
+        if state_log(self._account.name) not in self._logs:
+            return AccountState()
+        changes = AccountChanges()
+        self.damaged = read_changes(self.open_log(), changes, self._report)
+        return changes.state
+
+    def _report(self, sequence: int, reason: str) -> None:
+        self._account.note.error(
+            "JetStream of account %s: state record %d skipped: %s", self._account.name, sequence, reason
+        )
+
+    def run(self, state: AccountState) -> None:
+        """Brings everything back. Raises: LogError."""
+        for name in state.removing:
+            self._store.remove(stream_log(self._account.name, name))
+            self._account.journal.stream_emptied(name)
+        for name, record in state.streams.items():
+            self._stream(name, record)
+        for name, positions in state.positions.items():
+            if name in self._account.streams:
+                self._account.streams[name].positions = positions
+            else:
+                self._account.assets.kept.positions[name] = positions
+        for identity in sorted(state.consumers):
+            self._consumer(state.consumers[identity])
+        self._report_orphans(state)
+
+    def _stream(self, name: str, record: StreamRecord) -> None:
+        from headrace.jetstream.stream.stream import Stream  # with the first one
+
+        account = self._account
+        try:
+            config = record.read()
+        except ValueError as error:
+            self._break(name, f"configuration cannot be read: {error}")
+            account.assets.kept.streams[name] = record
+            return
+        if stream_log(account.name, name) not in self._logs:
+            account.note.debug(
+                "stream %s > %s: no messages are stored; one that never had any needs no file",
+                account.name, name,
+            )  # fmt: skip
+        stream = Stream(account, config, account.assets.open_log(config), record.created_ns)
+        account.streams[name] = stream
+        account.configs.put(config)
+        account.usage.measure(stream)
+
+    def _break(self, name: str, reason: str) -> None:
+        self._account.broken[name] = reason
+        self._account.note.error("stream %s > %s is not served: %s", self._account.name, name, reason)
+
+    def _consumer(self, record: ConsumerRecord) -> None:
+        from headrace.jetstream.consumer.consumer import Consumer  # with the first one
+
+        account = self._account
+        account.assets.next_identity = max(account.assets.next_identity, record.identity + 1)
+        stream = account.streams.get(record.stream)
+        if stream is None:
+            if record.stream in account.broken:
+                account.assets.kept.consumers[record.identity] = record
+            else:
+                account.journal.consumer_gone(record.identity)
+            return
+        try:
+            name, config = record.read()
+        except ValueError as error:
+            account.note.error(
+                "a consumer of stream %s > %s is not served: its configuration cannot be read: %s",
+                account.name, record.stream, error,
+            )  # fmt: skip
+            account.assets.kept.consumers[record.identity] = record
+            return
+        state = record.state
+        if state is not None and state.delivered_consumer and state.delivered_stream > stream.last_sequence:
+            account.note.warning(
+                "stream %s > %s: consumer %s was given messages up to %d, and the last one stored is %d:"
+                " some are lost",
+                account.name, record.stream, name, state.delivered_stream, stream.last_sequence,
+            )  # fmt: skip
+        consumer = Consumer(stream, config, name, record.created_ns, record.state)
+        account.assets.enter(consumer, record.identity)
+
+    def _report_orphans(self, state: AccountState) -> None:
+        prefix = stream_log(self._account.name, "")
+        for log in sorted(self._logs - self._account.system.adopted):
+            name = log.removeprefix(prefix)
+            if name != log and (shown := name.decode("utf-8", "backslashreplace")) not in state.streams:
+                self._account.note.error(
+                    "messages of %s > %s are there and no stream of that name: they are kept, and a stream "
+                    "that is created under that name takes them up", self._account.name, shown,
+                )  # fmt: skip

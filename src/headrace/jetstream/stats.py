@@ -1,0 +1,161 @@
+"""JetStream as monitoring reads it: figures of the server, its accounts and its streams, taken when asked.
+
+Here lives the reading (`server.monitor.jetstream` is the port). Never lives here: names of fields of any
+document but those of the API.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from headrace.jetstream.api.infos import consumer_info, stream_info
+from headrace.jetstream.sourcing.local_source import LocalSource
+from headrace.protocol.jetstream.configs import Storage
+from headrace.protocol.rfc3339 import short_time
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from headrace.jetstream.account import AccountJetStream
+    from headrace.jetstream.consumer.consumer import Consumer
+    from headrace.jetstream.stream.stream import Stream
+    from headrace.jetstream.system import JetStreamSystem
+
+
+class StreamStats:
+    """One stream."""
+
+    __slots__ = ("_stream", "bytes", "consumers", "messages", "name")
+
+    def __init__(self, stream: Stream) -> None:
+        state = stream.log.state()
+        self._stream = stream
+        self.name = stream.name
+        self.messages = state.messages
+        self.bytes = state.bytes
+        self.consumers = [name for name, each in stream.consumers.items() if not _is_internal(each)]
+
+    def document(self) -> dict[str, Any]:
+        """What the API says of it; empty when it is gone by now."""
+        return {} if self._stream.is_closed else stream_info(self._stream, leader=True)
+
+    def consumer_documents(self, *, direct: bool) -> list[dict[str, Any]]:
+        """`direct`: of those that only serve mirrors and sources, streams of this account among them, which
+        read the log without a consumer and are shown as one."""
+        consumers = self._stream.consumers.values()
+        told = [consumer_info(each) for each in consumers if _is_internal(each) is direct]
+        if not direct:
+            return told
+        readers = [each for each in self._stream.followers if isinstance(each, LocalSource)]
+        return told + [_reader(self._stream, each) for each in readers]
+
+    @property
+    def waiting(self) -> int:
+        """Messages received that are not durable yet."""
+        return self._stream.ingest.waiting
+
+
+class AccountStats(Struct, frozen=True, dict=True):
+    """One account; its streams are looked at when they are first asked for."""
+
+    name: str
+    memory: int
+    storage: int
+    api_total: int
+    api_errors: int
+    broken: Mapping[str, str]
+    account: AccountJetStream
+
+    @cached_property
+    def streams(self) -> list[StreamStats]:
+        return [StreamStats(stream) for stream in self.account.streams.values()]
+
+
+class ServerStats(Struct, frozen=True):
+    """All accounts, by name."""
+
+    store_dir: str
+    max_memory: int
+    max_storage: int
+    memory: int
+    storage: int
+    reserved_memory: int
+    reserved_storage: int
+    api_total: int
+    api_errors: int
+    api_inflight: int
+    accounts: list[AccountStats]
+
+
+def server_stats(system: JetStreamSystem, store_dir: str) -> ServerStats:
+    """`store_dir`: where the files are. Cost: of the number of accounts, and of the streams of those whose
+    `streams` are asked for; no message is read.
+    """
+    accounts = sorted(system.accounts.values(), key=lambda account: account.name)
+    return ServerStats(
+        store_dir=store_dir,
+        max_memory=system.settings.max_memory,
+        max_storage=system.settings.max_storage,
+        memory=system.held.memory,
+        storage=system.held.storage,
+        reserved_memory=system.reserved(Storage.MEMORY),
+        reserved_storage=system.reserved(Storage.FILE),
+        api_total=system.api.total,
+        api_errors=system.api.errors,
+        api_inflight=system.api.inflight,
+        accounts=[_account(account) for account in accounts],
+    )
+
+
+def _account(account: AccountJetStream) -> AccountStats:
+    return AccountStats(
+        name=account.name,
+        memory=account.usage.held.memory,
+        storage=account.usage.held.storage,
+        api_total=account.api_counters.total,
+        api_errors=account.api_counters.errors,
+        broken=account.broken,
+        account=account,
+    )
+
+
+def _reader(stream: Stream, reader: LocalSource) -> dict[str, Any]:
+    """A stream that follows another one of its account. It counts no deliveries: its place is told twice."""
+    following, source = reader.stream, reader.origin.source
+    kind = "src" if following.config.mirror is None else "mirror"
+    place = {"consumer_seq": reader.position, "stream_seq": reader.position}
+    name = f"JS_{kind.upper()}_{following.name}"
+    return {
+        "stream_name": stream.name,
+        "name": name,
+        "created": short_time(following.created_ns),
+        "config": {
+            "name": name,
+            "ack_policy": "none",
+            "max_deliver": 1,
+            **({"filter_subject": source.filter_subject} if source.filter_subject else {}),
+            "replay_policy": "instant",
+            "num_replicas": 0,
+            "direct": True,
+            "sourcing": True,
+            "metadata": {
+                f"_nats.{kind}.acc": following.account.name,
+                f"_nats.{kind}.stream": following.name,
+            },
+        },
+        "delivered": place,
+        "ack_floor": place,
+        "num_ack_pending": 0,
+        "num_redelivered": 0,
+        "num_waiting": 0,
+        "num_pending": reader.left(),
+        "ts": short_time(following.account.turns.now_ns()),
+    }
+
+
+def _is_internal(consumer: Consumer) -> bool:
+    """Whether it only serves a mirror or a source."""
+    return consumer.config.direct or consumer.config.sourcing

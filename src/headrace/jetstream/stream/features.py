@@ -1,0 +1,40 @@
+"""What a feature of streams may do with a publication on its way into the log, and after it.
+
+Here lives the interface; each feature says in its own module what it does. A stream asks its features in this
+order of places, which is the order in which the Go server 2.15.1 judges a message; of what is asked nothing
+is stored yet, but for `stored`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from headrace.jetstream.stream.publication import Publication
+    from headrace.jetstream.stream.stream import Stream
+
+
+class Feature:
+    """Does nothing at any place. All may raise ApiError but for `stored`."""
+
+    def take(self, stream: Stream, publication: Publication) -> bool:
+        """Before any check. True: the feature has the message now, and answers it."""
+        return False
+
+    def judge(self, stream: Stream, publication: Publication) -> None:
+        """Before anything that was expected is compared."""
+
+    def admit(self, stream: Stream, publication: Publication) -> None:
+        """What was expected holds; not yet whether it is a duplicate."""
+
+    def change(self, stream: Stream, publication: Publication) -> None:
+        """It will be stored unless it is too large: the last place to change it."""
+
+    def stored(self, stream: Stream, publication: Publication, sequence: int, time_ns: int) -> None:
+        """It was appended, and what it rolls up is gone."""
+
+    def configured(self, stream: Stream) -> None:
+        """The stream starts, or has a new configuration."""
+
+    def stop(self) -> None:
+        """The stream goes."""

@@ -1,0 +1,459 @@
+"""Messages on their way into a stream's log: gathered over a turn, judged, appended, answered when durable.
+
+Plain messages stay in compiled code. One with conditions is judged against everything before it, so what was
+gathered is appended first. What a message asks for is `publication`'s; consumers are told by the stream.
+Source: JetStream specification, 3.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from headrace.core.tracing import stored
+from headrace.engine.jetstream import Publications, take_publications
+from headrace.errors import LogError, LogFull, MessageTooLarge
+from headrace.jetstream.batch.headers import FAST_SUFFIX
+from headrace.jetstream.stream.dedupe import MSG_ID
+from headrace.jetstream.stream.publication import (
+    TRACED_DUPLICATE,
+    Duplicate,
+    Publication,
+    check_size,
+    judge,
+    may_roll_up,
+)
+from headrace.log.port import NewMessage
+from headrace.protocol.jetstream import headers as hdr
+from headrace.protocol.jetstream import pubacks
+from headrace.protocol.jetstream.configs import PersistMode
+from headrace.protocol.jetstream.errors import ApiError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from headrace.core.service import Delivery
+    from headrace.core.tracing import StreamTrace
+    from headrace.engine.batches import Gathered
+    from headrace.errors import StorageError
+    from headrace.jetstream.stream.republish import Copy
+    from headrace.jetstream.stream.stream import Stream
+
+MOST_UNANSWERED: Final = 64 << 20
+"""Bytes of one stream's publications that may wait for a disk. Beyond, the account waits for it too, and so
+does everybody who publishes: what is in memory stays bounded however slow a disk becomes."""
+_BESIDES: Final = 256
+"""Bytes that a publication takes besides its payload, about."""
+_OURS: Final = b"\nNats-"
+
+
+class _Batch(Struct):
+    """What is appended together. `wanted`: it is kept; else its sequences pass and nothing is stored."""
+
+    messages: Publications
+    wanted: bool = True
+    notes: dict[int, Publication] = field(default_factory=dict)
+    """Those that something follows for once they are appended, by their place."""
+    ids: set[bytes] = field(default_factory=set)
+    together: bool = False
+    """All or nothing."""
+    first: int = 0
+    """The sequence of the first one, where that is given: a mirror's."""
+
+    def part(self, start: int, count: int) -> _Batch:
+        """So many from place `start` on; what is all or nothing has no parts."""
+        places = range(start, start + count) if self.notes else ()
+        notes = {place - start: self.notes[place] for place in places if place in self.notes}
+        first = self.first + start if self.first else 0
+        return _Batch(self.messages.part(start, count), self.wanted, notes, first=first)
+
+    @property
+    def weight(self) -> int:
+        return self.messages.size + _BESIDES * len(self.messages)
+
+
+class Ingest:
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self._head = pubacks.head(stream.name, stream.account.domain)
+        self._next = self._empty()
+        self._unanswered = 0
+        self.waiting = 0
+        """Messages that are in the log and not durable yet."""
+
+    def _empty(self) -> _Batch:
+        return _Batch(Publications(NewMessage))
+
+    @property
+    def stream_name(self) -> str:
+        return self._stream.name
+
+    # -- in --------------------------------------------------------------------------------------------
+
+    def receive(self, run: Gathered[Delivery]) -> None:
+        """Messages of a subscription, in order."""
+        stream = self._stream
+        if run.trace is not None:
+            for delivery in run:
+                self._receive_traced(delivery, run.trace.of(stream.name))
+        elif stream.judges_all:
+            for delivery in run:
+                self.publish(Publication.of(delivery))
+        else:
+            if not self._next.wanted:
+                self.append()
+            largest = max(stream.config.max_msg_size, 0)
+            take_publications(run, self._next.messages, self._special, largest)
+        stream.account.touch(stream)
+
+    def _receive_traced(self, delivery: Delivery, trace: StreamTrace) -> None:
+        """One that is traced; one that is only traced is judged, and no more."""
+        p = Publication.of(delivery)
+        p.trace = trace
+        if not trace.is_only:
+            p.headers = stored(p.headers)
+            self.publish(p)
+            return
+        self.append()
+        try:
+            if self._stream.transform is not None:
+                p.subject = self._stream.transform.match(p.subject) or p.subject
+            judge(self._stream, p)
+        except Duplicate as duplicate:
+            self._repeat(p, duplicate.sequence)
+        except (ApiError, LogError) as error:
+            self.refuse(p, error)
+        else:
+            trace.done()
+
+    def _special(self, delivery: Delivery) -> Publications:
+        """One with conditions; gives what the messages after it are gathered in."""
+        self.publish(Publication.of(delivery))
+        if not self._next.wanted:
+            self.append()
+        return self._next.messages
+
+    def publish(self, p: Publication) -> None:
+        """One message, after all before it."""
+        stream = self._stream
+        if stream.transform is not None and not p.is_final:
+            p.subject = stream.transform.match(p.subject) or p.subject
+        try:
+            if self._takes_with_id(p):
+                return
+            if any(feature.take(stream, p) for feature in stream.features):
+                if p.trace is not None and p.done is None:  # what becomes of a batch is told nobody's trace
+                    p.trace.done()
+                return
+            if p.asks_the_log or stream.config.allow_msg_counter or self._is_staged(p):
+                self.append()
+            judge(stream, p)
+        except Duplicate as duplicate:
+            self._repeat(p, duplicate.sequence)
+        except (ApiError, LogError) as error:
+            self.refuse(p, error)
+        else:
+            self.stage(p)
+
+    def _takes_with_id(self, p: Publication) -> bool:
+        """Takes a message that has an id and no condition, as most with headers of ours, in few steps.
+
+        Raises: ApiError, Duplicate.
+        """
+        stream = self._stream
+        if p.headers.count(_OURS) != 1 or p.sourced or p.reply.endswith(FAST_SUFFIX):
+            return False
+        p.msg_id = hdr.value(p.headers, MSG_ID)
+        if not p.msg_id or stream.judges_all or stream.config.mirror is not None:
+            return False
+        check_size(stream, p)
+        if p.msg_id in self._next.ids:
+            self.append()
+        sequence = stream.dedupe.find(p.msg_id, stream.account.turns.now_ns())
+        if sequence:
+            raise Duplicate(sequence)
+        if not self._next.wanted:
+            self.append()
+        p.is_plain = True
+        self._add(self._next, p)
+        return True
+
+    def _repeat(self, p: Publication, sequence: int) -> None:
+        """Answers a message that was stored before, when that is durable."""
+
+        def answer(error: StorageError | None) -> None:
+            if error is not None:
+                self.refuse(p, error)
+                return
+            self._stream.answer(p.reply, self._head + b"%d" % sequence + pubacks.DUPLICATE)
+            if p.trace is not None:
+                p.trace.done(TRACED_DUPLICATE)
+            if p.done:
+                p.done(None)
+
+        if sequence <= self._stream.visible:
+            answer(None)
+        else:
+            self._stream.account.turns.commit(self._stream.log, answer)
+
+    def _is_staged(self, p: Publication) -> bool:
+        """Whether a message with its id waits to be appended."""
+        ids = self._next.ids
+        return bool(ids) and hdr.value(p.headers, MSG_ID) in ids
+
+    def stage(self, p: Publication) -> None:
+        """Gathers a message that was judged."""
+        stream = self._stream
+        wanted = stream.wants(p.subject)
+        if wanted is not self._next.wanted:
+            self.append()
+            self._next.wanted = wanted
+        self._add(self._next, p)
+        if p.rollup or p.purged_subject:
+            self.append()
+
+    def _add(self, batch: _Batch, p: Publication) -> None:
+        if p.headers or p.done or batch.together:
+            batch.notes[len(batch.messages)] = p
+            if p.msg_id:
+                batch.ids.add(p.msg_id)
+        batch.messages.add(
+            *(p.subject, p.payload),
+            reply=b"" if p.ack_fields else p.reply,
+            headers=p.headers,
+            ttl_ns=p.ttl_ns,
+            time_ns=p.time_ns,
+        )
+
+    def append_all(self, publications: Sequence[Publication]) -> None:
+        """Judged messages, all or none of them, after all before them."""
+        self.append()
+        wanted = [self._stream.wants(p.subject) for p in publications]
+        batch = self._empty()
+        batch.together = True
+        batch.wanted = any(wanted)
+        for p in publications:
+            self._add(batch, p)
+        self._store(batch)
+        self._stream.retention.unwanted(
+            p.sequence for p, is_wanted in zip(publications, wanted, strict=True) if not is_wanted
+        )
+
+    def append_at(self, first_sequence: int, publications: Sequence[Publication]) -> None:
+        """Messages of a mirror, with their sequences and times, after all before them; all or none.
+
+        No publications: the last sequence becomes one below `first_sequence`.
+        """
+        self.append()
+        if not publications:
+            self._skip_to(first_sequence)
+            return
+        batch = self._empty()
+        batch.together, batch.first = True, first_sequence
+        for p in publications:
+            self._add(batch, p)
+        self._store(batch)
+
+    def _skip_to(self, sequence: int) -> None:
+        stream = self._stream
+        try:
+            stream.log.append([], sequence)
+        except LogError as error:
+            stream.account.note.error("stream %s: %s", stream.name, error)
+            return
+        stream.appended(sequence - 1, stream.last_time_ns, 0)
+        stream.account.turns.commit(stream.log, lambda error: stream.passed(sequence - 1, error))
+
+    # -- into the log ----------------------------------------------------------------------------------
+
+    def append(self) -> bool:
+        """Appends what was gathered; False when there was nothing."""
+        batch, self._next = self._next, self._empty()
+        if not len(batch.messages):
+            return False
+        self._store(batch)
+        if self._unanswered > MOST_UNANSWERED:
+            self._stream.account.turns.finish_commits()
+        return True
+
+    def _store(self, batch: _Batch) -> None:
+        """Appends a batch; of one that the log does not take whole, what it takes.
+
+        After one that is refused few are tried, and twice as many after each part that is taken. Were always
+        all of them tried, a long row of those that are refused would be looked at once for each of them.
+        """
+        start, count = 0, len(batch.messages)
+        most = count
+        while start < count:
+            some = min(most, count - start)
+            part = batch if some == count else batch.part(start, some)
+            refused = self._try(part)
+            if refused is None:
+                start += some
+                most = 2 * most
+                continue
+            place, error, is_final = refused
+            if batch.together or is_final:
+                rest = batch if batch.together or not start else batch.part(start, count - start)
+                self._in_turn(partial(self._refuse_all, rest, error))
+                return
+            if place == 0 or some == 1:
+                self._in_turn(partial(self._refuse_all, part if some == 1 else batch.part(start, 1), error))
+                start += 1
+                most = 1
+            else:
+                most = some // 2 if place is None else place
+
+    def _try(self, batch: _Batch) -> tuple[int | None, ApiError, bool] | None:
+        """Appends; else the place of the one that is refused if that is known, why, and whether all others
+        are refused for that too.
+        """
+        stream, messages = self._stream, batch.messages
+        code = stream.account.refused(stream, messages.size)
+        if code:
+            return None, ApiError(code), False
+        time_ns = max(stream.account.turns.now_ns(), stream.last_time_ns)
+        messages.at(time_ns)
+        first = batch.first or stream.last_sequence + 1
+        copies = self._copies(batch, first)
+        try:
+            self._append(batch, first)
+        except LogFull as full:
+            is_final = full.index == 0 and stream.is_full
+            return full.index, ApiError(10077, err=str(full)), is_final
+        except MessageTooLarge:
+            return None, ApiError(10077, err="message to large"), False
+        except LogError as error:
+            stream.account.note.error("stream %s: message could not be stored: %s", stream.name, error)
+            return None, ApiError(10077, err=str(error)), True
+        self._stored(batch, first, time_ns)
+        self._commit(batch, first, copies, time_ns)
+        return None
+
+    def _append(self, batch: _Batch, first: int) -> None:
+        log, limits = self._stream.log, self._stream.log.limits
+        if not batch.wanted:
+            log.append([], first + len(batch.messages))
+        elif limits.discard_new_per_subject and any(p.rollup for p in batch.notes.values()):
+            # a subject that is full takes a message that stands for those before it
+            log.limits = replace(limits, discard_new_per_subject=False)
+            try:
+                log.append(batch.messages, batch.first)
+            finally:
+                log.limits = limits
+        else:
+            log.append(batch.messages, batch.first)
+
+    def _commit(self, batch: _Batch, first: int, copies: list[Copy | None], time_ns: int) -> None:
+        turns = self._stream.account.turns
+        self._unanswered += batch.weight
+        self.waiting += len(batch.messages)
+        if self._stream.config.persist_mode is PersistMode.ASYNC:
+            self._committed(batch, first, copies, time_ns, None)
+            turns.commit(self._stream.log, self._synced_late)
+            return
+        turns.commit(self._stream.log, lambda error: self._committed(batch, first, copies, time_ns, error))
+
+    def _synced_late(self, error: StorageError | None) -> None:
+        if error is not None:
+            self._stream.account.note.error(
+                "stream %s: what was acknowledged is not durable: %s", self._stream.name, error
+            )
+
+    def _copies(self, batch: _Batch, first: int) -> list[Copy | None]:
+        stream = self._stream
+        if stream.republisher is None or not batch.wanted:
+            return []
+        return stream.republisher.copies(batch.messages, stream.log, first)
+
+    def _stored(self, batch: _Batch, first: int, time_ns: int) -> None:
+        """What follows for those that are in the log now."""
+        stream, count = self._stream, len(batch.messages)
+        batch.messages.stored(first)
+        newest_ns = batch.notes[count - 1].time_ns if batch.first else time_ns  # a mirror has its origin's
+        stream.appended(first + count - 1, newest_ns, count if batch.wanted else 0)
+        for place, p in batch.notes.items():
+            sequence = p.sequence = first + place
+            if p.msg_id and not batch.first:
+                stream.dedupe.note(p.msg_id, sequence, p.time_ns or time_ns)
+            if p.is_plain:
+                continue
+            if p.rollup or p.purged_subject:
+                self._roll_up(p, sequence)
+            for feature in stream.features:
+                feature.stored(stream, p, sequence, p.time_ns or time_ns)
+        newest = batch.notes.get(count - 1)
+        stream.dedupe.last_id = newest.msg_id if newest else b""
+
+    def _roll_up(self, p: Publication, sequence: int) -> None:
+        """Removes what the message stands for, itself not."""
+        stream = self._stream
+        if not may_roll_up(stream):
+            return
+        if p.rollup:
+            stream.roll_up(p.subject if p.rollup == b"sub" else None, sequence)
+        if p.purged_subject:
+            stream.roll_up(p.purged_subject, sequence + 1)
+
+    # -- answers ---------------------------------------------------------------------------------------
+
+    def _committed(
+        self,
+        batch: _Batch,
+        first: int,
+        copies: list[Copy | None],
+        time_ns: int,
+        error: StorageError | None,
+    ) -> None:
+        stream = self._stream
+        self._unanswered -= batch.weight
+        self.waiting -= len(batch.messages)
+        if error is not None:
+            stream.account.note.error("stream %s could not be synced: %s", stream.name, error)
+            self._refuse_all(batch, ApiError(10077, err=str(error)))
+            return
+        host = stream.account.host
+        if not stream.config.no_ack:
+            batch.messages.acknowledge(host.outgoing, self._head, pubacks.TAIL)
+            host.announce()
+        for p in batch.notes.values():
+            if p.ack_fields:
+                stream.answer(p.reply, self._head + b"%d" % p.sequence + p.ack_fields + pubacks.TAIL)
+            p.end(None)
+        if copies and stream.republisher is not None:
+            stream.republisher.publish(host, copies, first, time_ns)
+        stream.committed(first, batch.messages, wanted=batch.wanted)
+
+    def _refuse_all(self, batch: _Batch, error: ApiError) -> None:
+        stream = self._stream
+        body = pubacks.refusal(error, stream.name)
+        if not stream.config.no_ack:
+            batch.messages.refuse(stream.account.host.outgoing, body)
+            stream.account.host.announce()
+        for p in batch.notes.values():
+            if p.ack_fields:
+                stream.answer(p.reply, body)
+            p.end(error)
+
+    def refuse(self, p: Publication, error: ApiError | LogError) -> None:
+        """Tells who published a message, and whoever waits for it, why it is not stored."""
+        if isinstance(error, LogError):
+            self._stream.account.note.error("stream %s: %s", self._stream.name, error)
+            error = ApiError(10077, err=str(error))
+        refusal = error
+
+        def answer() -> None:
+            self._stream.answer(p.reply, pubacks.refusal(refusal, self._stream.name))
+            p.end(refusal)
+
+        self._in_turn(answer)
+
+    def _in_turn(self, answer: Callable[[], None]) -> None:
+        """Publishers hear in the order of their messages: after those that wait for the disk."""
+        if not self._unanswered:
+            answer()
+        else:
+            self._stream.account.turns.commit(self._stream.log, lambda _error: answer())

@@ -1,0 +1,138 @@
+"""What retention by interest and as a work queue keeps: what some consumer that wants it has not done with.
+
+Here lives which messages acknowledgements let go; what a consumer still needs is said by the consumer.
+Source: JetStream specification, 2 (`retention`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from headrace.errors import LogError
+from headrace.protocol.jetstream.configs import Retention
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from headrace.jetstream.consumer.consumer import Consumer
+    from headrace.jetstream.stream.stream import Stream
+
+_PAGE: Final = 1024
+
+
+class InterestRetention:
+    """Of one stream; does nothing while its retention is by limits."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self._done: set[int] = set()
+        """Sequences that are removed with the next flush."""
+
+    def acked(self, consumer: Consumer, sequences: Sequence[int]) -> None:
+        """One consumer has done with messages."""
+        stream = self._stream
+        others = [other for other in stream.consumers.values() if other is not consumer]
+        if stream.config.retention is Retention.WORKQUEUE or not others:
+            self._done.update(sequences)
+        else:
+            self._done.update(s for s in sequences if not self._is_needed(s, None, others))
+        if self._done:
+            stream.account.touch(stream)
+
+    def _is_needed(self, sequence: int, subject: bytes | None, consumers: Sequence[Consumer]) -> bool:
+        """Whether one of the consumers has not done with a message; `subject` None: it is looked up."""
+        for consumer in consumers:
+            if not consumer.needs(sequence):
+                continue
+            if not consumer.filters:
+                return True
+            if subject is None:
+                message = self._stream.log.read(sequence)
+                if message is None:
+                    return False
+                subject = message.subject
+            if consumer.matches(subject):
+                return True
+        return False
+
+    def unwanted(self, sequences: Iterable[int]) -> None:
+        """Messages that were stored only because others of their batch were; 0 for one that was not."""
+        self._done.update(sequence for sequence in sequences if sequence)
+        if self._done:
+            self._stream.account.touch(self._stream)
+
+    def flush(self) -> bool:
+        """Removes what nobody needs; False when there was nothing."""
+        if not self._done:
+            return False
+        done, self._done = self._done, set()
+        stream = self._stream
+        try:
+            if stream.log.remove(done):
+                stream.removed()
+        except LogError as error:  # they are removed after the next start
+            stream.account.note.error("stream %s: messages could not be removed: %s", stream.name, error)
+        return True
+
+    def changed(self) -> None:
+        """The retention is another one now: by interest, what consumers were given and are done with goes.
+
+        Without consumers nobody is interested in anything; a consumer that begins beyond the end keeps all.
+        """
+        stream = self._stream
+        if stream.config.retention is Retention.INTEREST and all(
+            consumer.reached <= stream.last_sequence for consumer in stream.consumers.values()
+        ):
+            self._remove_unneeded(stream.last_sequence, only_wanted=True)
+
+    def dropped(self) -> None:
+        """A consumer has gone: by interest, what only it wanted goes too."""
+        stream = self._stream
+        if stream.config.retention is Retention.INTEREST:
+            self._remove_unneeded(stream.last_sequence)
+
+    def jumped(self, consumer: Consumer) -> None:
+        """A consumer was reset: by interest, what is below where it reads on, and only for it, goes.
+
+        Beyond the end it keeps all.
+        """
+        stream, last = self._stream, consumer.tracker.floor_stream
+        if stream.config.retention is not Retention.INTEREST or last > stream.last_sequence:
+            return
+        sequence = stream.log.state().first_sequence
+        while sequence <= last:
+            page = stream.log.read_from(
+                sequence, filters=consumer.filters, max_messages=_PAGE, up_to=last + 1
+            )
+            self.acked(consumer, [message.sequence for message in page.messages])
+            sequence = page.next_sequence
+
+    def recover(self) -> None:
+        """After a start: acknowledgements may be durable whose messages are still there."""
+        stream = self._stream
+        if stream.config.retention is Retention.LIMITS or not stream.consumers:
+            return
+        self._remove_unneeded(
+            max(consumer.reached for consumer in stream.consumers.values()),
+            only_wanted=stream.config.retention is Retention.WORKQUEUE,
+        )
+
+    def _remove_unneeded(self, last: int, *, only_wanted: bool = False) -> None:
+        """`only_wanted`: what no consumer matches stays, it waits for one that does."""
+        stream = self._stream
+        consumers = list(stream.consumers.values())
+        if not consumers:
+            stream.roll_up(None, last + 1)
+            return
+        sequence = stream.log.state().first_sequence
+        gone: list[int] = []
+        while sequence <= last:
+            page = stream.log.read_from(sequence, max_messages=_PAGE, up_to=last + 1)
+            for message in page.messages:
+                if only_wanted and not any(c.matches(message.subject) for c in consumers):
+                    continue
+                if not self._is_needed(message.sequence, message.subject, consumers):
+                    gone.append(message.sequence)
+            sequence = page.next_sequence
+        if stream.log.remove(gone):
+            stream.removed()

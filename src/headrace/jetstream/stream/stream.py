@@ -1,0 +1,394 @@
+"""One stream: its log, its configuration and what happens to its messages.
+
+Here a stream is put together: `ingest` takes messages in, `gets` reads them, `interest_retention` and
+`expiry` remove what need not be kept any more. Never here: what may be configured (`rules`), consumers' own
+state, the API's JSON. Source: JetStream specification, 1 to 3.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Protocol
+
+from headrace.jetstream.batch.atomic import AtomicBatches
+from headrace.jetstream.batch.fast import FastBatches
+from headrace.jetstream.batch.recovery import remove_incomplete_batch
+from headrace.jetstream.schedule.scheduler import Scheduler
+from headrace.jetstream.sourcing.manager import SourceManager
+from headrace.jetstream.stream import gets
+from headrace.jetstream.stream.counters import Counting
+from headrace.jetstream.stream.dedupe import Dedupe
+from headrace.jetstream.stream.expiry import Expiry
+from headrace.jetstream.stream.ingest import Ingest
+from headrace.jetstream.stream.interest_retention import InterestRetention
+from headrace.jetstream.stream.republish import Republisher
+from headrace.log.port import LARGEST_SEQUENCE, Limits, Weights
+from headrace.log.port import Discard as LogDiscard
+from headrace.protocol.jetstream.configs import Compression, Discard, Retention, Storage
+from headrace.protocol.jetstream.errors import ApiError
+from headrace.protocol.jetstream.times import ZERO
+from headrace.protocol.rfc3339 import short_time
+from headrace.subjects.transform import SubjectTransform
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from headrace.core.service import Delivery
+    from headrace.engine.jetstream import Publications
+    from headrace.errors import StorageError
+    from headrace.jetstream.account import AccountJetStream
+    from headrace.jetstream.consumer.consumer import Consumer
+    from headrace.jetstream.stream.features import Feature
+    from headrace.log.port import MessageLog, StoredMessage
+    from headrace.protocol.jetstream.configs import StreamConfig
+
+MOST_GONE: Final = 100_000
+"""Removed sequences that one answer names: where a mirror's origin was purged there may be any number."""
+
+_ON_DISK: Final = Weights(besides=30, headed=4)
+"""What the Go server counts for a stored message; figures and limits are compared with its."""
+_IN_MEMORY: Final = Weights(besides=16)
+
+
+def log_limits(config: StreamConfig) -> Limits:
+    """What the log of a stream keeps to. The size of one message is judged before (`publication`)."""
+    can_refuse = config.max_msgs > 0 or config.max_bytes > 0 or config.discard_new_per_subject
+    return Limits(
+        compresses=config.compression is Compression.S2,
+        max_messages=max(config.max_msgs, 0),
+        max_bytes=max(config.max_bytes, 0),
+        max_age_ns=max(config.max_age, 0),
+        max_messages_per_subject=max(config.max_msgs_per_subject, 0),
+        discard=LogDiscard.NEW if config.discard is Discard.NEW and can_refuse else LogDiscard.OLD,
+        discard_new_per_subject=config.discard_new_per_subject,
+        waits_for_expire=config.subject_delete_marker_ttl > 0,  # there are markers to be left first
+        weights=_IN_MEMORY if config.storage is Storage.MEMORY else _ON_DISK,
+    )
+
+
+class Follower(Protocol):
+    """Another stream, or a channel of the streaming service."""
+
+    def fresh(self) -> None:
+        """There are more durable messages, up to `visible`."""
+
+    def lost(self) -> None:
+        """The stream was deleted."""
+
+
+class Stream:
+    """`log` has `log_limits` of the configuration, and stays its owner's to close and to remove."""
+
+    def __init__(
+        self, account: AccountJetStream, config: StreamConfig, log: MessageLog, created_ns: int
+    ) -> None:
+        self.account: Final = account
+        self.name: Final = config.name
+        self.created_ns: Final = created_ns
+        self.log: Final = log
+        self.consumers: dict[str, Consumer] = {}
+        self.epoch = 0
+        """Changes whenever messages were removed."""
+        self.is_closed = False
+        self._is_purged = False
+        """It was purged: even when it never had a message, it says now where the first will be."""
+        self._sids: dict[str, int] = {}
+        torn = remove_incomplete_batch(log) if log.may_end_torn else 0
+        if torn:
+            account.note.info(
+                "stream %s: %d messages of a batch that was cut off are removed", self.name, torn
+            )
+        if config.first_seq > 1 and log.state().last_sequence == 0:
+            log.append([], config.first_seq)
+        state = log.state()
+        self.last_sequence: int = state.last_sequence
+        self.last_time_ns: int = state.last_time_ns
+        self._held = state.messages
+        self.visible = state.last_sequence
+        """The last sequence that is durable: consumers get messages up to it."""
+        self.dedupe: Final = Dedupe(config.duplicate_window, log, account.turns.now_ns)
+        log.when_opened(self.dedupe.fill)
+        self.retention: Final = InterestRetention(self)
+        self.expiry: Final = Expiry(self)
+        self._apply(config)
+        self.followers: dict[Follower, None] = {}
+        """Who takes this stream's messages over: told when there are more."""
+        self.positions: dict[str, bytes] = {}
+        """How far sources were, as journaled; from recovery."""
+        self.features: Final = features_of(self)
+        self.sourcing: Final = SourceManager(self)
+        self.ingest: Final = Ingest(self)
+
+    def _apply(self, config: StreamConfig) -> None:
+        self.config = config
+        change = config.subject_transform
+        self.transform = (
+            SubjectTransform((change.src or ">").encode(), change.dest.encode())
+            if change and change.dest
+            else None
+        )
+        again = config.republish
+        self.republisher = Republisher(self.name, again) if again and again.dest else None
+        self.dedupe.window_ns = config.duplicate_window
+        self._may_trim = config.max_msgs > 0 or config.max_bytes > 0 or config.max_msgs_per_subject > 0
+
+    # -- life ------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Subscribes; after everything was recovered."""
+        for feature in self.features:
+            feature.configured(self)
+        self._subscribe()
+        self.expiry.run()
+        self.retention.recover()
+        self.sourcing.start()
+
+    def _subscribe(self) -> None:
+        wanted = set() if self.config.mirror else set(self.config.subjects)
+        for subject in set(self._sids) - wanted:
+            self.account.unsubscribe(self._sids.pop(subject))
+        for subject in sorted(wanted - set(self._sids)):
+            self._sids[subject] = self.account.subscribe(subject.encode(), self.ingest.receive, gathered=True)
+
+    def update(self, config: StreamConfig) -> None:
+        """Another configuration, which was found good; limits hold at once. Raises: StorageError."""
+        self.flush()
+        retention = self.config.retention
+        self.log.limits = log_limits(config)
+        self._apply(config)
+        self._trim()
+        self._subscribe()
+        if config.retention is not retention:
+            self.retention.changed()
+        for feature in self.features:
+            feature.configured(self)
+        self.sourcing.configured()
+        self.expiry.run()
+
+    def close(self) -> None:
+        """The server ends; what was received has been appended and answered."""
+        self.is_closed = True
+        self.sourcing.stop()
+        for feature in self.features:
+            feature.stop()
+        self.expiry.stop()
+
+    def remove(self) -> None:
+        """The stream is deleted: it takes nothing any more."""
+        self.close()
+        for sid in self._sids.values():
+            self.account.unsubscribe(sid)
+        self._sids.clear()
+        for follower in list(self.followers):
+            follower.lost()
+
+    def add(self, consumer: Consumer) -> None:
+        self.consumers[consumer.name] = consumer
+
+    def drop(self, consumer: Consumer) -> None:
+        """A consumer is gone, and with it its interest."""
+        if self.consumers.pop(consumer.name, None) is not None and not self.is_closed:
+            self.retention.dropped()
+
+    # -- messages in -----------------------------------------------------------------------------------
+
+    @property
+    def judges_all(self) -> bool:
+        """Whether every message needs a look, also one without conditions."""
+        config = self.config
+        return (
+            config.sealed
+            or self.transform is not None
+            or config.allow_msg_counter
+            or (config.retention is Retention.INTEREST and not self._wants_all())
+        )
+
+    def _wants_all(self) -> bool:
+        return any(not consumer.filters for consumer in self.consumers.values())
+
+    def wants(self, subject: bytes) -> bool:
+        """Whether a message is to be kept: under retention by interest a consumer must want it."""
+        if self.config.retention is not Retention.INTEREST:
+            return True
+        return any(consumer.matches(subject) for consumer in self.consumers.values())
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the log takes no message at all any more, whatever its subject and size."""
+        config = self.config
+        return config.max_msgs_per_subject <= 0 < config.max_msgs <= self.log.state().messages
+
+    def flush(self) -> bool:
+        """Appends what was received, and does what acknowledgements left to do; False: there was nothing."""
+        appended = self.ingest.append()
+        return self.retention.flush() or appended
+
+    def answer(self, reply: bytes, body: bytes) -> None:
+        """Tells a publisher what became of its message, if it wants to know and the stream tells anybody."""
+        if reply and not self.config.no_ack:
+            self.account.publish(reply, body)
+
+    def appended(self, last: int, time_ns: int, stored: int) -> None:
+        """The log has `stored` messages more, up to `last`. From `ingest`."""
+        self._held += stored
+        self.last_sequence = last
+        self.last_time_ns = max(self.last_time_ns, time_ns)
+        if self._may_trim:
+            self._trim()
+        self.expiry.watch()
+
+    def committed(self, first: int, batch: Publications, *, wanted: bool) -> None:
+        """Messages from `first` on are durable. From `ingest`."""
+        if self.is_closed:
+            return
+        self.visible = max(self.visible, first + len(batch) - 1)
+        if wanted:
+            for consumer in list(self.consumers.values()):
+                consumer.fresh(first, batch)
+        for follower in list(self.followers):
+            follower.fresh()
+
+    def passed(self, sequence: int, error: StorageError | None) -> None:
+        """Sequences up to this one are not there, durably. From `ingest`."""
+        if error is None:
+            self.visible = max(self.visible, sequence)
+
+    # -- messages out ----------------------------------------------------------------------------------
+
+    def get(
+        self,
+        sequence: int = 0,
+        *,
+        last_for: str = "",
+        next_for: str = "",
+        start_ns: int | None = None,
+    ) -> StoredMessage:
+        """One message, as MSG.GET asks for it. Raises: ApiError 10037, StorageError."""
+        message = gets.find(
+            self,
+            sequence=sequence,
+            last_for=last_for.encode(),
+            next_for=next_for.encode(),
+            start_ns=start_ns,
+        )
+        if message is None:
+            raise ApiError(10037)
+        return message
+
+    def direct(self, delivery: Delivery, subject: bytes = b"") -> None:
+        """Answers a direct get; `subject` is what follows the stream's name in the request's subject."""
+        gets.direct_get(self, delivery, subject)
+
+    def pending_count(self, sequence: int, filters: Sequence[bytes] = ()) -> int:
+        """How many messages at or after `sequence` match one of the filters (none: all)."""
+        return self.log.count_from(sequence, filters)
+
+    # -- removal ---------------------------------------------------------------------------------------
+
+    def delete(self, sequence: int, *, erase: bool = False) -> None:
+        """Removes a message. Raises: ApiError 10043, 10057, 10109, StorageError."""
+        if self.config.sealed:
+            raise ApiError(10109)
+        if self.config.deny_delete:
+            raise ApiError(10057, err="message delete not permitted")
+        self.flush()
+        if self.config.storage is Storage.FILE:
+            self._check_reach(sequence)
+        if not 0 < sequence <= self.last_sequence or not self.log.delete(sequence, erase=erase):
+            raise ApiError(10043, seq=sequence)
+        self.removed()
+        for consumer in list(self.consumers.values()):
+            consumer.removed(sequence)
+
+    def _check_reach(self, sequence: int) -> None:
+        """The Go server has other words for what is outside of a stream on disk. Raises: ApiError 10057."""
+        if sequence > self.last_sequence:
+            raise ApiError(10057, err="stream store EOF")
+        if sequence < self.log.state().first_sequence:
+            raise ApiError(10057, err="no message found")
+
+    def purge(self, subject: str = "", *, up_to: int = 0, keep: int = 0) -> int:
+        """Removes what matches, below `up_to` (0: all) or but for the last `keep`; gives how many.
+
+        Without a subject, `up_to` beyond the end moves the last sequence there. Raises: ApiError 10109,
+        10110, StorageError.
+        """
+        if self.config.sealed:
+            raise ApiError(10109)
+        if self.config.deny_purge:
+            raise ApiError(10110, err="stream purge not permitted")
+        if up_to > LARGEST_SEQUENCE:
+            raise ApiError(10110, err=f"sequence is larger than {LARGEST_SEQUENCE}")
+        self.flush()
+        chosen = None if subject in ("", ">") else subject.encode()
+        self._is_purged |= chosen is None and not up_to and not keep
+        purged = self.log.purge(chosen, up_to=up_to or None, keep=keep)
+        if chosen is None and up_to > self.last_sequence + 1:
+            self.log.append([], up_to)
+            self.last_sequence = self.visible = up_to - 1
+        self._purged(chosen, purged)
+        return purged
+
+    def roll_up(self, subject: bytes | None, below: int) -> None:
+        """Removes what a message stands for: everything below a sequence, or that of a subject.
+
+        As on the Go server consumers move on although nothing was there to remove.
+        """
+        self._purged(subject, self.log.purge(subject, up_to=below))
+
+    def _purged(self, subject: bytes | None, count: int) -> None:
+        self.removed()
+        state = self.log.state()
+        for consumer in list(self.consumers.values()):
+            consumer.purged(state.first_sequence, state.last_sequence, subject, count)
+
+    def _trim(self) -> None:
+        """After limits did their work: also a newest message that is too large for all of the stream goes."""
+        if 0 < self.config.max_bytes < self.log.state().bytes and self.config.discard is Discard.OLD:
+            self.log.purge()
+        self.removed()
+
+    def removed(self) -> None:
+        """Notices whether messages went, by whatever way."""
+        held = self.log.state().messages
+        if held != self._held:
+            self._held = held
+            self.epoch += 1
+
+    def acked(self, consumer: Consumer, sequences: Sequence[int]) -> None:
+        """A consumer needs these no more: retention by interest or as a work queue may let them go."""
+        if self.config.retention is not Retention.LIMITS:
+            self.retention.acked(consumer, sequences)
+
+    # -- what it holds ---------------------------------------------------------------------------------
+
+    def subject_totals(self, pattern: str) -> dict[str, int]:
+        """Messages of each subject that matches, by name."""
+        found = self.log.totals(pattern.encode())
+        return dict(sorted((subject.decode("utf-8", "replace"), count) for subject, count in found))
+
+    def state(self, *, deleted_details: bool = False) -> dict[str, object]:
+        """StreamInfo's `state`, without the subjects of a filter."""
+        held = self.log.state()
+        first = held.first_sequence if held.last_sequence or self._is_purged else self.config.first_seq
+        state: dict[str, object] = {
+            "messages": held.messages,
+            "bytes": held.bytes,
+            "first_seq": first,
+            "first_ts": short_time(held.first_time_ns) if held.messages else ZERO,
+            "last_seq": held.last_sequence,
+            "last_ts": short_time(self.last_time_ns) if self.last_time_ns else ZERO,
+        }
+        if held.subjects:
+            state["num_subjects"] = held.subjects
+        if held.deleted:
+            state["num_deleted"] = held.deleted
+            if deleted_details:
+                state["deleted"] = self.log.gone(0, MOST_GONE)[0]
+        if held.damaged:
+            state["lost"] = {"msgs": list(held.damaged), "bytes": 0}
+        return state | {"consumer_count": len(self.consumers)}
+
+
+def features_of(stream: Stream) -> list[Feature]:
+    """All features, in the order in which they are asked; each refuses what is not configured."""
+    return [FastBatches(stream), AtomicBatches(stream), Counting(), Scheduler(stream)]
