@@ -80,9 +80,9 @@ class ThreadCommitter:
     and the syncs before it were quick (`QUICK_S`, `PROOF`, `FEW_BYTES`). The end of a turn is the loop's next
     round, or `end_turn` where the owner says when one is over: what is told then goes out in the same tick.
 
-    Under INTERVAL whoever asks is told at once; logs are synced `interval_s` after their first change. When
-    that fails, those who ask for this log next get the error, until a sync succeeds. Under NEVER nothing is
-    synced.
+    Under INTERVAL whoever asks is told at the end of the turn, or in the loop's next round outside of turns. Logs
+    are synced `interval_s` after their first change, and only that wakes the worker. When a sync fails, those
+    who ask for this log next get the error, until one succeeds. Under NEVER nothing is synced.
 
     `call_soon_threadsafe`, `add_reader`, `remove_reader`: the owner's loop's; without the latter two there is
     the worker alone. All methods are the owner's to call. `report` is called on the owner's thread for each
@@ -163,11 +163,11 @@ class ThreadCommitter:
                     self._begin(log)
                 return
             self._finished.append(partial(done, self._failed.get(log)))
-            self._tell_soon()
-            if self._policy is SyncPolicy.NEVER:
-                return
-            self._due.setdefault(log, self._clock() + self._interval)
-            self._set_to_work()
+            if not self._in_turn:
+                self._tell_soon(self._call_soon or self._wake)
+            if self._policy is SyncPolicy.INTERVAL and log not in self._due:
+                self._due[log] = self._clock() + self._interval
+                self._set_to_work()
 
     def _begin(self, log: MessageLog) -> None:
         """Has a log synced that somebody waits for."""
@@ -192,6 +192,8 @@ class ThreadCommitter:
         self._in_turn = False
         if self._held and (is_last or not self._leave_for_later()):
             self._sync_held()
+        if self._policy is not SyncPolicy.GROUP and self._finished:
+            self._tell()
 
     def stop(self) -> None:
         self._sync_held()
@@ -267,7 +269,7 @@ class ThreadCommitter:
                 if not waiting:
                     self._note(log, error)
                 if self._finished:
-                    self._tell_soon()
+                    self._tell_soon(self._wake)
 
     def _timed_sync(self, log: MessageLog) -> StorageError | None:
         began = self._clock()
@@ -313,11 +315,12 @@ class ThreadCommitter:
         if not self._stopping:
             self._due.setdefault(log, self._clock() + self._interval)
 
-    def _tell_soon(self) -> None:
+    def _tell_soon(self, schedule: Callable[[Callable[[], None]], object]) -> None:
+        """`schedule`: the loop's, for the thread that calls."""
         if self._telling:
             return
         try:
-            self._wake(self._tell)
+            schedule(self._tell)
         except RuntimeError:  # the loop is closed: `stop` tells
             return
         self._telling = True
@@ -334,7 +337,7 @@ class ThreadCommitter:
             except BaseException:  # the loop reports it; the others are told all the same
                 with self._lock:
                     self._finished.extendleft(reversed(finished))
-                    self._tell_soon()
+                    self._tell_soon(self._wake)
                 raise
 
 

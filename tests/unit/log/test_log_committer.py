@@ -311,6 +311,26 @@ class TestInterval:
         assert soon.covered == [0, 1]
         assert late.covered == [0]
 
+    def test_only_the_first_change_of_a_log_wakes_the_worker(
+        self, loop: Loop, told: Told, committers: list[Committer]
+    ) -> None:
+        looked = threading.Semaphore(0)
+
+        def clock() -> float:
+            if threading.current_thread() is not threading.main_thread():
+                looked.release()
+            return 100.0
+
+        committer = self.make(loop, committers, 3600, clock=clock)
+        log = OpenLog()
+        committer.request(log, told("a"))
+        assert looked.acquire(timeout=WAIT_S)
+        for _ in range(20):
+            committer.request(log, told("a"))
+        assert not looked.acquire(timeout=0.05)
+        committer.request(OpenLog(), told("a"))
+        assert looked.acquire(timeout=WAIT_S)
+
     def test_a_failed_sync_is_told_to_those_who_come_next(
         self, loop: Loop, told: Told, committers: list[Committer]
     ) -> None:
@@ -675,9 +695,65 @@ class TestOwnersThread:
         loop.end_turn()  # finds nothing to do
 
     @pytest.mark.parametrize("policy", [SyncPolicy.INTERVAL, SyncPolicy.NEVER])
-    def test_other_policies_know_nothing_of_it(self, policy: SyncPolicy, loop: HandLoop, told: Told) -> None:
-        committer = ThreadCommitter(loop.call_soon_threadsafe, policy, call_soon=loop.call_soon)
-        for _ in range(2 * PROOF):
-            committer.request(OpenLog(), told("a"))
+    def test_other_policies_never_sync_there(self, policy: SyncPolicy, loop: HandLoop, told: Told) -> None:
+        committer = ThreadCommitter(loop.call_soon_threadsafe, policy, 3600, call_soon=loop.call_soon)
+        logs = [OpenLog() for _ in range(2 * PROOF)]
+        for log in logs:
+            committer.request(log, told("a"))
+        loop.end_turn()
+
+        assert told.names == ["a"] * len(logs)
+        assert all(not log.covered for log in logs)
         committer.stop()
+
+
+@pytest.mark.parametrize("policy", [SyncPolicy.INTERVAL, SyncPolicy.NEVER])
+class TestTurnsWithoutSyncs:
+    """Where nobody waits for a disk, who asks in a turn is told in it, without a round of the loop."""
+
+    @pytest.fixture
+    def loop(self) -> HandLoop:
+        return HandLoop()
+
+    @pytest.fixture
+    def committer(self, policy: SyncPolicy, loop: HandLoop, committers: list[Committer]) -> ThreadCommitter:
+        committer = ThreadCommitter(loop.call_soon_threadsafe, policy, 3600, call_soon=loop.call_soon)
+        committers.append(committer)
+        return committer
+
+    @pytest.mark.parametrize("is_last", [False, True])
+    def test_whoever_asks_is_told_at_the_end_of_the_turn(
+        self, committer: ThreadCommitter, loop: HandLoop, told: Told, is_last: bool
+    ) -> None:
+        committer.begin_turn()
+        for name in "abc":
+            committer.request(OpenLog(), told(name))
+        assert told.calls == []
+        committer.end_turn(is_last=is_last)
+
+        assert told.names == ["a", "b", "c"]
         assert not loop.soon
+        assert loop.calls.empty()
+
+    def test_outside_of_turns_the_loop_tells_and_no_other_thread_wakes_it(
+        self, committer: ThreadCommitter, loop: HandLoop, told: Told
+    ) -> None:
+        committer.request(OpenLog(), told("a"))
+        committer.request(OpenLog(), told("b"))
+        assert told.calls == []
+        assert loop.calls.empty()
+        loop.end_turn()
+
+        assert told.names == ["a", "b"]
+
+    def test_what_is_asked_for_by_whom_is_told_waits_for_the_loop(
+        self, committer: ThreadCommitter, loop: HandLoop, told: Told
+    ) -> None:
+        log = OpenLog()
+        committer.begin_turn()
+        committer.request(log, lambda _error: committer.request(log, told("next")))
+        committer.end_turn(is_last=True)
+        assert told.calls == []
+        loop.end_turn()
+
+        assert told.names == ["next"]
