@@ -80,9 +80,9 @@ class ThreadCommitter:
     and the syncs before it were quick (`QUICK_S`, `PROOF`, `FEW_BYTES`). The end of a turn is the loop's next
     round, or `end_turn` where the owner says when one is over: what is told then goes out in the same tick.
 
-    Under INTERVAL whoever asks is told at the end of the turn, or in the loop's next round outside of turns. Logs
-    are synced `interval_s` after their first change, and only that wakes the worker. When a sync fails, those
-    who ask for this log next get the error, until one succeeds. Under NEVER nothing is synced.
+    Under INTERVAL whoever asks is told at the end of the turn, or outside of turns in the loop's next round.
+    Logs are synced `interval_s` after their first change, and only that wakes the worker. When a sync fails,
+    those who ask for this log next get the error, until one succeeds. Under NEVER nothing is synced.
 
     `call_soon_threadsafe`, `add_reader`, `remove_reader`: the owner's loop's; without the latter two there is
     the worker alone. All methods are the owner's to call. `report` is called on the owner's thread for each
