@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from headrace.cluster.pooling import DEDICATED
 from headrace.cluster.port import Address
+from headrace.cluster.registry import DEDICATED
 from headrace.conf.peer_options import ClusterOptions, PeerURL
 from headrace.subjects import grammar
 from simulation.clock import Clock

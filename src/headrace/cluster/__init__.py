@@ -1,7 +1,14 @@
-"""Clusters: what servers say to each other, and whom a server is connected to.
+"""Connections to other servers: routes of a cluster, leaf nodes, gateways to other clusters.
 
-Pure machines: no socket, no event loop, no clock of their own. `port` is what they are given; `peering`
-here has the parts in the order in which they are put together: `route` (one connection), `mesh` (all of
-them). Never lives here: how messages and interest cross a connection (`engine.route`), sockets, TLS and
-names of hosts (`server.peers`), how peers' JSON is written (`protocol.peers`).
+Machines without a socket, an event loop or a clock of their own. In reading order:
+
+- `port`, `leaf_port`, `gateway_port`: what the machines are given by the server. `session`, `attempts`,
+  `compression`, `names`: what connections of all kinds share.
+- Routes: `route` (one connection) in a `dialect`; `registry`, `rules`, `soliciting`, `gossip`, `bridge`,
+  `duplicates`, `reconfiguration` and `anti_entropy`, each a part; `mesh` puts them together.
+- Leaf nodes: `leaf` (one connection), `leafs` (all).
+- Gateways: `gateway` (one connection), `remotes` (the other clusters), `gateways` (all).
+
+Never lives here: how messages and interest cross a connection (`engine.route`, `engine.leaf`,
+`engine.gateway`), sockets, TLS and names of hosts (`server.peers`), the JSON of peers (`protocol.peers`).
 """

@@ -21,10 +21,11 @@ from headrace import limits
 from headrace.protocol.peers import OURS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
-    from headrace.cluster.mesh import Mesh
+    from headrace.cluster.port import Port
     from headrace.cluster.route import RouteSession
+    from headrace.cluster.soliciting import Solicitor
     from headrace.protocol.peers import PeerInfo
 
     _Verdict = Callable[[bytes], bool]
@@ -42,51 +43,59 @@ class DuplicateServices:
     name, and gives none away. Else each request would be carried out in both domains.
     """
 
-    def __init__(self, mesh: Mesh) -> None:
+    def __init__(
+        self, port: Port[RouteSession], sessions: Collection[RouteSession], solicitors: Iterable[Solicitor]
+    ) -> None:
         self.conflicts: dict[str, str] = {}
         self.shares_api = False
         self._has_name = False
-        self._mesh = mesh
+        self._port = port
+        self._sessions = sessions
+        self._solicitors = solicitors
         self._done: Callable[[], object] | None = None
 
     # -- before this server serves ----------------------------------------------------------------
 
     @property
     def is_looking(self) -> bool:
+        """True while `done` of `look` has not been called."""
         return self._done is not None
 
     def look(self, done: Callable[[], object]) -> None:
-        """Calls `done` once all peers that are configured, or told of, have been met or cannot be reached."""
+        """Call `done` once all peers that are configured, or told of, have been met or cannot be reached."""
         self._done = done
         self.check()
 
     def stop_looking(self) -> None:
-        """It is not called any more."""
+        """Do not call `done` any more."""
         self._done = None
 
     def check(self) -> None:
-        """Something has changed that `done` may have waited for."""
+        """Call `done` if what has just changed was the last thing to wait for."""
         done = self._done
-        if done is None or any(each.is_untried for each in self._mesh.solicitors):
+        if done is None or any(each.is_untried for each in self._solicitors):
             return
         # Who has answered a PING has told of its peers, and no INFO of ours is under way.
-        if all(session.link.is_closing or session.has_answered for session in self._mesh.sessions):
+        if all(session.link.is_closing or session.has_answered for session in self._sessions):
             self._done = None
             done()
 
     # -- peers ------------------------------------------------------------------------------------
 
     def met(self, session: RouteSession, info: PeerInfo) -> bool:
-        """Both sides of a connection have introduced themselves. True: this server has to end."""
-        own = self._mesh.port.identity()
+        """Compare the services of this server and a peer that were just introduced.
+
+        Returns True when this server has to end.
+        """
+        own = self._port.identity()
         if own.jetstream and info.jetstream and own.domain != info.domain and not self.shares_api:
-            self._mesh.port.hear_anew(self._share_api)
+            self._port.hear_anew(self._share_api)
         shared = next(_shared(own, info), None)
         if shared is None:
             return False
         peer = info.server_name or info.server_id
         if self._gives_way(session.told_serving_ns, own, info):
-            self._mesh.port.must_end(shared.format(peer=peer))
+            self._port.must_end(shared.format(peer=peer))
             return True
         text = shared.format(peer=peer)
         if info.server_id not in self.conflicts:
@@ -97,20 +106,20 @@ class DuplicateServices:
 
     def _share_api(self) -> None:
         self.shares_api = True
-        self._has_name = bool(self._mesh.port.identity().domain)
-        for session in self._mesh.sessions:
+        self._has_name = bool(self._port.identity().domain)
+        for session in self._sessions:
             session.restrict()
 
     def tells(self, permitted: _Verdict | None) -> _Verdict | None:
-        """Which interest peers are told, of that which the configuration permits (None: all)."""
+        """The interest that peers are told, of that which the configuration permits (None: all)."""
         return _without_api(permitted) if self.shares_api and self._has_name else permitted
 
     def takes(self, permitted: _Verdict | None) -> _Verdict | None:
-        """Which interest is taken from peers, likewise."""
+        """The interest that is taken from peers, of that which the configuration permits (None: all)."""
         return _without_api(permitted) if self.shares_api else permitted
 
     def left(self, server_id: str) -> None:
-        """A peer is gone."""
+        """Forget the services of a peer that is gone."""
         self.conflicts.pop(server_id, None)
 
     @staticmethod
@@ -129,7 +138,7 @@ def _without_api(permitted: _Verdict | None) -> _Verdict:
 
 
 def _shared(own: PeerInfo, info: PeerInfo) -> Iterator[str]:
-    """What both serve, as a line with a place for the peer."""
+    """Services that both servers have: for each a line with a place for the name of the peer."""
     if own.jetstream and info.jetstream and own.domain == info.domain:
         where = f" in domain {_literally(own.domain)}" if own.domain else ""
         yield (

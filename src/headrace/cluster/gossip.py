@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from headrace.cluster import legacy
+from msgspec.structs import replace
+
 from headrace.conf.peer_options import PeerURL
 from headrace.protocol.peers import GOSSIP, GOSSIP_ALWAYS, GOSSIP_NO_FURTHER
 
@@ -43,7 +44,7 @@ def tell(session: RouteSession, others: Iterable[RouteSession]) -> None:
     """
     assert session.remote is not None
     for other in others:
-        if not legacy.can_connect(session, other):
+        if not _can_connect(session, other):
             continue
         if (session if session.was_solicited else other).is_explicit:
             mode = GOSSIP_ALWAYS
@@ -51,7 +52,16 @@ def tell(session: RouteSession, others: Iterable[RouteSession]) -> None:
             mode = GOSSIP_NO_FURTHER
         else:
             mode = GOSSIP
-        other.link.send(legacy.told(session.remote, other, mode))
+        told = replace(session.remote, nonce="", gossip_mode=mode)
+        other.link.send(other.dialect.info_line(told))
+
+
+def _can_connect(one: RouteSession, other: RouteSession) -> bool:
+    """Return True when the two peers have a protocol in common, as far as they have said."""
+    if one.is_legacy == other.is_legacy:
+        return True
+    modern = other if one.is_legacy else one
+    return modern.remote is not None and modern.remote.legacy_routes
 
 
 def url_of(info: PeerInfo) -> PeerURL | None:

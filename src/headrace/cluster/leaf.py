@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from headrace import limits
-from headrace.cluster.compressing import CompressingSession
-from headrace.cluster.compression import NOT_SUPPORTED, OFF
+from headrace.cluster.compression import NOT_SUPPORTED, OFF, CompressingSession
 from headrace.conf.options import SubjectPermission
 from headrace.core.leaf_permissions import LeafRules, domains
 from headrace.core.permissions import PermissionSet

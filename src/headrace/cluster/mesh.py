@@ -19,24 +19,24 @@ from headrace import limits
 from headrace.cluster import gossip
 from headrace.cluster.anti_entropy import AntiEntropy
 from headrace.cluster.bridge import Bridge
+from headrace.cluster.dialect import LEGACY_ACCOUNT
 from headrace.cluster.duplicates import DuplicateServices
-from headrace.cluster.legacy import ACCOUNT as LEGACY_ACCOUNT
 from headrace.cluster.names import ClusterName
-from headrace.cluster.pooling import DEDICATED, pool_index
 from headrace.cluster.reconfiguration import Reconfiguration
-from headrace.cluster.registry import Registry
-from headrace.cluster.route import RouteSession
+from headrace.cluster.registry import DEDICATED, Registry, pool_index
+from headrace.cluster.route import RouteSession, Target
 from headrace.cluster.rules import Rules
-from headrace.cluster.soliciting import Solicitor, Target
+from headrace.cluster.soliciting import Solicitors
 from headrace.conf.peer_options import PeerURL
 from headrace.engine.reasons import CloseReason
 from headrace.protocol.peers import GOSSIP, OURS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from headrace.cluster.gateways import Gateways
     from headrace.cluster.port import Port, Wire
+    from headrace.cluster.route import Verdict
     from headrace.conf.peer_options import ClusterOptions
     from headrace.protocol.peers import PeerInfo
 
@@ -51,28 +51,29 @@ class Mesh:
     Raises: ConfigError for permissions that are no subjects.
     """
 
-    def __init__(self, port: Port, options: ClusterOptions, system_account: str | None) -> None:
+    def __init__(self, port: Port[RouteSession], options: ClusterOptions, system_account: str | None) -> None:
         self.port: Final = port
         self.options = options
         self.rules = Rules(options)
         self.name = ClusterName(options.name or port.new_name(), is_dynamic=not options.name)
         self.registry: Final = Registry()
-        # Both in the order they came, so that what happens can be repeated.
-        self.sessions: dict[RouteSession, None] = {}
-        self.solicitors: dict[Solicitor, None] = {}
-        self.reconfiguration: Final = Reconfiguration(self)
-        self.duplicates: Final = DuplicateServices(self)
-        self.bridge: Final = Bridge(self)
-        self._anti_entropy = AntiEntropy(self)
+        # In the order they came, so that what happens can be repeated.
+        self.sessions: Final[dict[RouteSession, None]] = {}
+        self.solicitors: Final = Solicitors(port, self, self.registry, self.sessions)
+        self.duplicates: Final = DuplicateServices(port, self.sessions, self.solicitors)
+        self.bridge: Final = Bridge(port, self.registry, speaks_both=options.protocol == "auto")
+        self._reconfiguration = Reconfiguration(
+            port, self, self.registry, self.sessions, self.solicitors, system_account=system_account
+        )
+        self._anti_entropy = AntiEntropy(port, self.registry, self.solicitors, self._reconfiguration)
         self.gateways: Gateways | None = None
         self.connect_urls: tuple[str, ...] = ()
         self.ws_connect_urls: tuple[str, ...] = ()
         self.leafnode_urls: tuple[str, ...] = ()
         self.is_stopped = False
-        self._system_account = system_account
         self._peers: dict[str, PeerInfo] = {}  # those whose connect_urls count
         self._accounts: set[str] = set()
-        for account in self.pinned_accounts(options):
+        for account in self._reconfiguration.pinned_accounts(options):
             self.registry.dedicated[account] = {}
 
     def start(self) -> None:
@@ -83,25 +84,28 @@ class Mesh:
             self.port.log(logging.WARNING, "Cluster name was dynamically generated, consider setting one")
         self._anti_entropy.start()
         self.bridge.start()
-        self.solicit(self.options.routes, ("", *self.registry.dedicated))
+        self.solicitors.reach(self.options.routes, ("", *self.registry.dedicated))
 
     def stop(self) -> None:
         """Closes everything, reaches nobody any more."""
         self.is_stopped = True
-        self.reconfiguration.stop()
+        self._reconfiguration.stop()
         self._anti_entropy.stop()
         self.bridge.stop()
-        for solicitor in list(self.solicitors):
-            solicitor.stop()
+        self.solicitors.stop()
         for session in list(self.sessions):
             session.close(CloseReason.SERVER_SHUTDOWN)
 
     def reload(self, options: ClusterOptions) -> None:
-        """Takes over other options.
+        """Take over other options of the same cluster; host, port and protocol are not changed so.
 
-        See `Reconfiguration.reload`. Raises: ConfigError for permissions that are no subjects.
+        Raises: ConfigError for permissions that are no subjects; nothing is changed then.
         """
-        self.reconfiguration.reload(options)
+        rules = Rules(options)
+        before, self.options, self.rules = self.options, options, rules
+        if options.name and options.name != self.name.text:
+            self.rename(ClusterName(options.name, is_dynamic=False))
+        self._reconfiguration.apply(before)
 
     # -- facts ------------------------------------------------------------------------------------
 
@@ -113,13 +117,6 @@ class Mesh:
     def routes(self) -> Iterator[RouteSession]:
         """The connections that are registered."""
         return iter(self.registry)
-
-    def pinned_accounts(self, options: ClusterOptions) -> tuple[str, ...]:
-        """The accounts that are to have connections of their own."""
-        if options.pool_size < 1 or options.protocol == "1.x":
-            return ()
-        system = () if self._system_account is None else (self._system_account,)
-        return tuple(dict.fromkeys((*options.accounts, *system)))
 
     def account_index(self, account: str) -> int:
         """Which connection of each pool an account uses; DEDICATED: none, it has its own."""
@@ -146,7 +143,12 @@ class Mesh:
         )
         return replace(info, connect_urls=(), ws_connect_urls=()) if options.no_advertise else info
 
-    def debug(self, text: str) -> None:
+    def permitted_interest(self) -> tuple[Verdict | None, Verdict | None]:
+        """The interest that peers are told, and that which is taken from them; None: all."""
+        rules, duplicates = self.rules, self.duplicates
+        return duplicates.tells(rules.tells), duplicates.takes(rules.takes)
+
+    def _debug(self, text: str) -> None:
         self.port.log(logging.DEBUG, text)
 
     # -- connections ------------------------------------------------------------------------------
@@ -163,33 +165,44 @@ class Mesh:
         self.sessions[session] = None
         return session
 
-    def solicit(self, urls: Iterable[PeerURL], accounts: Iterable[str]) -> None:
-        """Reaches configured peers, for the pool ("") or single accounts."""
-        urls = tuple(urls)
-        for account in accounts:
-            for url in urls:
-                target = Target(url, is_explicit=True, account=account)
-                Solicitor(self, target, is_first=True).start()
+    def attempted(self) -> None:
+        """Note that an attempt to reach a peer has failed, or was given up."""
+        self.duplicates.check()
 
-    def wants(self, target: Target) -> bool:
-        """Whether this peer is still to be reached for this."""
-        if self.is_stopped or (target.account and target.account not in self.registry.dedicated):
-            return False
-        return not target.is_explicit or target.url in self.options.routes
+    # -- said on connections ----------------------------------------------------------------------
 
-    def next_of_pool(self, session: RouteSession) -> None:
-        """The peer has taken one connection: the next one."""
-        target = session.target
-        if target is not None and not self.is_stopped:
-            Solicitor(self, target, is_first=True).start()
+    def answered(self, session: RouteSession) -> None:
+        """Go on with what waited for a PONG of a connection."""
+        if session.starts_next:
+            session.starts_next = False
+            self.solicitors.reach_next_of_pool(session)
+        self.duplicates.check()
 
-    def close_gap(self, session: RouteSession, account: str) -> None:
-        """A connection to the same peer is missing: for an account, or in the pool ("")."""
-        if session.target is None:
-            return
-        target = replace(session.target, account=account, gossip_mode=GOSSIP)
-        if self.wants(target) and not self._is_reaching(target):
-            Solicitor(self, target, is_first=True).start()
+    def refused(self, session: RouteSession) -> None:
+        """Act on an -ERR, after which the connection ends."""
+        self._reconfiguration.refused(session)
+
+    def told(self, session: RouteSession, info: PeerInfo) -> None:
+        """Act on an INFO that is not the first: about another server, an account, or what has changed."""
+        remote = session.remote
+        assert remote is not None, "the first INFO has come"
+        if info.route_acc_add_reqid:
+            self._reconfiguration.asked(session, info)
+        elif info.gateway and self.gateways is not None:
+            self.gateways.heard_over_route(info, session)
+        elif info.gateway:
+            session.log(
+                logging.ERROR,
+                f'Received information about gateway "{info.gateway}" from {session.remote_id},'
+                " but gateway is not configured",
+            )
+        elif info.server_id != session.remote_id:
+            self._heard_of(info, session)
+        elif info.ldm:
+            self._peer_leaves(session)
+        elif (info.imports, info.exports) != (remote.imports, remote.exports):
+            session.remote = replace(remote, imports=info.imports, exports=info.exports)
+            self._serve(session)
 
     # -- registration -----------------------------------------------------------------------------
 
@@ -258,7 +271,7 @@ class Mesh:
             for other in filter(None, slots):
                 _remember(other, session)
             if None not in slots[:size]:
-                self.debug(f'Route pool size reached, closing extra connection to "{info.server_id}"')
+                self._debug(f'Route pool size reached, closing extra connection to "{info.server_id}"')
                 self._close_redundant(session, None, may_reconnect=False)
                 return
             self._register(session, info, slots.index(None))
@@ -294,7 +307,7 @@ class Mesh:
         self, session: RouteSession, existing: RouteSession | None, *, may_reconnect: bool
     ) -> None:
         """It is closed. That the peer is to be reached again is remembered on the one that stays."""
-        self.debug(f'Detected duplicate remote route "{session.remote_id}"')
+        self._debug(f'Detected duplicate remote route "{session.remote_id}"')
         session.may_reconnect = may_reconnect
         if existing is not None:
             if session.is_solicited:
@@ -313,7 +326,7 @@ class Mesh:
         peer = info.server_id
         session.pool_index = index
         session.is_registered = True
-        self.debug(f'Registering remote route "{peer}"')
+        self._debug(f'Registering remote route "{peer}"')
         session.send_delayed_info(index)
         if session.account:
             self.registry.dedicated[session.account][peer] = session
@@ -333,7 +346,7 @@ class Mesh:
         if self.duplicates.met(session, info):
             return  # this server ends: what it serves is not to be known any more
         self.bridge.met(session)
-        self.serve(session)
+        self._serve(session)
         if session.starts_next or self.duplicates.is_looking:
             session.ping()
         self.port.wake()
@@ -348,7 +361,7 @@ class Mesh:
             others = [each for each in others if each.is_legacy]
         gossip.tell(session, (each for each in others if each.remote_id != info.server_id))
 
-    def heard_of(self, info: PeerInfo, session: RouteSession) -> None:
+    def _heard_of(self, info: PeerInfo, session: RouteSession) -> None:
         """A peer told of another server: it is connected to, unless it is known."""
         account = info.route_account
         if info.server_id == self.server_id:
@@ -370,26 +383,7 @@ class Mesh:
             accounts += self.registry.dedicated
         for each in accounts:
             target = Target(self._url_to(info, at.host, at.port), account=each, gossip_mode=info.gossip_mode)
-            solicitor = self._solicitor(target)
-            if solicitor is not None:
-                solicitor.renew()
-            elif not self._is_reaching(target):
-                Solicitor(self, target, is_first=True).start()
-
-    def _solicitor(self, target: Target) -> Solicitor | None:
-        """What tries to reach it for the same account."""
-        where = (target.url, target.account)
-        return next(
-            (each for each in self.solicitors if (each.target.url, each.target.account) == where), None
-        )
-
-    def _is_reaching(self, target: Target) -> bool:
-        """Whether a connection is already under way: several peers tell of the same server."""
-        where = (target.url, target.account)
-        return self._solicitor(target) is not None or any(
-            each.remote is None and each.target is not None and (each.target.url, each.account) == where
-            for each in self.sessions
-        )
+            self.solicitors.reach_heard_of(target)
 
     def _url_to(self, info: PeerInfo, host: str, port: int) -> PeerURL:
         """With this cluster's own credentials, if the peer asks for any."""
@@ -399,7 +393,7 @@ class Mesh:
 
     # -- what connections carry -------------------------------------------------------------------
 
-    def carries(self, session: RouteSession, account: str) -> bool:
+    def _carries(self, session: RouteSession, account: str) -> bool:
         """Whether interest and messages of an account go over this connection."""
         if session.is_legacy:
             return account == LEGACY_ACCOUNT
@@ -409,13 +403,13 @@ class Mesh:
             return session.account == account
         return session.pool_index == self.account_index(account)
 
-    def serve(self, session: RouteSession) -> None:
+    def _serve(self, session: RouteSession) -> None:
         """Tells the interest of all accounts that the connection carries."""
         for account in (session.account,) if session.account else sorted(self._accounts):
-            if self.carries(session, account):
-                self._serve(session, account)
+            if self._carries(session, account):
+                self._serve_account(session, account)
 
-    def _serve(self, session: RouteSession, account: str) -> None:
+    def _serve_account(self, session: RouteSession, account: str) -> None:
         interest = self.port.interest(account)
         if interest is not None:
             is_alone = session.is_legacy or bool(session.account)
@@ -424,13 +418,9 @@ class Mesh:
     def serve_account(self, account: str) -> None:
         """Its interest is told on the connections that carry it (now)."""
         for session in list(self.registry):
-            if self.carries(session, account):
-                self._serve(session, account)
+            if self._carries(session, account):
+                self._serve_account(session, account)
         self.port.wake()
-
-    def withdraw_account(self, account: str, session: RouteSession) -> None:
-        """The connection does not carry it any more."""
-        session.link.withdraw(account.encode())
 
     def accounts_changed(self) -> None:
         """Accounts were added or have ended: call it after the change.
@@ -441,7 +431,7 @@ class Mesh:
         before, self._accounts = self._accounts, set(self.port.account_names())
         for account in sorted(before - self._accounts):
             for session in list(self.registry):
-                self.withdraw_account(account, session)
+                session.withdraw(account)
         for account in sorted(self._accounts - before):
             self.serve_account(account)
             for session in list(self.registry):
@@ -467,12 +457,12 @@ class Mesh:
         if was_last:
             self.bridge.left()
         self.duplicates.check()
-        self.reconfiguration.ended(session)
+        self._reconfiguration.ended(session)
         self._reconnect(session)
         if was_last and session.is_unpooled and session.target is not None:
             # What comes back may be a server that has pools.
             for account in self.registry.dedicated:
-                Solicitor(self, replace(session.target, account=account), is_first=True).start()
+                self.solicitors.reach_target(replace(session.target, account=account))
 
     def _reconnect(self, session: RouteSession) -> None:
         target = session.target
@@ -484,13 +474,13 @@ class Mesh:
                 _remember(slots[0], session)
             return
         if session.remote_id == self.server_id:
-            self.debug(f"Detected route to self, ignoring {target.address}")
+            self._debug(f"Detected route to self, ignoring {target.address}")
             return
         delay = limits.ROUTE_JITTER * self.port.random()
         if target.is_explicit:
             delay += limits.ROUTE_RETRY
         again = replace(target, account=session.account, gossip_mode=GOSSIP)
-        Solicitor(self, again, is_first=False).start(delay)
+        self.solicitors.reach_target(again, delay, is_first=False)
 
     # -- the cluster ------------------------------------------------------------------------------
 
@@ -520,7 +510,7 @@ class Mesh:
                 session.link.send(line)
         self.port.wake()
 
-    def peer_leaves(self, session: RouteSession) -> None:
+    def _peer_leaves(self, session: RouteSession) -> None:
         """A peer is a lame duck."""
         if self._peers.pop(session.remote_id, None) is not None:
             self._count_urls()

@@ -19,7 +19,6 @@ from headrace.conf.peer_options import address_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from headrace.cluster.route import RouteSession
     from headrace.engine.interest import Interest
     from headrace.engine.link import Link, Router
     from headrace.engine.reasons import CloseReason
@@ -65,6 +64,7 @@ class PeerSession(Protocol):
 
 SessionT = TypeVar("SessionT", bound=PeerSession)
 SessionT_co = TypeVar("SessionT_co", bound=PeerSession, covariant=True)
+SessionT_contra = TypeVar("SessionT_contra", bound=PeerSession, contravariant=True)
 
 
 class Wire(Protocol):
@@ -175,7 +175,7 @@ class Host(Protocol):
         """A line about other servers, with a level of `logging`."""
 
 
-class Port(Host, Protocol):
+class Port(Host, Protocol[SessionT_contra]):
     """What a mesh needs of its server.
 
     `identity` also has ip of the cluster port, jetstream, domain, streaming, serving_ns, started_ns,
@@ -186,7 +186,7 @@ class Port(Host, Protocol):
     def dial(
         self,
         address: Address,
-        connected: Callable[[Wire], RouteSession | None],
+        connected: Callable[[Wire], SessionT_contra | None],
         failed: Callable[[str | None], object],
     ) -> None:
         """Connects, with TLS if the cluster has it; one of the two is called, later and once.

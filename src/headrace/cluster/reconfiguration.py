@@ -7,32 +7,65 @@ Source: cluster specification B4; the texts and times from nats-server 2.15.1.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Protocol
 
 from msgspec.structs import replace
 
 from headrace import limits
-from headrace.cluster.names import ClusterName
-from headrace.cluster.pooling import pool_index
-from headrace.cluster.rules import Rules
+from headrace.cluster.registry import pool_index
 from headrace.engine.reasons import CloseReason
 from headrace.protocol.peers import PeerInfo
 
 if TYPE_CHECKING:
-    from headrace.cluster.mesh import Mesh
-    from headrace.cluster.port import Timer
+    from collections.abc import Collection
+
+    from headrace.cluster.port import Host, Timer
+    from headrace.cluster.registry import Registry
     from headrace.cluster.route import RouteSession
+    from headrace.cluster.soliciting import Solicitors
     from headrace.conf.peer_options import ClusterOptions
+
+_NEEDS_NEW_CONNECTIONS: Final = (
+    *("name", "imports", "exports"),
+    *("pool_size", "compression", "compression_rtts"),
+)
+"""Options that are agreed on when a connection begins."""
+
+
+class ReconfiguredMesh(Protocol):
+    """The mesh as reconfiguration sees it."""
+
+    @property
+    def options(self) -> ClusterOptions:
+        """The options that are in force now."""
+
+    def serve_account(self, account: str) -> None:
+        """Tell an account's interest on the connections that carry it now."""
 
 
 class Reconfiguration:
-    """Accounts that are on their way to connections of their own.
+    """Accounts that are on their way to connections of their own, and what new options change.
 
-    `_awaited`: connections whose peers have not said yet that they are ready, each with the account.
+    `system_account` has connections of its own where there are pools. `_awaited`: connections whose peers
+    have not said yet that they are ready, each with the account.
     """
 
-    def __init__(self, mesh: Mesh) -> None:
+    def __init__(
+        self,
+        host: Host,
+        mesh: ReconfiguredMesh,
+        registry: Registry,
+        sessions: Collection[RouteSession],
+        solicitors: Solicitors,
+        *,
+        system_account: str | None,
+    ) -> None:
+        self._host = host
         self._mesh = mesh
+        self._registry = registry
+        self._sessions = sessions
+        self._solicitors = solicitors
+        self._system_account = system_account
         self._request = ""
         self._accounts: tuple[str, ...] = ()
         self._awaited: list[tuple[RouteSession, str]] = []
@@ -40,29 +73,32 @@ class Reconfiguration:
         self._unused: set[str] = set()
 
     def stop(self) -> None:
+        """Await nothing any more."""
         self._awaited.clear()
         self._accounts = ()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
+    def pinned_accounts(self, options: ClusterOptions | None = None) -> tuple[str, ...]:
+        """Names of the accounts that options (None: those in force) give connections of their own."""
+        options = self._mesh.options if options is None else options
+        if options.pool_size < 1 or options.protocol == "1.x":
+            return ()
+        system = () if self._system_account is None else (self._system_account,)
+        return tuple(dict.fromkeys((*options.accounts, *system)))
+
     # -- options ----------------------------------------------------------------------------------
 
-    def reload(self, options: ClusterOptions) -> None:
-        """Other options of the same cluster; host and port are not changed so.
+    def apply(self, before: ClusterOptions) -> None:
+        """Close and make connections as the options want it that are now in force.
 
-        A changed name, permission or pool closes connections, which are made again. Raises: ConfigError for
-        permissions that are no subjects; nothing is changed then.
+        A changed name, permission or pool closes connections, which are made again.
         """
-        mesh = self._mesh
-        rules = Rules(options)
-        before, mesh.options, mesh.rules = mesh.options, options, rules
-        if options.name and options.name != mesh.name.text:
-            mesh.rename(ClusterName(options.name, is_dynamic=False))
-        old, new = (set(mesh.pinned_accounts(each)) for each in (before, options))
-        begun_anew = ("name", "imports", "exports", "pool_size", "compression", "compression_rtts")
-        is_anew = any(getattr(before, name) != getattr(options, name) for name in begun_anew)
-        for session in list(mesh.sessions):
+        options, registry, solicitors = self._mesh.options, self._registry, self._solicitors
+        old, new = (set(self.pinned_accounts(each)) for each in (before, options))
+        is_anew = any(getattr(before, name) != getattr(options, name) for name in _NEEDS_NEW_CONNECTIONS)
+        for session in list(self._sessions):
             target = session.target
             if target is not None and target.is_explicit and target.url not in options.routes:
                 session.may_reconnect = False
@@ -73,11 +109,11 @@ class Reconfiguration:
         for account in sorted(old - new):
             self._give_back(account)
         added = tuple(url for url in options.routes if url not in before.routes)
-        mesh.solicit(added, ("", *sorted(old & new)))
+        solicitors.reach(added, ("", *sorted(old & new)))
         if is_anew:
             for account in sorted(new - old):
-                mesh.registry.dedicated[account] = {}
-            mesh.solicit(options.routes, sorted(new - old))
+                registry.dedicated[account] = {}
+            solicitors.reach(options.routes, sorted(new - old))
         elif new - old:
             self._begin(sorted(new - old))
 
@@ -85,37 +121,35 @@ class Reconfiguration:
 
     def _begin(self, accounts: list[str]) -> None:
         self.stop()
-        mesh = self._mesh
-        self._request = mesh.port.new_name()
+        pool_size = self._mesh.options.pool_size
+        self._request = self._host.new_name()
         self._accounts = tuple(accounts)
         for account in accounts:
-            mesh.registry.dedicated.setdefault(account, {})
-            carried_by = pool_index(mesh.options.pool_size, account)
+            self._registry.dedicated.setdefault(account, {})
+            carried_by = pool_index(pool_size, account)
             info = PeerInfo(
-                route_pool_size=mesh.options.pool_size,
-                route_account=account,
-                route_acc_add_reqid=self._request,
+                route_pool_size=pool_size, route_account=account, route_acc_add_reqid=self._request
             )
-            for session in list(mesh.registry.pooled()):
+            for session in list(self._registry.pooled()):
                 if session.is_unpooled:
                     continue
-                mesh.withdraw_account(account, session)
+                session.withdraw(account)
                 if session.pool_index == carried_by:
                     session.link.send(info.line())
                     self._awaited.append((session, account))
         if self._awaited:
-            self._timer = mesh.port.call_later(limits.ROUTE_ACCOUNT_TIMEOUT, self._finish)
-            mesh.port.wake()
+            self._timer = self._host.call_later(limits.ROUTE_ACCOUNT_TIMEOUT, self._finish)
+            self._host.wake()
         else:
             self._finish()
 
     def _finish(self) -> None:
         accounts = self._accounts
         self.stop()
-        self._mesh.solicit(self._mesh.options.routes, accounts)
+        self._solicitors.reach(self._mesh.options.routes, accounts)
 
     def ended(self, session: RouteSession) -> None:
-        """A connection is over: nothing is awaited there."""
+        """Await no answer on a connection that is over."""
         self._answered([each for each in self._awaited if each[0] is session])
 
     def _answered(self, done: list[tuple[RouteSession, str]]) -> None:
@@ -127,21 +161,20 @@ class Reconfiguration:
             self._finish()
 
     def refused(self, session: RouteSession) -> None:
-        """A peer does not want the connection: if only peers moved its account, none is kept for it."""
-        mesh = self._mesh
-        if session.account and session.account not in mesh.pinned_accounts(mesh.options):
+        """Give an account back to the pool that only peers have moved, when one refuses its connection."""
+        if session.account and session.account not in self.pinned_accounts():
             self._give_back(session.account)
 
     def give_back(self) -> None:
-        """Accounts that only a peer has moved, and has moved back, use the pool again.
+        """Give accounts back to the pool that only a peer had moved, and has moved back.
 
-        Called now and then: one that has had no connection of its own the last time and this time.
+        Called now and then: an account is given back that had no connection of its own the last time and
+        this time.
         """
-        mesh = self._mesh
-        own = mesh.pinned_accounts(mesh.options)
+        own = self.pinned_accounts()
         unused = {
             name
-            for name, connections in mesh.registry.dedicated.items()
+            for name, connections in self._registry.dedicated.items()
             if name not in own and not any(each.has_answered for each in connections.values())
         }
         for account in sorted(unused & self._unused):
@@ -149,30 +182,28 @@ class Reconfiguration:
         self._unused = unused - self._unused
 
     def _give_back(self, account: str) -> None:
-        mesh = self._mesh
-        for session in list(mesh.sessions):
+        for session in list(self._sessions):
             if session.account == account:
                 session.may_reconnect = False
                 session.close(CloseReason.ROUTE_REMOVED)
-        if mesh.registry.dedicated.pop(account, None) is not None:
-            mesh.serve_account(account)
+        if self._registry.dedicated.pop(account, None) is not None:
+            self._mesh.serve_account(account)
 
     # -- asked by a peer --------------------------------------------------------------------------
 
     def asked(self, session: RouteSession, info: PeerInfo) -> None:
-        """An INFO about moving: a peer moves an account, or is ready for one that was moved here."""
+        """Act on an INFO about moving: a peer moves an account, or is ready for one that was moved here."""
         account = info.route_account
-        mesh = self._mesh
         if not account:
             if info.route_acc_add_reqid == self._request:
                 self._answered([each for each in self._awaited if each[0] is session][:1])
             return
-        if mesh.port.interest(account) is None:
+        if self._host.interest(account) is None:
             session.unknown_account(account)
             return
-        mesh.registry.dedicated.setdefault(account, {})
-        for other in list(mesh.registry.pooled()):
+        self._registry.dedicated.setdefault(account, {})
+        for other in list(self._registry.pooled()):
             if not other.is_unpooled:
-                mesh.withdraw_account(account, other)
+                other.withdraw(account)
         session.link.send(replace(info, route_account="").line())
-        mesh.port.wake()
+        self._host.wake()

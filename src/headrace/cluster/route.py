@@ -9,33 +9,99 @@ specification A1, B1, B4 and B7 to B9; fine points from nats-server 2.15.1.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from headrace import limits
-from headrace.cluster.compressing import CompressingSession
-from headrace.cluster.dialect import MODERN
-from headrace.cluster.legacy import LEGACY, is_legacy_connect, is_legacy_info
+from headrace.cluster.compression import CompressingSession
+from headrace.cluster.dialect import LEGACY, MODERN, is_legacy_connect, is_legacy_info
 from headrace.cluster.names import gateway_hash
+from headrace.cluster.port import Address
 from headrace.cluster.session import UserSession
 from headrace.core.tracing import Kind
 from headrace.engine.legacy_route import LegacyRouteLink
 from headrace.engine.reasons import CloseReason
 from headrace.engine.route import RouteLink
-from headrace.protocol.peers import TRACE_PROTOCOL, PeerConnect, PeerInfo
+from headrace.protocol.peers import GOSSIP, TRACE_PROTOCOL, PeerConnect, PeerInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from headrace.cluster.dialect import Dialect
-    from headrace.cluster.mesh import Mesh
-    from headrace.cluster.port import Wire
-    from headrace.cluster.soliciting import Target
+    from headrace.cluster.names import ClusterName
+    from headrace.cluster.port import Host, Wire
+    from headrace.conf.peer_options import ClusterOptions, PeerURL
     from headrace.engine.interest import Interest
     from headrace.errors import ProtocolError
 
 _NOT_REGISTERED: Final = -1
+
+Verdict: TypeAlias = "Callable[[bytes], bool]"
+"""Returns True for a subject whose interest may pass."""
+
+
+class Target(Struct, frozen=True):
+    """A peer to reach, and the account that the connection is for.
+
+    `is_explicit`: the configuration names it, so it is tried for ever. `account`: the connection is for this
+    account alone; "" for the pool. `gossip_mode`: how the peer was heard of.
+    """
+
+    url: PeerURL
+    is_explicit: bool = False
+    account: str = ""
+    gossip_mode: int = GOSSIP
+
+    @property
+    def address(self) -> Address:
+        """The address of the URL."""
+        return Address(self.url.host, self.url.port)
+
+
+class RouteMesh(Protocol):
+    """The mesh as one of its connections sees it."""
+
+    @property
+    def port(self) -> Host:
+        """The server of the mesh."""
+
+    @property
+    def options(self) -> ClusterOptions:
+        """The options that are in force now."""
+
+    @property
+    def name(self) -> ClusterName:
+        """The name of the cluster, which may change when a peer introduces itself."""
+
+    @property
+    def server_id(self) -> str:
+        """The id of this server, which stays the same."""
+
+    def info(self) -> PeerInfo:
+        """This server's INFO as of now."""
+
+    def accepts_name(self, name: str, peer: str, *, is_dynamic: bool) -> bool:
+        """Return True when a server of a cluster with this name may be a peer."""
+
+    def permitted_interest(self) -> tuple[Verdict | None, Verdict | None]:
+        """The interest that is told, and that which is taken; None: all."""
+
+    def introduced(self, session: RouteSession, info: PeerInfo) -> None:
+        """Give a connection its place, or close it, when the peer's first INFO came."""
+
+    def told(self, session: RouteSession, info: PeerInfo) -> None:
+        """Act on an INFO that came later."""
+
+    def answered(self, session: RouteSession) -> None:
+        """Go on with what waited for a PONG."""
+
+    def refused(self, session: RouteSession) -> None:
+        """Act on an -ERR, after which the connection ends."""
+
+    def ended(self, session: RouteSession) -> None:
+        """Forget a connection that is over."""
 
 
 class RouteSession(CompressingSession, UserSession):
@@ -54,7 +120,7 @@ class RouteSession(CompressingSession, UserSession):
     trace_kind = Kind.ROUTER
     link: RouteLink
 
-    def __init__(self, mesh: Mesh, wire: Wire, target: Target | None) -> None:
+    def __init__(self, mesh: RouteMesh, wire: Wire, target: Target | None) -> None:
         port = mesh.port
         super().__init__(port, wire)
         self.target: Target | None = target
@@ -200,7 +266,8 @@ class RouteSession(CompressingSession, UserSession):
             return False
         if self.target is not None and not self._is_introduced:
             if self.is_legacy and self.account:
-                self._mesh.debug(f'"{info.server_id}" has no connections for single accounts')
+                text = f'"{info.server_id}" has no connections for single accounts'
+                self._port.log(logging.DEBUG, text)
                 self.may_reconnect = False
                 self.close(CloseReason.DUPLICATE_ROUTE)
                 return False
@@ -259,7 +326,7 @@ class RouteSession(CompressingSession, UserSession):
         ):
             self.close(CloseReason.CLUSTER_NAME_CONFLICT)
         elif self.remote is not None:
-            self._later_info(info)
+            mesh.told(self, info)
         elif not self.was_solicited and info.server_name == mesh.port.identity().server_name:
             self.log(logging.ERROR, f'Remote server has a duplicate name: "{info.server_name}"')
             self.close(CloseReason.DUPLICATE_SERVER_NAME)
@@ -305,31 +372,10 @@ class RouteSession(CompressingSession, UserSession):
         )
         self._mesh.introduced(self, info)
 
-    def _later_info(self, info: PeerInfo) -> None:
-        """Of a connection that is there: another server, an account's own connection, or what has changed."""
-        assert self.remote is not None
-        if info.route_acc_add_reqid:
-            self._mesh.reconfiguration.asked(self, info)
-        elif info.gateway and self._mesh.gateways is not None:
-            self._mesh.gateways.heard_over_route(info, self)
-        elif info.gateway:
-            self.log(
-                logging.ERROR,
-                f'Received information about gateway "{info.gateway}" from {self.remote_id},'
-                " but gateway is not configured",
-            )
-        elif info.server_id != self.remote_id:
-            self._mesh.heard_of(info, self)
-        elif info.ldm:
-            self._mesh.peer_leaves(self)
-        elif (info.imports, info.exports) != (self.remote.imports, self.remote.exports):
-            self.remote = replace(self.remote, imports=info.imports, exports=info.exports)
-            self._mesh.serve(self)
-
     def peer_error(self, text: bytes) -> None:
         """-ERR: the peer gives this connection up, so do we."""
         self.log(logging.ERROR, f"Route Error {text.decode('utf-8', 'replace')}")
-        self._mesh.reconfiguration.refused(self)
+        self._mesh.refused(self)
         self.close(CloseReason.PARSE_ERROR)
 
     def pong(self) -> None:
@@ -337,10 +383,7 @@ class RouteSession(CompressingSession, UserSession):
         if self._ping_sent_ns:
             self._fit_compression()
         self.has_answered = self.is_registered
-        if self.starts_next:
-            self.starts_next = False
-            self._mesh.next_of_pool(self)
-        self._mesh.duplicates.check()
+        self._mesh.answered(self)
 
     def account_interest(self, name: bytes) -> Interest | None:
         """Whose interest a line is about; None: nobody's, the line has no effect."""
@@ -365,8 +408,11 @@ class RouteSession(CompressingSession, UserSession):
 
     def restrict(self) -> None:
         """What interest is told (imports), and taken (exports), as configuration and peers say now."""
-        rules, duplicates = self._mesh.rules, self._mesh.duplicates
-        self.link.restrict(duplicates.tells(rules.tells), duplicates.takes(rules.takes))
+        self.link.restrict(*self._mesh.permitted_interest())
+
+    def withdraw(self, account: str) -> None:
+        """Take an account off this connection, which does not carry it any more."""
+        self.link.withdraw(account.encode())
 
     # -- liveness ---------------------------------------------------------------------------------
 

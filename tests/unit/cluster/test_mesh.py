@@ -9,7 +9,7 @@ import pytest
 from mesh_harness import CONNECT, PEER, PEER_INFO, POOLED, Made, TestPort, TestWire
 from msgspec.structs import replace
 
-from headrace.cluster.pooling import pool_index
+from headrace.cluster.registry import pool_index
 from headrace.conf.options import AccountOptions, SubjectPermission
 from headrace.conf.peer_options import PeerURL
 from headrace.engine.reasons import CloseReason

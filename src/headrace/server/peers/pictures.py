@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.cluster.legacy import ACCOUNT as LEGACY_ACCOUNT
+from headrace.cluster.dialect import LEGACY_ACCOUNT
 from headrace.conf.options import SubjectPermission
 from headrace.server.monitor.source import (
     ClusterSnapshot,
