@@ -160,15 +160,15 @@ def test_public_server_in_an_asyncio_program() -> None:
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-def test_start_takes_milliseconds(transport: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_start_takes_milliseconds_of_cpu(transport: str, capsys: pytest.CaptureFixture[str]) -> None:
     took = []
     for _ in range(5):
-        began = time.perf_counter()
+        began = time.process_time()
         with Server(transport=transport):
-            took.append(time.perf_counter() - began)
+            took.append(time.process_time() - began)
 
     with capsys.disabled():
-        print(f" [{transport}: started in {sorted(took)[2] * 1000:.1f} ms]", end="")
+        print(f" [{transport}: started in {sorted(took)[2] * 1000:.1f} ms of CPU]", end="")
     assert sorted(took)[2] < 1.0
 
 
