@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from harness import depth
+from harness.optional import OPTIONAL, missing_package
 from harness.tallies import TALLIES
 from headrace.engine.memory import live_objects
 
@@ -15,6 +16,23 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
 FAILED: Final = pytest.StashKey[bool]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, Any, pytest.CollectReport]:
+    """Skips a file of tests that imports an optional package which is not there; other errors stay errors.
+
+    A conftest.py must import such packages in its fixtures.
+    """
+    report: pytest.CollectReport = yield
+    call = getattr(report, "call", None)
+    if report.failed and call is not None and isinstance(collector, pytest.Module):
+        missing = missing_package(call.excinfo.value)
+        if missing in OPTIONAL:
+            report.outcome = "skipped"
+            report.longrepr = (str(collector.path), 0, f"Skipped: {missing} is not installed")
+            report.call = None  # type: ignore[attr-defined]  # else pytest tells debuggers of an exception
+    return report
 
 
 @pytest.hookimpl(wrapper=True)

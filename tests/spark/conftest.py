@@ -15,9 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from pyspark.logger import PySparkLogger
 
-from headrace.spark.session import session
 from headrace.testing import Server
 
 if TYPE_CHECKING:
@@ -36,6 +34,8 @@ _NEVER_COMPILED = " ".join(
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    from headrace.spark.session import session
+
     log = tmp_path_factory.mktemp("spark") / "spark.log"
     made = session(
         "headrace tests",
@@ -53,6 +53,8 @@ def _formats_of_others() -> None:
     """These loggers of PySpark give every handler they get a format, and pytest gives them `caplog`'s, since
     they do not propagate: the tests after a query that failed would see JSON in all logs.
     """
+    from pyspark.logger import PySparkLogger
+
     for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
         logger = PySparkLogger.getLogger(name)
         logger.addHandler = partial(logging.Logger.addHandler, logger)  # type: ignore[method-assign]

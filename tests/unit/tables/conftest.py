@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from table_makers import Unsynced
-
-from headrace.tables import Table
-from headrace.tables.store import LocalStore
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from headrace.tables import Table
 
 
 @pytest.fixture
@@ -21,4 +19,9 @@ def directory(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def table(directory: Path) -> Table:
+    from table_makers import Unsynced
+
+    from headrace.tables import Table
+    from headrace.tables.store import LocalStore
+
     return Table(LocalStore(directory, Unsynced()))
