@@ -1,6 +1,6 @@
 """Trying to reach a server again and again until it is there: what is the same for servers of all kinds.
 
-Never lives here: whom to reach, and when that is given up (`soliciting`, `remotes`, `leafs`).
+Never lives here: whom to reach, and when that is given up (`soliciting`, `gateways`, `leafs`).
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ other line. What concerns more than this connection is `gateways`'. Source: gate
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from msgspec.structs import replace
 
@@ -29,11 +29,54 @@ from headrace.protocol.peers import (
 )
 
 if TYPE_CHECKING:
-    from headrace.cluster.gateways import Gateways
+    from headrace.cluster.gateway_port import GatewayPort
     from headrace.cluster.port import Wire
-    from headrace.cluster.remotes import Remote
-    from headrace.conf.peer_options import PeerURL
+    from headrace.cluster.remote_cluster import RemoteCluster
+    from headrace.conf.peer_options import GatewayOptions, PeerURL
     from headrace.engine.interest import Interest
+
+
+class AllGateways(Protocol):
+    """All gateways of a server, as one of the connections sees them."""
+
+    @property
+    def port(self) -> GatewayPort[GatewaySession]:
+        """The server of the gateways."""
+
+    @property
+    def options(self) -> GatewayOptions:
+        """The options of the configuration."""
+
+    @property
+    def name(self) -> str:
+        """The name of this server's cluster."""
+
+    def info(self) -> PeerInfo:
+        """This server's INFO as of now."""
+
+    def may_connect(self, gateway: str) -> bool:
+        """Return True for the name of a cluster that may be one of the clusters."""
+
+    def uses_tls(self, gateway: str) -> bool:
+        """Return True for a cluster that is reached over TLS."""
+
+    def heard_of(self, info: PeerInfo) -> None:
+        """Reach a cluster that somebody told of, unless it is known."""
+
+    def tell_cluster(self, info: PeerInfo) -> None:
+        """Tell the other servers of this cluster where another cluster is."""
+
+    def register_outbound(self, session: GatewaySession) -> bool:
+        """Let messages flow. Returns False when there is a connection to that cluster already."""
+
+    def register_inbound(self, session: GatewaySession, info: PeerInfo) -> None:
+        """Let messages flow, and tell the peer of the other clusters."""
+
+    def order(self) -> None:
+        """Order clusters by distance, after a round trip was measured."""
+
+    def ended(self, session: GatewaySession) -> None:
+        """Forget a connection that is over."""
 
 
 class GatewaySession(UserSession):
@@ -48,7 +91,9 @@ class GatewaySession(UserSession):
     trace_kind = Kind.GATEWAY
     link: GatewayLink
 
-    def __init__(self, gateways: Gateways, wire: Wire, other: Remote | None, url: PeerURL | None) -> None:
+    def __init__(
+        self, gateways: AllGateways, wire: Wire, other: RemoteCluster | None, url: PeerURL | None
+    ) -> None:
         port = gateways.port
         super().__init__(port, wire)
         self.other: Final = other
@@ -136,7 +181,7 @@ class GatewaySession(UserSession):
         elif self.remote is None:
             self._first_info_inbound(info)
 
-    def _info_outbound(self, other: Remote, info: PeerInfo) -> None:
+    def _info_outbound(self, other: RemoteCluster, info: PeerInfo) -> None:
         name = self._gateways.name
         if not info.gateway:
             self.violates_port(f'Attempt to connect to gateway "{self.gateway}" using wrong port')

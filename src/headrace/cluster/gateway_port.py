@@ -7,23 +7,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from headrace.cluster.port import Host
+from headrace.cluster.port import Host, SessionT_contra
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from headrace.cluster.gateway import GatewaySession
     from headrace.cluster.port import Address, Wire
 
 
-class GatewayPort(Host, Protocol):
+class GatewayPort(Host, Protocol[SessionT_contra]):
     """What `Gateways` needs of its server."""
 
     def dial(
         self,
         gateway: str,
         address: Address,
-        connected: Callable[[Wire], GatewaySession | None],
+        connected: Callable[[Wire], SessionT_contra | None],
         failed: Callable[[str | None], object],
     ) -> None:
         """Connects to a server of a cluster, with TLS if that has it, else as `Port.dial`."""

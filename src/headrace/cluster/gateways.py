@@ -2,8 +2,8 @@
 
 Each server has one outbound connection to each other cluster, over which it sends, and accepts any number of
 inbound ones. A cluster that nobody configured here is heard of from servers that connect, over gateways and
-over routes, and is reached too. Never lives here: what is said on one connection (`gateway`), how a cluster
-is reached (`remotes`). Source: gateway specification, section 5; nats-server 2.15.1.
+over routes, and is reached too. Never lives here: what is said on one connection (`gateway`), addresses of
+clusters (`remote_cluster`). Source: gateway specification, section 5; nats-server 2.15.1.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from headrace import limits
+from headrace.cluster.attempts import Attempts, shuffle
 from headrace.cluster.gateway import GatewaySession
 from headrace.cluster.names import gateway_hash
 from headrace.cluster.port import Address
-from headrace.cluster.remotes import Reaching, Remote
+from headrace.cluster.remote_cluster import RemoteCluster
 from headrace.engine.gateway import join_gateways
 from headrace.engine.reasons import CloseReason
 from headrace.protocol.peers import TELL_OF_GATEWAY, PeerInfo
@@ -40,7 +41,7 @@ class Gateways:
     are being reached.
     """
 
-    def __init__(self, port: GatewayPort, options: GatewayOptions) -> None:
+    def __init__(self, port: GatewayPort[GatewaySession], options: GatewayOptions) -> None:
         self.port: Final = port
         self.options: Final = options
         self.name: Final = options.name
@@ -49,8 +50,10 @@ class Gateways:
         self.outbound: dict[str, GatewaySession] = {}
         self.inbound: dict[GatewaySession, None] = {}
         self.reaching: dict[str, Reaching] = {}
-        self.remotes: dict[str, Remote] = {
-            each.name: Remote(each.name, each) for each in options.gateways if each.name != options.name
+        self.remotes: dict[str, RemoteCluster] = {
+            each.name: RemoteCluster(each.name, each)
+            for each in options.gateways
+            if each.name != options.name
         }
         self.is_stopped = False
         self._urls: Counter[str] = Counter()  # of this cluster's servers
@@ -82,7 +85,7 @@ class Gateways:
             if other.is_explicit:
                 self._reach(other, is_first=True)
 
-    def _reach(self, other: Remote, *, is_first: bool, delay: float = 0.0) -> None:
+    def _reach(self, other: RemoteCluster, *, is_first: bool, delay: float = 0.0) -> None:
         if not self.is_stopped and other.name not in self.reaching:
             Reaching(self, other, is_first=is_first).start(delay)
 
@@ -128,7 +131,7 @@ class Gateways:
         """Somebody connected to the gateway port. None: the server is stopping, close it."""
         return None if self.is_stopped else self._enter(GatewaySession(self, wire, None, None))
 
-    def reached(self, wire: Wire, other: Remote, url: PeerURL) -> GatewaySession | None:
+    def reached(self, wire: Wire, other: RemoteCluster, url: PeerURL) -> GatewaySession | None:
         """A server of another cluster was reached."""
         other.attempts += 1
         return None if self.is_stopped else self._enter(GatewaySession(self, wire, other, url))
@@ -199,7 +202,7 @@ class Gateways:
             if info.gateway in self.reaching:
                 self.reaching[info.gateway].renew()
             return
-        other = Remote(info.gateway, None)
+        other = RemoteCluster(info.gateway, None)
         other.add(info.gateway_urls)
         heard_of = sum(not each.is_explicit for each in self.remotes.values())
         if not other.urls or heard_of >= limits.GATEWAY_UNKNOWN:
@@ -212,12 +215,12 @@ class Gateways:
         self.port.wake()
         self._reach(other, is_first=True)
 
-    def forget(self, other: Remote) -> None:
+    def forget(self, other: RemoteCluster) -> None:
         """A cluster that was only heard of does not answer."""
         if self.remotes.get(other.name) is other:
             del self.remotes[other.name]
 
-    def _told_of(self, other: Remote, server_id: str) -> bytes:
+    def _told_of(self, other: RemoteCluster, server_id: str) -> bytes:
         """The INFO that tells of a cluster; b"" when it is not known where it is."""
         if not other.urls:
             return b""
@@ -307,3 +310,74 @@ class Gateways:
                 else:
                     self._serve(session, account)
         self.port.wake()
+
+
+class Reaching(Attempts):
+    """The attempts to reach a cluster, at each of its addresses in turn.
+
+    `gateways.reaching` has it until it is done.
+    """
+
+    def __init__(self, gateways: Gateways, other: RemoteCluster, *, is_first: bool) -> None:
+        super().__init__(gateways.port, is_first=is_first)
+        self.other: Final = other
+        self._gateways = gateways
+        self._left: list[PeerURL] = []
+        gateways.reaching[other.name] = self
+
+    def stop(self) -> None:
+        super().stop()
+        if self._gateways.reaching.get(self.other.name) is self:
+            del self._gateways.reaching[self.other.name]
+
+    def _try(self) -> None:
+        """Try each address once, in a random order."""
+        self.attempts += 1
+        self._left = list(self.other.urls.values())
+        if not self._left:
+            self.stop()
+            return
+        shuffle(self._left, self._host.random)
+        self._next()
+
+    def _next(self) -> None:
+        if not self._left:
+            self._failed()
+            return
+        url = self._left.pop()
+        address = Address(url.host, url.port)
+        self._tell(logging.INFO, f"Connecting to {self._what} at {address} (attempt {self.attempts})")
+
+        def connected(wire: Wire) -> GatewaySession | None:
+            if self._is_done:
+                return None
+            self.stop()
+            return self._gateways.reached(wire, self.other, url)
+
+        def failed(reason: str | None) -> None:
+            if self._is_done:
+                return
+            text = f"Error connecting to {self._what} at {address} (attempt {self.attempts}): "
+            self._tell(logging.ERROR, text + (reason or "that is this server"))
+            self._next()
+
+        self._gateways.port.dial(self.other.name, address, connected, failed)
+
+    def _failed(self) -> None:
+        """Try again after a while, when nobody answered; a cluster that was only heard of is given up."""
+        if self._is_renewed and not self.other.is_explicit:
+            self.attempts = 0
+            self._due()
+            return
+        options = self._gateways.options
+        gives_up = not self.other.is_explicit and self.attempts > max(options.connect_retries, 0)
+        if gives_up and not self._gateways.has_inbound(self.other.name):
+            self.stop()
+            self._gateways.forget(self.other)
+            return
+        self._again(backs_off=options.connect_backoff)
+
+    @property
+    def _what(self) -> str:
+        kind = "explicit" if self.other.is_explicit else "implicit"
+        return f'{kind} gateway "{self.other.name}"'

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from msgspec.structs import replace
 
@@ -29,9 +29,9 @@ from headrace.protocol.user_seeds import SeedError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from headrace.cluster.leaf_port import LeafGrant
-    from headrace.cluster.leafs import Leafs, Remote
+    from headrace.cluster.leaf_port import LeafGrant, LeafPort
     from headrace.cluster.port import Timer, Wire
+    from headrace.conf.leaf_options import LeafNodeOptions, LeafRemote
     from headrace.conf.options import Permissions
     from headrace.conf.peer_options import PeerURL
     from headrace.core.permissions import ResponseTracker
@@ -40,6 +40,56 @@ _SAME_NAME: Final = "remote leafnode has same cluster name"
 _TOO_OLD: Final = "connection rejected since minimum version required is"
 _LOOP: Final = "Loop detected"
 _SPACES: Final = "cluster name cannot contain spaces"
+
+
+class ReachedHub(Protocol):
+    """A hub, as one of the connections to it sees it."""
+
+    delay: float
+    """Seconds before the next attempt to reach it, beside the usual ones."""
+
+    @property
+    def options(self) -> LeafRemote:
+        """Its options."""
+
+    def user_of(self, url: PeerURL | None) -> tuple[str, str | None]:
+        """User and password for the hub at this URL; without a password the user is a token."""
+
+    def learn(self, info: PeerInfo) -> None:
+        """Take over the addresses that a hub says of itself and of its cluster."""
+
+    def reconnect(self, *, was_registered: bool) -> None:
+        """Reach the hub again, after a connection is over."""
+
+
+class AllLeafs(Protocol):
+    """All leaf links of a server, as one of the connections sees them."""
+
+    @property
+    def port(self) -> LeafPort[LeafSession]:
+        """The server of the leaf links."""
+
+    @property
+    def options(self) -> LeafNodeOptions:
+        """The options that are in force now."""
+
+    def info(self) -> PeerInfo:
+        """This server's INFO for leaf nodes, as of now."""
+
+    def loop_subject(self, account: str) -> bytes:
+        """The subject by which a circle of leaf links is noticed: only this account subscribes to it."""
+
+    def has_accepted(self, account: str, cluster: str) -> bool:
+        """Return True when servers of that cluster are leaf nodes of this one in the account."""
+
+    def is_current(self, session: LeafSession) -> bool:
+        """Return True for a connection to a hub that the configuration still names."""
+
+    def replace_duplicate(self, session: LeafSession) -> None:
+        """Close the same server's older connection for the same two accounts."""
+
+    def ended(self, session: LeafSession) -> None:
+        """Forget a connection that is over."""
 
 
 class LeafSession(CompressingSession):
@@ -54,7 +104,7 @@ class LeafSession(CompressingSession):
     trace_kind = Kind.LEAF
 
     def __init__(
-        self, leafs: Leafs, wire: Wire, remote: Remote | None = None, url: PeerURL | None = None
+        self, leafs: AllLeafs, wire: Wire, remote: ReachedHub | None = None, url: PeerURL | None = None
     ) -> None:
         port = leafs.port
         super().__init__(port, wire)
@@ -282,7 +332,7 @@ class LeafSession(CompressingSession):
         self.close(CloseReason.WRONG_PORT)
         return True
 
-    def _first_info(self, info: PeerInfo, remote: Remote) -> None:
+    def _first_info(self, info: PeerInfo, remote: ReachedHub) -> None:
         if " " in info.cluster:
             self.refuse_loudly(_SPACES, CloseReason.PROTOCOL_VIOLATION)
             return
@@ -300,7 +350,7 @@ class LeafSession(CompressingSession):
         self._arm(limits.LEAF_CONNECT_TIMEOUT, self._connect_due)
         self.log(logging.DEBUG, "Remote leafnode connect msg sent")
 
-    def _introduction(self, remote: Remote, proof: dict[str, str]) -> LeafConnect:
+    def _introduction(self, remote: ReachedHub, proof: dict[str, str]) -> LeafConnect:
         own, options = self._leafs.port.identity(), remote.options
         user, password = remote.user_of(self.url)
         return LeafConnect(

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
-from headrace.cluster.port import Host
+from headrace.cluster.port import Host, SessionT_contra
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from headrace.cluster.leaf import LeafSession
     from headrace.cluster.port import Wire
     from headrace.conf.leaf_options import LeafRemote
     from headrace.conf.options import Permissions
@@ -33,7 +32,7 @@ class LeafGrant(Struct, frozen=True):
     user: str = ""
 
 
-class LeafPort(Host, Protocol):
+class LeafPort(Host, Protocol[SessionT_contra]):
     """What the leaf nodes of a server need of it.
 
     `identity` also has ip of the port for leaf nodes, jetstream, domain, api_lvl, info_on_connect,
@@ -55,7 +54,7 @@ class LeafPort(Host, Protocol):
         self,
         remote: LeafRemote,
         url: PeerURL,
-        connected: Callable[[Wire], LeafSession | None],
+        connected: Callable[[Wire], SessionT_contra | None],
         failed: Callable[[str | None], object],
     ) -> None:
         """Connects to a hub; one of the two is called, later and once.
@@ -71,7 +70,7 @@ class LeafPort(Host, Protocol):
 
     def authenticate(
         self,
-        session: LeafSession,
+        session: SessionT_contra,
         text: bytes,
         given: LeafConnect,
         decided: Callable[[LeafGrant | None], None],
@@ -88,15 +87,15 @@ class LeafPort(Host, Protocol):
         """
 
     def request_info(
-        self, session: LeafSession, *, shares: bool, service: str | None, names_server: bool
+        self, session: SessionT_contra, *, shares: bool, service: str | None, names_server: bool
     ) -> bytes | None:
         """What a service of another account is told of requests that came over this connection."""
 
-    def registered(self, session: LeafSession) -> None:
+    def registered(self, session: SessionT_contra) -> None:
         """Interest and messages pass."""
 
-    def ended(self, session: LeafSession) -> None:
+    def ended(self, session: SessionT_contra) -> None:
         """They do not any more. Only called for a connection that was registered."""
 
-    def forget(self, session: LeafSession) -> None:
+    def forget(self, session: SessionT_contra) -> None:
         """The connection is over, whether it was registered or not."""

@@ -29,11 +29,11 @@ class Leafs:
     """`sessions`: every connection, also those whose handshake goes on; `remotes`: the hubs, in the order of
     the configuration."""
 
-    def __init__(self, port: LeafPort, options: LeafNodeOptions) -> None:
+    def __init__(self, port: LeafPort[LeafSession], options: LeafNodeOptions) -> None:
         self.port: Final = port
         self.options = options
         self.sessions: dict[LeafSession, None] = {}
-        self.remotes: list[Remote] = [Remote(self, each) for each in options.remotes]
+        self.remotes: list[Hub] = [Hub(self, each) for each in options.remotes]
         self.is_stopped = False
         self._loops: dict[str, bytes] = {}
 
@@ -69,7 +69,7 @@ class Leafs:
                     if session.remote is remote:
                         session.may_reconnect = False
                         session.close(CloseReason.CLIENT_CLOSED)
-        self.remotes = [kept.get(each.key) or Remote(self, each) for each in options.remotes]
+        self.remotes = [kept.get(each.key) or Hub(self, each) for each in options.remotes]
         for remote in self.remotes:
             if remote.options.key not in kept:
                 remote.start()
@@ -110,7 +110,7 @@ class Leafs:
         """Somebody connected. None: the server is stopping, close it."""
         return None if self.is_stopped else self._enter(LeafSession(self, wire))
 
-    def solicited(self, wire: Wire, remote: Remote, url: PeerURL) -> LeafSession:
+    def solicited(self, wire: Wire, remote: Hub, url: PeerURL) -> LeafSession:
         """A hub was reached."""
         return self._enter(LeafSession(self, wire, remote, url))
 
@@ -163,7 +163,7 @@ class Leafs:
         self.port.wake()
 
 
-class Remote(Attempts):
+class Hub(Attempts):
     """One hub, and the attempts to reach it. `delay`: seconds before the next one, beside the usual ones."""
 
     def __init__(self, leafs: Leafs, options: LeafRemote) -> None:

@@ -1,0 +1,50 @@
+"""Another cluster, and the addresses at which its servers are reached.
+
+Never lives here: when they are reached (`gateways`), what happens on a connection (`gateway`). Source:
+nats-server 2.15.1, gateway specification, section 5.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from headrace import limits
+from headrace.conf.peer_options import parse_peer_url
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from headrace.conf.peer_options import PeerURL, RemoteGatewayOptions
+
+
+class RemoteCluster:
+    """Another cluster. `configured`: its options; None: it was heard of. `urls`: by text, of its servers."""
+
+    def __init__(self, name: str, configured: RemoteGatewayOptions | None) -> None:
+        self.name: Final = name
+        self.configured: Final = configured
+        self.attempts = 0
+        self.urls: dict[str, PeerURL] = {}
+        self.learn(())
+
+    @property
+    def is_explicit(self) -> bool:
+        """True where the configuration names the cluster."""
+        return self.configured is not None
+
+    def learn(self, addresses: Iterable[str]) -> None:
+        """Replace the addresses by those that one of its servers says; those of the configuration stay."""
+        self.urls = {str(url): url for url in self.configured.urls} if self.configured is not None else {}
+        self.add(addresses)
+
+    def add(self, addresses: Iterable[str]) -> None:
+        """Add `host:port` of more of its servers; what is no address is passed over."""
+        for address in addresses:
+            if address in self.urls or len(self.urls) >= limits.GATEWAY_UNKNOWN:
+                continue
+            try:
+                url = parse_peer_url(f"nats://{address}")
+            except ValueError:
+                continue
+            if url.user is None:
+                self.urls[str(url)] = url
