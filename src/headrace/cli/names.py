@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import Final
 
-from headrace import __version__
+from headrace.version import __version__
 
 PROGRAM: Final = "headrace"
 DROP_IN: Final = "nats-server"

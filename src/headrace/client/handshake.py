@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-import headrace
 from headrace.client.address import DEFAULT_URL, Credentials, ServerAddress, parse_addresses
 from headrace.client.codec import PING, Control, FrameParser, Op, encode_connect
 from headrace.client.errors import (
@@ -26,6 +25,7 @@ from headrace.client.errors import (
 from headrace.client.signing import read_credentials_file, sign
 from headrace.client.transport import SocketStream, open_stream
 from headrace.errors import ProtocolError
+from headrace.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -169,7 +169,7 @@ def connect_fields(
         "no_responders": bool(info.get("headers", False)),
         "protocol": 1,
         "lang": "python-headrace",
-        "version": headrace.__version__,
+        "version": __version__,
         "name": options.name,
     }
     if credentials.user is not None:

@@ -8,13 +8,13 @@ from __future__ import annotations
 import platform
 from typing import TYPE_CHECKING, Any, Final
 
-import headrace
 from headrace.protocol.info import COMPATIBLE_VERSION, JETSTREAM_API_LEVEL
+from headrace.version import __version__
 
 if TYPE_CHECKING:
     from headrace.server.server import Server
 
-GIT_COMMIT: Final = f"headrace-{headrace.__version__}"
+GIT_COMMIT: Final = f"headrace-{__version__}"
 """Which server this is, where nats-server says of which commit it is."""
 
 LANGUAGE: Final = f"python{platform.python_version()}"

@@ -8,12 +8,12 @@ from __future__ import annotations
 import platform
 from typing import TYPE_CHECKING
 
-import headrace
 from headrace import limits
 from headrace.conf.account_rules import account_problems
 from headrace.conf.options import DEFAULT_SYSTEM_ACCOUNT
 from headrace.errors import ConfigError, ConfigProblem, StartError
 from headrace.protocol.info import COMPATIBLE_VERSION
+from headrace.version import __version__
 
 if TYPE_CHECKING:
     from headrace.conf.options import Options
@@ -74,7 +74,7 @@ def announce(server: Server) -> None:
     """What the log says first."""
     options, log = server.options, server.log
     log.info("Starting headrace")
-    log.info("  Version:  %s (speaks nats-server %s)", headrace.__version__, COMPATIBLE_VERSION)
+    log.info("  Version:  %s (speaks nats-server %s)", __version__, COMPATIBLE_VERSION)
     log.info("  Python:   %s", platform.python_version())
     if options.cluster is not None and options.cluster.name and options.cluster.port:
         log.info("  Cluster:  %s", options.cluster.name)
