@@ -92,7 +92,7 @@ class Assets:
         """
         account = self._account
         for consumer in list(stream.consumers.values()):
-            self._end_consumer(consumer, "deleted")
+            self._end_consumer(stream, consumer, "deleted")
         stream.remove()
         del account.streams[stream.name]
         account.configs.drop(stream.name)
@@ -192,7 +192,7 @@ class Assets:
 
         account = self._account
         consumer = Consumer(stream, config, name, account.turns.now_ns(), state)
-        self.enter(consumer)
+        self.enter(stream, consumer)
         try:
             consumer.start()
         except LogError:
@@ -203,11 +203,11 @@ class Assets:
         self._advise("CREATED", consumer, "create")
         return consumer
 
-    def enter(self, consumer: Consumer, identity: int = 0) -> None:
+    def enter(self, stream: Stream, consumer: Consumer, identity: int = 0) -> None:
         """A consumer is there from now on. `identity`: the one it had before a restart."""
         consumer.identity = identity or self.next_identity
         self.next_identity = max(self.next_identity, consumer.identity + 1)
-        consumer.stream.add(consumer)
+        stream.add(consumer)
 
     def update_consumer(self, consumer: Consumer, config: ConsumerConfig) -> None:
         """Raises: ApiError."""
@@ -226,15 +226,16 @@ class Assets:
 
     def remove_consumer(self, consumer: Consumer, reason: str = "deleted") -> None:
         """For good; those who wait for messages are told. A consumer that is gone already stays so."""
-        if consumer.stream.consumers.get(consumer.name) is not consumer:
+        stream = self._account.streams.get(consumer.stream.name)
+        if stream is None or stream.consumers.get(consumer.name) is not consumer:
             return
-        self._end_consumer(consumer, reason)
+        self._end_consumer(stream, consumer, reason)
         if consumer.is_stored:
             self._account.journal.consumer_gone(consumer.identity)
 
-    def _end_consumer(self, consumer: Consumer, reason: str) -> None:
+    def _end_consumer(self, stream: Stream, consumer: Consumer, reason: str) -> None:
         consumer.stop(reason)
-        consumer.stream.drop(consumer)
+        stream.drop(consumer)
         self._advise("DELETED", consumer, "delete")
 
     def _advise(self, what: str, consumer: Consumer, action: str) -> None:

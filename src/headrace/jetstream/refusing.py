@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from headrace.jetstream.api.dispatch import PUBLISHED_ALONE, find, no_responders
+from headrace.jetstream.api.dispatch import PUBLISHED_ALONE, find
 from headrace.mistakes import INTERNAL_ERROR
 from headrace.protocol.jetstream.errors import ApiError
+from headrace.protocol.jetstream.headers import no_responders
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from headrace.core.service import Delivery, Host
     from headrace.engine.batches import Gathered
     from headrace.errors import LogError
-    from headrace.jetstream.system import JetStreamSystem
 
 _PREFIX: Final = b"$JS.API."
 _CLUSTERED: Final = {b"META.LEADER.STEPDOWN", b"META.RESCUE", b"SERVER.REMOVE", b"SERVER.EVACUATE"}
@@ -93,14 +93,14 @@ class RefusingService(_Refusing):
 
 
 class SystemRequests(_Refusing):
-    """In the system account.
+    """In the system account. `purge`: removes all streams of an account.
 
     nats-server without JetStream passes requests of its clients on to the system accounts of other servers
     of its cluster as well; they have reached the client's own account by then, which answers them.
     """
 
-    def __init__(self, system: JetStreamSystem) -> None:
-        self._system = system
+    def __init__(self, purge: Callable[[str, Callable[[LogError | None], None]], None]) -> None:
+        self._purge_account = purge
 
     def concerns(self, request: Delivery) -> bool:
         return _ON_BEHALF not in request.headers
@@ -120,7 +120,7 @@ class SystemRequests(_Refusing):
             error = ApiError(10051, err="account name can not contain path separators")
             self.refuse(reply, "account_purge", error, {})
             return
-        self._system.purge_account(account, lambda error: self._purged(reply, error))
+        self._purge_account(account, lambda error: self._purged(reply, error))
 
     def _purged(self, reply: bytes, error: LogError | None) -> None:
         if error is not None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.errors import LogError
-from headrace.jetstream.account import AccountJetStream
 from headrace.jetstream.limits import ApiCounters, Held, Inflight
 from headrace.jetstream.refusing import RefusingService, SystemRequests
+from headrace.jetstream.service import AccountService
 
 if TYPE_CHECKING:
     import logging
@@ -43,19 +43,19 @@ class JetStreamSystem:
         self.committer = committer
         self.sync = sync
         self.note = log
-        self.accounts: dict[str, AccountJetStream] = {}
+        self.accounts: dict[str, AccountService] = {}
         self.adopted: frozenset[bytes] = frozenset()
         """Names of logs that are there before their streams: those will be made after the start."""
         self.api = ApiCounters()
         self.held = Held()
         self.batches = Inflight(settings.batches)
 
-    def add_account(self, name: str, tiers: Mapping[str, AccountLimits]) -> AccountJetStream:
+    def add_account(self, name: str, tiers: Mapping[str, AccountLimits]) -> AccountService:
         """The service of an account that has JetStream; starting it brings back what it had before.
 
         `tiers`: its limits by name (`R1`, `R3`), or all of them as `UNTIERED`.
         """
-        account = AccountJetStream(name, self, dict(tiers))
+        account = AccountService(name, self, dict(tiers))
         self.accounts[name] = account
         return account
 
@@ -73,7 +73,7 @@ class JetStreamSystem:
 
     def system_requests(self) -> SystemRequests:
         """The service of the system account."""
-        return SystemRequests(self)
+        return SystemRequests(self.purge_account)
 
     def purge_account(self, name: str, done: Callable[[LogError | None], None]) -> None:
         """Removes all streams of an account, also of one that is not here any more; `done` is called then."""

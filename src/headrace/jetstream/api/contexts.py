@@ -16,14 +16,14 @@ from headrace.protocol.jetstream.configs import Storage
 if TYPE_CHECKING:
     from headrace.jetstream.account import AccountJetStream
     from headrace.jetstream.consumer.consumer import Consumer
-    from headrace.jetstream.stream.stream import Stream
+    from headrace.jetstream.ports import ConsumerView, StreamPort
     from headrace.protocol.jetstream.configs import ConsumerConfig
 
 
 class _Configs(Mapping[str, "ConsumerConfig"]):
     """Configurations of consumers by name, as they are now: no copy for each request."""
 
-    def __init__(self, consumers: Mapping[str, Consumer]) -> None:
+    def __init__(self, consumers: Mapping[str, ConsumerView]) -> None:
         self._consumers = consumers
 
     def __getitem__(self, name: str) -> ConsumerConfig:
@@ -53,7 +53,7 @@ def stream_context(account: AccountJetStream, name: str) -> StreamContext:
     return StreamContext(name=name, room=room(account), consumers=consumers)
 
 
-def consumer_context(stream: Stream, known: Consumer | None = None) -> ConsumerContext:
+def consumer_context(stream: StreamPort, known: Consumer | None = None) -> ConsumerContext:
     """For a consumer of a stream; `known`: the one that is changed."""
     account = stream.account
     return ConsumerContext(

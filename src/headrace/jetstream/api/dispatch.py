@@ -100,9 +100,3 @@ def find(rest: bytes) -> tuple[Endpoint, list[str]] | None:
     from headrace.jetstream.api import endpoints
 
     return endpoints.find(rest)
-
-
-def no_responders(subject: bytes = b"") -> bytes:
-    """Headers as if nobody had subscribed; `subject`: what was asked, where the engine would name it."""
-    named = b"Nats-Subject: %b\r\n" % subject if subject else b""
-    return b"NATS/1.0 503\r\n%b\r\n" % named

@@ -22,8 +22,8 @@ from headrace.protocol.jetstream.numbers import whole
 
 if TYPE_CHECKING:
     from headrace.core.service import Timer
+    from headrace.jetstream.ports import StreamPort
     from headrace.jetstream.stream.publication import Publication
-    from headrace.jetstream.stream.stream import Stream
 
 _WITH_LAST: Final = b"1"
 _WITHOUT_LAST: Final = b"eob"
@@ -41,23 +41,23 @@ class _Batch:
 class AtomicBatches(Feature):
     """Batches of one stream that are under way."""
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: StreamPort) -> None:
         self._stream = stream
         self._batches: dict[bytes, _Batch] = {}
 
-    def take(self, stream: Stream, publication: Publication) -> bool:
+    def take(self, publication: Publication) -> bool:
         batch_id = block.value(publication.headers, ID) if publication.headers else b""
         if not batch_id:
             return False
         try:
-            self._receive(stream, batch_id, publication)
+            self._receive(self._stream, batch_id, publication)
         except ApiError as error:
-            stream.answer(publication.reply, pubacks.refusal(error, stream.name))
+            self._stream.answer(publication.reply, pubacks.refusal(error, self._stream.name))
             publication.end(error)
         return True
 
-    def configured(self, stream: Stream) -> None:
-        if not stream.config.allow_atomic:
+    def configured(self) -> None:
+        if not self._stream.config.allow_atomic:
             self.stop()
 
     def stop(self) -> None:
@@ -65,7 +65,7 @@ class AtomicBatches(Feature):
         for batch_id in list(self._batches):
             self._forget(batch_id)
 
-    def _receive(self, stream: Stream, batch_id: bytes, p: Publication) -> None:
+    def _receive(self, stream: StreamPort, batch_id: bytes, p: Publication) -> None:
         number = _check(stream, batch_id, p)
         commit = block.value(p.headers, COMMIT) if block.has(p.headers, COMMIT) else None
         size = number - (commit == _WITHOUT_LAST)
@@ -78,7 +78,7 @@ class AtomicBatches(Feature):
         if batch.last != number or (number == 1 and commit == _WITHOUT_LAST):
             self._abandon(batch_id, "incomplete")
             raise ApiError(10176)
-        most = stream.account.system.batches.limits.atomic_messages
+        most = stream.account.batches.limits.atomic_messages
         if size > most:
             self._abandon(batch_id, "large")
             raise ApiError(10199, size=most)
@@ -91,8 +91,8 @@ class AtomicBatches(Feature):
         self._forget(batch_id)
         self._commit(stream, batch_id, batch, p)
 
-    def _begin(self, stream: Stream, batch_id: bytes, number: int, size: int) -> _Batch:
-        inflight = stream.account.system.batches
+    def _begin(self, stream: StreamPort, batch_id: bytes, number: int, size: int) -> _Batch:
+        inflight = stream.account.batches
         limits = inflight.limits
         if number != 1:
             raise (
@@ -119,7 +119,7 @@ class AtomicBatches(Feature):
             raise ApiError(10199, size=f"{LARGEST_ATOMIC_BYTES} bytes")
         batch.messages.append(p)
 
-    def _commit(self, stream: Stream, batch_id: bytes, batch: _Batch, last: Publication) -> None:
+    def _commit(self, stream: StreamPort, batch_id: bytes, batch: _Batch, last: Publication) -> None:
         """All at once, or an error for the one that commits."""
         stream.flush()  # what was received before the commit is before it in the log too
         staged = Staged(stream)
@@ -145,7 +145,7 @@ class AtomicBatches(Feature):
         account = self._stream.account
         if batch.timer is not None:
             batch.timer.cancel()
-        seconds = account.system.batches.limits.timeout_ns / SECOND
+        seconds = account.batches.limits.timeout_ns / SECOND
         batch.timer = account.turns.later(seconds, lambda: self._abandon(batch_id, "timeout"))
 
     def _abandon(self, batch_id: bytes, reason: str) -> None:
@@ -163,10 +163,10 @@ class AtomicBatches(Feature):
         batch = self._batches.pop(batch_id)
         if batch.timer is not None:
             batch.timer.cancel()
-        self._stream.account.system.batches.atomic -= 1
+        self._stream.account.batches.atomic -= 1
 
 
-def _check(stream: Stream, batch_id: bytes, p: Publication) -> int:
+def _check(stream: StreamPort, batch_id: bytes, p: Publication) -> int:
     """What is judged of each message alone; the sequence it says. Raises: ApiError."""
     check_alone(stream, p)
     if not stream.config.allow_atomic:

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from headrace.core.service import Timer
+    from headrace.jetstream.ports import StreamPort
     from headrace.jetstream.stream.publication import Publication
-    from headrace.jetstream.stream.stream import Stream
 
 MOST_BETWEEN_ACKS: Final = 500
 """Messages between two acknowledgements, of all batches of a stream together."""
@@ -116,22 +116,22 @@ class _Batch:
 class FastBatches(Feature):
     """Batches of one stream that are under way."""
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: StreamPort) -> None:
         self._stream = stream
         self._batches: dict[bytes, _Batch] = {}
 
-    def take(self, stream: Stream, publication: Publication) -> bool:
+    def take(self, publication: Publication) -> bool:
         if not publication.reply.endswith(FAST_SUFFIX):
             return False
         try:
             self._receive(publication)
         except ApiError as error:
-            stream.answer(publication.reply, pubacks.refusal(error, stream.name))
+            self._stream.answer(publication.reply, pubacks.refusal(error, self._stream.name))
             publication.end(error)
         return True
 
-    def configured(self, stream: Stream) -> None:
-        if not stream.config.allow_batched:
+    def configured(self) -> None:
+        if not self._stream.config.allow_batched:
             self.stop()
 
     def stop(self) -> None:
@@ -173,7 +173,7 @@ class FastBatches(Feature):
     def _begin(self, place: Place) -> _Batch:
         if place.number != 1 or place.operation is Operation.PING:
             raise ApiError(10208)
-        inflight = self._stream.account.system.batches
+        inflight = self._stream.account.batches
         limits = inflight.limits
         if len(self._batches) >= limits.fast_per_stream or inflight.fast >= limits.fast_total:
             raise ApiError(10211)
@@ -346,14 +346,14 @@ class FastBatches(Feature):
         """One that hears nothing for long is forgotten."""
         batch.heard_ns = self._stream.account.turns.now_ns()
         if batch.timer is None:
-            self._wait(batch, self._stream.account.system.batches.limits.timeout_ns)
+            self._wait(batch, self._stream.account.batches.limits.timeout_ns)
 
     def _wait(self, batch: _Batch, idle_ns: int) -> None:
         batch.timer = self._stream.account.turns.later(idle_ns / SECOND, lambda: self._look(batch))
 
     def _look(self, batch: _Batch) -> None:
         account = self._stream.account
-        left = batch.heard_ns + account.system.batches.limits.timeout_ns - account.turns.now_ns()
+        left = batch.heard_ns + account.batches.limits.timeout_ns - account.turns.now_ns()
         if left > 0:
             self._wait(batch, left)
         else:
@@ -365,7 +365,7 @@ class FastBatches(Feature):
             batch.timer = None
         if self._batches.get(batch.name) is batch:
             del self._batches[batch.name]
-            self._stream.account.system.batches.fast -= 1
+            self._stream.account.batches.fast -= 1
 
 
 def _error_at(place: Place, error: ApiError) -> bytes:

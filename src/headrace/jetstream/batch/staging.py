@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 from headrace.jetstream.schedule import schedules
 from headrace.jetstream.stream import counters
-from headrace.jetstream.stream.dedupe import MSG_ID
-from headrace.jetstream.stream.publication import (
+from headrace.jetstream.stream.acceptance import (
     LARGEST_HEADERS,
-    Duplicate,
     check_expected_stream,
     check_size,
     may_roll_up,
     set_ttl,
 )
+from headrace.jetstream.stream.dedupe import MSG_ID
+from headrace.jetstream.stream.publication import Duplicate
 from headrace.jetstream.stream.ttl import parse_ttl
 from headrace.log.port import StoredMessage
 from headrace.protocol.jetstream import headers as block
@@ -27,11 +27,11 @@ from headrace.protocol.jetstream.errors import ApiError
 from headrace.protocol.jetstream.numbers import whole
 
 if TYPE_CHECKING:
+    from headrace.jetstream.ports import StreamPort
     from headrace.jetstream.stream.publication import Publication
-    from headrace.jetstream.stream.stream import Stream
 
 
-def check_alone(stream: Stream, p: Publication) -> None:
+def check_alone(stream: StreamPort, p: Publication) -> None:
     """What is judged of a batch's message before it is known of which batch it is. Raises: ApiError."""
     if stream.config.sealed:
         raise ApiError(10109)
@@ -44,7 +44,7 @@ def check_alone(stream: Stream, p: Publication) -> None:
 class Staged:
     """What the messages judged so far will change once they are stored."""
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: StreamPort) -> None:
         self._stream = stream
         self._first = stream.log.state().last_sequence
         self._count = 0

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from headrace.core.service import Delivery
     from headrace.engine.jetstream import Acks
     from headrace.errors import LogError
-    from headrace.jetstream.consumer.consumer import Consumer
+    from headrace.jetstream.consumer.port import ConsumerPort
     from headrace.protocol.jetstream.configs import ConsumerConfig
 
 _ALL_SAMPLES: Final = 100
@@ -30,7 +30,7 @@ _NO_RESPONDERS: Final = b"NATS/1.0 503\r\n\r\n"
 
 
 class Acknowledger:
-    def __init__(self, consumer: Consumer) -> None:
+    def __init__(self, consumer: ConsumerPort) -> None:
         self._consumer = consumer
         self.configure(consumer.config)
 

@@ -11,11 +11,11 @@ from headrace.protocol.jetstream.times import ZERO
 from headrace.protocol.rfc3339 import short_time
 
 if TYPE_CHECKING:
-    from headrace.jetstream.account import AccountJetStream
+    from headrace.jetstream.ports import Effects
 
 
 class ConsumerAdvisories:
-    def __init__(self, account: AccountJetStream, stream: str, consumer: str) -> None:
+    def __init__(self, account: Effects, stream: str, consumer: str) -> None:
         self._account = account
         self._stream = stream
         self._consumer = consumer

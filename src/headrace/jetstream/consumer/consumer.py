@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 from headrace.engine.jetstream import Acks
 from headrace.errors import LogError
 from headrace.jetstream.alarm import Alarm
-from headrace.jetstream.api.request import check_level
 from headrace.jetstream.consumer.ack_state import AckState, ConsumerState
 from headrace.jetstream.consumer.acknowledger import Acknowledger
 from headrace.jetstream.consumer.advisories import ConsumerAdvisories
@@ -40,6 +39,7 @@ from headrace.protocol.jetstream.configs import (
     Storage,
 )
 from headrace.protocol.jetstream.errors import ApiError
+from headrace.protocol.jetstream.levels import asks_too_much
 from headrace.protocol.jetstream.pulls import decode_pull
 from headrace.protocol.jetstream.times import to_ns
 from headrace.protocol.nuid import new_nuid
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from headrace.core.service import Delivery
     from headrace.engine.jetstream import Publications
-    from headrace.jetstream.stream.stream import Stream
+    from headrace.jetstream.ports import StreamPort
     from headrace.protocol.jetstream.configs import ConsumerConfig
     from headrace.protocol.jetstream.pulls import PullRequest
 
@@ -101,7 +101,7 @@ class Consumer:
 
     def __init__(
         self,
-        stream: Stream,
+        stream: StreamPort,
         config: ConsumerConfig,
         name: str,
         created_ns: int,
@@ -178,7 +178,9 @@ class Consumer:
         wanted = extensions_of(self.config)
         waiting = {} if self.dead_letters is None else self.dead_letters.stop()
         self.dead_letters = DeadLetters(self, wanted.dead_letters) if wanted.dead_letters else None
-        self.order = KeyedOrder(self, wanted.per_subject, wanted.token) if wanted.per_subject else None
+        self.order = (
+            KeyedOrder(self, self.serving, wanted.per_subject, wanted.token) if wanted.per_subject else None
+        )
         for sequence, letter in waiting.items():
             if self.dead_letters is None:
                 letter.done()
@@ -301,9 +303,7 @@ class Consumer:
         """A client asks for messages."""
         if not delivery.reply:
             return
-        try:
-            check_level(delivery.headers)
-        except ApiError:
+        if asks_too_much(delivery.headers):
             self.host.publish(delivery.reply, b"", headers=b"NATS/1.0 412 Required Api Level\r\n\r\n")
         else:
             self.pull(delivery.reply, delivery.payload)

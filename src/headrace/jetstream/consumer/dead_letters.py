@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from headrace.core.service import Delivery
-    from headrace.jetstream.consumer.consumer import Consumer
+    from headrace.jetstream.consumer.port import ConsumerPort
 
 _RETRY_NS: Final = 5_000_000_000
 """Until a copy that nobody has acknowledged is published again."""
@@ -35,7 +35,7 @@ class _Letter(Struct, frozen=True):
 
 
 class DeadLetters:
-    def __init__(self, consumer: Consumer, subject: str) -> None:
+    def __init__(self, consumer: ConsumerPort, subject: str) -> None:
         self._consumer = consumer
         self._subject = subject.encode()
         self._inbox = f"_INBOX.{new_nuid()}.".encode()

@@ -12,7 +12,7 @@ from headrace.jetstream.alarm import Alarm
 from headrace.jetstream.consumer.rules import DEFAULT_INACTIVE_THRESHOLD
 
 if TYPE_CHECKING:
-    from headrace.jetstream.consumer.consumer import Consumer
+    from headrace.jetstream.consumer.port import ConsumerPort
     from headrace.protocol.jetstream.configs import ConsumerConfig
 
 _LOOK_NS: Final = 1_000_000_000
@@ -21,7 +21,7 @@ _JITTER_MS: Final = 900
 
 
 class Inactivity:
-    def __init__(self, consumer: Consumer) -> None:
+    def __init__(self, consumer: ConsumerPort) -> None:
         self._consumer = consumer
         self._alarm = Alarm(consumer.account.turns, self._look)
         self._threshold = 0

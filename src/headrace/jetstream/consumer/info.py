@@ -9,10 +9,10 @@ from headrace.protocol.jetstream.times import ZERO
 from headrace.protocol.rfc3339 import short_time
 
 if TYPE_CHECKING:
-    from headrace.jetstream.consumer.consumer import Consumer
+    from headrace.jetstream.consumer.port import ConsumerPort
 
 
-def consumer_info(consumer: Consumer) -> dict[str, object]:
+def consumer_info(consumer: ConsumerPort) -> dict[str, object]:
     """Without its `type`. Raises: LogError."""
     state, tracker, config = consumer.state, consumer.tracker, consumer.config
     now = consumer.now_ns()
@@ -50,7 +50,7 @@ def consumer_info(consumer: Consumer) -> dict[str, object]:
     return info
 
 
-def _group(consumer: Consumer) -> dict[str, object]:
+def _group(consumer: ConsumerPort) -> dict[str, object]:
     group: dict[str, object] = {"group": consumer.config.priority_groups[0]}
     if consumer.groups.pin:
         group["pinned_client_id"] = consumer.groups.pin

@@ -11,19 +11,22 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from headrace.jetstream.consumer.serving import PAGE_BYTES, PAGE_MESSAGES, Outcome
+from headrace.jetstream.consumer.port import Outcome
+from headrace.jetstream.consumer.serving import PAGE_BYTES, PAGE_MESSAGES
 from headrace.subjects.grammar import tokens
 
 if TYPE_CHECKING:
-    from headrace.jetstream.consumer.consumer import Consumer
+    from headrace.jetstream.consumer.port import ConsumerPort
+    from headrace.jetstream.consumer.serving import Serving
 
 MOST_PASSED_OVER: Final = 8192
 """Messages that may be passed over; then nothing new goes out until some of them could."""
 
 
 class KeyedOrder:
-    def __init__(self, consumer: Consumer, share: int, token: int) -> None:
+    def __init__(self, consumer: ConsumerPort, serving: Serving, share: int, token: int) -> None:
         self._consumer = consumer
+        self._serving = serving
         self._share = share
         self._token = token
         self._keys: dict[int, bytes] = {}
@@ -66,7 +69,7 @@ class KeyedOrder:
                 tracker.hold(message.sequence)
                 continue
             outstanding = consumer.num_pending()
-            outcome = consumer.serving.send_one(page.messages, place, 1, outstanding - 1, now)
+            outcome = self._serving.send_one(page.messages, place, 1, outstanding - 1, now)
             if outcome is not Outcome.MORE:
                 return outcome
             self._note(message.sequence, key, now)
@@ -83,9 +86,9 @@ class KeyedOrder:
                 continue
             if consumer.is_full:
                 return Outcome.FULL
-            page = consumer.serving.read_one(sequence)
+            page = self._serving.read_one(sequence)
             if page is not None:
-                outcome = consumer.serving.send_one(page.messages, 0, 1, consumer.num_pending() - 1, now)
+                outcome = self._serving.send_one(page.messages, 0, 1, consumer.num_pending() - 1, now)
                 if outcome is not Outcome.MORE:
                     return outcome
                 self._note(sequence, key, now)
@@ -94,7 +97,7 @@ class KeyedOrder:
 
     def _note(self, sequence: int, key: bytes, now: int) -> None:
         self._count(sequence, key)
-        self._consumer.serving.sent_new_one(sequence, now)
+        self._serving.sent_new_one(sequence, now)
 
     def _count(self, sequence: int, key: bytes) -> None:
         self._keys[sequence] = key

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from headrace.jetstream.stream.stream import Stream
+    from headrace.jetstream.ports import StreamPort
 
 
 class PendingCounter:
-    def __init__(self, stream: Stream, filters: Sequence[bytes]) -> None:
+    def __init__(self, stream: StreamPort, filters: Sequence[bytes]) -> None:
         self._stream = stream
         self._filters = filters
         self._count = 0

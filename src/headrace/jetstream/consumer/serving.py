@@ -7,19 +7,19 @@ loopAndGatherMsgs, getNextMsg, deliverMsg).
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
 from headrace.engine.jetstream import deliver
 from headrace.errors import LogError
 from headrace.jetstream.alarm import Alarm
+from headrace.jetstream.consumer.port import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from headrace.engine.jetstream import Publications
     from headrace.engine.messages import Messages
-    from headrace.jetstream.consumer.consumer import Consumer
+    from headrace.jetstream.consumer.port import ConsumerPort
     from headrace.log.port import Page, StoredMessage
 
 PAGE_MESSAGES: Final = 1024
@@ -29,15 +29,8 @@ _RETRY_NS: Final = 1_000_000_000
 """Until a stream that could not be read is tried again."""
 
 
-class Outcome(Enum):
-    MORE = "there is more, and somebody to take it"
-    END = "nothing more, or nobody who takes it"
-    FULL = "as many as may be are unacknowledged"
-    LATER = "it goes on when an alarm rings or the client answers"
-
-
 class Serving:
-    def __init__(self, consumer: Consumer) -> None:
+    def __init__(self, consumer: ConsumerPort) -> None:
         self._consumer = consumer
         self._alarm = Alarm(consumer.account.turns, consumer.wake)
         self._prefix = f"$JS.ACK.{consumer.stream.name}.{consumer.name}.".encode()

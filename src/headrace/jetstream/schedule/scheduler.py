@@ -18,7 +18,7 @@ from headrace.protocol.jetstream.errors import ApiError
 
 if TYPE_CHECKING:
     from headrace.core.service import Timer
-    from headrace.jetstream.stream.stream import Stream
+    from headrace.jetstream.ports import StreamPort
     from headrace.log.port import StoredMessage
 
 _AGAIN_NS: Final = 10_000_000_000
@@ -37,7 +37,7 @@ class _Entry(NamedTuple):
 class Scheduler(Feature):
     """Idle until the configuration allows schedules."""
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: StreamPort) -> None:
         self._stream = stream
         self._is_on = False
         self._entries: dict[bytes, _Entry] = {}
@@ -48,13 +48,14 @@ class Scheduler(Feature):
 
     # -- as messages come ------------------------------------------------------------------------------
 
-    def admit(self, stream: Stream, publication: Publication) -> None:
+    def admit(self, publication: Publication) -> None:
         p = publication
         if not p.sourced:
+            stream = self._stream
             now_ns = stream.account.turns.now_ns()
             p.headers = schedules.check(p.headers, p.subject, stream.config, now_ns, stream.log.last)
 
-    def stored(self, stream: Stream, publication: Publication, sequence: int, time_ns: int) -> None:
+    def stored(self, publication: Publication, sequence: int, time_ns: int) -> None:
         if self._is_on:
             self._note(publication.subject, publication.headers, sequence, time_ns)
             self._arm()
@@ -81,12 +82,13 @@ class Scheduler(Feature):
 
     # -- life ------------------------------------------------------------------------------------------
 
-    def configured(self, stream: Stream) -> None:
-        if stream.config.allow_msg_schedules and not self._is_on:
+    def configured(self) -> None:
+        allows = self._stream.config.allow_msg_schedules
+        if allows and not self._is_on:
             self._is_on = True
             self._recover()
             self._arm()
-        elif not stream.config.allow_msg_schedules:
+        elif not allows:
             self.stop()
 
     def stop(self) -> None:

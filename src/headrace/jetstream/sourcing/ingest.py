@@ -10,15 +10,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from headrace.jetstream.sourcing.origin import is_plain, without_conditions
-from headrace.jetstream.stream.publication import Publication, check_size, set_ttl
+from headrace.jetstream.stream.acceptance import check_size, set_ttl
+from headrace.jetstream.stream.publication import Publication
 from headrace.protocol.jetstream.configs import Discard
 from headrace.protocol.jetstream.errors import ApiError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from headrace.jetstream.ports import StreamPort
     from headrace.jetstream.sourcing.origin import Origin
-    from headrace.jetstream.stream.stream import Stream
     from headrace.log.port import StoredMessage
 
     Stored = Callable[[int, int], object]
@@ -58,7 +59,7 @@ class _Attempt:
 class SourceIngest:
     """Messages get sequences of this stream, and say where they come from."""
 
-    def __init__(self, stream: Stream, origin: Origin, stored: Stored, failed: Failed) -> None:
+    def __init__(self, stream: StreamPort, origin: Origin, stored: Stored, failed: Failed) -> None:
         self._stream = stream
         self._origin = origin
         self._stored = stored
@@ -122,7 +123,7 @@ class SourceIngest:
 class MirrorIngest:
     """Messages keep their sequences and times."""
 
-    def __init__(self, stream: Stream, origin: Origin) -> None:
+    def __init__(self, stream: StreamPort, origin: Origin) -> None:
         self._stream = stream
         self._origin = origin
 

@@ -13,15 +13,15 @@ from headrace.jetstream.sourcing.origin import Origin, noted
 from headrace.protocol.jetstream.configs import Retention
 
 if TYPE_CHECKING:
+    from headrace.jetstream.ports import StreamPort
     from headrace.jetstream.sourcing.reader import SourceReader
-    from headrace.jetstream.stream.stream import Stream
     from headrace.protocol.jetstream.configs import StreamSource
 
 
 class SourceManager:
     """Idle for a stream without mirror and sources."""
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: StreamPort) -> None:
         self._stream = stream
         self._readers: dict[str, SourceReader] = {}
         """By index name."""

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from headrace.jetstream.stream.direct_gets import shown_time
 from headrace.protocol.jetstream import headers as block
 from headrace.protocol.jetstream.numbers import whole
 from headrace.protocol.nuid import short_hash
+from headrace.protocol.rfc3339 import short_time
 from headrace.subjects.transform import SubjectTransform
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _NOT_TAKEN_OVER: Final = (block.EXPECTED, b"Nats-Batch-")
 
 def identity_of(created_ns: int) -> str:
     """Tells a stream from another one of its name that was there before."""
-    return short_hash(shown_time(created_ns).decode())
+    return short_hash(short_time(created_ns))
 
 
 class Noted(NamedTuple):

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from headrace.core.service import Timer
+    from headrace.jetstream.ports import StreamPort
     from headrace.jetstream.sourcing.ingest import SourcedIngest
     from headrace.jetstream.sourcing.origin import Origin
-    from headrace.jetstream.stream.stream import Stream
     from headrace.log.port import StoredMessage
 
 SECOND_NS: Final = 1_000_000_000
@@ -44,7 +44,7 @@ def position_record(stored: int, here: int, identity: str) -> bytes:
 class SourceReader:
     """`position`: the last sequence of the origin that was taken or passed over."""
 
-    def __init__(self, stream: Stream, origin: Origin) -> None:
+    def __init__(self, stream: StreamPort, origin: Origin) -> None:
         self.stream: Final = stream
         self.origin: Final = origin
         self.position = 0

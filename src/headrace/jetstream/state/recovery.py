@@ -115,7 +115,7 @@ class Recovery:
                 account.name, record.stream, name, state.delivered_stream, stream.last_sequence,
             )  # fmt: skip
         consumer = Consumer(stream, config, name, record.created_ns, record.state)
-        account.assets.enter(consumer, record.identity)
+        account.assets.enter(stream, consumer, record.identity)
 
     def _report_orphans(self, state: AccountState) -> None:
         prefix = stream_log(self._account.name, "")

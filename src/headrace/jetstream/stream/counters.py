@@ -20,8 +20,8 @@ from headrace.protocol.jetstream import headers as block
 from headrace.protocol.jetstream.errors import ApiError
 
 if TYPE_CHECKING:
+    from headrace.jetstream.ports import StreamPort
     from headrace.jetstream.stream.publication import Publication
-    from headrace.jetstream.stream.stream import Stream
     from headrace.log.port import StoredMessage
 
 SOURCES: Final = b"Nats-Counter-Sources"
@@ -148,18 +148,21 @@ def _text(value: Decimal) -> str:
 class Counting(Feature):
     """Without state: the last message of a subject is its counter."""
 
-    def judge(self, stream: Stream, publication: Publication) -> None:
+    def __init__(self, stream: StreamPort) -> None:
+        self._stream = stream
+
+    def judge(self, publication: Publication) -> None:
         increment = increment_of(publication.headers)
         if increment is not None and not publication.sourced:
-            allowed = stream.config.allow_msg_counter
+            allowed = self._stream.config.allow_msg_counter
             check(publication.headers, publication.payload, allowed=allowed)
 
-    def change(self, stream: Stream, publication: Publication) -> None:
-        if not stream.config.allow_msg_counter:
+    def change(self, publication: Publication) -> None:
+        if not self._stream.config.allow_msg_counter:
             return
         p = publication
         increment = increment_of(p.headers) if p.headers else None
         if increment is None:
             raise ApiError(10169)
-        counted = applied(increment, stream.log.last(p.subject), p.subject, p.headers, p.payload)
+        counted = applied(increment, self._stream.log.last(p.subject), p.subject, p.headers, p.payload)
         p.headers, p.payload, p.ack_fields = counted.headers, counted.payload, counted.ack_fields

@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from headrace.protocol.jetstream import headers as block
-from headrace.protocol.rfc3339 import format_second
+from headrace.protocol.rfc3339 import short_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from headrace.jetstream.stream.stream import Stream
+    from headrace.jetstream.ports import StreamPort
     from headrace.log.port import MessageLog, StoredMessage
 
 MOST_SUBJECTS: Final = 1024
@@ -33,25 +33,17 @@ _END: Final = b"NATS/1.0 204 EOB\r\nNats-Num-Pending: %d\r\nNats-Last-Sequence: 
 _UP_TO: Final = b"Nats-UpTo-Sequence: %d\r\n"
 _LINES: Final = b"Nats-Stream: %s\r\nNats-Subject: %s\r\nNats-Sequence: %d\r\nNats-Time-Stamp: %s\r\n"
 _IN_BATCH: Final = b"Nats-Num-Pending: %d\r\nNats-Last-Sequence: %d\r\n"
-_SECOND_NS: Final = 1_000_000_000
 
 
 def answered(stream: bytes, message: StoredMessage, more: bytes = b"") -> bytes:
     """The headers of an answer: the message's own, then what it is; `more` are further lines."""
     own = message.headers[:-2] if message.headers else block.FIRST_LINE
-    lines = _LINES % (stream, message.subject, message.sequence, shown_time(message.time_ns))
+    lines = _LINES % (stream, message.subject, message.sequence, short_time(message.time_ns).encode())
     return b"%s%s%s\r\n" % (own, lines, more)
 
 
-def shown_time(time_ns: int) -> bytes:
-    """In UTC, without digits that are 0 at the end: `2026-11-21T08:00:00.25Z`."""
-    second, rest = divmod(time_ns, _SECOND_NS)
-    fraction = f".{rest:09d}".rstrip("0") if rest else ""
-    return f"{format_second(second)}{fraction}Z".encode()
-
-
 def send_batch(
-    stream: Stream,
+    stream: StreamPort,
     reply: bytes,
     *,
     sequence: int,
@@ -98,7 +90,7 @@ def _messages(
 
 
 def send_last(
-    stream: Stream,
+    stream: StreamPort,
     reply: bytes,
     *,
     subjects: Sequence[bytes],

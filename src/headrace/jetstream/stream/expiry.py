@@ -16,7 +16,7 @@ from headrace.protocol.jetstream import headers as hdr
 
 if TYPE_CHECKING:
     from headrace.core.service import Timer
-    from headrace.jetstream.stream.stream import Stream
+    from headrace.jetstream.ports import StreamPort
 
 REASON: Final = b"Nats-Marker-Reason"
 _OPERATION: Final = b"KV-Operation"
@@ -32,7 +32,7 @@ _AT_ONCE: Final = 10_000
 class Expiry:
     """Of one stream."""
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: StreamPort) -> None:
         self._stream = stream
         self._timer: Timer | None = None
         self._due_ns = 0

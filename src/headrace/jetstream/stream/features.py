@@ -11,29 +11,28 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from headrace.jetstream.stream.publication import Publication
-    from headrace.jetstream.stream.stream import Stream
 
 
 class Feature:
     """Does nothing at any place. All may raise ApiError but for `stored`."""
 
-    def take(self, stream: Stream, publication: Publication) -> bool:
+    def take(self, publication: Publication) -> bool:
         """Before any check. True: the feature has the message now, and answers it."""
         return False
 
-    def judge(self, stream: Stream, publication: Publication) -> None:
+    def judge(self, publication: Publication) -> None:
         """Before anything that was expected is compared."""
 
-    def admit(self, stream: Stream, publication: Publication) -> None:
+    def admit(self, publication: Publication) -> None:
         """What was expected holds; not yet whether it is a duplicate."""
 
-    def change(self, stream: Stream, publication: Publication) -> None:
+    def change(self, publication: Publication) -> None:
         """It will be stored unless it is too large: the last place to change it."""
 
-    def stored(self, stream: Stream, publication: Publication, sequence: int, time_ns: int) -> None:
+    def stored(self, publication: Publication, sequence: int, time_ns: int) -> None:
         """It was appended, and what it rolls up is gone."""
 
-    def configured(self, stream: Stream) -> None:
+    def configured(self) -> None:
         """The stream starts, or has a new configuration."""
 
     def stop(self) -> None:

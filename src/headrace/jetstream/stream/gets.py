@@ -17,7 +17,7 @@ from headrace.protocol.jetstream.times import to_ns
 
 if TYPE_CHECKING:
     from headrace.core.service import Delivery
-    from headrace.jetstream.stream.stream import Stream
+    from headrace.jetstream.ports import StreamPort
     from headrace.log.port import StoredMessage
 
 _NOT_FOUND: Final = b"NATS/1.0 404 Message Not Found\r\n\r\n"
@@ -28,7 +28,7 @@ _LEVEL: Final = b"NATS/1.0 412 Required Api Level\r\n\r\n"
 
 
 def find(
-    stream: Stream,
+    stream: StreamPort,
     *,
     sequence: int = 0,
     last_for: bytes = b"",
@@ -50,7 +50,7 @@ def find(
         return None
 
 
-def _next(stream: Stream, sequence: int, subject: bytes) -> StoredMessage | None:
+def _next(stream: StreamPort, sequence: int, subject: bytes) -> StoredMessage | None:
     while sequence <= stream.last_sequence:
         page = stream.log.read_from(sequence, filters=(subject,), max_messages=1)
         if page.messages:
@@ -67,7 +67,7 @@ class _Refused(Exception):
         self.status = status
 
 
-def direct_get(stream: Stream, delivery: Delivery, subject: bytes = b"") -> None:
+def direct_get(stream: StreamPort, delivery: Delivery, subject: bytes = b"") -> None:
     """Answers a direct get; `subject`: the part of its subject that names the message's, if there is one."""
     if not delivery.reply:
         return
@@ -77,7 +77,7 @@ def direct_get(stream: Stream, delivery: Delivery, subject: bytes = b"") -> None
         stream.account.publish(delivery.reply, b"", headers=refused.status)
 
 
-def _answer(stream: Stream, delivery: Delivery, subject: bytes) -> None:
+def _answer(stream: StreamPort, delivery: Delivery, subject: bytes) -> None:
     """Sends what was asked for. Raises: _Refused."""
     if asks_too_much(delivery.headers):
         raise _Refused(_LEVEL)
@@ -155,7 +155,7 @@ def _contradicts_itself(request: MessageGetRequest) -> bool:
 
 
 def _send_one(
-    stream: Stream,
+    stream: StreamPort,
     reply: bytes,
     *,
     sequence: int = 0,

@@ -17,15 +17,9 @@ from headrace.core.tracing import stored
 from headrace.engine.jetstream import Publications, take_publications
 from headrace.errors import LogError, LogFull, MessageTooLarge
 from headrace.jetstream.batch.headers import FAST_SUFFIX
+from headrace.jetstream.stream.acceptance import check_size, judge, may_roll_up
 from headrace.jetstream.stream.dedupe import MSG_ID
-from headrace.jetstream.stream.publication import (
-    TRACED_DUPLICATE,
-    Duplicate,
-    Publication,
-    check_size,
-    judge,
-    may_roll_up,
-)
+from headrace.jetstream.stream.publication import TRACED_DUPLICATE, Duplicate, Publication
 from headrace.log.port import NewMessage
 from headrace.protocol.jetstream import headers as hdr
 from headrace.protocol.jetstream import pubacks
@@ -39,8 +33,8 @@ if TYPE_CHECKING:
     from headrace.core.tracing import StreamTrace
     from headrace.engine.batches import Gathered
     from headrace.errors import StorageError
+    from headrace.jetstream.ports import StreamPort
     from headrace.jetstream.stream.republish import Copy
-    from headrace.jetstream.stream.stream import Stream
 
 MOST_UNANSWERED: Final = 64 << 20
 """Bytes of one stream's publications that may wait for a disk. Beyond, the account waits for it too, and so
@@ -76,7 +70,7 @@ class _Batch(Struct):
 
 
 class Ingest:
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: StreamPort) -> None:
         self._stream = stream
         self._head = pubacks.head(stream.name, stream.account.domain)
         self._next = self._empty()
@@ -144,7 +138,7 @@ class Ingest:
         try:
             if self._takes_with_id(p):
                 return
-            if any(feature.take(stream, p) for feature in stream.features):
+            if any(feature.take(p) for feature in stream.features):
                 if p.trace is not None and p.done is None:  # what becomes of a batch is told nobody's trace
                     p.trace.done()
                 return
@@ -384,7 +378,7 @@ class Ingest:
             if p.rollup or p.purged_subject:
                 self._roll_up(p, sequence)
             for feature in stream.features:
-                feature.stored(stream, p, sequence, p.time_ns or time_ns)
+                feature.stored(p, sequence, p.time_ns or time_ns)
         newest = batch.notes.get(count - 1)
         stream.dedupe.last_id = newest.msg_id if newest else b""
 

@@ -14,8 +14,7 @@ from headrace.protocol.jetstream.configs import Retention
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from headrace.jetstream.consumer.consumer import Consumer
-    from headrace.jetstream.stream.stream import Stream
+    from headrace.jetstream.ports import ConsumerView, StreamPort
 
 _PAGE: Final = 1024
 
@@ -23,12 +22,12 @@ _PAGE: Final = 1024
 class InterestRetention:
     """Of one stream; does nothing while its retention is by limits."""
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: StreamPort) -> None:
         self._stream = stream
         self._done: set[int] = set()
         """Sequences that are removed with the next flush."""
 
-    def acked(self, consumer: Consumer, sequences: Sequence[int]) -> None:
+    def acked(self, consumer: ConsumerView, sequences: Sequence[int]) -> None:
         """One consumer has done with messages."""
         stream = self._stream
         others = [other for other in stream.consumers.values() if other is not consumer]
@@ -39,7 +38,7 @@ class InterestRetention:
         if self._done:
             stream.account.touch(stream)
 
-    def _is_needed(self, sequence: int, subject: bytes | None, consumers: Sequence[Consumer]) -> bool:
+    def _is_needed(self, sequence: int, subject: bytes | None, consumers: Sequence[ConsumerView]) -> bool:
         """Whether one of the consumers has not done with a message; `subject` None: it is looked up."""
         for consumer in consumers:
             if not consumer.needs(sequence):
@@ -91,7 +90,7 @@ class InterestRetention:
         if stream.config.retention is Retention.INTEREST:
             self._remove_unneeded(stream.last_sequence)
 
-    def jumped(self, consumer: Consumer) -> None:
+    def jumped(self, consumer: ConsumerView) -> None:
         """A consumer was reset: by interest, what is below where it reads on, and only for it, goes.
 
         Beyond the end it keeps all.

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from headrace.jetstream.stream.direct_gets import shown_time
 from headrace.protocol.jetstream import headers as hdr
+from headrace.protocol.rfc3339 import short_time
 from headrace.subjects.grammar import is_valid_literal
 from headrace.subjects.transform import SubjectTransform
 
@@ -60,7 +60,7 @@ class Republisher:
                 (b"Nats-Stream", self._stream),
                 (b"Nats-Subject", message.subject),
                 (b"Nats-Sequence", b"%d" % sequence),
-                (b"Nats-Time-Stamp", shown_time(message.time_ns or time_ns)),
+                (b"Nats-Time-Stamp", short_time(message.time_ns or time_ns).encode()),
                 (b"Nats-Last-Sequence", b"%d" % copy.previous),
             ]
             if self._headers_only:

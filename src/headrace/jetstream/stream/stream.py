@@ -7,7 +7,7 @@ state, the API's JSON. Source: JetStream specification, 1 to 3.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from headrace.jetstream.batch.atomic import AtomicBatches
 from headrace.jetstream.batch.fast import FastBatches
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from headrace.core.service import Delivery
     from headrace.engine.jetstream import Publications
     from headrace.errors import StorageError
-    from headrace.jetstream.account import AccountJetStream
     from headrace.jetstream.consumer.consumer import Consumer
+    from headrace.jetstream.ports import ConsumerOwner, ConsumerView, Follower
     from headrace.jetstream.stream.features import Feature
     from headrace.log.port import MessageLog, StoredMessage
     from headrace.protocol.jetstream.configs import StreamConfig
@@ -65,21 +65,11 @@ def log_limits(config: StreamConfig) -> Limits:
     )
 
 
-class Follower(Protocol):
-    """Another stream, or a channel of the streaming service."""
-
-    def fresh(self) -> None:
-        """There are more durable messages, up to `visible`."""
-
-    def lost(self) -> None:
-        """The stream was deleted."""
-
-
 class Stream:
     """`log` has `log_limits` of the configuration, and stays its owner's to close and to remove."""
 
     def __init__(
-        self, account: AccountJetStream, config: StreamConfig, log: MessageLog, created_ns: int
+        self, account: ConsumerOwner, config: StreamConfig, log: MessageLog, created_ns: int
     ) -> None:
         self.account: Final = account
         self.name: Final = config.name
@@ -136,7 +126,7 @@ class Stream:
     def start(self) -> None:
         """Subscribes; after everything was recovered."""
         for feature in self.features:
-            feature.configured(self)
+            feature.configured()
         self._subscribe()
         self.expiry.run()
         self.retention.recover()
@@ -160,7 +150,7 @@ class Stream:
         if config.retention is not retention:
             self.retention.changed()
         for feature in self.features:
-            feature.configured(self)
+            feature.configured()
         self.sourcing.configured()
         self.expiry.run()
 
@@ -354,7 +344,7 @@ class Stream:
             self._held = held
             self.epoch += 1
 
-    def acked(self, consumer: Consumer, sequences: Sequence[int]) -> None:
+    def acked(self, consumer: ConsumerView, sequences: Sequence[int]) -> None:
         """A consumer needs these no more: retention by interest or as a work queue may let them go."""
         if self.config.retention is not Retention.LIMITS:
             self.retention.acked(consumer, sequences)
@@ -391,4 +381,4 @@ class Stream:
 
 def features_of(stream: Stream) -> list[Feature]:
     """All features, in the order in which they are asked; each refuses what is not configured."""
-    return [FastBatches(stream), AtomicBatches(stream), Counting(), Scheduler(stream)]
+    return [FastBatches(stream), AtomicBatches(stream), Counting(stream), Scheduler(stream)]

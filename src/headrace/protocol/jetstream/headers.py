@@ -94,3 +94,9 @@ def _find(headers: bytes, name: bytes) -> int:
     """Where the first line of a name begins; -1 when there is none."""
     at = headers.find(b"\r\n%b:" % name)
     return at + len(_END) if at >= 0 else -1
+
+
+def no_responders(subject: bytes = b"") -> bytes:
+    """Headers as if nobody had subscribed; `subject`: what was asked, where the engine would name it."""
+    named = b"Nats-Subject: %b\r\n" % subject if subject else b""
+    return b"NATS/1.0 503\r\n%b\r\n" % named

@@ -1,0 +1,261 @@
+"""What the parts of JetStream see of their wholes: of a stream, of whoever owns consumers, and their effects.
+
+A part takes one of these types and never the class that fulfils it, so no part knows its whole: `Stream` and
+the account fulfil them as they are. What the parts of a consumer see of it is `consumer.port`'s. Never here:
+code that does anything.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from logging import Logger
+    from typing import Any
+
+    from headrace.core.service import Host
+    from headrace.engine.jetstream import Publications
+    from headrace.errors import StorageError
+    from headrace.jetstream.consumer.ack_state import AckState
+    from headrace.jetstream.limits import Inflight, ServerSettings, Tiers
+    from headrace.jetstream.state.journal import Journal
+    from headrace.jetstream.stream.dedupe import Dedupe
+    from headrace.jetstream.stream.features import Feature
+    from headrace.jetstream.stream.publication import Publication
+    from headrace.jetstream.stream.republish import Republisher
+    from headrace.log.port import MessageLog
+    from headrace.protocol.jetstream.configs import ConsumerConfig, StreamConfig
+    from headrace.subjects.transform import SubjectTransform
+    from headrace.turns import Turns
+
+
+class Served(Protocol):
+    """Who has something to send: a consumer, or what follows another stream."""
+
+    def serve(self) -> bool:
+        """Does a bounded part of it; whether there is more."""
+
+
+class Effects(Protocol):
+    """What a part sets going outside of itself: appends, commits, publications, alarms, notes. An account's.
+
+    A commit and an alarm are those of `turns`; what is appended is asked for by `touch`.
+    """
+
+    @property
+    def name(self) -> str:
+        """The account's."""
+
+    @property
+    def domain(self) -> str:
+        """Empty: there is none."""
+
+    @property
+    def host(self) -> Host: ...
+    @property
+    def turns(self) -> Turns: ...
+    @property
+    def note(self) -> Logger: ...
+    @property
+    def journal(self) -> Journal: ...
+    @property
+    def batches(self) -> Inflight:
+        """Batches under way in all streams of the server."""
+
+    @property
+    def settings(self) -> ServerSettings: ...
+    @property
+    def streams(self) -> Mapping[str, StreamPort]: ...
+    @property
+    def publish(self) -> Callable[..., object]:
+        """`Host.publish`."""
+
+    @property
+    def advise(self) -> Callable[..., object]:
+        """`Advisories.advise`."""
+
+    @property
+    def metric(self) -> Callable[..., object]:
+        """`Advisories.metric`."""
+
+    def subscribe(
+        self, subject: bytes, route: Callable[[Any], object], *, gathered: bool = False, queue: bytes = b""
+    ) -> int:
+        """`route` gets every `Delivery`, or with `gathered` every run of them. Raises: ValueError."""
+
+    def unsubscribe(self, sid: int) -> None: ...
+    def has_interest(self, subject: bytes) -> bool:
+        """Whether somebody listens."""
+
+    def mistaken(self, error: Exception, subject: bytes = b"") -> None:
+        """Says in one line what went wrong: a disk that fails, or a mistake of ours with a message."""
+
+    def touch(self, stream: StreamPort) -> None:
+        """A stream has publications to append, or messages of it went: it is looked at in this turn."""
+
+    def wake(self, served: Served) -> None:
+        """It is served at the end of this turn."""
+
+    def refused(self, stream: StreamPort, size: int) -> int:
+        """The error that `size` more bytes in a stream are refused with, 0 when there is room."""
+
+
+class ConsumerOwner(Effects, Protocol):
+    """Who owns consumers: an account."""
+
+    @property
+    def tiers(self) -> Tiers: ...
+
+    def remove_consumer(self, consumer: ConsumerView, reason: str = "deleted") -> None:
+        """A consumer is done: it goes as if it had been deleted."""
+
+
+class ConsumerView(Protocol):
+    """What a stream sees of a consumer."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def stream(self) -> StreamPort: ...
+    @property
+    def config(self) -> ConsumerConfig: ...
+    @property
+    def filters(self) -> Sequence[bytes]:
+        """The subjects that it gets; empty: all."""
+
+    @property
+    def tracker(self) -> AckState: ...
+    @property
+    def reached(self) -> int:
+        """The highest sequence that was delivered, or passed by."""
+
+    def needs(self, sequence: int) -> bool:
+        """Whether a message that matches has still to be delivered to it or acknowledged."""
+
+    def matches(self, subject: bytes) -> bool:
+        """Whether this consumer gets messages of a subject."""
+
+    def trimmed(self) -> None:
+        """Messages may have gone by the stream's limits or their age."""
+
+
+class Follower(Protocol):
+    """Another stream, or a channel of the streaming service."""
+
+    def fresh(self) -> None:
+        """There are more durable messages, up to `visible`."""
+
+    def lost(self) -> None:
+        """The stream was deleted."""
+
+
+class IngestPort(Protocol):
+    """Where publications go on their way into the log."""
+
+    def publish(self, p: Publication) -> None:
+        """One message, after all before it."""
+
+    def stage(self, p: Publication) -> None:
+        """Gathers a message that was judged."""
+
+    def append_all(self, publications: Sequence[Publication]) -> None:
+        """Judged messages, all or none of them, after all before them."""
+
+    def append_at(self, first_sequence: int, publications: Sequence[Publication]) -> None:
+        """Messages of a mirror, with their sequences and times; all or none."""
+
+
+class RetentionPort(Protocol):
+    """Who removes what no consumer needs."""
+
+    def unwanted(self, sequences: Iterable[int]) -> None:
+        """Messages that were stored only because others of their batch were; 0 for one that was not."""
+
+
+class StreamPort(Protocol):
+    """What a part sees of its stream, a consumer of what it reads, and a source of what it follows."""
+
+    @property
+    def account(self) -> ConsumerOwner: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def created_ns(self) -> int: ...
+    @property
+    def config(self) -> StreamConfig: ...
+    @property
+    def log(self) -> MessageLog: ...
+    @property
+    def consumers(self) -> Mapping[str, ConsumerView]: ...
+    @property
+    def followers(self) -> dict[Follower, None]:
+        """Who takes this stream's messages over: told when there are more."""
+
+    @property
+    def positions(self) -> Mapping[str, bytes]:
+        """How far sources were, as journaled; from recovery."""
+
+    @property
+    def features(self) -> Sequence[Feature]: ...
+    @property
+    def ingest(self) -> IngestPort: ...
+    @property
+    def retention(self) -> RetentionPort: ...
+    @property
+    def dedupe(self) -> Dedupe: ...
+    @property
+    def transform(self) -> SubjectTransform | None: ...
+    @property
+    def republisher(self) -> Republisher | None: ...
+    @property
+    def epoch(self) -> int:
+        """Changes whenever messages were removed."""
+
+    @property
+    def is_closed(self) -> bool: ...
+    @property
+    def is_full(self) -> bool:
+        """Whether the log takes no message at all any more, whatever its subject and size."""
+
+    @property
+    def judges_all(self) -> bool:
+        """Whether every message needs a look, also one without conditions."""
+
+    @property
+    def last_sequence(self) -> int: ...
+    @property
+    def last_time_ns(self) -> int: ...
+    @property
+    def visible(self) -> int:
+        """The last sequence that is durable: consumers get messages up to it."""
+
+    def wants(self, subject: bytes) -> bool:
+        """Whether a message is to be kept: under retention by interest a consumer must want it."""
+
+    def flush(self) -> bool:
+        """Appends what was received, and does what acknowledgements left to do; False: there was nothing."""
+
+    def answer(self, reply: bytes, body: bytes) -> None:
+        """Tells a publisher what became of its message, if it wants to know and the stream tells anybody."""
+
+    def appended(self, last: int, time_ns: int, stored: int) -> None:
+        """The log has `stored` messages more, up to `last`."""
+
+    def committed(self, first: int, batch: Publications, *, wanted: bool) -> None:
+        """Messages from `first` on are durable."""
+
+    def passed(self, sequence: int, error: StorageError | None) -> None:
+        """Sequences up to this one are not there, durably."""
+
+    def pending_count(self, sequence: int, filters: Sequence[bytes] = ()) -> int:
+        """How many messages at or after `sequence` match one of the filters (none: all)."""
+
+    def removed(self) -> None:
+        """Notices whether messages went, by whatever way."""
+
+    def roll_up(self, subject: bytes | None, below: int) -> None:
+        """Removes what a message stands for: everything below a sequence, or that of a subject."""
+
+    def acked(self, consumer: ConsumerView, sequences: Sequence[int]) -> None:
+        """A consumer needs these no more."""

@@ -1,0 +1,186 @@
+"""JetStream of one account as a service: composes its parts, and passes on what comes in.
+
+Sans-I/O: what comes in are batches of deliveries, timers and commits; what goes out are publications through
+the host and appends to logs. The order of things in a turn: publications are appended, then consumers are
+served, then the state is written.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from headrace.core.service import Taking
+from headrace.engine.jetstream import Acks, sort_acks
+from headrace.errors import LogError, StartError
+from headrace.jetstream.account import AccountJetStream
+from headrace.jetstream.api.dispatch import Api
+from headrace.jetstream.assets import Assets
+from headrace.jetstream.state.journal import Journal
+from headrace.jetstream.state.recovery import Recovery
+from headrace.log.port import SyncPolicy
+from headrace.protocol.jetstream.acks import parse_ack
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from headrace.core.service import Delivery, Host
+    from headrace.core.tracing import MessageTrace
+    from headrace.engine.batches import Gathered
+    from headrace.jetstream.account import Shared
+    from headrace.jetstream.limits import AccountLimits
+
+_FLOW_TOKENS: Final = 4
+_ANSWERED_HERE: Final = (b"$JS.API.CONSUMER.MSG.NEXT.", b"$JS.API.DIRECT.GET.")
+
+
+class AccountService(AccountJetStream):
+    """Implements `core.service.Service`."""
+
+    def __init__(self, name: str, system: Shared, tiers: dict[str, AccountLimits]) -> None:
+        super().__init__(name, system, tiers)
+        self._unowned = Acks()
+        """Acknowledgements for consumers that are not there."""
+        self._elsewhere = Acks()
+        """Those that others hear too: the consumer may be another server's, in another domain."""
+        self._is_running = False
+
+    # -- life ------------------------------------------------------------------------------------------
+
+    def start(self, host: Host) -> None:
+        """Recovers, then subscribes. Raises: StartError."""
+        self.begin(host)
+        recovery = Recovery(self)
+        try:
+            state = recovery.read()
+            self.assets = Assets(self)
+            self.journal = Journal(
+                recovery.open_log,
+                self.turns,
+                self.note,
+                self.assets.gather,
+                syncs_at_once=self.system.sync is SyncPolicy.GROUP,
+            )
+            self.journal.snapshot_due = recovery.damaged
+            recovery.run(state)
+        except LogError as error:
+            raise StartError(f"JetStream of account {self.name}: {error}") from error
+        self._is_running = True
+        self._api = Api(self)
+        self._listen()
+        self.turns.on_settle(self._round)
+        for stream in self.streams.values():
+            for consumer in list(stream.consumers.values()):
+                consumer.start()
+        self.turns.settle()
+
+    def hear(self, *, on: bool) -> None:
+        """Begins or ends the subscription to requests that name no domain."""
+        if on:
+            self._heard = self.subscribe(b"$JS.API.>", self._api.receive)
+        else:
+            self.unsubscribe(self._heard)
+
+    def _listen(self) -> None:
+        self.hear(on=True)
+        if self.domain:
+            # Clients of this server have mappings for it; those of others get here by interest.
+            self.subscribe(f"$JS.{self.domain}.API.>".encode(), self._api.receive_by_domain)
+        self.subscribe(b"$JS.ACK.>", self._acknowledge, gathered=True)
+        self.subscribe(b"$JS.FC.>", self._flow_response)
+        for stream in self.streams.values():
+            stream.start()
+
+    def stop(self) -> None:
+        """Makes durable what was received and answers who waits for it; streams and consumers stay."""
+        if not self._is_running:
+            return
+        self.turns.settle()
+        self.turns.finish_commits()
+        for stream in self.streams.values():
+            for consumer in stream.consumers.values():
+                consumer.stop("shutdown")
+            stream.close()
+        self.journal.hurry()
+        self.turns.settle()
+        self.turns.finish_commits()
+        self.turns.stop()
+        self._is_running = False
+        for sid in list(self._routes):
+            self.unsubscribe(sid)
+        self.usage.end()
+
+    # -- turns -----------------------------------------------------------------------------------------
+
+    def deliver(self, batch: Sequence[Delivery | Gathered[Delivery]]) -> None:
+        """All messages of one tick, in order; publications are appended together at its end."""
+        routes = self._routes
+        for received in batch:
+            route = routes.get(received.sid)
+            if route is not None:  # else the subscription ended while this was under way
+                self._guarded(route, received)
+        self.turns.settle()
+
+    def begin_turn(self) -> None:
+        self.system.committer.begin_turn()
+
+    def end_turn(self, *, is_last: bool) -> None:
+        """Answers what one quick sync makes durable at once (`log.committer`)."""
+        self.system.committer.end_turn(is_last=is_last)
+
+    def _round(self) -> bool:
+        """What is due now; whether that left something to do in this turn."""
+        self.flush()
+        self._serve()
+        self.journal.flush()
+        return bool(self._touched or self._woken) or not self.journal.idle
+
+    # -- messages --------------------------------------------------------------------------------------
+
+    def take_trace(self, trace: MessageTrace, sid: int, subject: bytes) -> Taking:
+        """A message that is traced has come: streams go on with its trace, where requests end.
+
+        As on the Go server the requests that an account answers by itself are answered all the same: they are
+        no imported service there.
+        """
+        from headrace.jetstream.stream.ingest import Ingest
+
+        asked = getattr(self._routes.get(sid), "__self__", None)
+        if isinstance(asked, Ingest):
+            trace.meet(asked.stream_name)
+            return Taking.TRACED
+        if asked is not self._api or subject.startswith(_ANSWERED_HERE):
+            return Taking.SILENT
+        trace.service_import(trace.system, subject, subject)
+        return Taking.REFUSED if trace.is_only else Taking.SILENT
+
+    def _acknowledge(self, run: Gathered[Delivery]) -> None:
+        """Acknowledgements of one run, each consumer's together and in order with what is no plain one."""
+        for acks in sort_acks(run, self._acks_of, self._special_ack):
+            if acks.owner is not None:
+                acks.owner.acknowledged(acks)
+                continue
+            if acks is self._unowned:
+                for reply in acks.replies():
+                    self.answer_nobody(reply)
+            acks.clear()
+
+    def _acks_of(self, stream: bytes, name: bytes) -> Acks:
+        consumer = self.consumer(stream, name)
+        if consumer is not None:
+            return consumer.acks
+        is_ours = self.host.is_alone(b"$JS.ACK.%b.%b.1.1.1.1.0" % (stream, name))
+        return self._unowned if is_ours else self._elsewhere
+
+    def _special_ack(self, delivery: Delivery) -> None:
+        subject = parse_ack(delivery.subject)
+        consumer = None if subject is None else self.consumer(subject.stream, subject.consumer)
+        if consumer is not None:
+            consumer.special(delivery)
+        elif delivery.reply and self.host.is_alone(delivery.subject):
+            self.answer_nobody(delivery.reply, delivery.subject)
+
+    def _flow_response(self, delivery: Delivery) -> None:
+        tokens = delivery.subject.split(b".")
+        consumer = self.consumer(tokens[2], tokens[3]) if len(tokens) > _FLOW_TOKENS else None
+        if consumer is not None:
+            consumer.flow_response(delivery)
