@@ -10,6 +10,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
+from msgspec.json import encode
 from msgspec.structs import replace
 
 from headrace.errors import ProtocolError
@@ -78,9 +79,7 @@ def json_fields(text: bytes, op: str) -> list[tuple[str, Any]]:
     Raises: ProtocolError, which names `op`, when it is something else.
     """
     try:
-        found = json.loads(
-            text.decode("utf-8", "replace"), object_pairs_hook=JSONObject, parse_constant=_refuse_constant
-        )
+        found = _DECODER.decode(text.decode("utf-8", "replace"))
     except (ValueError, RecursionError) as error:
         raise ProtocolError(f"{op} is not valid JSON: {error}") from None
     if found is None:
@@ -110,6 +109,8 @@ def _option(field: tuple[str, Any]) -> tuple[str, Any] | None:
 
 def folded_name(key: str) -> str:
     """A field's name in the one way in which all ways to write it match."""
+    if key.isascii() and key.islower():
+        return key
     return key.translate(_FOLDED).lower()
 
 
@@ -117,6 +118,8 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
 
+_DECODER: Final = json.JSONDecoder(object_pairs_hook=JSONObject, parse_constant=_refuse_constant)
+"""Made once: `json.loads` would make one for each CONNECT."""
 _FOLDED: Final = str.maketrans({"\u017f": "s", "\u212a": "k"})
 """The two characters beyond ASCII that Go's case folding takes for letters when it matches field names."""
 
@@ -133,7 +136,7 @@ _FIELDS: Final[dict[str, tuple[str, type]]] = {
 def info_line(info: dict[str, Any]) -> bytes:
     """`INFO {json} CRLF`; fields that are None, False, "" or empty are left out, `headers` excepted."""
     kept = {k: v for k, v in info.items() if k in _ALWAYS or v not in (None, False, "", [], ())}
-    return b"INFO " + json.dumps(kept, separators=(",", ":"), ensure_ascii=False).encode() + b" \r\n"
+    return b"INFO " + encode(kept) + b" \r\n"
 
 
 _ALWAYS: Final = frozenset(

@@ -38,6 +38,8 @@ def shown(text: bytes) -> str:
 def quoted(text: bytes | str) -> str:
     """In double quotes, with everything escaped that does not print."""
     characters = shown(text) if isinstance(text, bytes) else text
+    if characters.isprintable() and '"' not in characters and "\\" not in characters:
+        return f'"{characters}"'
     return f'"{"".join(map(escaped, characters))}"'
 
 
