@@ -1,4 +1,4 @@
-"""Trying to reach a server again and again until it is there: what is the same for servers of all kinds.
+"""Attempts to reach a server again and again until it is there: what is the same for servers of all kinds.
 
 Never lives here: whom to reach, and when that is given up (`soliciting`, `gateways`, `leafs`).
 """
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 
 class Attempts(ABC):
-    """`attempts`: how many there were. `is_first`: it was not reached before, so that less is told."""
+    """Attempts to reach one server.
+
+    `attempts`: how many there were. `is_first`: the server was not reached before, so that less is logged.
+    """
 
     def __init__(self, host: Host, *, is_first: bool) -> None:
         self.attempts = 0
@@ -31,21 +34,21 @@ class Attempts(ABC):
         self._timer: Timer | None = None
 
     def start(self, delay: float = 0.0) -> None:
-        """Begins after that many seconds."""
+        """Begin after that many seconds."""
         if delay:
             self._later(delay)
         else:
             self._due()
 
     def stop(self) -> None:
-        """No more attempts; one that is under way comes to nothing."""
+        """Make no more attempts; one that is under way comes to nothing."""
         self._is_done = True
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def renew(self) -> None:
-        """The server was heard of again: when the attempt that is under way fails, there is one more.
+        """Make one more attempt when the one that is under way fails, since the server was heard of again.
 
         It may have begun too early: before the server was there, or while the network between was cut.
         """
@@ -53,7 +56,7 @@ class Attempts(ABC):
 
     @abstractmethod
     def _try(self) -> None:
-        """The next attempt."""
+        """Make the next attempt."""
 
     def _later(self, seconds: float) -> None:
         self._timer = self._host.call_later(seconds, self._due)
@@ -64,19 +67,19 @@ class Attempts(ABC):
         self._try()
 
     def _again(self, *, backs_off: bool) -> None:
-        """After the usual delay, which then is longer the next time if it `backs_off`."""
+        """Try again after the usual delay, which then is longer the next time if it `backs_off`."""
         self._later(self._retry_delay)
         if backs_off:
             self._retry_delay = min(2 * self._retry_delay, limits.ROUTE_RETRY_MOST)
 
     def _tell(self, level: int, text: str) -> None:
-        """Of this attempt, with that level of `logging` if it is one that is told of."""
+        """Log a line about this attempt, at that level of `logging` if it is one to report, else at debug."""
         is_told = self._host.reports(self.attempts, is_first=self._is_first)
         self._host.log(level if is_told else logging.DEBUG, text)
 
 
 def shuffle(urls: list[PeerURL], random: Callable[[], float]) -> None:
-    """In place, so that the same random numbers give the same order."""
+    """Shuffle a list in place, so that the same random numbers give the same order."""
     for last in range(len(urls) - 1, 0, -1):
         other = int(random() * (last + 1))
         urls[last], urls[other] = urls[other], urls[last]

@@ -80,7 +80,7 @@ class AllGateways(Protocol):
 
 
 class GatewaySession(UserSession):
-    """From accept, or a successful dial, to the end.
+    """A connection of a gateway, from accept, or a successful dial, to the end.
 
     `gateway`: the name of the other cluster, "" until it is known. `other`: the cluster that was reached, or
     None on an inbound connection. `remote`: the INFO of the server at the other end, once it came.
@@ -125,7 +125,7 @@ class GatewaySession(UserSession):
     # -- opening ----------------------------------------------------------------------------------
 
     def opened(self) -> None:
-        """Bytes flow. Who was connected to speaks first."""
+        """Begin the conversation: bytes flow. Who was connected to speaks first."""
         if self.other is not None:
             self.log(logging.INFO, f'Creating outbound gateway connection to "{self.gateway}"')
             # It takes no PING before CONNECT, which waits for its INFO: its silence is limited all the same.
@@ -150,7 +150,7 @@ class GatewaySession(UserSession):
     # -- called by the engine ---------------------------------------------------------------------
 
     def connect(self, text: bytes) -> None:
-        """CONNECT: who has opened the connection introduces itself."""
+        """Read CONNECT, by which who has opened the connection introduces itself."""
         self._disarm_auth()
         if self.is_outbound or self._has_connected:
             self.violates("CONNECT where none is due")
@@ -172,7 +172,7 @@ class GatewaySession(UserSession):
             self._start_pings()
 
     def peer_info(self, text: bytes) -> None:
-        """INFO: the first introduces the peer, later ones are commands and news."""
+        """Read INFO: the first introduces the peer, later ones are commands and news."""
         info = self._read(PeerInfo.read, text)
         if info is None:
             return
@@ -205,7 +205,7 @@ class GatewaySession(UserSession):
             self._gateways.tell_cluster(info)
 
     def violates_port(self, text: str) -> None:
-        """What is there is no gateway."""
+        """Close a connection to, or from, something that is no gateway."""
         self.refuse_loudly(text, CloseReason.WRONG_PORT)
 
     def _has_duplicate_name(self, info: PeerInfo) -> bool:
@@ -283,7 +283,7 @@ class GatewaySession(UserSession):
         self._port.wake()
 
     def serve(self, account: str, interest: Interest) -> None:
-        """Messages of an account flow from now on; an inbound one is told what is wanted in it."""
+        """Let messages of an account flow; an inbound connection is told the interest in it."""
         name = account.encode()
         if self.is_outbound:
             self.link.serve(name, interest)
@@ -297,12 +297,12 @@ class GatewaySession(UserSession):
         )
 
     def peer_error(self, text: bytes) -> None:
-        """-ERR: the peer gives this connection up, so do we."""
+        """Close the connection after -ERR: the peer has given it up."""
         self.log(logging.ERROR, f"Gateway Error {text.decode('utf-8', 'replace')}")
         self.close(CloseReason.PARSE_ERROR)
 
     def wrong_side(self, op: str) -> None:
-        """Interest from who sends messages here, or a message from who only tells interest."""
+        """Log interest from who only sends messages, or a message from who only tells interest."""
         side = "outbound" if self.is_outbound else "inbound"
         self.log(logging.ERROR, f"Received {op} from gateway on {side} connection")
 
@@ -312,7 +312,7 @@ class GatewaySession(UserSession):
             self._gateways.order()
 
     def account_interest(self, name: bytes) -> Interest | None:
-        """Whose interest or message a line is about; None: nobody's, and who sends messages is told so."""
+        """The interest of the account that a line is about; None: unknown, and the sender is told so."""
         interest = self._gateways.port.interest(name.decode("utf-8", "replace"))
         if interest is None and self.is_outbound:
             self.unknown_accounts.add(name)
@@ -332,7 +332,7 @@ class GatewaySession(UserSession):
     # -- closing ----------------------------------------------------------------------------------
 
     def ended(self, reason: CloseReason) -> None:
-        """Called once by whoever has the connection when it is over, before the link is detached."""
+        """End the session; called once when the connection is over, before the link is detached."""
         self._end()
         remote = f" - Remote: {self.remote.server_name}" if self.remote and self.remote.server_name else ""
         self.log(logging.INFO, f"Gateway connection closed: {reason.text}{remote}")

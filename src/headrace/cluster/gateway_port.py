@@ -1,4 +1,4 @@
-"""What gateways are given by whoever has sockets, clocks and accounts.
+"""The contract between gateways and whoever has sockets, clocks and accounts.
 
 Contracts only; the life of a connection is as in `port`.
 """
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class GatewayPort(Host, Protocol[SessionT_contra]):
-    """What `Gateways` needs of its server."""
+    """The server as `Gateways` sees it."""
 
     def dial(
         self,
@@ -25,10 +25,10 @@ class GatewayPort(Host, Protocol[SessionT_contra]):
         connected: Callable[[Wire], SessionT_contra | None],
         failed: Callable[[str | None], object],
     ) -> None:
-        """Connects to a server of a cluster, with TLS if that has it, else as `Port.dial`."""
+        """Connect to a server of a cluster, with TLS if that has it, else as `Port.dial`."""
 
     def is_taken(self, server_name: str) -> bool:
-        """Whether this server, or another one of its cluster, has that name."""
+        """Return True for the name of this server, or of another one of its cluster."""
 
     def tell_routes(self, line: bytes) -> None:
-        """Sends a line to every other server of the cluster, once to each."""
+        """Send a line to every other server of the cluster, once to each."""

@@ -61,7 +61,7 @@ class Gateways:
         self._timer: Timer | None = None
 
     def start(self) -> None:
-        """Connections may be accepted; other clusters are reached after a second."""
+        """Reach other clusters after a second; connections may be accepted from now on."""
         identity = self.port.identity()
         join_gateways(self.port.router, gateway_hash(self.name), gateway_hash(identity.server_id))
         self._accounts = set(self.port.account_names())
@@ -69,7 +69,7 @@ class Gateways:
         self._timer = self.port.call_later(limits.GATEWAY_SOLICIT_DELAY, self._solicit)
 
     def stop(self) -> None:
-        """Closes everything, reaches nobody any more."""
+        """Close all connections, and reach nobody any more."""
         self.is_stopped = True
         if self._timer is not None:
             self._timer.cancel()
@@ -93,7 +93,7 @@ class Gateways:
 
     @property
     def url(self) -> str:
-        """Where servers of other clusters reach this one, `host:port`."""
+        """The address, `host:port`, at which servers of other clusters reach this one."""
         identity = self.port.identity()
         return str(Address(identity.host, identity.port))
 
@@ -109,14 +109,14 @@ class Gateways:
         )
 
     def may_connect(self, gateway: str) -> bool:
-        """Whether a cluster of that name may be one of the clusters."""
+        """Return True for the name of a cluster that may be one of the clusters."""
         return not self.options.reject_unknown or gateway in self.remotes
 
     def has_inbound(self, gateway: str) -> bool:
         return any(session.gateway == gateway for session in self.inbound)
 
     def uses_tls(self, gateway: str) -> bool:
-        """Whether it is reached over TLS."""
+        """Return True for a cluster that is reached over TLS."""
         other = self.remotes.get(gateway)
         own = other.configured.tls if other is not None and other.configured is not None else None
         return own is not None or self.options.tls is not None
@@ -128,11 +128,11 @@ class Gateways:
     # -- connections ------------------------------------------------------------------------------
 
     def accepted(self, wire: Wire) -> GatewaySession | None:
-        """Somebody connected to the gateway port. None: the server is stopping, close it."""
+        """Begin a session on the gateway port. None: the server is stopping, close the connection."""
         return None if self.is_stopped else self._enter(GatewaySession(self, wire, None, None))
 
     def reached(self, wire: Wire, other: RemoteCluster, url: PeerURL) -> GatewaySession | None:
-        """A server of another cluster was reached."""
+        """Begin a session with a server of another cluster that was reached."""
         other.attempts += 1
         return None if self.is_stopped else self._enter(GatewaySession(self, wire, other, url))
 
@@ -141,7 +141,7 @@ class Gateways:
         return session
 
     def register_outbound(self, session: GatewaySession) -> bool:
-        """False: there is one to that cluster already."""
+        """Let messages flow to a cluster. Returns False when there is a connection to it already."""
         if session.gateway in self.outbound:
             return False
         self.outbound[session.gateway] = session
@@ -151,7 +151,7 @@ class Gateways:
         return True
 
     def register_inbound(self, session: GatewaySession, info: PeerInfo) -> None:
-        """A server of another cluster has connected: it is told of the others, and what is wanted here."""
+        """Tell a server of another cluster that has connected of all clusters, and of the interest here."""
         self.inbound[session] = None
         session.is_registered = True
         self.heard_of(info)
@@ -161,7 +161,7 @@ class Gateways:
         self._serve_all(session)
 
     def ended(self, session: GatewaySession) -> None:
-        """A connection is over. The cluster may have to be reached again."""
+        """Forget a connection that is over. The cluster may have to be reached again."""
         self.sessions.pop(session, None)
         self.inbound.pop(session, None)
         if self.outbound.get(session.gateway) is session:
@@ -177,7 +177,7 @@ class Gateways:
             )
 
     def order(self) -> None:
-        """The nearest cluster is offered messages first: who answers a PING sooner."""
+        """Order clusters by round trip: the nearest is offered messages first."""
         nearest = sorted(self.outbound.values(), key=lambda session: session.rtt_ns)
         if nearest == list(self.outbound.values()):
             return
@@ -189,7 +189,7 @@ class Gateways:
     # -- who is told of whom ----------------------------------------------------------------------
 
     def heard_of(self, info: PeerInfo) -> None:
-        """Somebody told of a cluster: it is reached, unless it is known.
+        """Reach a cluster that somebody told of, unless it is known.
 
         Those that are connected already hear of it too. The Go server tells only who connects; two clusters
         that come at the same time to different servers of a third would not hear of each other.
@@ -216,12 +216,12 @@ class Gateways:
         self._reach(other, is_first=True)
 
     def forget(self, other: RemoteCluster) -> None:
-        """A cluster that was only heard of does not answer."""
+        """Forget a cluster that was only heard of and does not answer."""
         if self.remotes.get(other.name) is other:
             del self.remotes[other.name]
 
     def _told_of(self, other: RemoteCluster, server_id: str) -> bytes:
-        """The INFO that tells of a cluster; b"" when it is not known where it is."""
+        """The INFO that tells of a cluster; b"" when its address is not known."""
         if not other.urls:
             return b""
         info = PeerInfo(
@@ -234,11 +234,11 @@ class Gateways:
 
     @property
     def _id_on_routes(self) -> str:
-        """By which servers of this cluster know that an INFO is not about who sends it."""
+        """The id by which servers of this cluster know that an INFO is not about who sends it."""
         return f"GW{self.port.identity().server_id}"
 
     def tell_cluster(self, info: PeerInfo) -> None:
-        """The other servers of this cluster hear where another cluster is."""
+        """Tell the other servers of this cluster where another cluster is."""
         told = PeerInfo(
             server_id=self._id_on_routes,
             server_name=self.port.identity().server_name,
@@ -251,7 +251,7 @@ class Gateways:
     # -- the other servers of this cluster --------------------------------------------------------
 
     def route_added(self, session: RouteSession, info: PeerInfo) -> None:
-        """There is a new one. Other clusters hear where it is, and it hears of them."""
+        """Tell other clusters where a new server of this cluster is, and tell the server of them."""
         if info.gateway_url:
             self._urls[info.gateway_url] += 1
             if self._urls[info.gateway_url] == 1:
@@ -261,7 +261,7 @@ class Gateways:
                 session.link.send(self._told_of(each.other, self._id_on_routes))
 
     def route_removed(self, info: PeerInfo) -> None:
-        """One has gone."""
+        """Tell other clusters that a server of this cluster has gone."""
         if not info.gateway_url or self.is_stopped or not self._urls[info.gateway_url]:
             return
         self._urls[info.gateway_url] -= 1
@@ -276,7 +276,7 @@ class Gateways:
         self.port.wake()
 
     def heard_over_route(self, info: PeerInfo, session: RouteSession) -> None:
-        """A server of this cluster speaks of gateways."""
+        """Act on what a server of this cluster says of gateways."""
         if info.gateway_cmd == TELL_OF_GATEWAY:
             self.heard_of(info)
         else:
@@ -294,7 +294,7 @@ class Gateways:
             session.serve(account, interest)
 
     def accounts_changed(self) -> None:
-        """Accounts were added or have ended: call it after the change.
+        """Compare the accounts with those of before; called after a change.
 
         A cluster that has told interest in an account that was not there is connected to anew: it tells it
         again.
@@ -313,7 +313,7 @@ class Gateways:
 
 
 class Reaching(Attempts):
-    """The attempts to reach a cluster, at each of its addresses in turn.
+    """Attempts to reach a cluster, at each of its addresses in turn.
 
     `gateways.reaching` has it until it is done.
     """

@@ -1,4 +1,4 @@
-"""Telling servers of each other: a peer that is new here is made known to the other peers.
+"""Gossip: a peer that is new here is made known to the other peers.
 
 Source: cluster specification B6; which mode is said to whom: nats-server 2.15.1.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def is_to_be_told(session: RouteSession, info: PeerInfo) -> bool:
-    """Whether others are told of a peer that has just been registered on this connection.
+    """Return True when others are to be told of a peer that has just been registered on this connection.
 
     Not of one that was itself heard of, for those who told of it tell the others, nor if it asks not to.
     Servers before 2.0, which know no such rule, are told of always, and told always: who told of a server
@@ -36,7 +36,7 @@ def is_to_be_told(session: RouteSession, info: PeerInfo) -> bool:
 
 
 def tell(session: RouteSession, others: Iterable[RouteSession]) -> None:
-    """The INFO of the peer on this connection goes to other peers that can reach it, on one connection each.
+    """Send the INFO of the peer on this connection to other peers that can reach it, on one connection each.
 
     A mode goes with it. Servers that are configured to know each other, on either side, may see different
     parts of the cluster: who is reached there is told of always. One that connected by itself tells of
@@ -65,7 +65,7 @@ def _can_connect(one: RouteSession, other: RouteSession) -> bool:
 
 
 def url_of(info: PeerInfo) -> PeerURL | None:
-    """Where a server that was told of is reached; None when what is said is no address."""
+    """The URL of a server that was told of; None when its address cannot be read."""
     try:
         split = urlsplit(info.ip)
         host, port = split.hostname, split.port
@@ -77,7 +77,7 @@ def url_of(info: PeerInfo) -> PeerURL | None:
 
 
 def is_at(info: PeerInfo, urls: Iterable[PeerURL]) -> bool:
-    """Whether a server listens where one of these URLs points.
+    """Return True when a server listens where one of these URLs points.
 
     By the host that it says, or as others see it.
     """

@@ -93,7 +93,7 @@ class AllLeafs(Protocol):
 
 
 class LeafSession(CompressingSession):
-    """From accept, or a successful dial, to the end.
+    """A leaf link, from accept, or a successful dial, to the end.
 
     `remote`: what this server was to reach, with `url`; None: somebody connected. `account` is the one here,
     `remote_account` the one there, as far as they are known; `remote_name` the server's, `remote_cluster` its
@@ -152,7 +152,7 @@ class LeafSession(CompressingSession):
         return self.remote_name
 
     def may_trace_to(self, dest: bytes) -> bool:
-        """Whether the peer may publish so."""
+        """Return True when the peer may publish to that subject."""
         return self._rules is None or self._rules.receives is None or self._rules.receives(dest)
 
     def refuse_publish(self, dest: bytes) -> None:
@@ -178,7 +178,7 @@ class LeafSession(CompressingSession):
         )
 
     def opened(self) -> None:
-        """Bytes flow: says who this is, and starts the clocks."""
+        """Introduce this server, and start the clocks: bytes flow."""
         if self.remote is None:
             if not self.is_greeted:
                 self.link.send(self.greeting())
@@ -201,7 +201,7 @@ class LeafSession(CompressingSession):
     # -- called by the engine: who connected ------------------------------------------------------
 
     def connect(self, text: bytes) -> None:
-        """CONNECT, about which whoever knows the users decides; until then nothing more is read."""
+        """Read CONNECT; whoever knows the users decides about it, and until then nothing more is read."""
         if self.remote is not None or self._connect is not None:
             self.violates("CONNECT where none is due")
             return
@@ -224,7 +224,7 @@ class LeafSession(CompressingSession):
         self._leafs.port.wake()
 
     def _is_acceptable(self, given: LeafConnect, grant: LeafGrant) -> bool:
-        """Whether what connected is a leaf node that may be one here; if not it is told, and closed."""
+        """Return True for a leaf node that may be one here; another peer is told so, and closed."""
         port = self._leafs.port
         own_cluster, oldest = port.cluster_name, self._leafs.options.min_version
         if given.lang:
@@ -280,7 +280,7 @@ class LeafSession(CompressingSession):
         self._open(has_headers=given.headers)
 
     def _send_account(self, account: str) -> None:
-        """The second INFO: which account it is, and what is permitted there."""
+        """Read the second INFO: the account of this leaf node, and what it may do there."""
         permissions = self._permissions
         info = replace(
             self._info(),
@@ -295,7 +295,7 @@ class LeafSession(CompressingSession):
     # -- called by the engine: whom this server connected to --------------------------------------
 
     def peer_info(self, text: bytes) -> None:
-        """INFO: of a hub who it is, later which account it has found, or where else it is reached."""
+        """Read INFO of a hub: first who it is, later the account it has found, or its other addresses."""
         info = self._read(PeerInfo.read, text)
         if info is None:
             return
@@ -325,7 +325,7 @@ class LeafSession(CompressingSession):
         return self._hub is not None and self._hub.info_on_connect
 
     def _is_wrong_port(self, info: PeerInfo) -> bool:
-        """Whether no hub says that; it is left then."""
+        """Return True for what no hub says; the connection is closed then."""
         if info.client_id and info.leafnode_urls:
             return False
         self.log(logging.ERROR, "attempted to connect to wrong port")
@@ -378,7 +378,7 @@ class LeafSession(CompressingSession):
         return self._leafs.port.has_headers and self._hub is not None and self._hub.headers
 
     def _register(self) -> None:
-        """The hub has taken this leaf node in."""
+        """Let messages flow, since the hub has taken this leaf node in."""
         self._disarm()
         if not self._leafs.is_current(self):
             self.may_reconnect = False
@@ -409,7 +409,7 @@ class LeafSession(CompressingSession):
     # -- both -------------------------------------------------------------------------------------
 
     def _keep_domains_apart(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """What is denied for JetStream's sake: inward, outward."""
+        """The subjects that are denied to keep JetStream's domains apart: inward, outward."""
         port, open_api = self._leafs.port, self._leafs.options.open_api
         if self.account in open_api and self.account != port.system_account:
             return (), ()
@@ -458,29 +458,29 @@ class LeafSession(CompressingSession):
         port.wake()
 
     def loop_detected(self) -> None:
-        """This account's interest has come back to it."""
+        """Close a connection over which this account's own interest has come back."""
         self._delay(limits.LEAF_RETRY_AFTER_LOOP)
         text = f'Loop detected for leafnode account="{self.account}". Delaying attempt to reconnect for 30s'
         self.refuse_loudly(text, CloseReason.PROTOCOL_VIOLATION)
 
     def interest_refused(self, subject: bytes) -> None:
-        """The other side may not subscribe to that."""
+        """Act on a subscription that the other side may not have."""
         self._refuse_to("Subscription", subject)
 
     def message_refused(self, subject: bytes) -> bool:
-        """The other side may not send that; True when it is a response that it may."""
+        """Judge a message that the other side may not send; True when it is a response that it may."""
         if self._responses is not None and self._responses.may_publish(subject):
             return True
         self._refuse_to("Publish", subject)
         return False
 
     def note_reply(self, reply: bytes) -> None:
-        """A message that goes there may be answered."""
+        """Note that a message which goes there may be answered."""
         if self._responses is not None:
             self._responses.track(reply)
 
     def _refuse_to(self, action: str, subject: bytes) -> None:
-        """A hub closes; a leaf node only does not do it, since it is no reason to do without the hub."""
+        """Close the connection after a violation; one to a hub stays, as the hub is needed all the same."""
         if self.is_spoke:
             return
         self._delay(limits.LEAF_RETRY_AFTER_LOOP)
@@ -492,7 +492,7 @@ class LeafSession(CompressingSession):
         self.log(logging.ERROR, "maximum subscriptions exceeded")
 
     def peer_error(self, text: bytes) -> None:
-        """-ERR: the other side closes; why says when to try again."""
+        """Close the connection after -ERR; its text says when to try again."""
         said = text.decode("utf-8", "replace")
         self.log(logging.ERROR, f"Leafnode Error {said}")
         if _SAME_NAME in said:
@@ -517,7 +517,7 @@ class LeafSession(CompressingSession):
             self.remote.delay = seconds
 
     def request_info(self, shares: bool, service: str | None, names_server: bool) -> bytes | None:
-        """What a service of another account is told of who asks."""
+        """The `Nats-Request-Info` of requests that came over this connection; None: there is none."""
         return self._leafs.port.request_info(self, shares=shares, service=service, names_server=names_server)
 
     # -- compression ------------------------------------------------------------------------------
@@ -547,7 +547,7 @@ class LeafSession(CompressingSession):
             self._fit_compression()
 
     def _ping_due(self) -> None:
-        """A leaf node always asks; its hub does not ask who has just been heard of."""
+        """Ping a hub always, and a leaf node only when nothing has come from it for an interval."""
         heard = self._port.now_ns() - self.link.last_activity < self._ping_interval * 1e9
         if self.is_spoke or not heard or not self.rtt_ns or self._pings_out:
             super()._ping_due()
@@ -566,7 +566,7 @@ class LeafSession(CompressingSession):
     # -- closing ----------------------------------------------------------------------------------
 
     def ended(self, reason: CloseReason) -> None:
-        """Called once by whoever has the connection when it is over, before the link is detached."""
+        """End the session; called once when the connection is over, before the link is detached."""
         self._disarm()
         self._end()
         name = f" - Remote: {self.remote_name}" if self.remote_name else ""
@@ -575,7 +575,7 @@ class LeafSession(CompressingSession):
 
 
 def _answering(permissions: Permissions | None) -> SubjectPermission | None:
-    """What a user may publish; one who may only answer may publish nothing else unless a list says so."""
+    """The subjects that a user may publish to; one who may only answer has none, unless a list says so."""
     if permissions is None:
         return None
     if permissions.allow_responses is not None and (
@@ -594,7 +594,7 @@ def _as_given(said: PeerPermission | None) -> SubjectPermission | None:
 
 
 def _version(text: str) -> tuple[int, int, int]:
-    """Of `2.10.0` or `v2.10.0-beta`; (0, 0, 0) for what is none."""
+    """The three numbers of `2.10.0` or `v2.10.0-beta`; (0, 0, 0) for what is no version."""
     words = text.removeprefix("v").split("-")[0].split("+")[0].split(".")
     if len(words) != 3 or not all(word.isascii() and word.isdecimal() and len(word) < 7 for word in words):
         return 0, 0, 0

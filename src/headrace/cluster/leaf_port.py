@@ -1,4 +1,4 @@
-"""What leaf nodes are given by whoever has sockets, users and accounts. Contracts only.
+"""The contract between leaf links and whoever has sockets, users and accounts.
 
 The life of a connection is that of `headrace.cluster.port`, but for TLS: INFO comes before it, unless it
 comes first on both sides. Who accepts a connection with TLS sends `LeafSession.greeting` itself, then opens
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class LeafGrant(Struct, frozen=True):
-    """Who a leaf node is let in as: its account here, and what its user may do (None: everything)."""
+    """The account of a leaf node that is let in, and its user's permissions (None: everything)."""
 
     account: str
     permissions: Permissions | None = None
@@ -33,7 +33,7 @@ class LeafGrant(Struct, frozen=True):
 
 
 class LeafPort(Host, Protocol[SessionT_contra]):
-    """What the leaf nodes of a server need of it.
+    """The server as its leaf links see it.
 
     `identity` also has ip of the port for leaf nodes, jetstream, domain, api_lvl, info_on_connect,
     leafnode_urls and compression, but nothing that concerns one connection.
@@ -41,11 +41,11 @@ class LeafPort(Host, Protocol[SessionT_contra]):
 
     @property
     def has_headers(self) -> bool:
-        """Whether messages may have headers here."""
+        """True where messages may have headers."""
 
     @property
     def cluster_name(self) -> str:
-        """That of this server's cluster; its own name where it has none and connects to hubs; else ""."""
+        """The name of this server's cluster; its own name where it has none and connects to hubs; else ""."""
 
     @property
     def system_account(self) -> str | None: ...
@@ -57,7 +57,7 @@ class LeafPort(Host, Protocol[SessionT_contra]):
         connected: Callable[[Wire], SessionT_contra | None],
         failed: Callable[[str | None], object],
     ) -> None:
-        """Connects to a hub; one of the two is called, later and once.
+        """Connect to a hub; one of the two is called, later and once.
 
         `failed` gets the reason as text; None when something else has said it.
         """
@@ -66,7 +66,7 @@ class LeafPort(Host, Protocol[SessionT_contra]):
         """Subjects that are wanted in an account whoever subscribes: those of its mappings."""
 
     def has_room(self, account: str) -> bool:
-        """Whether one more leaf node may be in that account."""
+        """Return True when one more leaf node may be in that account."""
 
     def authenticate(
         self,
@@ -75,13 +75,13 @@ class LeafPort(Host, Protocol[SessionT_contra]):
         given: LeafConnect,
         decided: Callable[[LeafGrant | None], None],
     ) -> None:
-        """Decides about a CONNECT, whose JSON is `text` too; `decided` is called once, perhaps at once.
+        """Decide about a CONNECT, whose JSON is `text` too; `decided` is called once, perhaps at once.
 
         None: it may not be here. Why is in the log then, unless it is nothing but wrong.
         """
 
     def proof(self, remote: LeafRemote, nonce: str) -> dict[str, str]:
-        """Fields of CONNECT that prove who this server is by a key: jwt, nkey and sig.
+        """Fields of CONNECT that prove by a key who this server is: jwt, nkey and sig.
 
         Raises: SeedError for files and seeds that are no use.
         """
@@ -89,13 +89,13 @@ class LeafPort(Host, Protocol[SessionT_contra]):
     def request_info(
         self, session: SessionT_contra, *, shares: bool, service: str | None, names_server: bool
     ) -> bytes | None:
-        """What a service of another account is told of requests that came over this connection."""
+        """The `Nats-Request-Info` of requests that came over this connection; None: there is none."""
 
     def registered(self, session: SessionT_contra) -> None:
-        """Interest and messages pass."""
+        """Note a connection over which interest and messages pass from now on."""
 
     def ended(self, session: SessionT_contra) -> None:
-        """They do not any more. Only called for a connection that was registered."""
+        """Note the end of a connection that was registered."""
 
     def forget(self, session: SessionT_contra) -> None:
-        """The connection is over, whether it was registered or not."""
+        """Forget a connection that is over, registered or not."""

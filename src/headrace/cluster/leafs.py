@@ -26,8 +26,11 @@ if TYPE_CHECKING:
 
 
 class Leafs:
-    """`sessions`: every connection, also those whose handshake goes on; `remotes`: the hubs, in the order of
-    the configuration."""
+    """The leaf links of one server.
+
+    `sessions`: every connection, also those whose handshake goes on. `remotes`: the hubs, in the order of the
+    configuration.
+    """
 
     def __init__(self, port: LeafPort[LeafSession], options: LeafNodeOptions) -> None:
         self.port: Final = port
@@ -38,12 +41,12 @@ class Leafs:
         self._loops: dict[str, bytes] = {}
 
     def start(self) -> None:
-        """Begins to reach the hubs. Connections may be accepted from now on."""
+        """Begin to reach the hubs. Connections may be accepted from now on."""
         for remote in self.remotes:
             remote.start()
 
     def stop(self) -> None:
-        """Closes everything, reaches nobody any more."""
+        """Close all connections, and reach nobody any more."""
         self.is_stopped = True
         for remote in self.remotes:
             remote.stop()
@@ -51,7 +54,7 @@ class Leafs:
             session.close(CloseReason.SERVER_SHUTDOWN)
 
     def reload(self, options: LeafNodeOptions) -> None:
-        """Takes over other options; the port stays as it is.
+        """Take over other options; the port stays as it is.
 
         A hub that is not named any more, or is disabled, is left; one that is named otherwise is left and
         connected to anew. Leaf nodes that connected come back where compression is to be negotiated anew.
@@ -85,14 +88,14 @@ class Leafs:
         return replace(self.port.identity(), cluster=self.port.cluster_name)
 
     def loop_subject(self, account: str) -> bytes:
-        """What this account alone subscribes to: who hears of it from elsewhere is in a circle."""
+        """The subject that only this account subscribes to: who hears of it from elsewhere is in a circle."""
         subject = self._loops.get(account)
         if subject is None:
             subject = self._loops[account] = f"$LDS.{self.port.new_name()}".encode()
         return subject
 
     def has_accepted(self, account: str, cluster: str) -> bool:
-        """Whether servers of that cluster are leaf nodes of this one in the account."""
+        """Return True when servers of that cluster are leaf nodes of this one in the account."""
         return any(
             session.remote is None
             and not session.is_spoke
@@ -101,17 +104,17 @@ class Leafs:
         )
 
     def is_current(self, session: LeafSession) -> bool:
-        """Whether the hub of a connection is still one that the configuration names."""
+        """Return True for a connection to a hub that the configuration still names."""
         return session.remote in self.remotes and not self.is_stopped
 
     # -- connections ------------------------------------------------------------------------------
 
     def accepted(self, wire: Wire) -> LeafSession | None:
-        """Somebody connected. None: the server is stopping, close it."""
+        """Begin a session on the port for leaf nodes. None: the server is stopping, close the connection."""
         return None if self.is_stopped else self._enter(LeafSession(self, wire))
 
     def solicited(self, wire: Wire, remote: Hub, url: PeerURL) -> LeafSession:
-        """A hub was reached."""
+        """Begin a session with a hub that was reached."""
         return self._enter(LeafSession(self, wire, remote, url))
 
     def _enter(self, session: LeafSession) -> LeafSession:
@@ -119,7 +122,7 @@ class Leafs:
         return session
 
     def replace_duplicate(self, session: LeafSession) -> None:
-        """The same server's older connection for the same two accounts is closed: it will not be alive."""
+        """Close the same server's older connection for the same two accounts: it will not be alive."""
 
         def key(of: LeafSession) -> tuple[str, ...]:
             return of.remote_name, of.remote_cluster, of.account, of.remote_account
@@ -134,7 +137,7 @@ class Leafs:
                 return
 
     def ended(self, session: LeafSession) -> None:
-        """A connection is over. The hub may have to be reached again."""
+        """Forget a connection that is over. The hub may have to be reached again."""
         self.sessions.pop(session, None)
         self.port.forget(session)
         if session.is_registered:
@@ -146,7 +149,7 @@ class Leafs:
     # -- changes ----------------------------------------------------------------------------------
 
     def accounts_changed(self) -> None:
-        """Accounts were added, changed or have ended: call it after the change."""
+        """Compare the accounts with those of before; called after a change."""
         for session in list(self.registered()):
             interest = self.port.interest(session.account)
             if interest is not session.link.interest:
@@ -156,7 +159,7 @@ class Leafs:
         self.port.wake()
 
     def urls_changed(self) -> None:
-        """Leaf nodes hear where else they can connect."""
+        """Tell leaf nodes where else they can connect."""
         for session in self.registered():
             if session.remote is None:
                 session.link.send(self.info().line())
@@ -164,7 +167,7 @@ class Leafs:
 
 
 class Hub(Attempts):
-    """One hub, and the attempts to reach it. `delay`: seconds before the next one, beside the usual ones."""
+    """A hub, and the attempts to reach it. `delay`: seconds before the next one, beside the usual ones."""
 
     def __init__(self, leafs: Leafs, options: LeafRemote) -> None:
         super().__init__(leafs.port, is_first=True)
@@ -186,7 +189,7 @@ class Hub(Attempts):
         super().start(delay)
 
     def reconnect(self, *, was_registered: bool) -> None:
-        """The connection is over."""
+        """Reach the hub again, after a connection is over."""
         if was_registered:
             self._is_first = False
         self.attempts = 0
@@ -204,7 +207,7 @@ class Hub(Attempts):
         return self._user
 
     def learn(self, info: PeerInfo) -> None:
-        """The hub may have said where else it, or one of its cluster, can be reached in the same way."""
+        """Take over the addresses that a hub says of itself and of its cluster."""
         urls = info.ws_connect_urls if self.options.is_websocket else info.leafnode_urls
         if not urls or self.options.ignore_discovered_servers:
             return
@@ -223,7 +226,7 @@ class Hub(Attempts):
     # -- attempts ---------------------------------------------------------------------------------
 
     def _rotate(self) -> None:
-        """The next attempt is another URL's."""
+        """Give the next attempt to another URL."""
         self._urls.append(self._urls.pop(0))
 
     def _arm(self, seconds: float) -> None:

@@ -77,7 +77,7 @@ class Mesh:
             self.registry.dedicated[account] = {}
 
     def start(self) -> None:
-        """Begins to reach the peers of the configuration. Connections may be accepted from now on."""
+        """Begin to reach the peers of the configuration. Connections may be accepted from now on."""
         self._accounts = set(self.port.account_names())
         self.port.log(logging.INFO, f"Cluster name is {self.name.text}")
         if self.name.is_dynamic:
@@ -87,7 +87,7 @@ class Mesh:
         self.solicitors.reach(self.options.routes, ("", *self.registry.dedicated))
 
     def stop(self) -> None:
-        """Closes everything, reaches nobody any more."""
+        """Close all connections, and reach nobody any more."""
         self.is_stopped = True
         self._reconfiguration.stop()
         self._anti_entropy.stop()
@@ -111,7 +111,7 @@ class Mesh:
 
     @cached_property
     def server_id(self) -> str:
-        """This server's own, which stays the same."""
+        """The id of this server, which stays the same."""
         return self.port.identity().server_id
 
     def routes(self) -> Iterator[RouteSession]:
@@ -119,7 +119,7 @@ class Mesh:
         return iter(self.registry)
 
     def account_index(self, account: str) -> int:
-        """Which connection of each pool an account uses; DEDICATED: none, it has its own."""
+        """The index in each pool of the connection that an account uses; DEDICATED: it has its own."""
         if account in self.registry.dedicated:
             return DEDICATED
         return pool_index(self.options.pool_size, account)
@@ -154,11 +154,11 @@ class Mesh:
     # -- connections ------------------------------------------------------------------------------
 
     def accepted(self, wire: Wire) -> RouteSession | None:
-        """Somebody connected to the cluster port. None: the server is stopping, close it."""
+        """Begin a session on the cluster port. None: the server is stopping, close the connection."""
         return None if self.is_stopped else self._enter(RouteSession(self, wire, None))
 
     def solicited(self, wire: Wire, target: Target) -> RouteSession:
-        """A peer was reached."""
+        """Begin a session with a peer that was reached."""
         return self._enter(RouteSession(self, wire, target))
 
     def _enter(self, session: RouteSession) -> RouteSession:
@@ -207,7 +207,7 @@ class Mesh:
     # -- registration -----------------------------------------------------------------------------
 
     def introduced(self, session: RouteSession, info: PeerInfo) -> None:
-        """The peer's first INFO: the connection gets its place, or is closed."""
+        """Give a connection its place, or close it, when the peer's first INFO came."""
         account = session.account
         if session.target is None:
             session.target = Target(self._url_to(info, info.host, info.port))
@@ -288,7 +288,7 @@ class Mesh:
             self._close_redundant(session, existing, may_reconnect=True)
 
     def _prevails(self, session: RouteSession, existing: RouteSession, info: PeerInfo) -> bool:
-        """Whether a connection takes the place of one to the same peer. Else it is closed, as the newer one.
+        """Return True when a connection takes the place of one to the same peer; else it is closed.
 
         When two servers connect to each other at the same time, each may have registered what it began
         itself, and each would close what the other began: none would be left. So the one begun by the
@@ -306,7 +306,7 @@ class Mesh:
     def _close_redundant(
         self, session: RouteSession, existing: RouteSession | None, *, may_reconnect: bool
     ) -> None:
-        """It is closed. That the peer is to be reached again is remembered on the one that stays."""
+        """Close a connection whose peer has another one, which keeps where to reach the peer again."""
         self._debug(f'Detected duplicate remote route "{session.remote_id}"')
         session.may_reconnect = may_reconnect
         if existing is not None:
@@ -352,7 +352,7 @@ class Mesh:
         self.port.wake()
 
     def _tell_others(self, session: RouteSession, info: PeerInfo) -> None:
-        """The others hear of a new peer; of connections for one account, only those who can have them."""
+        """Tell others of a new peer; of a connection for one account, only those who can have one."""
         if session.account:
             others = [each for each in self.registry.carrying(session.account) if not each.is_unpooled]
         else:
@@ -362,7 +362,7 @@ class Mesh:
         gossip.tell(session, (each for each in others if each.remote_id != info.server_id))
 
     def _heard_of(self, info: PeerInfo, session: RouteSession) -> None:
-        """A peer told of another server: it is connected to, unless it is known."""
+        """Reach a server that a peer told of, unless it is known."""
         account = info.route_account
         if info.server_id == self.server_id:
             return
@@ -386,7 +386,7 @@ class Mesh:
             self.solicitors.reach_heard_of(target)
 
     def _url_to(self, info: PeerInfo, host: str, port: int) -> PeerURL:
-        """With this cluster's own credentials, if the peer asks for any."""
+        """The URL of a server, with this cluster's own credentials if the peer asks for any."""
         if info.auth_required:
             return PeerURL(host, port, self.options.user, self.options.password)
         return PeerURL(host, port)
@@ -394,7 +394,7 @@ class Mesh:
     # -- what connections carry -------------------------------------------------------------------
 
     def _carries(self, session: RouteSession, account: str) -> bool:
-        """Whether interest and messages of an account go over this connection."""
+        """Return True when interest and messages of an account go over this connection."""
         if session.is_legacy:
             return account == LEGACY_ACCOUNT
         if session.is_unpooled:
@@ -404,7 +404,7 @@ class Mesh:
         return session.pool_index == self.account_index(account)
 
     def _serve(self, session: RouteSession) -> None:
-        """Tells the interest of all accounts that the connection carries."""
+        """Tell the interest of all accounts that the connection carries."""
         for account in (session.account,) if session.account else sorted(self._accounts):
             if self._carries(session, account):
                 self._serve_account(session, account)
@@ -416,14 +416,14 @@ class Mesh:
             session.link.serve(account.encode(), interest, dedicated=is_alone)
 
     def serve_account(self, account: str) -> None:
-        """Its interest is told on the connections that carry it (now)."""
+        """Tell an account's interest on the connections that carry it now."""
         for session in list(self.registry):
             if self._carries(session, account):
                 self._serve_account(session, account)
         self.port.wake()
 
     def accounts_changed(self) -> None:
-        """Accounts were added or have ended: call it after the change.
+        """Compare the accounts with those of before; called after a change.
 
         A peer that has told interest in an account that was not there is connected to anew: it tells it
         again.
@@ -443,7 +443,7 @@ class Mesh:
     # -- the end of connections -------------------------------------------------------------------
 
     def ended(self, session: RouteSession) -> None:
-        """A connection is over. The peer may have to be reached again."""
+        """Forget a connection that is over. The peer may have to be reached again."""
         self.sessions.pop(session, None)
         was_last = self.registry.remove(session)
         if was_last:
@@ -485,7 +485,7 @@ class Mesh:
     # -- the cluster ------------------------------------------------------------------------------
 
     def accepts_name(self, name: str, peer: str, *, is_dynamic: bool) -> bool:
-        """Whether a server of a cluster with this name may be a peer; the own name may change for it."""
+        """Return True when a server of a cluster with this name may be a peer; may change the own name."""
         if name == self.name.text:
             return True
         if not name or not self.name.gives_way_to(name, is_dynamic=is_dynamic):
@@ -497,13 +497,13 @@ class Mesh:
         return True
 
     def rename(self, name: ClusterName) -> None:
-        """The cluster is called so from now on."""
+        """Change the name of the cluster."""
         self.name = name
         self.port.log(logging.INFO, f"Cluster name updated to {name.text}")
         self.port.peers_changed()
 
     def lame_duck(self) -> None:
-        """Peers no longer send clients here."""
+        """Tell peers to send no more clients here."""
         line = replace(self.info(), ldm=True).line()
         for session in self.registry.firsts():
             if not session.is_legacy:  # which know nothing of that
@@ -511,7 +511,7 @@ class Mesh:
         self.port.wake()
 
     def _peer_leaves(self, session: RouteSession) -> None:
-        """A peer is a lame duck."""
+        """Send no more clients to a peer that is a lame duck."""
         if self._peers.pop(session.remote_id, None) is not None:
             self._count_urls()
 
@@ -529,7 +529,7 @@ class Mesh:
 
 
 def _remember(stays: RouteSession, other: RouteSession) -> None:
-    """Where another connection's peer is reached is where to reach this one's peer again."""
+    """Remember on a connection where another one's peer is reached, to reach its own peer there again."""
     assert other.target is not None
     if not stays.is_solicited or (other.is_explicit and not stays.is_explicit):
         stays.target = other.target

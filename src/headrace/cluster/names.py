@@ -1,4 +1,4 @@
-"""The name of a cluster: servers with different names do not connect. And what names are in subjects.
+"""Names of clusters, which must be the same at both ends of a route, and the hashes of names in subjects.
 
 A name that was made up gives way to a configured one, and to a made-up one that is greater.
 Source: cluster specification, B7.
@@ -14,7 +14,7 @@ _HASH_LEN: Final = 6
 
 
 def gateway_hash(name: str) -> bytes:
-    """What stands for a cluster's name, or a server's id, in `_GR_.` subjects: six letters and digits.
+    """The hash of a cluster's name, or of a server's id, in `_GR_.` subjects: six letters and digits.
 
     Source: gateway specification, section 4.
     """
@@ -23,7 +23,7 @@ def gateway_hash(name: str) -> bytes:
 
 
 class ClusterName:
-    """`is_dynamic`: nobody configured it, so it may give way."""
+    """The name of a cluster. `is_dynamic`: nobody configured it, so it may give way."""
 
     __slots__ = ("is_dynamic", "text")
 
@@ -32,5 +32,5 @@ class ClusterName:
         self.is_dynamic = is_dynamic
 
     def gives_way_to(self, other: str, *, is_dynamic: bool) -> bool:
-        """Whether this server takes on the other name, which is not its own."""
+        """Return True when this server takes on the other name, which is not its own."""
         return self.is_dynamic and (not is_dynamic or self.text < other)

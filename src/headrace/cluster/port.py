@@ -1,4 +1,4 @@
-"""What a cluster is given by whoever has sockets, clocks and accounts: the server, or the simulator.
+"""The contract between clusters and whoever has sockets, clocks and accounts: the server, or the simulator.
 
 Contracts only. The life of a connection:
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Address(NamedTuple):
-    """Where a peer listens. `host` may be a name."""
+    """The address at which a peer listens. `host` may be a name."""
 
     host: str
     port: int
@@ -39,27 +39,27 @@ class Timer(Protocol):
     """A call that is to come."""
 
     def cancel(self) -> object:
-        """It does not come any more. A timer that has called already: nothing."""
+        """Cancel the call; nothing happens when the timer has called already."""
 
 
 class PeerSession(Protocol):
-    """What is said on one connection to a peer, of whichever kind."""
+    """The conversation on one connection to a peer, of whichever kind."""
 
     @property
     def link(self) -> Link: ...
 
     @property
     def is_registered(self) -> bool:
-        """Whether the handshake is over: messages flow."""
+        """True once the handshake is over and messages flow."""
 
     def opened(self) -> None:
-        """Bytes flow."""
+        """Begin the conversation: bytes flow."""
 
     def failed(self, error: Exception) -> None:
-        """A mistake of ours: the connection ends."""
+        """End the connection because of a mistake of ours."""
 
     def ended(self, reason: CloseReason) -> None:
-        """The connection is over; called once, before the link is detached."""
+        """Note that the connection is over; called once, before the link is detached."""
 
 
 SessionT = TypeVar("SessionT", bound=PeerSession)
@@ -75,43 +75,43 @@ class Wire(Protocol):
 
     @property
     def remote(self) -> Address:
-        """The other end: an address, not a name."""
+        """The address of the other end, not a name."""
 
     @property
     def peer_certificates(self) -> Sequence[bytes]:
-        """What it has shown, DER and verified, its own first; asked for where they say who it is."""
+        """The peer's certificates, DER and verified, its own first; read where they prove its name."""
 
     def resume(self) -> None:
-        """What came while the link was held is parsed now."""
+        """Parse now what came while the link was held."""
 
     def log(self, level: int, text: str) -> None:
-        """A line about this connection, with a level of `logging`."""
+        """Log a line about this connection, at a level of `logging`."""
 
     def trace(self, op: str, arguments: bytes, payload: bytes | None) -> None:
-        """An op came in; only called while the link is traced."""
+        """Log an op that came in; only called while the link is traced."""
 
     def trace_delivery(self, subject: bytes, key: bytes, reply: bytes, headers: int, size: int) -> None:
-        """A message goes out; likewise."""
+        """Log a message that goes out; only called while the link is traced."""
 
 
 class Machine(Protocol[SessionT_co]):
-    """What the server gives its connections of one kind to: `Mesh`, `Leafs` or `Gateways`."""
+    """The machine that the server gives its connections of one kind to: `Mesh`, `Leafs` or `Gateways`."""
 
     def start(self) -> None:
-        """Connections may be accepted from now on; the servers that are configured are reached."""
+        """Reach the servers that are configured; connections may be accepted from now on."""
 
     def stop(self) -> None:
-        """Closes everything, reaches nobody any more."""
+        """Close all connections, and reach nobody any more."""
 
     def accepted(self, wire: Wire) -> SessionT_co | None:
-        """Somebody connected. None: the connection is not wanted."""
+        """Begin a session for somebody who connected. None: the connection is not wanted."""
 
     def accounts_changed(self) -> None:
-        """There are other accounts than before."""
+        """Compare the accounts with those of before; called after a change."""
 
 
 class Host(Protocol):
-    """What machines need of their server; each asks for what it needs, and its own port says what else."""
+    """The server as every machine sees it; the port of each kind adds what only that kind needs."""
 
     @property
     def router(self) -> Router: ...
@@ -121,17 +121,17 @@ class Host(Protocol):
 
     @property
     def max_control_line(self) -> int:
-        """Of a client; peers may have lines 16 times as long."""
+        """Bytes of a client's control line; peers may have lines 16 times as long."""
 
     @property
     def ping_interval(self) -> float:
-        """Of a client, in seconds."""
+        """Seconds between PINGs to a client."""
 
     @property
     def ping_max(self) -> int: ...
 
     def identity(self) -> PeerInfo:
-        """What INFO says of this server beside what the machine knows itself.
+        """The fields of INFO that the server knows, and the machine does not.
 
         Always: server_id, server_name, version, proto, git_commit, go, host and port of the machine's port as
         advertised, headers, auth_required, tls_required, tls_verify, max_payload. Asked for whenever an INFO
@@ -139,44 +139,46 @@ class Host(Protocol):
         """
 
     def now_ns(self) -> int:
-        """A clock that only goes forward."""
+        """Nanoseconds of a clock that only goes forward."""
 
     def call_later(self, seconds: float, call: Callable[[], object]) -> Timer: ...
 
     def reports(self, attempts: int, *, is_first: bool) -> bool:
-        """Whether this failed attempt to reach a server is more than a debug line; `is_first`: it was never
-        met."""
+        """Return True when a failed attempt to reach a server deserves more than a debug line.
+
+        `attempts`: how many have failed. `is_first`: the server was never met.
+        """
 
     def new_nonce(self) -> str:
-        """What INFO has as `nonce`; peers do nothing with it, leaf nodes sign it."""
+        """A `nonce` for INFO; peers ignore it, leaf nodes sign it."""
 
     def new_name(self) -> str:
         """A name that nobody else makes up, for a cluster without one and for requests among peers."""
 
     def random(self) -> float:
-        """At least 0.0, less than 1.0: for jitter, never for secrets."""
+        """A random number, at least 0.0 and less than 1.0: for jitter, never for secrets."""
 
     def wake(self) -> None:
-        """Something was sent, or a link doomed, outside of a tick: one must end soon."""
+        """End a tick soon: something was sent, or a link doomed, outside of one."""
 
     def account_names(self) -> Iterable[str]:
         """The names of all accounts whose interest is told."""
 
     def interest(self, account: str) -> Interest | None:
-        """That of an account, None when there is none (where accounts come by token: when it cannot come)."""
+        """The interest of an account; None without such an account (in operator mode: when none can come)."""
 
     def compare(self, stored: str, given: str, judged: Callable[[bool], object]) -> None:
-        """Calls `judged`: whether a configured secret, a text or a bcrypt hash, is the given one.
+        """Call `judged` with the result of comparing a configured secret, a text or a bcrypt hash.
 
         In constant time; now, or later where that takes long.
         """
 
     def log(self, level: int, text: str) -> None:
-        """A line about other servers, with a level of `logging`."""
+        """Log a line about other servers, at a level of `logging`."""
 
 
 class Port(Host, Protocol[SessionT_contra]):
-    """What a mesh needs of its server.
+    """The server as a mesh sees it.
 
     `identity` also has ip of the cluster port, jetstream, domain, streaming, serving_ns, started_ns,
     gateway_url, leafnode_urls and, unless they are not to be advertised, its own connect_urls and
@@ -189,17 +191,17 @@ class Port(Host, Protocol[SessionT_contra]):
         connected: Callable[[Wire], SessionT_contra | None],
         failed: Callable[[str | None], object],
     ) -> None:
-        """Connects, with TLS if the cluster has it; one of the two is called, later and once.
+        """Connect to a server, with TLS if the cluster has it; one of the two is called, later and once.
 
         It is given up after a second (`limits.ROUTE_DIAL_TIMEOUT`). `failed` gets the reason as text, None
         when all addresses of that name are this server's own.
         """
 
     def must_end(self, reason: str) -> None:
-        """Another server of the cluster serves what only one can, and stays: this one has to end."""
+        """End this server: a peer has a service that only one server can have, and stays."""
 
     def hear_anew(self, change: Callable[[], object]) -> None:
-        """Calls `change` while JetStream listens to no requests: who is told that it does changes with it."""
+        """Call `change` while JetStream listens to no requests, as it changes who is told that it does."""
 
     def peers_changed(self) -> None:
-        """`Mesh.connect_urls` or `Mesh.ws_connect_urls` are others than before: tell clients."""
+        """Tell clients that `Mesh.connect_urls` or `Mesh.ws_connect_urls` have changed."""

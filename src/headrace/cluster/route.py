@@ -105,7 +105,7 @@ class RouteMesh(Protocol):
 
 
 class RouteSession(CompressingSession, UserSession):
-    """From accept, or a successful dial, to the end.
+    """A route, from accept, or a successful dial, to the end.
 
     `remote`: the INFO of the server at the other end, once it came. `account`: the connection is for this
     account alone; "" for the pool, where `pool_index` is its place of `pool_size`, from 0, once it is
@@ -158,7 +158,7 @@ class RouteSession(CompressingSession, UserSession):
 
     @property
     def is_explicit(self) -> bool:
-        """Whether the configuration names the peer."""
+        """True where the configuration names the peer."""
         return self.target is not None and self.target.is_explicit
 
     @property
@@ -167,12 +167,12 @@ class RouteSession(CompressingSession, UserSession):
 
     @property
     def is_legacy(self) -> bool:
-        """Whether the protocol of 1.x is spoken."""
+        """True where the protocol of 1.x is spoken."""
         return self.dialect.is_legacy
 
     @property
     def _delays_info(self) -> bool:
-        """INFO says the index in the pool, and which compression, both known when the peer's INFO came."""
+        """True where INFO waits for the peer's: it says the index in the pool and the compression."""
         if self.is_legacy:
             return False
         is_pooled = not self.account and self._mesh.options.pool_size >= 1
@@ -181,7 +181,7 @@ class RouteSession(CompressingSession, UserSession):
     # -- opening ----------------------------------------------------------------------------------
 
     def opened(self) -> None:
-        """Bytes flow: says who this is, and starts the clocks."""
+        """Introduce this server, and start the clocks: bytes flow."""
         options = self._mesh.options
         if self.target is not None:
             self.restrict()
@@ -196,7 +196,7 @@ class RouteSession(CompressingSession, UserSession):
         self.log(logging.INFO, "Route connection created")
 
     def _introduce(self, target: Target) -> None:
-        """Says who this is to a peer that was reached; of one that may be older, its INFO was awaited."""
+        """Introduce this server to a peer that was reached, after the INFO of one that may speak 1.x."""
         self._is_introduced = True
         self.link.send(self.dialect.connect_line(self._introduction(target)))
         if not self._delays_info:
@@ -217,12 +217,12 @@ class RouteSession(CompressingSession, UserSession):
         )
 
     def send_delayed_info(self, pool_index: int) -> None:
-        """The connection has got its place; what was waiting for that is said."""
+        """Send the INFO that waited until the connection got its place."""
         if self._delays_info:
             self._send_info(0 if self.account else pool_index)
 
     def _send_info(self, pool_index: int = 0) -> None:
-        """This server's INFO as it begins a connection."""
+        """Send this server's INFO as it begins a connection."""
         info = replace(
             self._mesh.info(),
             nonce=self._mesh.port.new_nonce(),
@@ -246,7 +246,7 @@ class RouteSession(CompressingSession, UserSession):
         self.link.speak_legacy()
 
     def _understands(self, who: str, *, is_legacy: bool) -> bool:
-        """The peer has shown which protocol it speaks. False: not the one of this connection, which ends."""
+        """Adopt the protocol that the peer has shown; False, and the connection ends, when it cannot be."""
         if self._protocol == "auto" and is_legacy and not self.is_legacy and self.remote is None:
             self._speak_legacy()
         if is_legacy == self.is_legacy:
@@ -258,7 +258,7 @@ class RouteSession(CompressingSession, UserSession):
         return False
 
     def _is_understood(self, info: PeerInfo) -> bool:
-        """Whether the handshake goes on after the peer's first INFO, which may be what was waited for."""
+        """Return True when the handshake goes on after the peer's first INFO."""
         if not (self.was_solicited or self.is_legacy):
             return True
         is_legacy = is_legacy_info(info, speaks_modern=self._protocol != "1.x")
@@ -277,9 +277,9 @@ class RouteSession(CompressingSession, UserSession):
     # -- called by the engine ---------------------------------------------------------------------
 
     def connect(self, text: bytes) -> None:
-        """CONNECT.
+        """Read CONNECT, by which the peer introduces itself.
 
-        The peer introduces itself. One that was solicited does not have to, but is judged alike.
+        One that was solicited does not have to, but is judged alike.
         """
         self._disarm_auth()
         given = self._read(PeerConnect.read, text)
@@ -309,7 +309,7 @@ class RouteSession(CompressingSession, UserSession):
             self.restrict()
 
     def peer_info(self, text: bytes) -> None:
-        """INFO: the first introduces the peer, later ones are about it or about other servers."""
+        """Read INFO: the first introduces the peer, later ones are about it or about other servers."""
         info = self._read(PeerInfo.read, text)
         if info is None:
             return
@@ -373,7 +373,7 @@ class RouteSession(CompressingSession, UserSession):
         self._mesh.introduced(self, info)
 
     def peer_error(self, text: bytes) -> None:
-        """-ERR: the peer gives this connection up, so do we."""
+        """Close the connection after -ERR: the peer has given it up."""
         self.log(logging.ERROR, f"Route Error {text.decode('utf-8', 'replace')}")
         self._mesh.refused(self)
         self.close(CloseReason.PARSE_ERROR)
@@ -386,7 +386,7 @@ class RouteSession(CompressingSession, UserSession):
         self._mesh.answered(self)
 
     def account_interest(self, name: bytes) -> Interest | None:
-        """Whose interest a line is about; None: nobody's, the line has no effect."""
+        """The interest of the account that a line is about; None: unknown, and the line has no effect."""
         account = name.decode("utf-8", "replace")
         interest = self._mesh.port.interest(account)
         if interest is None:
@@ -396,18 +396,18 @@ class RouteSession(CompressingSession, UserSession):
         return interest
 
     def may_want(self, account: str) -> bool:
-        """Whether the peer told interest in this account when it was not here: of too many names, perhaps."""
+        """Return True when the peer has told interest in this account while it was not here, or may have."""
         names = self._unknown_accounts
         return len(names) >= limits.ROUTE_UNKNOWN_ACCOUNTS or account.encode() in names
 
     def unknown_account(self, account: str) -> None:
-        """The peer speaks of an account that is not here."""
+        """Log that the peer speaks of an account that is not here."""
         self.log(logging.ERROR, f'Unknown account "{account}"')
 
     # -- permissions ------------------------------------------------------------------------------
 
     def restrict(self) -> None:
-        """What interest is told (imports), and taken (exports), as configuration and peers say now."""
+        """Set the interest that is told (imports) and taken (exports), as configuration and peers say now."""
         self.link.restrict(*self._mesh.permitted_interest())
 
     def withdraw(self, account: str) -> None:
@@ -443,7 +443,7 @@ class RouteSession(CompressingSession, UserSession):
             super()._malformed(problem)
 
     def ended(self, reason: CloseReason) -> None:
-        """Called once by whoever has the connection when it is over, before the link is detached."""
+        """End the session; called once when the connection is over, before the link is detached."""
         self._end()
         remote = f" - Remote: {self.remote.server_name}" if self.remote else ""
         self.log(logging.INFO, f"Router connection closed: {reason.text}{remote}")

@@ -1,4 +1,4 @@
-"""What a cluster's `permissions` say of interest: which is told to peers, and which is taken from them.
+"""Permissions of a cluster: the interest that is told to peers, and that which is taken from them.
 
 Source: nats-server 2.15.1 (`import` is judged as a permission to publish, `export` as one to subscribe).
 """
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 
 class Rules:
-    """`tells`, `takes`: whether a subject of a subscription may be; None: every one may.
+    """The `permissions` of a cluster, for subjects of subscriptions.
+
+    `tells`, `takes`: return True for a subject whose interest is told, or taken; None: for every subject.
 
     `imports`, `exports`: the same as INFO says it. Raises: ConfigError for entries that are no subjects.
     """

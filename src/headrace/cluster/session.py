@@ -1,4 +1,4 @@
-"""What every session with a peer has, whichever wire it speaks: liveness, errors, closing, log lines.
+"""The part that sessions with all kinds of peers share: liveness, errors, closing, log lines.
 
 A session owns no socket and closes nothing itself: it dooms its link. Never lives here: handshakes, and what
 concerns more than one connection.
@@ -29,13 +29,13 @@ _Said = TypeVar("_Said")
 
 
 class Session(ABC):
-    """From accept, or a successful dial, to the end. Times of the port's clock are nanoseconds.
+    """A connection to a peer, from accept, or a successful dial, to the end.
 
-    `rtt_ns`: how long the last PONG took, 0 before there was one.
+    Times are nanoseconds of the port's clock. `rtt_ns`: how long the last PONG took, 0 before there was one.
     """
 
     kind: ClassVar[str]
-    """`route`, as in what is logged of mistakes of ours."""
+    """The kind of peer in log lines about mistakes of ours, as `route`."""
 
     link: Link
 
@@ -52,19 +52,19 @@ class Session(ABC):
 
     @property
     def party(self) -> Wire:
-        """Who ends the connection when the link is doomed."""
+        """The connection that ends when the link is doomed."""
         return self.wire
 
     # -- called by the engine ---------------------------------------------------------------------
 
     def pong(self) -> None:
-        """The peer is alive, and has taken everything that was sent before the PING."""
+        """Note that the peer is alive, and has taken everything that was sent before the PING."""
         self._pings_out = 0
         if self._ping_sent_ns:
             self.rtt_ns = max(self._port.now_ns() - self._ping_sent_ns, 1)
 
     def _read(self, shape: Callable[[bytes], _Said], text: bytes) -> _Said | None:
-        """What an INFO or a CONNECT says; None for one that cannot be read, by which the connection ends."""
+        """Read an INFO or a CONNECT; None, and the connection ends, when it cannot be read."""
         try:
             return shape(text)
         except ProtocolError as problem:
@@ -75,7 +75,7 @@ class Session(ABC):
         self.log(logging.ERROR, text)
 
     def failed(self, error: Exception) -> None:
-        """A mistake of ours: this connection ends."""
+        """End the connection because of a mistake of ours."""
         self._port.log(logging.ERROR, f"internal error on a {self.kind}: {error!r}")
         self.close(CloseReason.INTERNAL_ERROR)
 
@@ -91,7 +91,7 @@ class Session(ABC):
 
     @property
     def trace_party(self) -> Party:
-        """How traces name it."""
+        """The peer as traces name it."""
         return Party(self.trace_kind, self.wire.number, self.trace_name)
 
     @property
@@ -100,7 +100,7 @@ class Session(ABC):
         """The name of the server at the other end."""
 
     def may_trace_to(self, dest: bytes) -> bool:
-        """Whether traces of messages that come from there may be published so."""
+        """Return True when traces of messages from this peer may be published to that subject."""
         return True
 
     def refuse_publish(self, dest: bytes) -> None:
@@ -112,7 +112,7 @@ class Session(ABC):
     # -- authentication ---------------------------------------------------------------------------
 
     def _demand_connect(self, seconds: float) -> None:
-        """The peer has so long to say who it is."""
+        """Give the peer that many seconds to send CONNECT."""
         self._auth_timer = self._port.call_later(seconds, self._authentication_due)
 
     def _authentication_due(self) -> None:
@@ -130,11 +130,11 @@ class Session(ABC):
             self._auth_timer = None
 
     def unauthenticated(self) -> None:
-        """Something else than CONNECT came first."""
+        """Refuse a peer whose first op is not CONNECT."""
         self.reject("")
 
     def reject(self, user: str) -> None:
-        """Whoever it is, it may not be here."""
+        """Refuse a peer that may not be here."""
         self.log(logging.ERROR, "authentication error" + (f' - User "{user}"' if user else ""))
         self.refuse("Authorization Violation", CloseReason.AUTHENTICATION_VIOLATION)
 
@@ -147,7 +147,7 @@ class Session(ABC):
 
     @property
     def _ping_max(self) -> int:
-        """So many PINGs may be without an answer."""
+        """The number of PINGs that may be without an answer."""
         return self._port.ping_max
 
     def _arm_ping(self, seconds: float) -> None:
@@ -168,7 +168,7 @@ class Session(ABC):
             self._ping_timer = None
 
     def ping(self) -> None:
-        """Asks for a PONG."""
+        """Ask for a PONG."""
         self._pings_out += 1
         self._ping_sent_ns = self._port.now_ns()
         self.link.send(b"PING\r\n")
@@ -181,26 +181,26 @@ class Session(ABC):
         self.close(CloseReason.PROTOCOL_VIOLATION)
 
     def refuse_loudly(self, text: str, reason: CloseReason) -> None:
-        """-ERR and an error line, then close."""
+        """Send -ERR and log an error line, then close."""
         self.log(logging.ERROR, text)
         self.refuse(text, reason)
 
     def violates(self, text: str) -> None:
-        """The handshake cannot go on: said to the peer and in the log."""
+        """End a handshake that cannot go on: told to the peer and logged."""
         self.refuse_loudly(text, CloseReason.PROTOCOL_VIOLATION)
 
     def refuse(self, text: str, reason: CloseReason) -> None:
-        """-ERR, then close."""
+        """Send -ERR, then close."""
         self.link.send(f"-ERR '{text}'\r\n".encode("utf-8", "replace"))
         self.close(reason)
 
     def close(self, reason: CloseReason) -> None:
-        """Without a word to the peer."""
+        """Close the connection without a word to the peer."""
         self.link.doom(reason)
         self._port.wake()
 
     def _end(self) -> None:
-        """The connection is over: no timer calls any more."""
+        """Mark the connection as over; no timer calls any more."""
         self.is_closed = True
         self._disarm_auth()
         self._disarm_ping()
@@ -210,7 +210,7 @@ class Session(ABC):
 
 
 class UserSession(Session):
-    """One whose peer is a single user of the configuration, if it must be anybody."""
+    """A session whose peer is a single user of the configuration, where it must authenticate."""
 
     def __init__(self, port: Host, wire: Wire) -> None:
         super().__init__(port, wire)
@@ -222,7 +222,7 @@ class UserSession(Session):
         options: ClusterOptions | GatewayOptions,
         introduced: Callable[[PeerConnect], object],
     ) -> None:
-        """Calls `introduced` when the peer is who it should be, now or after a while; refuses it otherwise.
+        """Call `introduced` when the peer is who it should be, now or after a while; else refuse the peer.
 
         Where certificates say that, user and password count for nothing. A comparison of hashes takes long:
         nothing that follows is read until it is over.
@@ -256,7 +256,7 @@ class UserSession(Session):
             self.link.hold()
 
     def _is_certified(self, options: ClusterOptions | GatewayOptions, tls: TLSOptions) -> bool:
-        """Whether its certificate is that of the user, or of a host that the configuration names."""
+        """Return True for a certificate of the user, or of a host that the configuration names."""
         from headrace.core.certificate_names import is_made_out_to, mapped_user
 
         if not self.wire.peer_certificates:
