@@ -98,7 +98,11 @@ class AccountJetStream:
     def begin(self, host: Host) -> None:
         """Its effects are there from now on."""
         self.host = host
-        self.turns = Turns(host, self.system.committer)
+        self.turns = turns = Turns(host, self.system.committer)
+        self.now_ns = turns.now_ns
+        self.later = turns.later
+        self.commit = turns.commit
+        self.finish_commits = turns.finish_commits
         self._advisories = Advisories(host, self.domain)
         self.advise = self._advisories.advise
         self.metric = self._advisories.metric

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from logging import Logger
     from typing import Any
 
-    from headrace.core.service import Host
+    from headrace.core.service import Host, Timer
     from headrace.engine.jetstream import Publications
     from headrace.errors import StorageError
     from headrace.jetstream.consumer.ack_state import AckState
@@ -40,7 +40,7 @@ class Served(Protocol):
 class Effects(Protocol):
     """What a part sets going outside of itself: appends, commits, publications, alarms, notes. An account's.
 
-    A commit and an alarm are those of `turns`; what is appended is asked for by `touch`.
+    What is appended is asked for by `touch`.
     """
 
     @property
@@ -54,7 +54,25 @@ class Effects(Protocol):
     @property
     def host(self) -> Host: ...
     @property
-    def turns(self) -> Turns: ...
+    def turns(self) -> Turns:
+        """For an `Alarm`."""
+
+    @property
+    def now_ns(self) -> Callable[[], int]:
+        """`Turns.now_ns`."""
+
+    @property
+    def later(self) -> Callable[[float, Callable[[], object]], Timer]:
+        """`Turns.later`."""
+
+    @property
+    def commit(self) -> Callable[[MessageLog, Callable[[StorageError | None], None]], None]:
+        """`Turns.commit`."""
+
+    @property
+    def finish_commits(self) -> Callable[[], None]:
+        """`Turns.finish_commits`."""
+
     @property
     def note(self) -> Logger: ...
     @property

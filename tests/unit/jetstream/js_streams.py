@@ -131,7 +131,9 @@ class HandAccount:
         self.domain = domain
         self.host = HandHost()
         self.committer = HandCommitter()
-        self.turns = Turns(self.host, self.committer)
+        self.turns = turns = Turns(self.host, self.committer)
+        self.now_ns, self.later = turns.now_ns, turns.later
+        self.commit, self.finish_commits = turns.commit, turns.finish_commits
         self.note = logging.getLogger("headrace.test")
         self.publish = self.host.publish
         self.routes: dict[int, tuple[bytes, Callable[[Any], object]]] = {}

@@ -22,7 +22,7 @@ from headrace.protocol.jetstream.numbers import whole
 
 if TYPE_CHECKING:
     from headrace.core.service import Timer
-    from headrace.jetstream.ports import StreamPort
+    from headrace.jetstream.ports import Effects, StreamPort
     from headrace.jetstream.stream.publication import Publication
 
 _WITH_LAST: Final = b"1"
@@ -41,8 +41,9 @@ class _Batch:
 class AtomicBatches(Feature):
     """Batches of one stream that are under way."""
 
-    def __init__(self, stream: StreamPort) -> None:
+    def __init__(self, stream: StreamPort, effects: Effects) -> None:
         self._stream = stream
+        self._effects = effects
         self._batches: dict[bytes, _Batch] = {}
 
     def take(self, publication: Publication) -> bool:
@@ -78,7 +79,7 @@ class AtomicBatches(Feature):
         if batch.last != number or (number == 1 and commit == _WITHOUT_LAST):
             self._abandon(batch_id, "incomplete")
             raise ApiError(10176)
-        most = stream.account.batches.limits.atomic_messages
+        most = self._effects.batches.limits.atomic_messages
         if size > most:
             self._abandon(batch_id, "large")
             raise ApiError(10199, size=most)
@@ -92,7 +93,7 @@ class AtomicBatches(Feature):
         self._commit(stream, batch_id, batch, p)
 
     def _begin(self, stream: StreamPort, batch_id: bytes, number: int, size: int) -> _Batch:
-        inflight = stream.account.batches
+        inflight = self._effects.batches
         limits = inflight.limits
         if number != 1:
             raise (
@@ -122,7 +123,7 @@ class AtomicBatches(Feature):
     def _commit(self, stream: StreamPort, batch_id: bytes, batch: _Batch, last: Publication) -> None:
         """All at once, or an error for the one that commits."""
         stream.flush()  # what was received before the commit is before it in the log too
-        staged = Staged(stream)
+        staged = Staged(stream, self._effects)
         try:
             for message in batch.messages:
                 if block.value(message.headers, block.EXPECTED_LAST_ID):
@@ -142,16 +143,16 @@ class AtomicBatches(Feature):
     # -- the end of a batch ----------------------------------------------------------------------------
 
     def _watch(self, batch_id: bytes, batch: _Batch) -> None:
-        account = self._stream.account
+        effects = self._effects
         if batch.timer is not None:
             batch.timer.cancel()
-        seconds = account.batches.limits.timeout_ns / SECOND
-        batch.timer = account.turns.later(seconds, lambda: self._abandon(batch_id, "timeout"))
+        seconds = effects.batches.limits.timeout_ns / SECOND
+        batch.timer = effects.later(seconds, lambda: self._abandon(batch_id, "timeout"))
 
     def _abandon(self, batch_id: bytes, reason: str) -> None:
         stream = self._stream
         self._forget(batch_id)
-        stream.account.advise(
+        self._effects.advise(
             f"STREAM.BATCH_ABANDONED.{stream.name}",
             "stream_batch_abandoned",
             stream=stream.name,
@@ -163,7 +164,7 @@ class AtomicBatches(Feature):
         batch = self._batches.pop(batch_id)
         if batch.timer is not None:
             batch.timer.cancel()
-        self._stream.account.batches.atomic -= 1
+        self._effects.batches.atomic -= 1
 
 
 def _check(stream: StreamPort, batch_id: bytes, p: Publication) -> int:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from headrace.core.service import Timer
-    from headrace.jetstream.ports import StreamPort
+    from headrace.jetstream.ports import Effects, StreamPort
     from headrace.jetstream.stream.publication import Publication
 
 MOST_BETWEEN_ACKS: Final = 500
@@ -116,8 +116,9 @@ class _Batch:
 class FastBatches(Feature):
     """Batches of one stream that are under way."""
 
-    def __init__(self, stream: StreamPort) -> None:
+    def __init__(self, stream: StreamPort, effects: Effects) -> None:
         self._stream = stream
+        self._effects = effects
         self._batches: dict[bytes, _Batch] = {}
 
     def take(self, publication: Publication) -> bool:
@@ -173,7 +174,7 @@ class FastBatches(Feature):
     def _begin(self, place: Place) -> _Batch:
         if place.number != 1 or place.operation is Operation.PING:
             raise ApiError(10208)
-        inflight = self._stream.account.batches
+        inflight = self._effects.batches
         limits = inflight.limits
         if len(self._batches) >= limits.fast_per_stream or inflight.fast >= limits.fast_total:
             raise ApiError(10211)
@@ -223,7 +224,7 @@ class FastBatches(Feature):
         try:
             if p.headers or stream.config.allow_msg_counter:
                 stream.flush()
-                Staged(stream).judge(p)
+                Staged(stream, self._effects).judge(p)
         except (ApiError, Duplicate) as error:
             self._refused(batch, place, reply, error)
             return
@@ -302,7 +303,7 @@ class FastBatches(Feature):
         """A batch that fails at once is answered as a single message is."""
         if isinstance(error, ApiError):
             return pubacks.refusal(error, self._stream.name)
-        head = pubacks.head(self._stream.name, self._stream.account.domain)
+        head = pubacks.head(self._stream.name, self._effects.domain)
         fields = pubacks.of_batch(batch.name, place.number)
         return b'%s%d,"duplicate": true%s}' % (head, error.sequence, fields)
 
@@ -315,7 +316,7 @@ class FastBatches(Feature):
         self._answer(batch, reply, partial(self._whole, batch, batch.received))
 
     def _whole(self, batch: _Batch, count: int) -> bytes:
-        head = pubacks.head(self._stream.name, self._stream.account.domain)
+        head = pubacks.head(self._stream.name, self._effects.domain)
         return b"%s%d%s}" % (head, batch.sequence, pubacks.of_batch(batch.name, count))
 
     def _acknowledge(self, batch: _Batch, reply: bytes) -> bool:
@@ -344,16 +345,16 @@ class FastBatches(Feature):
 
     def _watch(self, batch: _Batch) -> None:
         """One that hears nothing for long is forgotten."""
-        batch.heard_ns = self._stream.account.turns.now_ns()
+        batch.heard_ns = self._effects.now_ns()
         if batch.timer is None:
-            self._wait(batch, self._stream.account.batches.limits.timeout_ns)
+            self._wait(batch, self._effects.batches.limits.timeout_ns)
 
     def _wait(self, batch: _Batch, idle_ns: int) -> None:
-        batch.timer = self._stream.account.turns.later(idle_ns / SECOND, lambda: self._look(batch))
+        batch.timer = self._effects.later(idle_ns / SECOND, lambda: self._look(batch))
 
     def _look(self, batch: _Batch) -> None:
-        account = self._stream.account
-        left = batch.heard_ns + account.batches.limits.timeout_ns - account.turns.now_ns()
+        effects = self._effects
+        left = batch.heard_ns + effects.batches.limits.timeout_ns - effects.now_ns()
         if left > 0:
             self._wait(batch, left)
         else:
@@ -365,7 +366,7 @@ class FastBatches(Feature):
             batch.timer = None
         if self._batches.get(batch.name) is batch:
             del self._batches[batch.name]
-            self._stream.account.batches.fast -= 1
+            self._effects.batches.fast -= 1
 
 
 def _error_at(place: Place, error: ApiError) -> bytes:

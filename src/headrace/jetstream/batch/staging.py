@@ -27,7 +27,7 @@ from headrace.protocol.jetstream.errors import ApiError
 from headrace.protocol.jetstream.numbers import whole
 
 if TYPE_CHECKING:
-    from headrace.jetstream.ports import StreamPort
+    from headrace.jetstream.ports import Effects, StreamPort
     from headrace.jetstream.stream.publication import Publication
 
 
@@ -44,8 +44,9 @@ def check_alone(stream: StreamPort, p: Publication) -> None:
 class Staged:
     """What the messages judged so far will change once they are stored."""
 
-    def __init__(self, stream: StreamPort) -> None:
+    def __init__(self, stream: StreamPort, effects: Effects) -> None:
         self._stream = stream
+        self._effects = effects
         self._first = stream.log.state().last_sequence
         self._count = 0
         self._subjects: dict[bytes, bool] = {}
@@ -90,7 +91,7 @@ class Staged:
             return
         if p.msg_id in self._ids:
             raise ApiError(10201)
-        sequence = self._stream.dedupe.find(p.msg_id, self._stream.account.turns.now_ns())
+        sequence = self._stream.dedupe.find(p.msg_id, self._effects.now_ns())
         if sequence:
             raise Duplicate(sequence)
         self._ids.add(p.msg_id)
@@ -138,7 +139,7 @@ class Staged:
             headers = block.added(b"", (schedules.PATTERN, b"@hourly")) if self._subjects[subject] else b""
             return StoredMessage(0, 0, subject, b"", headers, b"")
 
-        now_ns = self._stream.account.turns.now_ns()
+        now_ns = self._effects.now_ns()
         p.headers = schedules.check(p.headers, p.subject, self._stream.config, now_ns, last)
         return bool(block.value(p.headers, schedules.PATTERN))
 

@@ -18,7 +18,7 @@ from headrace.protocol.jetstream.errors import ApiError
 
 if TYPE_CHECKING:
     from headrace.core.service import Timer
-    from headrace.jetstream.ports import StreamPort
+    from headrace.jetstream.ports import Effects, StreamPort
     from headrace.log.port import StoredMessage
 
 _AGAIN_NS: Final = 10_000_000_000
@@ -37,8 +37,9 @@ class _Entry(NamedTuple):
 class Scheduler(Feature):
     """Idle until the configuration allows schedules."""
 
-    def __init__(self, stream: StreamPort) -> None:
+    def __init__(self, stream: StreamPort, effects: Effects) -> None:
         self._stream = stream
+        self._effects = effects
         self._is_on = False
         self._entries: dict[bytes, _Entry] = {}
         self._queue: list[tuple[int, bytes]] = []
@@ -52,7 +53,7 @@ class Scheduler(Feature):
         p = publication
         if not p.sourced:
             stream = self._stream
-            now_ns = stream.account.turns.now_ns()
+            now_ns = self._effects.now_ns()
             p.headers = schedules.check(p.headers, p.subject, stream.config, now_ns, stream.log.last)
 
     def stored(self, publication: Publication, sequence: int, time_ns: int) -> None:
@@ -61,7 +62,7 @@ class Scheduler(Feature):
             self._arm()
 
     def _note(self, subject: bytes, headers: bytes, sequence: int, time_ns: int) -> None:
-        due = _due(headers, time_ns, self._stream.account.turns.now_ns())
+        due = _due(headers, time_ns, self._effects.now_ns())
         if due is not None:
             self._put(subject, _Entry(sequence, due.time_ns))
         elif not block.value(headers, schedules.SCHEDULER):
@@ -120,9 +121,9 @@ class Scheduler(Feature):
         if self._timer is not None and self._armed_ns <= due_ns:
             return
         self._disarm()
-        turns = self._stream.account.turns
+        effects = self._effects
         self._armed_ns = due_ns
-        self._timer = turns.later(max(due_ns - turns.now_ns(), 0) / _SECOND_NS, self._run)
+        self._timer = effects.later(max(due_ns - effects.now_ns(), 0) / _SECOND_NS, self._run)
 
     def _is_current(self, due_ns: int, subject: bytes) -> bool:
         entry = self._entries.get(subject)
@@ -136,7 +137,7 @@ class Scheduler(Feature):
     def _run(self) -> None:
         """Publishes what is due, in the order of the schedules' messages."""
         self._timer = None
-        now_ns = self._stream.account.turns.now_ns()
+        now_ns = self._effects.now_ns()
         due: dict[bytes, _Entry] = {}
         while self._queue and self._queue[0][0] <= now_ns and len(due) < _MOST_AT_ONCE:
             due_ns, subject = heapq.heappop(self._queue)
@@ -168,9 +169,7 @@ class Scheduler(Feature):
                 return None
             return schedules.produced(message, self._content(message), due)
         except LogError as error:
-            self._stream.account.note.error(
-                "stream %s: a schedule cannot be read: %s", self._stream.name, error
-            )
+            self._effects.note.error("stream %s: a schedule cannot be read: %s", self._stream.name, error)
             return None
 
     def _content(self, message: StoredMessage) -> StoredMessage | None:

@@ -18,7 +18,7 @@ from headrace.protocol.jetstream.errors import ApiError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from headrace.jetstream.ports import StreamPort
+    from headrace.jetstream.ports import Effects, StreamPort
     from headrace.jetstream.sourcing.origin import Origin
     from headrace.log.port import StoredMessage
 
@@ -59,8 +59,11 @@ class _Attempt:
 class SourceIngest:
     """Messages get sequences of this stream, and say where they come from."""
 
-    def __init__(self, stream: StreamPort, origin: Origin, stored: Stored, failed: Failed) -> None:
+    def __init__(
+        self, stream: StreamPort, origin: Origin, effects: Effects, stored: Stored, failed: Failed
+    ) -> None:
         self._stream = stream
+        self._effects = effects
         self._origin = origin
         self._stored = stored
         self._failed = failed
@@ -82,7 +85,7 @@ class SourceIngest:
             attempt.is_over = True
             if attempt.error is not None:
                 raise Refused(message.sequence, attempt.error)
-        stream.account.touch(stream)
+        self._effects.touch(stream)
 
     def _publication(
         self, message: StoredMessage, identity: str, attempt: _Attempt, *, is_last: bool

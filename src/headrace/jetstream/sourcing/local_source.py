@@ -33,7 +33,7 @@ class LocalSource(SourceReader):
         self._is_stopped = False
         if self._from is not None:
             self.well()
-        self.stream.account.wake(self)
+        self.effects.wake(self)
 
     def _begin(self) -> StreamPort | None:
         source = self._attach()
@@ -58,7 +58,7 @@ class LocalSource(SourceReader):
 
     def _attach(self) -> StreamPort | None:
         """The origin, if it is there; says where in it to begin."""
-        found = self.stream.account.streams.get(self.origin.source.name)
+        found = self.effects.streams.get(self.origin.source.name)
         if found is None or found is self.stream:
             return None
         identity = identity_of(found.created_ns)
@@ -88,7 +88,7 @@ class LocalSource(SourceReader):
     def fresh(self) -> None:
         """The origin has more that is durable."""
         if not self.is_waiting:
-            self.stream.account.wake(self)
+            self.effects.wake(self)
 
     def lost(self) -> None:
         """The origin is removed."""
@@ -133,6 +133,6 @@ class LocalSource(SourceReader):
             self.lag = self.left()
             if not self.is_waiting:
                 # The origin is always in sight; those who ask expect what a heartbeat a second shows.
-                now_ns = self.stream.account.turns.now_ns()
+                now_ns = self.effects.now_ns()
                 self.heard_ns = max(self.heard_ns, now_ns - SECOND_NS) if self.heard_ns else 0
         return super().info(with_sequence=with_sequence)

@@ -13,7 +13,7 @@ from headrace.jetstream.sourcing.origin import Origin, noted
 from headrace.protocol.jetstream.configs import Retention
 
 if TYPE_CHECKING:
-    from headrace.jetstream.ports import StreamPort
+    from headrace.jetstream.ports import Effects, StreamPort
     from headrace.jetstream.sourcing.reader import SourceReader
     from headrace.protocol.jetstream.configs import StreamSource
 
@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 class SourceManager:
     """Idle for a stream without mirror and sources."""
 
-    def __init__(self, stream: StreamPort) -> None:
+    def __init__(self, stream: StreamPort, effects: Effects) -> None:
         self._stream = stream
+        self._effects = effects
         self._readers: dict[str, SourceReader] = {}
         """By index name."""
         self._is_started = False
@@ -58,14 +59,14 @@ class SourceManager:
                 LocalSource,  # most streams take nothing from others
             )
 
-            return LocalSource(self._stream, origin)
+            return LocalSource(self._stream, origin, self._effects)
         from headrace.jetstream.sourcing.remote_source import RemoteSource
 
-        return RemoteSource(self._stream, origin)
+        return RemoteSource(self._stream, origin, self._effects)
 
     def _counts_readers(self, origin: Origin) -> bool:
         """Whether the origin removes what its consumers have had: then this stream must be one of them."""
-        found = self._stream.account.streams.get(origin.source.name)
+        found = self._effects.streams.get(origin.source.name)
         return found is not None and found.config.retention is not Retention.LIMITS
 
     # -- what was taken before -------------------------------------------------------------------------
@@ -81,7 +82,7 @@ class SourceManager:
                 if record is not None:
                     reader.resume(record)
             except ValueError as error:
-                self._stream.account.note.error("stream %s: source %s: %s", self._stream.name, name, error)
+                self._effects.note.error("stream %s: source %s: %s", self._stream.name, name, error)
         if readers:
             self._read_on(readers)
 

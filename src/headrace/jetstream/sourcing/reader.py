@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from headrace.core.service import Timer
-    from headrace.jetstream.ports import StreamPort
+    from headrace.jetstream.ports import Effects, StreamPort
     from headrace.jetstream.sourcing.ingest import SourcedIngest
     from headrace.jetstream.sourcing.origin import Origin
     from headrace.log.port import StoredMessage
@@ -44,8 +44,9 @@ def position_record(stored: int, here: int, identity: str) -> bytes:
 class SourceReader:
     """`position`: the last sequence of the origin that was taken or passed over."""
 
-    def __init__(self, stream: StreamPort, origin: Origin) -> None:
+    def __init__(self, stream: StreamPort, origin: Origin, effects: Effects) -> None:
         self.stream: Final = stream
+        self.effects: Final = effects
         self.origin: Final = origin
         self.position = 0
         self.identity = ""
@@ -61,7 +62,7 @@ class SourceReader:
         self.heard_ns = 0
         """When the origin was last heard of; 0: never."""
         self._ingest: SourcedIngest = (
-            SourceIngest(stream, origin, self.noted, self.failed)
+            SourceIngest(stream, origin, effects, self.noted, self.failed)
             if stream.config.mirror is None
             else MirrorIngest(stream, origin)
         )
@@ -103,7 +104,7 @@ class SourceReader:
         self.position = self.seen = max(self.position, sequence)
 
     def heard(self) -> None:
-        self.heard_ns = self.stream.account.turns.now_ns()
+        self.heard_ns = self.effects.now_ns()
 
     def well(self) -> None:
         """The origin answers."""
@@ -116,9 +117,9 @@ class SourceReader:
         self.error = error
         if text != self._told:
             self._told = text
-            self.stream.account.note.warning(
+            self.effects.note.warning(
                 "stream %s > %s: %s is not followed: %s",
-                self.stream.account.name, self.stream.name, self.origin.source.name, text,
+                self.effects.name, self.stream.name, self.origin.source.name, text,
             )  # fmt: skip
 
     def again(self, *, failed: bool = False) -> None:
@@ -138,7 +139,7 @@ class SourceReader:
 
     def _later(self, delay: float) -> None:
         self.cancel()
-        self._timer = self.stream.account.turns.later(delay, self._restart)
+        self._timer = self.effects.later(delay, self._restart)
 
     def cancel(self) -> None:
         if self._timer is not None:
@@ -165,7 +166,7 @@ class SourceReader:
         """A mirror's position is the last sequence it has, and what is in memory is not gone on with."""
         stream = self.stream
         if stream.config.mirror is None and stream.config.storage is Storage.FILE:
-            stream.account.journal.position(stream.name, self.origin.index_name, self.record())
+            self.effects.journal.position(stream.name, self.origin.index_name, self.record())
 
     def record(self) -> bytes:
         """What a restart goes on from."""
@@ -188,7 +189,7 @@ class SourceReader:
         said["lag"] = self.lag
         if with_sequence and self.seen:
             said["seq"] = self.seen
-        now_ns = self.stream.account.turns.now_ns()
+        now_ns = self.effects.now_ns()
         said["active"] = max(now_ns - self.heard_ns, 0) if self.heard_ns else -1
         if self.error is not None:
             said["error"] = self.error.body()

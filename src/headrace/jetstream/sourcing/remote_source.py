@@ -81,16 +81,16 @@ class RemoteSource(SourceReader):
 
     def start(self) -> None:
         self.stop()
-        account = self.stream.account
+        effects = self.effects
         inbox = f"_INBOX.{secrets.token_hex(11)}"
-        self._answer_sid = account.subscribe(inbox.encode(), self._answered)
+        self._answer_sid = effects.subscribe(inbox.encode(), self._answered)
         durable = self.origin.source.consumer
         if durable is not None:
             subject = f"CONSUMER.RESET.{self.origin.source.name}.{durable.name}"
             request = b""
         else:
             subject, request = self._request()
-        account.publish(self._prefixed(subject), request, reply=inbox.encode())
+        effects.publish(self._prefixed(subject), request, reply=inbox.encode())
         self._wait(self._patience() if durable is None else _RESET_ANSWER_S, self._unanswered)
 
     def stop(self) -> None:
@@ -98,7 +98,7 @@ class RemoteSource(SourceReader):
         self._stop_watching()
         for sid in (self._answer_sid, self._sid):
             if sid:
-                self.stream.account.unsubscribe(sid)
+                self.effects.unsubscribe(sid)
         self._answer_sid = self._sid = 0
 
     def _stop_watching(self) -> None:
@@ -108,7 +108,7 @@ class RemoteSource(SourceReader):
 
     def _wait(self, seconds: float, function: Callable[[], object]) -> None:
         self._stop_watching()
-        self._watch = self.stream.account.turns.later(seconds, function)
+        self._watch = self.effects.later(seconds, function)
 
     # -- asking ----------------------------------------------------------------------------------------
 
@@ -148,9 +148,9 @@ class RemoteSource(SourceReader):
     def _consumer_name(self) -> str:
         """The same each time, so that the origin has only one; a second source of a stream has its own."""
         stream = self.stream
-        text = f"{stream.name} {stream.account.name}"
-        if stream.account.domain:
-            text += f" {stream.account.domain}"
+        text = f"{stream.name} {self.effects.name}"
+        if self.effects.domain:
+            text += f" {self.effects.domain}"
         identity = short_hash(text)
         if stream.config.mirror is not None:
             return f"JS_MIRROR_{identity}"
@@ -167,9 +167,9 @@ class RemoteSource(SourceReader):
 
     def _metadata(self) -> dict[str, str]:
         kind = "mirror" if self.stream.config.mirror is not None else "src"
-        account = self.stream.account
-        said = {f"_nats.{kind}.stream": self.stream.name, f"_nats.{kind}.acc": account.name}
-        return said | ({f"_nats.{kind}.domain": account.domain} if account.domain else {})
+        effects = self.effects
+        said = {f"_nats.{kind}.stream": self.stream.name, f"_nats.{kind}.acc": effects.name}
+        return said | ({f"_nats.{kind}.domain": effects.domain} if effects.domain else {})
 
     def _beginning(self) -> dict[str, object]:
         source = self.origin.source
@@ -235,8 +235,8 @@ class RemoteSource(SourceReader):
     # -- listening -------------------------------------------------------------------------------------
 
     def _listen(self, answer: _Answer, deliver_subject: str) -> None:
-        account = self.stream.account
-        account.unsubscribe(self._answer_sid)
+        effects = self.effects
+        effects.unsubscribe(self._answer_sid)
         self._answer_sid = 0
         self._stop_watching()
         self.well()
@@ -246,12 +246,12 @@ class RemoteSource(SourceReader):
         if answer.delivered.stream_seq > self.position:
             self.pass_over(answer.delivered.stream_seq)
         self.heard()
-        self._sid = account.subscribe(deliver_subject.encode(), self._receive, gathered=True)
+        self._sid = effects.subscribe(deliver_subject.encode(), self._receive, gathered=True)
         self._wait(_STALLED_S, self._look)
 
     def _look(self) -> None:
         """Whether anything was heard lately: heartbeats are, when nothing else is."""
-        idle_ns = self.stream.account.turns.now_ns() - self.heard_ns
+        idle_ns = self.effects.now_ns() - self.heard_ns
         if idle_ns >= _STALLED_S * SECOND_NS:
             self.stop()
             self.start()
@@ -302,7 +302,7 @@ class RemoteSource(SourceReader):
 
     def _control(self, delivery: Delivery) -> bool:
         """A flow control request or a heartbeat; False when it shows that messages are missing."""
-        publish = self.stream.account.publish
+        publish = self.effects.publish
         if delivery.reply:
             self._pass_on(delivery.reply)
             return True
@@ -323,7 +323,7 @@ class RemoteSource(SourceReader):
 
         def durable(error: Exception | None) -> None:
             if error is None:
-                stream.account.publish(reply, b"", headers=headers)
+                self.effects.publish(reply, b"", headers=headers)
 
         stream.flush()
-        stream.account.turns.commit(stream.log, durable)
+        self.effects.commit(stream.log, durable)

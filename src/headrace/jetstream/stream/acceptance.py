@@ -85,7 +85,7 @@ def check_expected_sequences(stream: StreamPort, p: Publication) -> None:
 def check_duplicate(stream: StreamPort, p: Publication) -> None:
     p.msg_id = hdr.value(p.headers, MSG_ID)
     if p.msg_id and stream.config.mirror is None:
-        sequence = stream.dedupe.find(p.msg_id, stream.account.turns.now_ns())
+        sequence = stream.dedupe.find(p.msg_id, stream.account.now_ns())
         if sequence:
             raise Duplicate(sequence)
 

@@ -16,7 +16,7 @@ from headrace.protocol.jetstream import headers as hdr
 
 if TYPE_CHECKING:
     from headrace.core.service import Timer
-    from headrace.jetstream.ports import StreamPort
+    from headrace.jetstream.ports import Effects, StreamPort
 
 REASON: Final = b"Nats-Marker-Reason"
 _OPERATION: Final = b"KV-Operation"
@@ -32,8 +32,9 @@ _AT_ONCE: Final = 10_000
 class Expiry:
     """Of one stream."""
 
-    def __init__(self, stream: StreamPort) -> None:
+    def __init__(self, stream: StreamPort, effects: Effects) -> None:
         self._stream = stream
+        self._effects = effects
         self._timer: Timer | None = None
         self._due_ns = 0
 
@@ -45,12 +46,12 @@ class Expiry:
     def run(self) -> None:
         """Removes what is over its age."""
         stream = self._stream
-        now = stream.account.turns.now_ns()
+        now = self._effects.now_ns()
         try:
             removed = self._replace(now) if stream.config.subject_delete_marker_ttl > 0 else 0
             removed += stream.log.expire(now)
         except LogError as error:
-            stream.account.note.error("stream %s: old messages could not be removed: %s", stream.name, error)
+            self._effects.note.error("stream %s: old messages could not be removed: %s", stream.name, error)
             self._set(now + int(_AGAIN_S * _NS))
             return
         if removed:
@@ -70,8 +71,8 @@ class Expiry:
         if self._timer is not None:
             self._timer.cancel()
         self._due_ns = due_ns
-        turns = self._stream.account.turns
-        self._timer = turns.later(max((due_ns - turns.now_ns()) / _NS, _SOONEST_S), self._fire)
+        effects = self._effects
+        self._timer = effects.later(max((due_ns - effects.now_ns()) / _NS, _SOONEST_S), self._fire)
 
     def _fire(self) -> None:
         self._timer = None

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from headrace.core.tracing import StreamTrace
     from headrace.engine.batches import Gathered
     from headrace.errors import StorageError
-    from headrace.jetstream.ports import StreamPort
+    from headrace.jetstream.ports import Effects, StreamPort
     from headrace.jetstream.stream.republish import Copy
 
 MOST_UNANSWERED: Final = 64 << 20
@@ -70,9 +70,10 @@ class _Batch(Struct):
 
 
 class Ingest:
-    def __init__(self, stream: StreamPort) -> None:
+    def __init__(self, stream: StreamPort, effects: Effects) -> None:
         self._stream = stream
-        self._head = pubacks.head(stream.name, stream.account.domain)
+        self._effects = effects
+        self._head = pubacks.head(stream.name, self._effects.domain)
         self._next = self._empty()
         self._unanswered = 0
         self.waiting = 0
@@ -101,7 +102,7 @@ class Ingest:
                 self.append()
             largest = max(stream.config.max_msg_size, 0)
             take_publications(run, self._next.messages, self._special, largest)
-        stream.account.touch(stream)
+        self._effects.touch(stream)
 
     def _receive_traced(self, delivery: Delivery, trace: StreamTrace) -> None:
         """One that is traced; one that is only traced is judged, and no more."""
@@ -166,7 +167,7 @@ class Ingest:
         check_size(stream, p)
         if p.msg_id in self._next.ids:
             self.append()
-        sequence = stream.dedupe.find(p.msg_id, stream.account.turns.now_ns())
+        sequence = stream.dedupe.find(p.msg_id, self._effects.now_ns())
         if sequence:
             raise Duplicate(sequence)
         if not self._next.wanted:
@@ -191,7 +192,7 @@ class Ingest:
         if sequence <= self._stream.visible:
             answer(None)
         else:
-            self._stream.account.turns.commit(self._stream.log, answer)
+            self._effects.commit(self._stream.log, answer)
 
     def _is_staged(self, p: Publication) -> bool:
         """Whether a message with its id waits to be appended."""
@@ -256,10 +257,10 @@ class Ingest:
         try:
             stream.log.append([], sequence)
         except LogError as error:
-            stream.account.note.error("stream %s: %s", stream.name, error)
+            self._effects.note.error("stream %s: %s", stream.name, error)
             return
         stream.appended(sequence - 1, stream.last_time_ns, 0)
-        stream.account.turns.commit(stream.log, lambda error: stream.passed(sequence - 1, error))
+        self._effects.commit(stream.log, lambda error: stream.passed(sequence - 1, error))
 
     # -- into the log ----------------------------------------------------------------------------------
 
@@ -270,7 +271,7 @@ class Ingest:
             return False
         self._store(batch)
         if self._unanswered > MOST_UNANSWERED:
-            self._stream.account.turns.finish_commits()
+            self._effects.finish_commits()
         return True
 
     def _store(self, batch: _Batch) -> None:
@@ -306,10 +307,10 @@ class Ingest:
         are refused for that too.
         """
         stream, messages = self._stream, batch.messages
-        code = stream.account.refused(stream, messages.size)
+        code = self._effects.refused(stream, messages.size)
         if code:
             return None, ApiError(code), False
-        time_ns = max(stream.account.turns.now_ns(), stream.last_time_ns)
+        time_ns = max(self._effects.now_ns(), stream.last_time_ns)
         messages.at(time_ns)
         first = batch.first or stream.last_sequence + 1
         copies = self._copies(batch, first)
@@ -321,7 +322,7 @@ class Ingest:
         except MessageTooLarge:
             return None, ApiError(10077, err="message to large"), False
         except LogError as error:
-            stream.account.note.error("stream %s: message could not be stored: %s", stream.name, error)
+            self._effects.note.error("stream %s: message could not be stored: %s", stream.name, error)
             return None, ApiError(10077, err=str(error)), True
         self._stored(batch, first, time_ns)
         self._commit(batch, first, copies, time_ns)
@@ -342,18 +343,19 @@ class Ingest:
             log.append(batch.messages, batch.first)
 
     def _commit(self, batch: _Batch, first: int, copies: list[Copy | None], time_ns: int) -> None:
-        turns = self._stream.account.turns
         self._unanswered += batch.weight
         self.waiting += len(batch.messages)
         if self._stream.config.persist_mode is PersistMode.ASYNC:
             self._committed(batch, first, copies, time_ns, None)
-            turns.commit(self._stream.log, self._synced_late)
+            self._effects.commit(self._stream.log, self._synced_late)
             return
-        turns.commit(self._stream.log, lambda error: self._committed(batch, first, copies, time_ns, error))
+        self._effects.commit(
+            self._stream.log, lambda error: self._committed(batch, first, copies, time_ns, error)
+        )
 
     def _synced_late(self, error: StorageError | None) -> None:
         if error is not None:
-            self._stream.account.note.error(
+            self._effects.note.error(
                 "stream %s: what was acknowledged is not durable: %s", self._stream.name, error
             )
 
@@ -406,10 +408,10 @@ class Ingest:
         self._unanswered -= batch.weight
         self.waiting -= len(batch.messages)
         if error is not None:
-            stream.account.note.error("stream %s could not be synced: %s", stream.name, error)
+            self._effects.note.error("stream %s could not be synced: %s", stream.name, error)
             self._refuse_all(batch, ApiError(10077, err=str(error)))
             return
-        host = stream.account.host
+        host = self._effects.host
         if not stream.config.no_ack:
             batch.messages.acknowledge(host.outgoing, self._head, pubacks.TAIL)
             host.announce()
@@ -425,8 +427,8 @@ class Ingest:
         stream = self._stream
         body = pubacks.refusal(error, stream.name)
         if not stream.config.no_ack:
-            batch.messages.refuse(stream.account.host.outgoing, body)
-            stream.account.host.announce()
+            batch.messages.refuse(self._effects.host.outgoing, body)
+            self._effects.host.announce()
         for p in batch.notes.values():
             if p.ack_fields:
                 stream.answer(p.reply, body)
@@ -435,7 +437,7 @@ class Ingest:
     def refuse(self, p: Publication, error: ApiError | LogError) -> None:
         """Tells who published a message, and whoever waits for it, why it is not stored."""
         if isinstance(error, LogError):
-            self._stream.account.note.error("stream %s: %s", self._stream.name, error)
+            self._effects.note.error("stream %s: %s", self._stream.name, error)
             error = ApiError(10077, err=str(error))
         refusal = error
 
@@ -450,4 +452,4 @@ class Ingest:
         if not self._unanswered:
             answer()
         else:
-            self._stream.account.turns.commit(self._stream.log, lambda _error: answer())
+            self._effects.commit(self._stream.log, lambda _error: answer())

@@ -14,7 +14,7 @@ from headrace.protocol.jetstream.configs import Retention
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from headrace.jetstream.ports import ConsumerView, StreamPort
+    from headrace.jetstream.ports import ConsumerView, Effects, StreamPort
 
 _PAGE: Final = 1024
 
@@ -22,8 +22,9 @@ _PAGE: Final = 1024
 class InterestRetention:
     """Of one stream; does nothing while its retention is by limits."""
 
-    def __init__(self, stream: StreamPort) -> None:
+    def __init__(self, stream: StreamPort, effects: Effects) -> None:
         self._stream = stream
+        self._effects = effects
         self._done: set[int] = set()
         """Sequences that are removed with the next flush."""
 
@@ -36,7 +37,7 @@ class InterestRetention:
         else:
             self._done.update(s for s in sequences if not self._is_needed(s, None, others))
         if self._done:
-            stream.account.touch(stream)
+            self._effects.touch(stream)
 
     def _is_needed(self, sequence: int, subject: bytes | None, consumers: Sequence[ConsumerView]) -> bool:
         """Whether one of the consumers has not done with a message; `subject` None: it is looked up."""
@@ -58,7 +59,7 @@ class InterestRetention:
         """Messages that were stored only because others of their batch were; 0 for one that was not."""
         self._done.update(sequence for sequence in sequences if sequence)
         if self._done:
-            self._stream.account.touch(self._stream)
+            self._effects.touch(self._stream)
 
     def flush(self) -> bool:
         """Removes what nobody needs; False when there was nothing."""
@@ -70,7 +71,7 @@ class InterestRetention:
             if stream.log.remove(done):
                 stream.removed()
         except LogError as error:  # they are removed after the next start
-            stream.account.note.error("stream %s: messages could not be removed: %s", stream.name, error)
+            self._effects.note.error("stream %s: messages could not be removed: %s", stream.name, error)
         return True
 
     def changed(self) -> None:

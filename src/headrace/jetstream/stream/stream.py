@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from headrace.engine.jetstream import Publications
     from headrace.errors import StorageError
     from headrace.jetstream.consumer.consumer import Consumer
-    from headrace.jetstream.ports import ConsumerOwner, ConsumerView, Follower
+    from headrace.jetstream.ports import ConsumerOwner, ConsumerView, Effects, Follower, StreamPort
     from headrace.jetstream.stream.features import Feature
     from headrace.log.port import MessageLog, StoredMessage
     from headrace.protocol.jetstream.configs import StreamConfig
@@ -95,18 +95,18 @@ class Stream:
         self._held = state.messages
         self.visible = state.last_sequence
         """The last sequence that is durable: consumers get messages up to it."""
-        self.dedupe: Final = Dedupe(config.duplicate_window, log, account.turns.now_ns)
+        self.dedupe: Final = Dedupe(config.duplicate_window, log, account.now_ns)
         log.when_opened(self.dedupe.fill)
-        self.retention: Final = InterestRetention(self)
-        self.expiry: Final = Expiry(self)
+        self.retention: Final = InterestRetention(self, account)
+        self.expiry: Final = Expiry(self, account)
         self._apply(config)
         self.followers: dict[Follower, None] = {}
         """Who takes this stream's messages over: told when there are more."""
         self.positions: dict[str, bytes] = {}
         """How far sources were, as journaled; from recovery."""
-        self.features: Final = features_of(self)
-        self.sourcing: Final = SourceManager(self)
-        self.ingest: Final = Ingest(self)
+        self.features: Final = features_of(self, account)
+        self.sourcing: Final = SourceManager(self, account)
+        self.ingest: Final = Ingest(self, account)
 
     def _apply(self, config: StreamConfig) -> None:
         self.config = config
@@ -379,6 +379,11 @@ class Stream:
         return state | {"consumer_count": len(self.consumers)}
 
 
-def features_of(stream: Stream) -> list[Feature]:
+def features_of(stream: StreamPort, effects: Effects) -> list[Feature]:
     """All features, in the order in which they are asked; each refuses what is not configured."""
-    return [FastBatches(stream), AtomicBatches(stream), Counting(stream), Scheduler(stream)]
+    return [
+        FastBatches(stream, effects),
+        AtomicBatches(stream, effects),
+        Counting(stream),
+        Scheduler(stream, effects),
+    ]
