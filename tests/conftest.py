@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import gc
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 from harness import depth
 from harness.optional import OPTIONAL, missing_package
+from harness.processes import ASYNCIO, HEADRACES
 from harness.tallies import TALLIES
 from headrace.engine.memory import live_objects
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
+HERE: Final = Path(__file__).parent
+FOR_EVERY_SERVER: Final = ("clients", "conformance", "process")
 FAILED: Final = pytest.StashKey[bool]()
 
 
@@ -41,6 +45,23 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     report = yield
     item.stash[FAILED] = item.stash.get(FAILED, False) or report.failed
     return report
+
+
+def is_over_second_transport(item: pytest.Item) -> bool:
+    """Whether a test that is played to every kind of server is played to one with asyncio's transport, where
+    that is not the default. What transports do differently is tested in tests/faults, which is not meant."""
+    called = getattr(item, "callspec", None)
+    if len(HEADRACES) == 1 or called is None or item.path.relative_to(HERE).parts[0] not in FOR_EVERY_SERVER:
+        return False
+    return any(ASYNCIO in (value, getattr(value, "program", None)) for value in called.params.values())
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of the tests over the second transport a tenth is played, whole files, since these share servers."""
+    left = {item for item in items if is_over_second_transport(item) and not depth.takes(item.path.name)}
+    if left:
+        config.hook.pytest_deselected(items=list(left))
+        items[:] = [item for item in items if item not in left]
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

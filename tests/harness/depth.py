@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -38,6 +39,10 @@ class Choice:
         if total < self.parts:
             raise ValueError(f"{total} seeds cannot be divided by {self.parts}: some parts would be empty")
         return range(total * self.part // self.parts, total * (self.part + 1) // self.parts)
+
+    def takes(self, case: str) -> bool:
+        """Whether a case without a seed is played: each is in one part, by a checksum of its name."""
+        return self.named is not None or zlib.crc32(case.encode()) % self.parts == self.part
 
     def __str__(self) -> str:
         """The value of the variable that makes the same choice."""
@@ -103,6 +108,11 @@ def blocks(total: int, size: int) -> list[range]:
     """The same in blocks of at most `size` seeds, for tests that are too short to be one test for each."""
     chosen = seeds(total)
     return [chosen[first : first + size] for first in range(0, len(chosen), size)]
+
+
+def takes(case: str) -> bool:
+    """Whether this run plays a case of which `make test` plays a tenth, known by its name."""
+    return CHOICE.takes(case)
 
 
 def described() -> str:

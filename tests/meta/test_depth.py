@@ -21,6 +21,13 @@ def test_tenths_of_ten_commits_are_all_seeds_once(total: int) -> None:
     assert played == list(range(total))
 
 
+def test_a_case_without_a_seed_is_played_in_one_of_ten() -> None:
+    played = [read(f"{part}/{PARTS}").takes("test_messaging.py") for part in range(PARTS)]
+
+    assert played.count(True) == 1
+    assert read("all").takes("test_messaging.py")
+
+
 def test_one_commit_has_the_same_seeds_everywhere() -> None:
     commit = "76bbf98d7d2d4f6ad1f6c2a0b8a8e2f4bb7c1f1e"
 
