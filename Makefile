@@ -48,10 +48,10 @@ demo: .venv/.built .venv/.spark
 # Tests go to as many processes as JOBS says. Which seeds they play: tests/harness/depth.py.
 JOBS ?= 2
 test: .venv/.built .venv/.notebook
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 test-deep: .venv/.built .venv/.notebook
-	HEADRACE_TEST_SEEDS=all $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
+	HEADRACE_TEST_SEEDS=all $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 	$(MAKE) fuzz
 
 lint: .venv/.built

@@ -57,11 +57,17 @@ def is_over_second_transport(item: pytest.Item) -> bool:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of the tests over the second transport a tenth is played, whole files, since these share servers."""
+    """Of the tests over the second transport a tenth is played, whole files, since these share servers; tests
+    with a Spark session come first.
+
+    A process that has no tests left takes half of another's from their end; it should not be handed a few of
+    these, for which it would start a Java runtime.
+    """
     left = {item for item in items if is_over_second_transport(item) and not depth.takes(item.path.name)}
     if left:
         config.hook.pytest_deselected(items=list(left))
         items[:] = [item for item in items if item not in left]
+    items.sort(key=lambda item: not item.nodeid.startswith("tests/spark/"))
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
