@@ -25,11 +25,11 @@ from libc.stdint cimport uint32_t, uint64_t
 from libc.stdio cimport snprintf
 from libc.string cimport memchr, memcmp, memcpy, memmove, memset, strlen
 
-from headrace.engine.answers cimport find_answer
 from headrace.engine.delivery cimport remove_sub, route
 from headrace.engine.interest cimport find_plain, plan_at, plan_for
 from headrace.engine.link cimport Link, doom, emit
 from headrace.engine.memory cimport buf_reserve, give, live, take
+from headrace.engine.reply_mapping cimport find_mapped_reply
 from headrace.engine.shadows cimport hang_shadows
 from headrace.engine.structs cimport (
     FAR_GATEWAY, FAR_LEAF, FAR_ROUTE, HR_GUARD, HR_PAD, LINK_CHECKS_SUBSCRIBE, LINK_CLOSING, LINK_HEADERS, LINK_HELD,
@@ -370,7 +370,7 @@ cdef int carry(link_t *l, msg_t *m) except -1:
         return 0
     if l.flags & LINK_VERBOSE:
         emit(l, b"+OK\r\n", 5)
-    if l.router.answers.count and find_answer(l.router, l, m):
+    if l.router.mapped_replies.count and find_mapped_reply(l.router, l, m):
         plan = plan_for(l.interest, m.subject, m.subject_len)
     if plan == NULL:
         plan = plan_at(l.interest, hash, m.subject, m.subject_len)

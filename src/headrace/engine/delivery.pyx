@@ -15,18 +15,18 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdio cimport snprintf
 from libc.string cimport memcpy
 
-from headrace.engine.answers cimport note_answer
 from headrace.engine.far cimport add_target, bridged_member, fallback_of, is_asked_for, is_left_across, may_go, note_served, send_all
 from headrace.engine.link cimport emit, make_room, mark_dirty, next_random, stall
 from headrace.engine.memory cimport buf_reserve
+from headrace.engine.reply_mapping cimport remember_mapped_reply
 from headrace.engine.shadows cimport drop_shadows, rename
 from headrace.engine.structs cimport (
     DELIVERY_CHECKS, FAR_ROUTE, HR_GUARD, LINK_CLOSING, LINK_CONGESTED, LINK_DIRTY, LINK_HEADERS, LINK_NO_ECHO, LINK_SERVICE,
     LINK_TRACED, LINK_TRACKS_REPLIES, SUB_FILTERED, SUB_LIMITED, SUB_REMOVED, SUB_SHADOW, buf_t, hr_copy, hr_hash, link_t,
     msg_t, plan_t, router_t, sub_t,
 )
-from headrace.engine.trie cimport remove
 from headrace.engine.tracing cimport TRACE_REFUSED, TRACE_TAKEN, TRACE_UNSEEN, judge_traced
+from headrace.engine.trie cimport remove
 from headrace.engine.verdicts cimport allows
 
 cdef enum:
@@ -319,7 +319,7 @@ cdef inline size_t head_len_of(plan_t *plan, msg_t *m) noexcept:
 cdef inline int note_reply(sub_t *s, msg_t *m) except -1:
     """Somebody near has got a message: where an answer goes is remembered, if it came from another cluster."""
     if m.source.far != NULL and m.source.far.prefix.len and m.via == NULL and m.reply_len:
-        note_answer(s, m)
+        remember_mapped_reply(s, m)
     return 0
 
 

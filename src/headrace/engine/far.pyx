@@ -38,7 +38,7 @@ far link once, whatever it is wanted for there, with the names of all queue grou
 - An imported stream reaches a leaf link as it reaches a client: its subscription has a shadow, which is far too, in
   the exporting account.
 
-**Answers to other clusters** (answers.pyx). A message that came to a `_GR_.` subject of this cluster is an answer
+**Answers to other clusters** (reply_mapping.pyx). A message that came to a `_GR_.` subject of this cluster is an answer
 (`far.is_answer`): it may go from route to route and to every group, and is offered anew. What was taken off a
 reply subject (`far.prefix`) is put back for every target (`prefix_of`), unless the target has one of its own.
 

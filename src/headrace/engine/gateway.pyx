@@ -35,7 +35,6 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t, uint32_t
 from libc.string cimport memcmp, memcpy, memset
 
-from headrace.engine.answers cimport CLUSTER_AT, HASH_LEN, PREFIX_LEN, SERVER_AT, is_mapped, pass_on, take_in_answer
 from headrace.engine.client cimport add_sid, bad_arguments, find_sid, is_valid_subject, line_t
 from headrace.engine.cluster_interest cimport cluster_changed, tell_all
 from headrace.engine.delivery cimport remove_sub, route_far
@@ -43,15 +42,16 @@ from headrace.engine.directory cimport Directory, interest_of
 from headrace.engine.far cimport (
     add_target, is_asked_for, is_response, listen, note_served, open_target, prefix_of, room_to_tell, unlisten,
 )
-from headrace.engine.interest cimport Interest, table_seed, unmapped_plan
-from headrace.engine.link cimport Router, doom, emit
-from headrace.engine.outlooks cimport (
+from headrace.engine.gateway_interest cimport (
     INTEREST_ONLY, OPTIMISTIC, TRANSITIONING, add_view, covers, drop_view, release_views, view_of, view_t, views_t,
 )
+from headrace.engine.interest cimport Interest, table_seed, unmapped_plan
+from headrace.engine.link cimport Router, doom, emit
 from headrace.engine.peer cimport (
     LAST_MESSAGE, OP_A_MINUS, OP_A_PLUS, OP_HMSG, OP_RMSG, OP_RS_MINUS, OP_RS_PLUS, PeerLink, know, name_of,
     protocol_t, take_message,
 )
+from headrace.engine.reply_mapping cimport CLUSTER_AT, HASH_LEN, PREFIX_LEN, SERVER_AT, is_mapped, pass_on, unmap_subject
 from headrace.engine.structs cimport (
     FAR_GATEWAY, FAR_LEAF, LINK_CLOSING, LINK_HEADERS, REASON_PROTOCOL_VIOLATION, SUB_FAR, SUB_LOCAL, SUB_REMOVED,
     far_t, hr_hash, interest_t, link_t, msg_t, plan_t, router_t, sub_t, target_t, word_t,
@@ -79,9 +79,9 @@ def join_gateways(Router router not None, bytes cluster_hash not None, bytes ser
     router.c.is_gateway = True
 
 
-def answers_awaited(Router router not None):
-    """How many requests from other clusters may still be answered."""
-    return router.c.answers.count
+def mapped_replies_count(Router router not None):
+    """The number of requests from other clusters that may still be answered."""
+    return router.c.mapped_replies.count
 
 
 # ---- outbound: what the other cluster wants -----------------------------------------------------
@@ -381,7 +381,7 @@ cdef int arrived(link_t *l, int op, msg_t *m) except -1:
     cdef interest_t *it = account_of(l, op)
     if it == NULL:
         return 0
-    if r.is_gateway and is_mapped(m.subject, m.subject_len) and (pass_on(it, m) or not take_in_answer(r, m)):
+    if r.is_gateway and is_mapped(m.subject, m.subject_len) and (pass_on(it, m) or not unmap_subject(r, m)):
         return 0
     route_far(unmapped_plan(it, m.subject, m.subject_len), m)
     return 0

@@ -29,7 +29,6 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcmp
 
-from headrace.engine.answers cimport is_mapped, pass_on, take_in_answer
 from headrace.engine.client cimport add_sid, bad_arguments, find_sid, is_valid_subject, line_t, size_of
 from headrace.engine.delivery cimport remove_sub, route_far
 from headrace.engine.far cimport listen, origin_of, reweigh, same_word, unlisten
@@ -38,6 +37,7 @@ from headrace.engine.link cimport doom, emit
 from headrace.engine.peer cimport (
     OP_HMSG, OP_LMSG, OP_LS_MINUS, OP_LS_PLUS, PeerLink, know, protocol_t, take_message,
 )
+from headrace.engine.reply_mapping cimport is_mapped, pass_on, unmap_subject
 from headrace.engine.shadows cimport hang_shadows, rename
 from headrace.engine.structs cimport (
     FAR_LEAF, LINK_CLOSING, LINK_HEADERS, LINK_TRACKS_REPLIES, REASON_PROTOCOL_VIOLATION, SUB_FAR, SUB_SHADOW,
@@ -163,7 +163,7 @@ cdef int arrived(link_t *l, int op, msg_t *m) except -1:
     if r.is_gateway and is_mapped(m.subject, m.subject_len):
         if pass_on(l.interest, m):
             return 0
-        take_in_answer(r, m)  # else another cluster has asked, to which it goes as any message does
+        unmap_subject(r, m)  # else another cluster has asked, to which it goes as any message does
     plan = plan_for(l.interest, m.subject, m.subject_len)
     if plan.renames:
         m.subject = plan.head + 5

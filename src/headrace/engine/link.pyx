@@ -18,10 +18,10 @@ from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport int64_t, uint32_t
 from libc.string cimport memcpy, memmove, memset
 
-from headrace.engine.answers cimport forget_answers
 from headrace.engine.intake cimport DIRECT_FRAME, READ_SIZE, received, reparse, space
 from headrace.engine.interest cimport Interest, row_of
 from headrace.engine.memory cimport buf_free, buf_grow, give, live, take
+from headrace.engine.reply_mapping cimport forget_mapped_replies
 from headrace.engine.s2 cimport compress_tail, free_s2, new_s2
 from headrace.engine.shadows cimport shadow_rows
 from headrace.engine.structs cimport (
@@ -303,7 +303,7 @@ cdef class Router:
         give(self.c.choice.targets)
         give(self.c.choice.picks)
         give(self.c.choice.served)
-        forget_answers(&self.c)
+        forget_mapped_replies(&self.c)
 
     @property
     def tracer(self):

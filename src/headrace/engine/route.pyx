@@ -22,7 +22,6 @@ from cpython.bytes cimport PyBytes_AS_STRING
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
-from headrace.engine.answers cimport HASH_LEN, is_mapped, take_in_answer
 from headrace.engine.client cimport add_sid, bad_arguments, find_sid, is_valid_subject, line_t, size_of
 from headrace.engine.delivery cimport remove_sub, route_far
 from headrace.engine.directory cimport Directory, interest_of
@@ -34,6 +33,7 @@ from headrace.engine.link cimport emit
 from headrace.engine.peer cimport (
     OP_HMSG, OP_LMSG, OP_LS_MINUS, OP_LS_PLUS, OP_RMSG, OP_RS_MINUS, OP_RS_PLUS, PeerLink, know, protocol_t, take_message,
 )
+from headrace.engine.reply_mapping cimport HASH_LEN, is_mapped, unmap_subject
 from headrace.engine.structs cimport (
     FAR_LEAF, FAR_ROUTE, LINK_CLOSING, LINK_HEADERS, SIDE_NONE, group_t, hr_hash, interest_t, link_t, msg_t, node_t, side_t, sub_t, target_t, word_t,
 )
@@ -147,7 +147,7 @@ cdef int arrived(link_t *l, int op, msg_t *m) except -1:
         link.far.came_from = link.wire.words[0]
     if it == NULL:
         return 0
-    if l.router.is_gateway and is_mapped(m.subject, m.subject_len) and not take_in_answer(l.router, m):
+    if l.router.is_gateway and is_mapped(m.subject, m.subject_len) and not unmap_subject(l.router, m):
         return 0
     route_far(unmapped_plan(it, m.subject, m.subject_len), m)
     return 0

@@ -26,7 +26,6 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
-from headrace.engine.answers cimport find_answer
 from headrace.engine.batches cimport Block, Gathered, Outgoing, delivery, is_word, record_t
 from headrace.engine.client cimport add_sid, find_sid, is_valid_subject, new_sub
 from headrace.engine.delivery cimport remove_sub, route
@@ -34,6 +33,7 @@ from headrace.engine.exchange cimport with_info
 from headrace.engine.interest cimport plan_for, unmapped_plan
 from headrace.engine.link cimport Link, mark_due
 from headrace.engine.memory cimport buf_append, buf_free, buf_grow, buf_reserve
+from headrace.engine.reply_mapping cimport find_mapped_reply
 from headrace.engine.shadows cimport hang_shadows
 from headrace.engine.structs cimport (
     HR_GUARD, LINK_CLOSING, LINK_DIRTY, LINK_SERVICE, SUB_GATHERED, SUB_NAMED, SUB_REMOVED, buf_t, hr_hash, link_t, msg_t, plan_t,
@@ -166,7 +166,7 @@ cdef int route_one(link_t *l, record_t *record, const char *at, bint maps) excep
         if l.interest.mapper != NULL:
             m.subject = plan.head + 5
             m.subject_len = plan.head_len - 6
-    if l.router.answers.count and find_answer(l.router, l.interest, &m):
+    if l.router.mapped_replies.count and find_mapped_reply(l.router, l.interest, &m):
         plan = plan_for(l.interest, m.subject, m.subject_len)
     route(plan, &m)
     return 0

@@ -370,24 +370,24 @@ cdef struct choice_t:
     uint32_t served_count
     uint32_t served_cap
 
-cdef struct answer_t:
+cdef struct mapped_reply_t:
     # A request from another cluster that somebody here has got: where an answer to its reply subject goes.
-    answer_t *next               # in its chain
-    answer_t *newer
+    mapped_reply_t *next         # in its chain
+    mapped_reply_t *newer
     uint64_t hash
     void *holder                 # who got it: a link, or the interest of an account for all its services
     int64_t expires              # monotonic ns
     uint32_t len
     char text[1]                 # the reply subject as it came, prefix and all
 
-cdef struct answers_t:
-    # All of them, by who got it and the reply subject without its prefix; see answers.pyx.
-    answer_t **table             # power of two, NULL until the first one
+cdef struct mapped_replies_t:
+    # All mapped replies, by who got the request and the reply subject without its prefix; see reply_mapping.pyx.
+    mapped_reply_t **table       # power of two, NULL until the first one
     uint32_t cap
     uint32_t count
     size_t bytes                 # of texts
-    answer_t *oldest
-    answer_t *newest
+    mapped_reply_t *oldest
+    mapped_reply_t *newest
 
 cdef struct router_t:
     link_t *dirty
@@ -416,7 +416,7 @@ cdef struct router_t:
     bint is_serving              # services are being served
     bint is_urgent               # a batch is past its mark: its service is served before anything more is read
     choice_t choice
-    answers_t answers
+    mapped_replies_t mapped_replies
     PyObject *tracer             # borrowed from the Router: begins traces; NULL: nothing is traced
     bint is_gateway              # this cluster is one of several: answers to other clusters' requests may come here
     char cluster_hash[6]         # of this cluster's name, while it is

@@ -2,8 +2,8 @@
 
 from libc.stdint cimport int64_t, uint32_t
 
-from headrace.engine.answers cimport PREFIX_LEN
 from headrace.engine.client cimport line_t
+from headrace.engine.reply_mapping cimport PREFIX_LEN
 from headrace.engine.structs cimport buf_t, far_t, interest_t, link_t, msg_t, sub_t, target_t, word_t
 
 cdef struct wire_t:

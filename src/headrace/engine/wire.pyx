@@ -15,11 +15,11 @@ from libc.stdint cimport int64_t, uint32_t
 from libc.stdio cimport snprintf
 from libc.string cimport memcmp, memcpy, memset
 
-from headrace.engine.answers cimport PREFIX_LEN, is_mapped
 from headrace.engine.client cimport line_t, size_of
 from headrace.engine.delivery cimport strip_headers
 from headrace.engine.far cimport admits, names_len, prefix_of, room_to_send, room_to_tell, sent, write_names
 from headrace.engine.memory cimport buf_append, buf_free, give, live, resize, take
+from headrace.engine.reply_mapping cimport PREFIX_LEN, is_mapped
 from headrace.engine.structs cimport (
     HR_GUARD, LINK_HEADERS, LINK_TRACED, SUB_FAR, SUB_ORIGIN, buf_t, far_t, hr_copy, link_t, msg_t, sub_t, target_t,
     word_t,

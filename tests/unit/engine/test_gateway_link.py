@@ -9,7 +9,7 @@ from engine_peers import NO_RESPONDERS, QUIET_WITH_HEADERS, WAYS
 from gateway_peers import A_HASH, B_HASH, COMPLETE, OTHER_HASH, OWN_HASH, PREFIX, START, GatewayServer
 from route_peers import GLOBAL
 
-from headrace.engine.gateway import GatewayLink, answers_awaited, join_gateways
+from headrace.engine.gateway import GatewayLink, join_gateways, mapped_replies_count
 from headrace.engine.interest import Interest
 from headrace.engine.link import Router
 from headrace.engine.reasons import CloseReason
@@ -284,7 +284,7 @@ def test_an_answer_goes_back_whence_the_question_came(server: GatewayServer) -> 
     asked = b"_GR_.BBBBBB.SRVxyz.in"
     inbound.say(b"RMSG $G svc " + asked + b" 1\r\nq\r\n")
     assert peer.received() == b"MSG svc 1 in 1\r\nq\r\n"
-    assert answers_awaited(server.router) == 1
+    assert mapped_replies_count(server.router) == 1
     peer.send(b"PUB in 1\r\na\r\n")
     assert outbound.heard() == b"RMSG $G " + asked + b" 1\r\na\r\n"
     assert other.heard() == b""
@@ -306,7 +306,7 @@ def test_a_late_answer_goes_where_it_is_wanted(server: GatewayServer) -> None:
     inbound.say(b"RMSG $G svc _GR_.BBBBBB.SRVxyz.in 1\r\nq\r\n")
     server.router.now += 6 * SECOND
     peer.send(b"PUB in 1\r\na\r\n")
-    assert answers_awaited(server.router) == 0
+    assert mapped_replies_count(server.router) == 0
     assert outbound.heard() == b"RMSG $G in 1\r\na\r\n"
 
 
@@ -316,7 +316,7 @@ def test_questions_that_are_remembered_have_a_bound(server: GatewayServer) -> No
     lines = b"".join(b"RMSG $G svc _GR_.BBBBBB.SRVxyz.in%d 0\r\n\r\n" % number for number in range(70_000))
     inbound.link.feed(lines)
     server.end_tick()
-    assert answers_awaited(server.router) == 1 << 16
+    assert mapped_replies_count(server.router) == 1 << 16
 
 
 def test_other_servers_get_the_whole_reply_subject(server: GatewayServer) -> None:

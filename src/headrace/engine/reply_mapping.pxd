@@ -1,4 +1,4 @@
-"""Answers to requests of other clusters: the reply subjects that lead back there."""
+"""Reply mapping: reply subjects that lead back to another cluster."""
 
 from libc.stdint cimport uint32_t
 
@@ -11,8 +11,8 @@ cdef enum:
     HASH_LEN = 6
 
 cdef bint is_mapped(const char *subject, uint32_t n) noexcept
-cdef int note_answer(sub_t *s, msg_t *m) except -1
-cdef bint find_answer(router_t *r, void *holder, msg_t *m) noexcept
-cdef bint take_in_answer(router_t *r, msg_t *m) noexcept
+cdef int remember_mapped_reply(sub_t *s, msg_t *m) except -1
+cdef bint find_mapped_reply(router_t *r, void *holder, msg_t *m) noexcept
+cdef bint unmap_subject(router_t *r, msg_t *m) noexcept
 cdef bint pass_on(interest_t *it, msg_t *m) except -1
-cdef void forget_answers(router_t *r) noexcept
+cdef void forget_mapped_replies(router_t *r) noexcept

@@ -1,4 +1,4 @@
-"""What is known of accounts over one outbound gateway connection."""
+"""Gateway interest: the interest of another cluster in each account, as told on one outbound connection."""
 
 from libc.stdint cimport uint32_t
 

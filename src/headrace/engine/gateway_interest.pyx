@@ -1,7 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""What is known of accounts over one outbound gateway connection, looked up by interest with each message.
+"""Gateway interest: the interest of another cluster in each account, as told on one outbound connection.
 
-What the peer may say about them, and what follows for a message, is gateway.pyx'.
+It is looked up by account with each message. The lines that change it, and what follows for a message, are in
+gateway.pyx.
 """
 
 from libc.stdint cimport uint32_t, uint64_t
@@ -16,7 +17,7 @@ cdef enum:
 
 
 cdef view_t *place_of(view_t *table, uint32_t cap, interest_t *it) noexcept:
-    """Where the view of an account is, or would be."""
+    """The place of an account in the table, taken or free."""
     cdef uint64_t key = <uint64_t> <size_t> it
     cdef uint32_t i = <uint32_t> hr_hash(<const char *> &key, sizeof(key), table_seed) & (cap - 1)
     while table[i].interest != NULL and table[i].interest != it:
@@ -25,7 +26,7 @@ cdef view_t *place_of(view_t *table, uint32_t cap, interest_t *it) noexcept:
 
 
 cdef view_t *view_of(views_t *views, interest_t *it) noexcept:
-    """NULL: the account is not attended to."""
+    """The view of an account; NULL: the account is not served on the connection."""
     cdef view_t *view
     if views.table == NULL:
         return NULL
@@ -34,7 +35,7 @@ cdef view_t *view_of(views_t *views, interest_t *it) noexcept:
 
 
 cdef int add_view(views_t *views, interest_t *it, bint is_guessed) except -1:
-    """An account of which nothing is known yet, and that is not there."""
+    """Add a view of an account that has none; nothing is known of its interest yet."""
     cdef view_t *table
     cdef view_t *view
     cdef uint32_t cap, i
@@ -56,7 +57,7 @@ cdef int add_view(views_t *views, interest_t *it, bint is_guessed) except -1:
 
 
 cdef void drop_view(views_t *views, interest_t *it) noexcept:
-    """Closes the gap: those behind it that would be looked for there move up."""
+    """Remove the view of an account; views behind it that would be looked for there move up."""
     cdef uint32_t mask = views.cap - 1
     cdef uint32_t i = <uint32_t> (place_of(views.table, views.cap, it) - views.table)
     cdef view_t moved
@@ -76,7 +77,7 @@ cdef void release_views(views_t *views) noexcept:
 
 
 cdef bint covers(word_t *pattern, const char *subject, uint32_t n) noexcept:
-    """Whether a literal subject matches a subject that may have wildcards."""
+    """True when a literal subject matches a subject that may have wildcards."""
     cdef uint32_t p = 0, i = 0
     while p < pattern.len and i < n:
         if pattern.text[p] == c'>' and p + 1 == pattern.len:
