@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from headrace.log.filesystem import FileSystem
 
 DIRECTORY = Path("/store")
-SEEDS = 500
+SEEDS = 250
 
 
 def _place(files: FileSystem) -> Place:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from headrace.log.port import MessageLog
 
-SEEDS = 500
+SEEDS = 120
 STEPS = 400
 SUBJECTS = [b"a", b"b", b"a.b", b"a.c", b"a.b.c", b"x.y.z", b"a.*", b"a..b", b""]
 FILTERS = [b"a", b"b", b">", b"*", b"a.>", b"*.b", b"a.*", b"a.*.c", b"none", b"none.>", b"a..b"]

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 HERE: Final = Path("/logs/one")
 SEEDS: Final = 600
+FIRST_CALL: Final = 4
+"""Of those to the file system: before it a log does not open."""
 
 
 def open_log(files: FileSystem, limits: Limits = NO_LIMITS) -> FileLog:
@@ -160,7 +162,9 @@ def test_failure_at_every_call_while_segments_are_rewritten(fault: Fault) -> Non
     run(Story(counting, Random(1)))
     total = counting.calls
     assert total > 150
-    for n in range(4, total + 1):  # before that it does not open
+    for n in depth.seeds(total + 1):
+        if n < FIRST_CALL or n > total:
+            continue
         inner = MemoryFileSystem()
         files = FaultyFileSystem(inner, 0, errno.ENOSPC if n % 2 else errno.EIO, fault=fault)
         try:
