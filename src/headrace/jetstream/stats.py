@@ -1,4 +1,4 @@
-"""JetStream as monitoring reads it: figures of the server, its accounts and its streams, taken when asked.
+"""JetStream as monitoring reads it: statistics of the server, its accounts and its streams, taken when asked.
 
 Here lives the reading (`server.monitor.jetstream` is the port). Never lives here: names of fields of any
 document but those of the API.

@@ -224,8 +224,8 @@ def check_prefixes(config: StreamConfig, streams: Streams) -> None:
     origins = [config.mirror] if config.mirror else []
     origins += config.sources
     externals = [origin.external for origin in origins if origin.external]
-    near = [streams[origin.name] for origin in origins if not origin.external and origin.name in streams]
-    subjects = [subject for stream in near for subject in stream.subjects]
+    local = [streams[origin.name] for origin in origins if not origin.external and origin.name in streams]
+    subjects = [subject for stream in local for subject in stream.subjects]
     for external in externals:
         _check_delivery_prefix(external.deliver, subjects)
     for external in externals:

@@ -82,10 +82,10 @@ class Stream:
         self._is_purged = False
         """It was purged: even when it never had a message, it says now where the first will be."""
         self._sids: dict[str, int] = {}
-        torn = remove_incomplete_batch(log) if log.may_end_torn else 0
-        if torn:
+        removed = remove_incomplete_batch(log) if log.may_end_torn else 0
+        if removed:
             account.note.info(
-                "stream %s: %d messages of a batch that was cut off are removed", self.name, torn
+                "stream %s: %d messages of a batch that was cut off are removed", self.name, removed
             )
         if config.first_seq > 1 and log.state().last_sequence == 0:
             log.append([], config.first_seq)

@@ -1,4 +1,4 @@
-"""A feed through the API: what it asks for, what it makes of what is missing, and when it asks again."""
+"""A source that only the API reaches: what is asked for, what follows when messages are missing, and retries.
 
 from __future__ import annotations
 
