@@ -1,6 +1,16 @@
-"""The durable message log: append-only segments on disk, and its twin in memory.
+"""The durable message log: segments on disk to which records are appended, and its twin in memory.
 
-Here live logs, the store that keeps many of them, and the committer that makes them durable together;
-never a wire, a socket, or anything of STAN, JetStream or Spark. Reading order: `port`, `memory`, `file`
-and the parts it names, `store`, `committer`; below them `filesystem` and `filters`.
+In reading order:
+
+- `port`: the contract. `memory`, over `memory_index`, and `file` keep it; `outline` is a message without its
+  parts, `filters` are the subjects of a read.
+- Files of a log: `segment`, `chain`, `index`, `packing` (compression), `sealing` (encryption).
+- Reading: `reader`, `lookup`, `counting`. Removing: `retention`, `occupancy`, `sweep`.
+- Opening: `recovery`, `replay` (from a checkpoint), `ledger`, `checkpoints`, `damage`; `view` reads beside a
+  process that writes.
+- Durability: `committer`, `begun`.
+- Many logs: `store`, `shared` (between processes), `closing`, `staging`, `rekeying`.
+- `filesystem`: the calls to the file system, as a port.
+
+Never lives here: a wire, a socket, anything of STAN, JetStream or Spark.
 """

@@ -1,5 +1,16 @@
 """NATS Streaming (STAN) on the message log, as a service inside the server.
 
-Here live clients, channels and subscriptions as one machine: deliveries and time in, publications out. No
-socket, no thread, no file of its own. Source: streaming protocol specification.
+A machine: deliveries and time in, publications out. No socket, no thread, no file of its own.
+
+In reading order:
+
+- `service` puts the parts together; `options`, `limits` and `naming` are its rules, `context` is what the
+  parts share, `wording` and `apologies` are its error texts.
+- Requests: `clients` (with `owners`), `channels`, `publishing`, `subscribing`, `administration`, `requests`.
+- Messages on their way: `subscription`, `delivery`, `redelivery`.
+- Stored messages: `spans`, `stored`, `replaying`; `twins` (a channel that is a JetStream stream too).
+- State: `state`, `journal`, `recovery`. More than one server: `partitions`, `standby`.
+- Monitoring: `counters`, `snapshot`. `importing` takes over stores of nats-streaming-server.
+
+Source: streaming protocol specification.
 """
