@@ -1,4 +1,4 @@
-"""A source that only the API reaches: what is asked for, what follows when messages are missing, and retries.
+"""A source that only the API reaches: its requests, what follows when messages are missing, and retries."""
 
 from __future__ import annotations
 
