@@ -14,7 +14,7 @@ CONNECT = b'CONNECT {"verbose":false,"headers":true,"user":"u","pass":"p"}\r\n'
 TRACED = b"SUB t 1\r\nHPUB a %d %d\r\n%b\r\n" % (len(ASKS), len(ASKS), ASKS)
 
 
-def test_an_account_that_ends_takes_with_it_what_its_traces_went_out_by() -> None:
+def test_an_account_that_ends_takes_with_it_what_its_traces_went_out_by(engine_balance: None) -> None:
     account = AccountOptions("A", users=(UserOptions(user="u", password="p"),))
 
     async def run() -> None:
