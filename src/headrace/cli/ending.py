@@ -84,8 +84,7 @@ class Ending:
         self._is_cut = not self.heeded.is_set()
         self.stop.set()
         if self._is_cut:
-            logging.disable()  # of calls that fail from here on nobody needs to hear
-            self._cut()
+            self._take_tools(self._cut)
 
     def _give_up(self) -> None:
         self._say(f"did not stop in {GRACE:g} s, ended")
@@ -94,8 +93,13 @@ class Ending:
     def _leave(self) -> NoReturn:
         assert self.code is not None
         if self._cut is not None:
-            self._cut()
+            self._take_tools(self._cut)
         os._exit(self.code)  # what is left of Spark's Python would complain
+
+    def _take_tools(self, cut: Callable[[], None]) -> None:
+        """Ends what the work works with: of calls that fail from here on nobody needs to hear."""
+        logging.disable()
+        cut()
 
     def _say(self, text: str) -> None:
         # Not by print: the signal may have come while something is printed.
