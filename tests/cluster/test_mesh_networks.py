@@ -83,7 +83,7 @@ def has_given_up(server: ServerProcess, other: Host) -> bool:
 def wait_until_apart(mesh: Mesh, network: Network, one: int, other: int) -> None:
     for at, far in ((one, other), (other, one)):
         server, host = mesh.nodes[at].server, network.hosts[far]
-        wait_until(lambda s=server, h=host: has_given_up(s, h), f"n{at} gave n{far} up", 40.0)
+        wait_until(lambda s=server, h=host: has_given_up(s, h), f"n{at} gave n{far} up")
 
 
 def test_slow_links_that_lose_packets_lose_no_message(network: Network, traffic: Traffic) -> None:

@@ -120,6 +120,45 @@ def test_unfinished_write_to_a_client_that_left_ends_the_stall(serve: Callable[.
         assert served.server.router.blocked == 0
 
 
+def fill_up(served: Served, writer: Wire, slow: Wire) -> None:
+    """Publishes, a little at a time, until the server holds bytes that no socket takes."""
+
+    def everything_left() -> bool:
+        transports = [session.transport for session in served.server.sessions.values()]
+        return all(transport is not None and transport.flush() for transport in transports)
+
+    while served.embedded.call(everything_left):
+        writer.send(b"PUB slow 5000\r\n%b\r\n" % bytes(5000))
+        writer.sync()
+        slow.send(b"PONG\r\n")
+
+
+def test_client_that_does_not_take_why_it_is_sent_away_is_cut_off_at_the_write_deadline(
+    serve: Callable[..., Served],
+) -> None:
+    served = serve(write_deadline=0.1)
+    with (
+        subscribed(served.connect(receive_buffer=SMALL_BUFFER), b"slow") as slow,
+        served.connect() as writer,
+    ):
+        fill_up(served, writer, slow)
+        slow.send(b"NOT AN OPERATION\r\n")
+        served.wait_for_connections(1)
+        slow.take_rest()
+
+
+def test_stale_client_is_not_waited_for(serve: Callable[..., Served]) -> None:
+    served = serve(write_deadline=3600.0, ping_interval=0.05, ping_max=1)
+    with (
+        subscribed(served.connect(receive_buffer=SMALL_BUFFER), b"slow") as slow,
+        served.connect() as writer,
+    ):
+        fill_up(served, writer, slow)
+        served.wait_for_connections(0)  # neither answers any more
+        slow.take_rest()
+    assert served.closed_reasons() == ["Stale Connection"] * 2
+
+
 CONFIGS: Final = {
     "max_pending": ("max_pending: 200KB\nmax_payload: 100KB\n", r"MaxPending of 204800 Exceeded$"),
     "write_deadline": (

@@ -35,6 +35,9 @@ _UNFLUSHED: Final = frozenset(
     ]
 )
 
+_NOT_WAITED_FOR: Final = frozenset([CloseReason.STALE_CONNECTION])
+"""Who answers no PING takes no bytes either: one write is tried."""
+
 
 class Party(Protocol):
     """The session of one connection. `transport` is None while it is being opened: then it ends with that."""
@@ -86,7 +89,7 @@ class Departures:
             transport = party.transport
             if transport is None:
                 continue  # a handshake is going on; it ends by itself or with its task
-            if reason in _UNFLUSHED or transport.flush():
+            if reason in _UNFLUSHED or transport.flush() or reason in _NOT_WAITED_FOR:
                 self._finish(party)
             else:
                 self._draining[party] = self._server.loop.time() + party.write_deadline
@@ -119,6 +122,9 @@ class Departures:
         deadline = server.options.write_deadline
         self._timer = server.loop.call_later(max(deadline / 4, 0.01), self.watch)
         server.accounts.expire()
+        self.go_on()
+        for party in [party for party, until in self._draining.items() if until <= server.loop.time()]:
+            self._finish(party)
         if server.router.blocked:
             now = monotonic_ns()
             for party in server.parties():

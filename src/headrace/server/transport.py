@@ -25,7 +25,7 @@ class Transport(Protocol):
         """Write what can be written now; True when nothing is left in the outbox."""
 
     def close(self) -> None:
-        """End the connection at once; what was written is still delivered."""
+        """End the connection at once; what the system has taken is still delivered."""
 
     def resume(self) -> None:
         """Read again after the link was held or stalled."""
@@ -146,8 +146,13 @@ class AsyncioTransport(asyncio.BufferedProtocol):
         return self._link.pending == 0 and (transport is None or not transport.get_write_buffer_size())
 
     def close(self) -> None:
-        if self._transport is not None:
-            self._transport.close()
+        transport = self._transport
+        if transport is None:
+            return
+        if transport.get_write_buffer_size():  # asyncio would keep the socket until the peer takes them
+            transport.abort()
+        else:
+            transport.close()
 
     def resume_if_drained(self) -> bool:
         """Read again from a stalled publisher, if it may be; True when it is settled."""
