@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from harness import depth
+from harness.forking import FORKS
 from harness.optional import OPTIONAL, missing_package
 from harness.processes import ASYNCIO, HEADRACES
 from harness.tallies import TALLIES
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 HERE: Final = Path(__file__).parent
 FOR_EVERY_SERVER: Final = ("clients", "conformance", "process")
+STARTED_WHOLE: Final = ("faults", "process")
+"""Folders of tests in which a server is its executable, from its start to its end: see `harness.forking`."""
 FAILED: Final = pytest.StashKey[bool]()
 
 
@@ -96,6 +99,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section("what was tried")
         for what, count in sorted(TALLIES.items()):
             terminalreporter.write_line(f"{what}: {count:,}")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _starts(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Whether servers are forked or started whole."""
+    with FORKS.used(request.path.relative_to(HERE).parts[0] not in STARTED_WHOLE):
+        yield
 
 
 @pytest.fixture

@@ -16,12 +16,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from harness.forking import FORKS
 from harness.waiting import PATIENCE
 from harness.wire import Wire
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import TracebackType
+
+    from harness.forking import Forked
 
 BIN = Path(sys.executable).parent
 _LISTENING = re.compile(r"\[INF\] Listening for client connections on (\S+):(\d+)$")
@@ -66,6 +69,21 @@ SIDES = {"headrace": HEADRACES[0], "nats-server": NATS_SERVER}
 """One of each, by the names that tests are parametrized with."""
 
 
+def _started(command: list[str], folder: Path, environment: dict[str, str]) -> subprocess.Popen[str] | Forked:
+    if FORKS.starts(command):
+        return FORKS.start(command, folder, environment)
+    return subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+        errors="backslashreplace",
+        cwd=folder,
+        env=environment,
+    )
+
+
 class ServerProcess:
     """One running server; a context manager that ends it.
 
@@ -93,16 +111,7 @@ class ServerProcess:
             self.config_file.write_text(config)
             command += ["-c", str(self.config_file)]
         began = time.perf_counter()
-        self.process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            encoding="utf-8",
-            errors="backslashreplace",
-            cwd=folder,
-            env={**os.environ, **program.environment, **(environment or {})},
-        )
+        self.process = _started(command, folder, {**os.environ, **program.environment, **(environment or {})})
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
         if ready:
