@@ -13,7 +13,12 @@ import subprocess
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+T = TypeVar("T")
 
 VARIABLE: Final = "HEADRACE_TEST_SEEDS"
 PARTS: Final = 10
@@ -43,6 +48,14 @@ class Choice:
     def takes(self, case: str) -> bool:
         """Whether a case without a seed is played: each is in one part, by a checksum of its name."""
         return self.named is not None or zlib.crc32(case.encode()) % self.parts == self.part
+
+    def every(self, total: int) -> range:
+        """Those of `total` moments of one run that are played: with ten parts every tenth."""
+        return range(self.part, total, self.parts)
+
+    def turn(self, cases: Sequence[T]) -> Sequence[T]:
+        """Those of a few cases that are played: one of them in turn where not every seed is."""
+        return cases if self.parts == 1 else [cases[self.part % len(cases)]]
 
     def __str__(self) -> str:
         """The value of the variable that makes the same choice."""
@@ -108,6 +121,16 @@ def blocks(total: int, size: int) -> list[range]:
     """The same in blocks of at most `size` seeds, for tests that are too short to be one test for each."""
     chosen = seeds(total)
     return [chosen[first : first + size] for first in range(0, len(chosen), size)]
+
+
+def every(total: int) -> range:
+    """Those of `total` moments of one run that this run of the tests plays: every tenth, or all of them."""
+    return CHOICE.every(total)
+
+
+def turn(cases: Sequence[T]) -> Sequence[T]:
+    """One of a few cases that show the same thing again, another with the next commit; or all of them."""
+    return CHOICE.turn(cases)
 
 
 def takes(case: str) -> bool:

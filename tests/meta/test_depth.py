@@ -28,6 +28,22 @@ def test_a_case_without_a_seed_is_played_in_one_of_ten() -> None:
     assert read("all").takes("test_messaging.py")
 
 
+def test_tenths_of_the_moments_of_one_run_are_all_of_them_once() -> None:
+    played = [moment for part in range(PARTS) for moment in Choice(part, PARTS).every(97)]
+
+    assert sorted(played) == list(range(97))
+    assert read("all").every(97) == range(97)
+    assert read("40-59").every(97) == range(97)
+
+
+def test_few_cases_take_turns() -> None:
+    played = [read(f"{part}/{PARTS}").turn(["a", "b", "c"]) for part in range(PARTS)]
+
+    assert played[:4] == [["a"], ["b"], ["c"], ["a"]]
+    assert read("all").turn(["a", "b", "c"]) == ["a", "b", "c"]
+    assert read("40-59").turn(["a", "b", "c"]) == ["a", "b", "c"]
+
+
 def test_one_commit_has_the_same_seeds_everywhere() -> None:
     commit = "76bbf98d7d2d4f6ad1f6c2a0b8a8e2f4bb7c1f1e"
 
