@@ -23,7 +23,7 @@ from harness.claims import (
 from harness.keys import ACCOUNT, OPERATOR, KeyPair, key_pair
 from harness.operators import configuration, enter, enter_system, message, request, say
 from harness.processes import HEADRACES, NATS_SERVER, ServerProcess
-from harness.waiting import PATIENCE
+from harness.waiting import PATIENCE, at_once
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -153,7 +153,7 @@ def answers(started: Started) -> list[Any]:
 
 
 def test_requests_are_answered_as_by_the_go_server(both: list[Started]) -> None:
-    go, ours = (answers(started) for started in both)
+    go, ours = at_once(answers, both)
 
     assert ours == go
 
@@ -165,7 +165,7 @@ def test_full_directory_gives_its_tokens(both: list[Started]) -> None:
     for started in both:
         assert started.ask(lookup.format(ACCOUNT_KEY.public)) == TOKENS[ACCOUNT_KEY.public]
         assert started.ask(lookup.format(OTHER.public)) == ""
-    go, ours = (packs(started) for started in both)
+    go, ours = at_once(packs, both)
     assert ours == go
     assert len(ours) == 3
 
@@ -287,7 +287,7 @@ def fate(started: Started, change: str) -> list[Any]:
 def test_client_of_a_changed_account_has_the_fate_it_has_at_the_go_server(
     shared: list[Started], change: str
 ) -> None:
-    go, ours = (fate(started, change) for started in shared)
+    go, ours = at_once(lambda started: fate(started, change), shared)
 
     assert ours == go
 
@@ -307,7 +307,7 @@ def excess(started: Started) -> list[bytes]:
 
 
 def test_youngest_connections_over_a_lowered_limit_are_closed(both: list[Started]) -> None:
-    go, ours = (excess(started) for started in both)
+    go, ours = at_once(excess, both)
 
     assert ours == go
 
@@ -345,7 +345,7 @@ def streams(started: Started) -> list[bytes]:
 
 
 def test_imports_and_exports_change_under_a_subscription(both: list[Started]) -> None:
-    go, ours = (streams(started) for started in both)
+    go, ours = at_once(streams, both)
 
     assert ours == go
     assert ours[1].startswith(b"MSG in.a")
@@ -360,7 +360,7 @@ def expiry(started: Started) -> list[Any]:
 
 
 def test_account_whose_token_ends_sends_its_users_away(both: list[Started]) -> None:
-    go, ours = (expiry(started) for started in both)
+    go, ours = at_once(expiry, both)
 
     assert ours == go
     assert ours[0] == b"-ERR 'Account Authentication Expired'\r\n"
@@ -380,7 +380,7 @@ def deletion(started: Started) -> list[Any]:
 def test_deleted_account_sends_its_users_away_until_it_is_back(both: list[Started]) -> None:
     if both[0].kind != "full":
         return
-    go, ours = (deletion(started) for started in both)
+    go, ours = at_once(deletion, both)
 
     assert ours == go
 
@@ -418,7 +418,7 @@ def activation(started: Started) -> list[bytes]:
 def test_import_lasts_as_long_as_its_activation_token(both: list[Started]) -> None:
     if both[0].kind != "memory":
         return
-    go, ours = (activation(started) for started in both)
+    go, ours = at_once(activation, both)
 
     assert ours == go == [b"MSG out.a 1 0\r\n\r\n", b""]
 
@@ -443,7 +443,7 @@ def defaults(started: Started) -> list[bytes]:
 def test_subscriptions_follow_new_default_permissions(both: list[Started]) -> None:
     if both[0].kind == "cache":
         return
-    go, ours = (defaults(started) for started in both)
+    go, ours = at_once(defaults, both)
 
     assert ours == go
     assert b"Permissions Violation for Subscription" in ours[0]

@@ -1,17 +1,28 @@
-"""Waiting for a condition with a deadline, the only way tests here wait for anything."""
+"""Waiting for a condition with a deadline, the only way tests here wait for anything; and for all at once."""
 
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 PATIENCE = 10.0
 """Seconds after which a condition that should come true at once is given up."""
+
+
+def at_once(act: Callable[[S], T], whom: Sequence[S]) -> list[T]:
+    """What an act gives for each of these, done to all of them at the same time.
+
+    Raises: what one of them raised, when all have ended.
+    """
+    with ThreadPoolExecutor(len(whom)) as threads:
+        return list(threads.map(act, whom))
 
 
 def wait_until(condition: Callable[[], T], what: str, seconds: float = PATIENCE) -> T:
