@@ -1,4 +1,7 @@
-"""INT and TERM at any moment of a command that works on Spark: a line, a code, and nothing is left."""
+"""INT and TERM at any moment of a command that works on Spark: a line, a code, and nothing is left.
+
+Where a JVM is started for it, `make test` plays one command or signal of a moment, `make test-deep` all.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import headrace
+from harness import depth
 from harness.waiting import PATIENCE, wait_until
 from headrace.spark.java import find_java
 
@@ -34,6 +38,9 @@ sources: {{numbers: {{format: rate}}}}
 sinks: {{out: {{from: numbers, format: noop}}}}
 """
 ENDS = [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated")]
+LOGS = {"in a batch": "offsets", "between batches": "commits"}
+"""Of a query, by when an entry of a batch is the last."""
+WHILE_QUERIES_RUN = [(when, *end) for when in LOGS for end in ENDS]
 COMMANDS = [
     ("pipeline run counting.yaml", signal.SIGINT, "interrupted"),
     ("pipeline run counting.yaml", signal.SIGTERM, "terminated"),
@@ -147,7 +154,7 @@ def test_while_modules_are_loaded(
     assert running.end(number) == (128 + number, f"headrace {command.split(maxsplit=1)[0]}: {word}\n")
 
 
-@pytest.mark.parametrize(("command", "number", "word"), COMMANDS)
+@pytest.mark.parametrize(("command", "number", "word"), depth.turn(COMMANDS))
 def test_while_the_jvm_starts(
     start: Callable[..., Command], spec: Path, command: str, number: signal.Signals, word: str
 ) -> None:
@@ -157,7 +164,7 @@ def test_while_the_jvm_starts(
     assert running.end(number) == (128 + number, f"headrace {command.split(maxsplit=1)[0]}: {word}\n")
 
 
-@pytest.mark.parametrize(("number", "word"), ENDS)
+@pytest.mark.parametrize(("number", "word"), depth.turn(ENDS))
 def test_while_the_session_is_made(
     start: Callable[..., Command], spec: Path, number: signal.Signals, word: str
 ) -> None:
@@ -169,13 +176,12 @@ def test_while_the_session_is_made(
             assert running.end(number) == (128 + number, f"headrace pipeline: {word}\n")
 
 
-@pytest.mark.parametrize(("number", "word"), ENDS)
-@pytest.mark.parametrize("log", ["offsets", "commits"], ids=["in a batch", "between batches"])
+@pytest.mark.parametrize(("when", "number", "word"), depth.turn(WHILE_QUERIES_RUN))
 def test_while_queries_run(
-    start: Callable[..., Command], spec: Path, log: str, number: signal.Signals, word: str
+    start: Callable[..., Command], spec: Path, when: str, number: signal.Signals, word: str
 ) -> None:
     running = start("pipeline", "run", str(spec))
-    batch = spec.parent / "checkpoints" / "counting" / "out" / log / "0"
+    batch = spec.parent / "checkpoints" / "counting" / "out" / LOGS[when] / "0"
     running.wait_for(batch.exists)
 
     assert running.end(number) == (128 + number, f"headrace pipeline: {word}\n")

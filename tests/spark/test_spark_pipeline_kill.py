@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import headrace
+from harness import depth
 from harness.processes import SIDES, ServerProcess
 from headrace.client import stan
 from headrace.client.blocking import connect
@@ -150,7 +151,7 @@ def test_killed_pipeline_goes_on_where_it_was(server: Server, tmp_path: Path) ->
     assert sorted(dead) == list(range(100, MESSAGES + 1, 100))
 
 
-@pytest.mark.parametrize("kind", list(SIDES))
+@pytest.mark.parametrize("kind", depth.turn(list(SIDES)))
 def test_killed_pipeline_has_copied_and_deduplicated_into_streams_once(
     server: Server, tmp_path: Path, kind: str
 ) -> None:
