@@ -7,7 +7,7 @@ A failure names the seeds and the command that plays them.
 from __future__ import annotations
 
 import gc
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
@@ -15,9 +15,6 @@ from harness import depth
 from harness.tallies import TALLIES
 from headrace.engine.memory import live_objects
 from simulation.scenario import Plan, Scenario, Violation
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SMALL: Final = 2000
 MIXED: Final = 1000
@@ -27,16 +24,6 @@ BLOCK: Final = 20
 """Small clusters in one test."""
 SIZES: Final = (7, 8, 10, 12, 16, 20, 8, 10, 7, 30)
 """Nodes of the larger clusters, in turn; the last of ten is the largest."""
-
-
-@pytest.fixture(autouse=True, scope="module")
-def small_heap() -> Iterator[None]:
-    """What is there before the first cluster is not looked through for cycles after each: a run of all tests
-    has a large heap by then."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 def named(seeds: range) -> str:
