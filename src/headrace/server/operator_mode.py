@@ -25,7 +25,7 @@ from headrace.core.trust import Trust, is_revoked
 from headrace.engine.reasons import CloseReason
 from headrace.errors import StartError
 from headrace.protocol.jwt.claims import NO_LIMIT, AccountClaims, AccountLimits
-from headrace.server.resolver import ResolverError, make_resolver
+from headrace.server.resolver import MemoryResolver, ResolverError
 from headrace.server.standing import drop_forbidden
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from headrace.conf.options import AccountOptions
     from headrace.core.grants import TokenIdentity
     from headrace.server.server import Server
+    from headrace.server.resolver import Resolver
     from headrace.server.session import ClientSession
 
 _LONGEST_SLEEP: Final = 86_400.0  # seconds; a loop's timers are not made for years
@@ -371,3 +372,19 @@ class OperatorMode:
         renewed = session.identity.of_token(replace(identity, permissions=permissions))
         session.act_as(renewed)
         drop_forbidden(self._server, session, renewed)
+
+
+def make_resolver(options: OperatorOptions) -> Resolver | None:
+    """The configured resolver, not yet started; None where only `trusted_keys` are configured."""
+    chosen = options.resolver
+    if chosen is None:
+        return None
+    if chosen.kind == "memory":
+        return MemoryResolver(options.preload)
+    if chosen.kind == "url":
+        from headrace.server.resolver_url import URLResolver
+
+        return URLResolver(chosen)
+    from headrace.server.resolver_directory import DirectoryResolver
+
+    return DirectoryResolver(chosen, options.preload)

@@ -1,8 +1,8 @@
 """Where the tokens of accounts come from, in operator mode.
 
-Here live the contract of a resolver, the one in memory, and the choice by options. A resolver hands out
-tokens as it finds them: who trusts them is `headrace.core.trust`. The others are `resolver_url` and
-`resolver_directory`.
+Here live the contract of a resolver and the one in memory. A resolver hands out tokens as it finds them: who
+trusts them is `headrace.core.trust`. The others are `resolver_url` and `resolver_directory`; which one a
+server has is `operator_mode`'s.
 """
 
 from __future__ import annotations
@@ -14,8 +14,6 @@ from headrace.protocol.nkeys import KeyKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from headrace.conf.operator_options import OperatorOptions
 
 MISSING: Final = "account missing"
 
@@ -70,19 +68,3 @@ def check_account(account: str) -> None:
     """Raises: ResolverError for a text that is not the public key of an account; keys become file names."""
     if not is_key(account, KeyKind.ACCOUNT):
         raise ResolverError("will only fetch valid account keys")
-
-
-def make_resolver(options: OperatorOptions) -> Resolver | None:
-    """The configured resolver, not yet started; None where only `trusted_keys` are configured."""
-    chosen = options.resolver
-    if chosen is None:
-        return None
-    if chosen.kind == "memory":
-        return MemoryResolver(options.preload)
-    if chosen.kind == "url":
-        from headrace.server.resolver_url import URLResolver
-
-        return URLResolver(chosen)
-    from headrace.server.resolver_directory import DirectoryResolver
-
-    return DirectoryResolver(chosen, options.preload)

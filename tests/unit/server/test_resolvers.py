@@ -16,7 +16,8 @@ from headrace.conf.operator_options import OperatorOptions, ResolverOptions, Res
 from headrace.errors import StartError
 from headrace.protocol.jwt.decoding import MAX_TOKEN
 from headrace.server.jwt_directory import Deletion, JWTDirectory
-from headrace.server.resolver import MemoryResolver, ResolverError, make_resolver
+from headrace.server.operator_mode import make_resolver
+from headrace.server.resolver import MemoryResolver, ResolverError
 from headrace.server.resolver_directory import DirectoryResolver
 from headrace.server.resolver_url import URLResolver
 
