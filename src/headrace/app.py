@@ -19,9 +19,9 @@ from headrace.engine.memory import keep_freed
 from headrace.errors import ConfigError, HeadraceError, LogError, StartError
 from headrace.interruption import Interrupted, on_end
 from headrace.server import files, logs
-from headrace.server.listeners import make_contexts
 from headrace.server.loop import run_in_poller
 from headrace.server.server import Server
+from headrace.server.tls_contexts import make_contexts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Sequence

@@ -19,7 +19,8 @@ from harness.waiting import wait_until
 from harness.websocket import WebSocket
 from headrace.conf.options import TLSOptions, WebSocketOptions
 from headrace.errors import StartError
-from headrace.server.listeners import drop_unpinned, make_contexts
+from headrace.server.listeners import drop_unpinned
+from headrace.server.tls_contexts import make_contexts
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -29,7 +29,7 @@ from headrace.processes.channel import Channel, pair
 from headrace.processes.plan import Plan, shared_remotes
 from headrace.processes.worker import Share, work
 from headrace.server import files, logs
-from headrace.server.listeners import make_contexts
+from headrace.server.tls_contexts import make_contexts
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from headrace.processes.channel import Channel, Message
     from headrace.processes.plan import Place
     from headrace.server.monitor.pictures import Picture, Wanted
-    from headrace.server.server import Server
+    from headrace.server.worker import JoiningServer
 
 ORPHAN_SECONDS: Final = 15
 """For a process without its parent to end in order; what it stores is safe in any case."""
@@ -239,7 +239,7 @@ class WorkerProcess(app.Process):
 
     # -- the server's worker ----------------------------------------------------------------------------
 
-    async def joined(self, server: Server) -> None:
+    async def joined(self, server: JoiningServer) -> None:
         """As `headrace.server.worker.Worker` says."""
         self._channel.say("opened", server.server_id)
         await self._heard_of_peers.wait()
@@ -260,7 +260,7 @@ class WorkerProcess(app.Process):
         else:
             asyncio.get_running_loop().call_later(_LOOK, self._look, fence, is_behind)
 
-    async def left(self, server: Server) -> None:
+    async def left(self, server: JoiningServer) -> None:
         self._channel.say("left")
         await server.stopped.wait()
 

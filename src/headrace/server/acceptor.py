@@ -21,7 +21,7 @@ from headrace.errors import StartError
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from headrace.server.server import Server
+    from headrace.server.port import Runtime
 
 BACKLOG: Final = 4096
 ACCEPTS_PER_TICK: Final = 64
@@ -140,7 +140,7 @@ def _tightness(ceiling: int) -> OSError | None:
 class Acceptor(Accepting):
     """One bound port of a server."""
 
-    def __init__(self, server: Server, sock: socket.socket) -> None:
+    def __init__(self, server: Runtime, sock: socket.socket) -> None:
         super().__init__(server.loop, sock)
         self._server = server
         self._opening: dict[asyncio.Task[None], socket.socket] = {}

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from headrace.server.auth import authentication_timeout
+
 if TYPE_CHECKING:
     from headrace.conf.options import TLSOptions
     from headrace.server.auth import Authenticator
-    from headrace.server.server import Server
+    from headrace.server.port import AccessHost
 
 
 class Access:
@@ -24,7 +26,7 @@ class Access:
     kind = "nats"
     log_name = "cid"
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: AccessHost) -> None:
         self._server = server
 
     @property
@@ -39,7 +41,7 @@ class Access:
     @property
     def auth_timeout(self) -> float:
         """Seconds."""
-        return self._server.auth_timeout
+        return authentication_timeout(self._server.options)
 
     @property
     def ping_interval(self) -> float:

@@ -12,13 +12,13 @@ from headrace.engine.service import ServiceLink
 
 if TYPE_CHECKING:
     from headrace.core.account import Account
-    from headrace.server.server import Server
+    from headrace.server.port import LinkHost
 
 
 class AccountLinks:
     """Links of one purpose. `maps`: whether what goes out by them is mapped, as what clients publish is."""
 
-    def __init__(self, server: Server, *, maps: bool = True) -> None:
+    def __init__(self, server: LinkHost, *, maps: bool = True) -> None:
         self._server = server
         self._maps = maps
         self._links: dict[Account, ServiceLink] = {}

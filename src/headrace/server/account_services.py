@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from headrace.conf.options import AccountOptions
     from headrace.core.account import Account
     from headrace.core.service import Service
-    from headrace.server.server import Server
+    from headrace.server.port import AccountServicesHost
     from headrace.server.services import ServiceHost
 
 
@@ -59,7 +59,7 @@ class Hearing(Protocol):
 class HostedAccounts:
     """The services of one server's accounts, as options and tokens say now."""
 
-    def __init__(self, server: Server, services: AccountServices) -> None:
+    def __init__(self, server: AccountServicesHost, services: AccountServices) -> None:
         self._server = server
         self.services: Final = services
         self._hosts: Final[dict[str, ServiceHost]] = {}

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
+from headrace import limits
 from headrace.conf.options import GLOBAL_ACCOUNT, ConnectionType
 from headrace.core.permissions import PermissionSet
 from headrace.protocol import nkeys
@@ -28,6 +29,14 @@ AUTHORIZATION_VIOLATION: Final = "Authorization Violation"
 
 _STANDARD: Final = ConnectionType.STANDARD.value
 _TOKEN_USER: Final = "[REDACTED]"
+
+
+def authentication_timeout(options: Options) -> float:
+    """Seconds that a client has for its CONNECT."""
+    configured = options.authorization.timeout
+    if configured is not None:
+        return configured
+    return options.tls.timeout + 1.0 if options.tls else limits.AUTH_TIMEOUT
 
 
 class Credentials(Protocol):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from headrace.core.callout import Question
     from headrace.core.service import Delivery, Host
     from headrace.engine.batches import Gathered
-    from headrace.server.server import Server
+    from headrace.server.port import Runtime
 
 _TOKEN_BYTES: Final = 12  # of randomness in an inbox: too many to guess
 
@@ -28,7 +28,7 @@ _TOKEN_BYTES: Final = 12  # of randomness in an inbox: too many to guess
 class CalloutDesk:
     """Asks in one account; a `core.service.Service`. There are as many questions as clients that wait."""
 
-    def __init__(self, server: Server, account: Account) -> None:
+    def __init__(self, server: Runtime, account: Account) -> None:
         self._inbox = f"$SYS._INBOX.{secrets.token_hex(_TOKEN_BYTES)}.".encode()
         self._waiting: dict[bytes, asyncio.Future[bytes]] = {}
         self._host = ServiceHost(

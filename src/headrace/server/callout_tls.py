@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from headrace.protocol.jwt.claims import TLSClaims
 
 if TYPE_CHECKING:
-    from headrace.server.session import ClientSession
+    from headrace.server.port import Applicant
 
 
-def tls_claims(session: ClientSession) -> TLSClaims | None:
+def tls_claims(session: Applicant) -> TLSClaims | None:
     """None for a connection without TLS. Certificates are what the server verified, the client's first."""
     if not session.tls_version:
         return None

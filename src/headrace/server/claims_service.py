@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from headrace.engine.batches import Gathered
     from headrace.protocol.jwt.claims import AccountClaims, DeletionClaims
     from headrace.server.operator_mode import OperatorMode
-    from headrace.server.server import Server
+    from headrace.server.port import AccountsHost
 
 MOST_WAITING: Final = 1024
 """Requests that wait for their turn; one more is not heard."""
@@ -53,7 +53,7 @@ class ClaimsService:
     """
 
     def __init__(
-        self, server: Server, operator: OperatorMode, describe: Callable[[], dict[str, Any]]
+        self, server: AccountsHost, operator: OperatorMode, describe: Callable[[], dict[str, Any]]
     ) -> None:
         self._server = server
         self._operator = operator

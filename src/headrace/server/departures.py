@@ -14,11 +14,16 @@ from typing import TYPE_CHECKING, Final, Protocol
 from headrace.engine.reasons import CloseReason
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from headrace.engine.link import Link
-    from headrace.server.server import Server
+    from headrace.server.port import AccountsHost
     from headrace.server.transport import Transport
+
+    class _Server(AccountsHost, Protocol):
+        def parties(self) -> Sequence[Party]:
+            """Give the connections that are open."""
+
 
 STALLED_CHECK: Final = 0.005
 """Seconds between looks at what drains."""
@@ -68,7 +73,7 @@ class Party(Protocol):
 class Departures:
     """Of one server's connections; `parties` are those that are open now."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: _Server) -> None:
         self._server = server
         self._draining: dict[Party, float] = {}
         self._timer: asyncio.TimerHandle | None = None

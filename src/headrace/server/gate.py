@@ -9,7 +9,7 @@ Source: nats-server 2.15.1.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from msgspec.structs import replace
 
@@ -30,7 +30,7 @@ from headrace.protocol.info import COMPATIBLE_VERSION
 from headrace.protocol.jwt.claims import ClientClaims, ServerClaims, UserClaims
 from headrace.protocol.keypairs import CurveKeyPair, SigningKeyPair
 from headrace.protocol.nkeys import KeyKind
-from headrace.server.auth import Identity
+from headrace.server.auth import Identity, authentication_timeout
 from headrace.server.callout_desk import CalloutDesk
 from headrace.server.callout_tls import tls_claims
 from headrace.server.claims_service import ClaimsService
@@ -42,14 +42,23 @@ if TYPE_CHECKING:
     from headrace.conf.options import Options
     from headrace.core.grants import TokenIdentity
     from headrace.protocol.info import ConnectOptions
-    from headrace.server.server import Server
-    from headrace.server.session import ClientSession
+    from headrace.server.port import Applicant
+    from headrace.server.standing import ClientsHost
+    from headrace.server.system.service import SystemService
+
+    class GateHost(ClientsHost, Protocol):
+        """A server, as who decides about its clients sees it."""
+
+        @property
+        def name(self) -> str: ...
+        @property
+        def system(self) -> SystemService: ...
 
 
 class Gate:
     """Asks for one server. `server_id` and `curve_key` are public halves of pairs made for this run."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: GateHost) -> None:
         options = server.options
         self._server = server
         self._key = SigningKeyPair.generate(KeyKind.SERVER)
@@ -104,7 +113,7 @@ class Gate:
         if self.operator is not None:
             await self.operator.close()
 
-    async def identity(self, session: ClientSession, connect: ConnectOptions) -> Identity | None:
+    async def identity(self, session: Applicant, connect: ConnectOptions) -> Identity | None:
         """Who the client of this connection is; None if it is refused, which is logged here then."""
         try:
             if self.operator is not None:
@@ -117,7 +126,7 @@ class Gate:
 
     # -- configured users, and whoever the service knows ------------------------------------------
 
-    async def _by_configuration(self, session: ClientSession, connect: ConnectOptions) -> Identity | None:
+    async def _by_configuration(self, session: Applicant, connect: ConnectOptions) -> Identity | None:
         callout = self._configured
         assert callout is not None
         identity = await self._checked(session, connect)
@@ -143,7 +152,7 @@ class Gate:
             return None
         return answered(found, callout.account, connect, answer)
 
-    async def _checked(self, session: ClientSession, connect: ConnectOptions) -> Identity | None:
+    async def _checked(self, session: Applicant, connect: ConnectOptions) -> Identity | None:
         """Who the configuration says it is."""
         authenticator, certificates = session.access.authenticator, session.mapped_certificates
         if authenticator.is_slow(connect, certificates):
@@ -153,7 +162,7 @@ class Gate:
     # -- operator mode ----------------------------------------------------------------------------
 
     async def _by_token(
-        self, operator: OperatorMode, session: ClientSession, connect: ConnectOptions
+        self, operator: OperatorMode, session: Applicant, connect: ConnectOptions
     ) -> Identity | None:
         peer = Peer(
             session.address,
@@ -182,9 +191,7 @@ class Gate:
             return None
         return answered(found, callout.account, connect, answer)
 
-    def _token_identity(
-        self, session: ClientSession, found: TokenIdentity, connect: ConnectOptions
-    ) -> Identity:
+    def _token_identity(self, session: Applicant, found: TokenIdentity, connect: ConnectOptions) -> Identity:
         for subject in found.invalid_subjects:
             session.debug(f"User JWT with invalid subject {subject!r}")
         session.debug(
@@ -198,7 +205,7 @@ class Gate:
     async def _asked(
         self,
         callout: ConfiguredCallout | OperatorCallout,
-        session: ClientSession,
+        session: Applicant,
         connect: ConnectOptions,
         user: UserClaims | None = None,
         *,
@@ -221,7 +228,7 @@ class Gate:
             connection_type=session.client_type,
             nonce=session.nonce.decode(),
         )
-        timeout = self._server.auth_timeout
+        timeout = authentication_timeout(self._server.options)
         try:
             question = self._interviewer.question(
                 callout, client, connect_claims(connect, token), timeout=timeout, tls=tls_claims(session)
@@ -248,7 +255,7 @@ class Gate:
     def _sentinel(self) -> str:
         return self.operator.options.default_sentinel if self.operator is not None else ""
 
-    def _note_proxy(self, session: ClientSession, refused: Refused) -> None:
+    def _note_proxy(self, session: Applicant, refused: Refused) -> None:
         if isinstance(refused, ProxyRequired):
             session.refusal = CloseReason.PROXY_REQUIRED
 

@@ -12,7 +12,7 @@ from headrace.protocol.info import COMPATIBLE_VERSION, JETSTREAM_API_LEVEL
 from headrace.version import __version__
 
 if TYPE_CHECKING:
-    from headrace.server.server import Server
+    from headrace.server.port import InfoHost
 
 GIT_COMMIT: Final = f"headrace-{__version__}"
 """Which server this is, where nats-server says of which commit it is."""
@@ -21,7 +21,7 @@ LANGUAGE: Final = f"python{platform.python_version()}"
 """What runs it, in the field that nats-server calls `go`."""
 
 
-def client_info(server: Server) -> dict[str, Any]:
+def client_info(server: InfoHost) -> dict[str, Any]:
     """The fields of INFO."""
     options = server.options
     host, port = server.advertised_address
@@ -49,19 +49,19 @@ def client_info(server: Server) -> dict[str, Any]:
     }
 
 
-def _offers_jetstream(server: Server) -> bool:
+def _offers_jetstream(server: InfoHost) -> bool:
     return server.options.jetstream is not None or (
         server.worker is not None and server.worker.runs_jetstream
     )
 
 
-def websocket_urls(server: Server) -> tuple[str, ...]:
+def websocket_urls(server: InfoHost) -> tuple[str, ...]:
     """What clients over WebSocket are told of a cluster: where else they can connect so."""
     is_private = server.worker is not None and server.worker.has_private_mesh
     return () if server.routes is None or is_private else server.routes.ws_connect_urls
 
 
-def _cluster_info(server: Server) -> dict[str, object]:
+def _cluster_info(server: InfoHost) -> dict[str, object]:
     """What clients are told of a cluster."""
     if server.worker is not None and server.worker.has_private_mesh:
         return {}

@@ -16,8 +16,16 @@ from typing import TYPE_CHECKING, Final, Protocol
 from headrace.engine.reasons import CloseReason
 
 if TYPE_CHECKING:
-    from headrace.server.server import Server
     from headrace.server.session import ClientSession
+    from headrace.server.standing import ClientsHost
+
+    class _Server(ClientsHost, Protocol):
+        @property
+        def stopped(self) -> asyncio.Event: ...
+
+        def tell_clients(self) -> None:
+            """Send INFO as it is now to those who take it at any time."""
+
 
 LONGEST_PAUSE: Final = 1.0
 """Seconds between two clients at most: few of them do not take the whole time."""
@@ -30,7 +38,7 @@ class Sleep(Protocol):
     async def __call__(self, seconds: float, /) -> object: ...
 
 
-async def leave(server: Server, sleep: Sleep | None = None) -> None:
+async def leave(server: _Server, sleep: Sleep | None = None) -> None:
     """Tells the clients, waits for the grace period, closes them spread over the rest of the time.
 
     Without clients it returns at once, and when the server is stopped meanwhile. The caller closes the
@@ -52,7 +60,7 @@ async def leave(server: Server, sleep: Sleep | None = None) -> None:
     await _close(server, clients, options.lame_duck_duration - options.lame_duck_grace_period, sleep)
 
 
-async def _close(server: Server, clients: list[ClientSession], seconds: float, sleep: Sleep) -> None:
+async def _close(server: _Server, clients: list[ClientSession], seconds: float, sleep: Sleep) -> None:
     """After the last one nothing is waited for, nor after one that has left by itself."""
     longest, at_once = pace(len(clients), seconds)
     closed = 0

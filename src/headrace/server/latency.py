@@ -11,7 +11,7 @@ import json
 import random
 import string
 from time import monotonic_ns, time_ns
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from headrace.core.service import Delivery
 from headrace.engine.service import ServiceLink
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from headrace.conf.options import LatencyOptions
     from headrace.core.account import Account
     from headrace.engine.link import Router
-    from headrace.server.session import ClientSession
 
 _TYPE: Final = "io.nats.server.metric.v1.service_latency"
 _ALL: Final = 100
@@ -32,6 +31,11 @@ _DESCRIPTIONS: Final = {400: "Bad Request", 503: "Service Unavailable", 504: "Se
 _B3: Final = ("X-B3-Sampled", "X-B3-Traceid", "X-B3-Parentspanid", "X-B3-Spanid")
 
 Headers = dict[str, list[str]]
+
+
+class _Responder(Protocol):
+    def request_info(self, shares: bool, service: str | None, names_server: bool) -> bytes | None:
+        """Describe the client that has answered."""
 
 
 class LatencyMeter:
@@ -92,7 +96,7 @@ class Measurement:
         self._began = monotonic_ns()
         self._began_wall = time_ns()
 
-    def answered(self, responder: ClientSession) -> None:
+    def answered(self, responder: _Responder) -> None:
         """The response has come from this session."""
         now = monotonic_ns()
         info = responder.request_info(True, None, True)

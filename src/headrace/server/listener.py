@@ -11,7 +11,7 @@ import asyncio
 import os
 import socket
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from headrace import limits
 from headrace.engine.reasons import CloseReason
@@ -24,8 +24,28 @@ from headrace.server.transport import AsyncioTransport, EpollTransport
 if TYPE_CHECKING:
     import ssl
 
-    from headrace.server.server import Server
+    from headrace.server.departures import Departures
+    from headrace.server.port import SessionHost
     from headrace.server.session import ClientSession
+
+    class ListenerHost(SessionHost, Protocol):
+        """A server, as a port for clients sees it."""
+
+        @property
+        def departures(self) -> Departures: ...
+        @property
+        def is_full(self) -> bool:
+            """Whether there are more connections than there may be."""
+
+        def new_session(self, access: Access, address: str, port: int) -> ClientSession:
+            """Make the session of a connection that was accepted."""
+
+        def admits(self, session: ClientSession) -> bool:
+            """Whether a new connection may take its time to authenticate."""
+
+        def refuse_connection(self, session: ClientSession, sock: socket.socket) -> None:
+            """Close a connection that is one too many, with INFO and the error."""
+
 
 BUSY_POLL_US: Final = 50  # falling asleep and waking costs more than looking this long; measured in ADR 0003
 MOST_BUSY_POLL_US: Final = 1000
@@ -96,7 +116,9 @@ def bind(host: str, port: int) -> socket.socket:
 class Listener(Acceptor):
     """The client port of one server. `context` None: no TLS."""
 
-    def __init__(self, server: Server, context: ssl.SSLContext | None, sock: socket.socket) -> None:
+    _server: ListenerHost
+
+    def __init__(self, server: ListenerHost, context: ssl.SSLContext | None, sock: socket.socket) -> None:
         super().__init__(server, sock)
         self.context = context
         self._access = Access(server)
@@ -120,7 +142,7 @@ class Listener(Acceptor):
         if not self._is_abandoned:
             say = session.debug if is_probe(error) else session.error
             say(f"TLS handshake error: {failure(error)}")
-        self._server.forget(session, CloseReason.TLS_HANDSHAKE_ERROR)
+        self._server.forget(session.cid, CloseReason.TLS_HANDSHAKE_ERROR)
 
     def _open(self, sock: socket.socket, address: tuple[str, int]) -> None:
         server = self._server
@@ -147,7 +169,7 @@ class Listener(Acceptor):
         except OSError as error:
             session.error(f"cannot be watched: {error}")
             sock.close()
-            server.forget(session, CloseReason.READ_ERROR)
+            server.forget(session.cid, CloseReason.READ_ERROR)
             return
         sock.detach()
         session.opened()
@@ -198,7 +220,7 @@ class Listener(Acceptor):
                     "Error reading PROXY protocol header from %s: %s", whence, str(error)
                 )
             sock.close()
-            self._server.forget(session, CloseReason.PROTOCOL_VIOLATION)
+            self._server.forget(session.cid, CloseReason.PROTOCOL_VIOLATION)
         except OSError as error:
             sock.close()
             self._failed(session, error)
@@ -276,7 +298,7 @@ class Listener(Acceptor):
         except OSError as error:
             session.debug(f"could not be told: {error}")
         sock.close()
-        server.forget(session, CloseReason.MAX_CONNECTIONS_EXCEEDED)
+        server.forget(session.cid, CloseReason.MAX_CONNECTIONS_EXCEEDED)
         if self._report is None:
             self._report = server.loop.call_later(WINDOW, self._report_throttled)
 

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from headrace.conf.operator_options import OperatorOptions
     from headrace.conf.options import AccountOptions
     from headrace.core.grants import TokenIdentity
-    from headrace.server.server import Server
     from headrace.server.resolver import Resolver
     from headrace.server.session import ClientSession
+    from headrace.server.standing import ClientsHost
 
 _LONGEST_SLEEP: Final = 86_400.0  # seconds; a loop's timers are not made for years
 _BOOTSTRAP_INTERVAL: Final = 1.0  # seconds between looks for the system account's token
@@ -67,7 +67,7 @@ class OperatorMode:
     Raises: ConfigError for a token of the configuration that is none.
     """
 
-    def __init__(self, server: Server, options: OperatorOptions) -> None:
+    def __init__(self, server: ClientsHost, options: OperatorOptions) -> None:
         self._server = server
         self.options: Final = options
         self.resolver = make_resolver(options)

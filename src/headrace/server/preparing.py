@@ -6,7 +6,7 @@ Never lives here: ports and certificates (`listeners`), the start itself (`serve
 from __future__ import annotations
 
 import platform
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from headrace import limits
 from headrace.conf.account_rules import account_problems
@@ -16,10 +16,22 @@ from headrace.protocol.info import COMPATIBLE_VERSION
 from headrace.version import __version__
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from headrace.conf.options import Options
+    from headrace.core.service import Service
     from headrace.server.account_services import AccountServices, HostedAccounts
-    from headrace.server.gate import Gate
-    from headrace.server.server import Server
+    from headrace.server.auth import Authenticator
+    from headrace.server.gate import Gate, GateHost
+    from headrace.server.port import AccountServicesHost, LogHost
+
+    class _Announced(LogHost, Protocol):
+        @property
+        def name(self) -> str: ...
+        @property
+        def server_id(self) -> str: ...
+        @property
+        def authenticator(self) -> Authenticator: ...
 
 
 def check_accounts(options: Options) -> None:
@@ -41,18 +53,19 @@ def check_alone(options: Options) -> None:
         raise StartError("processes is for headrace serve: a server inside a program is one process")
 
 
-def check_services(server: Server) -> None:
+def check_services(
+    options: Options, services: Sequence[Service], account_services: HostedAccounts | None
+) -> None:
     """Raises: StartError when the options ask for what was not given."""
-    options = server.options
-    if options.streaming is not None and not server.services:
+    if options.streaming is not None and not services:
         raise StartError("streaming is configured, but no service was given that would do it")
-    if options.jetstream is not None and server.account_services is None:
+    if options.jetstream is not None and account_services is None:
         raise StartError("JetStream is configured, but nothing was given that would do it")
     if options.streaming is not None and options.streaming.nats_server is not None:
         raise StartError("streaming is configured to use a NATS server elsewhere, not this one")
 
 
-def gate(server: Server) -> Gate | None:
+def gate(server: GateHost) -> Gate | None:
     """What decides about clients by asking others; only who configures it pays for loading it."""
     options = server.options
     if options.operator is None and options.authorization.callout is None:
@@ -62,7 +75,7 @@ def gate(server: Server) -> Gate | None:
     return Gate(server)
 
 
-def hosted(server: Server, services: AccountServices | None) -> HostedAccounts | None:
+def hosted(server: AccountServicesHost, services: AccountServices | None) -> HostedAccounts | None:
     if services is None:
         return None
     from headrace.server.account_services import HostedAccounts
@@ -70,7 +83,7 @@ def hosted(server: Server, services: AccountServices | None) -> HostedAccounts |
     return HostedAccounts(server, services)
 
 
-def announce(server: Server) -> None:
+def announce(server: _Announced) -> None:
     """What the log says first."""
     options, log = server.options, server.log
     log.info("Starting headrace")

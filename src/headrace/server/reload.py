@@ -19,10 +19,11 @@ from headrace.core.accounts import all_accounts
 from headrace.core.mapping import Mappings
 from headrace.engine.reasons import CloseReason
 from headrace.errors import StartError
-from headrace.server.auth import Authenticator
-from headrace.server.listeners import drop_unpinned, make_contexts, open_leafs
+from headrace.server.auth import Authenticator, authentication_timeout
+from headrace.server.listeners import drop_unpinned, open_leafs
 from headrace.server.preparing import check_accounts
 from headrace.server.standing import close_excess, judge_clients
+from headrace.server.tls_contexts import make_contexts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -76,7 +77,6 @@ def change_options(server: Server, new: Options) -> None:
             )
         )
     changed = changed_options(old, new)
-    timeout = server.auth_timeout
     steps = dict.fromkeys(step for name in changed for step in STEPS.get(name, ()))
     prepared = [step(server, new) for step in steps]
     if server.surroundings is not None:
@@ -91,8 +91,9 @@ def change_options(server: Server, new: Options) -> None:
     drop_unpinned(server)
     server.cluster_changed()
     server.config_load_ns = time_ns()
-    if server.auth_timeout != timeout:
-        server.log.info("Reloaded: authorization timeout = %g", server.auth_timeout)
+    timeout = authentication_timeout(new)
+    if timeout != authentication_timeout(old):
+        server.log.info("Reloaded: authorization timeout = %g", timeout)
     for line in _lines(old, new, changed):
         server.log.info("Reloaded: %s", line)
     server.log.info("Reloaded server configuration (%s)", new.config_digest)

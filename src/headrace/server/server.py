@@ -13,7 +13,6 @@ from itertools import count
 from time import monotonic, monotonic_ns, time_ns
 from typing import TYPE_CHECKING, Any
 
-from headrace import limits
 from headrace.conf.options import Options
 from headrace.conf.peer_options import address_text
 from headrace.core.accounts import Accounts
@@ -24,12 +23,11 @@ from headrace.protocol import nkeys
 from headrace.server import logs
 from headrace.server.admission import Admission
 from headrace.server.auth import Authenticator
+from headrace.server.connection_snapshot import closed_snapshot
 from headrace.server.departures import STALLED_CHECK, Departures
 from headrace.server.info import client_info
 from headrace.server.listener import Listener, bind, busy_poll, default_transport
 from headrace.server.listeners import (
-    Contexts,
-    make_contexts,
     open_gateways,
     open_leafs,
     open_monitor,
@@ -42,8 +40,8 @@ from headrace.server.peers.addresses import reachable_host
 from headrace.server.preparing import announce, check_accounts, check_alone, check_services, gate, hosted
 from headrace.server.services import ServiceHost
 from headrace.server.session import ClientSession
-from headrace.server.snapshot import closed_snapshot
 from headrace.server.system.service import SystemService
+from headrace.server.tls_contexts import Contexts, make_contexts
 from headrace.server.tracing import Tracer
 
 if TYPE_CHECKING:
@@ -157,7 +155,7 @@ class Server:
         Raises: StartError when a port or a certificate cannot be used, or a service cannot start.
         """
         options = self.options
-        check_services(self)
+        check_services(options, self.services, self.account_services)
         if options.processes != 1 and self.worker is None:
             check_alone(options)
         self.loop = asyncio.get_running_loop()
@@ -506,14 +504,6 @@ class Server:
         return f"{self._monitor.scheme}://{address_text(host, self._monitor.port)}"
 
     @property
-    def auth_timeout(self) -> float:
-        configured = self.options.authorization.timeout
-        if configured is not None:
-            return configured
-        tls = self.options.tls
-        return tls.timeout + 1.0 if tls else limits.AUTH_TIMEOUT
-
-    @property
     def is_full(self) -> bool:
         elsewhere = self.worker.connections_elsewhere if self.worker is not None else 0
         return 0 < self.options.max_connections < len(self.sessions) + elsewhere
@@ -523,9 +513,6 @@ class Server:
         if not session.access.authenticator.required:
             return True
         return self.admission.enter(session, self.options.max_connections)
-
-    def new_nonce(self, authenticator: Authenticator) -> bytes:
-        return nkeys.new_nonce() if authenticator.needs_nonce else b""
 
     def renew_info(self) -> None:
         """INFO as options and state are now."""
@@ -589,11 +576,12 @@ class Server:
         except OSError as error:
             session.debug(f"could not be told: {error}")
         sock.close()
-        self.forget(session, CloseReason.MAX_CONNECTIONS_EXCEEDED)
+        self.forget(session.cid, CloseReason.MAX_CONNECTIONS_EXCEEDED)
 
-    def forget(self, session: ClientSession, reason: CloseReason) -> None:
+    def forget(self, cid: int, reason: CloseReason) -> None:
         """A connection is over: remember what monitoring shows of it, give everything back."""
-        if session.is_closed:
+        session = self.sessions.get(cid)
+        if session is None or session.is_closed:
             return
         account = session.account
         session.ended(reason)
@@ -601,7 +589,7 @@ class Server:
         session.link.detach()
         self.system.events.disconnected(session, account)
         self.departures.forget(session)
-        del self.sessions[session.cid]
+        del self.sessions[cid]
         self._count_connections()
 
     def _count_connections(self) -> None:
@@ -652,7 +640,7 @@ class Server:
     def note_stalled(self, transport: AsyncioTransport) -> None:
         self._stalled.append(transport)
 
-    # -- tasks and traces -------------------------------------------------------------------------
+    # -- tasks ------------------------------------------------------------------------------------
 
     def run(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """A task of this server; it is cancelled when the server stops."""
@@ -676,6 +664,3 @@ class Server:
 
     def _call_later(self, seconds: float, work: Callable[[], None]) -> None:
         self.loop.call_later(seconds, work)
-
-    def trace(self, text: str, *arguments: object) -> None:
-        self.log.log(logs.TRACE, text, *arguments)

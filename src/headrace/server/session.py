@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from headrace.core.permissions import ResponseTracker
     from headrace.server.access import Access
     from headrace.server.auth import Identity
-    from headrace.server.server import Server
+    from headrace.server.port import SessionHost
     from headrace.server.transport import Transport
 
     # A function: what a task has not begun when it is cancelled must not have been made.
@@ -102,7 +102,9 @@ class ClientSession(TracedClient):
         "transport",
     )
 
-    def __init__(self, server: Server, access: Access, cid: int, address: str, port: int) -> None:
+    _server: SessionHost
+
+    def __init__(self, server: SessionHost, access: Access, cid: int, address: str, port: int) -> None:
         options = server.options
         self._server = server
         self.access = access
@@ -112,7 +114,7 @@ class ClientSession(TracedClient):
         self.behind = ""  # for log lines only: where it says it comes from, and a slash
         self.options = _NO_OPTIONS
         self.identity: Identity | None = None
-        self.nonce = server.new_nonce(access.authenticator)
+        self.nonce = nkeys.new_nonce() if access.authenticator.needs_nonce else b""
         self.is_connected = False
         self.is_closed = False
         self.close_reason = CloseReason.NONE
@@ -655,7 +657,7 @@ class ClientSession(TracedClient):
 
     def over(self, reason: CloseReason) -> None:
         """The connection is closed."""
-        self._server.forget(self, reason)
+        self._server.forget(self.cid, reason)
 
     def ended(self, reason: CloseReason) -> None:
         """Called once by the server when the connection is over: everything is given back."""

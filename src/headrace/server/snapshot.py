@@ -8,135 +8,99 @@ from __future__ import annotations
 import os
 from collections import Counter
 from time import monotonic_ns, process_time, time_ns
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from msgspec.structs import replace
 
 from headrace.protocol.info import COMPATIBLE_VERSION
-from headrace.server.auth import shown_user
+from headrace.server.connection_snapshot import connection_snapshot, subscription_rows, subscriptions_of
 from headrace.server.info import GIT_COMMIT, LANGUAGE
 from headrace.server.monitor.jetstream import JetStreamSource
 from headrace.server.monitor.source import (
     AccountSnapshot,
-    ConnectionSnapshot,
     ConnectionState,
     HealthSnapshot,
     KindCounts,
     ServerSnapshot,
     SublistSnapshot,
-    SubscriptionSnapshot,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from headrace.conf.options import Options
     from headrace.core.account import Account
-    from headrace.engine.link import Link
+    from headrace.core.accounts import Accounts
+    from headrace.engine.link import Router
     from headrace.server.monitor.jetstream import JetStreamFigures
-    from headrace.server.peers.connection import PeerConnection
-    from headrace.server.server import Server
+    from headrace.server.monitor.source import (
+        ConnectionSnapshot,
+        OCSPCacheSnapshot,
+        SubscriptionSnapshot,
+    )
+    from headrace.server.peers.gateways import GatewayHost
+    from headrace.server.peers.leafs import LeafNodes
+    from headrace.server.peers.routes import Routes
+    from headrace.server.services import ServiceHost
     from headrace.server.session import ClientSession
+    from headrace.server.tls_contexts import Contexts
+
+    class HasTraffic(Protocol):
+        """The service of the system account, as monitoring sees it."""
+
+        @property
+        def traffic(self) -> Mapping[str, int]:
+            """Messages and bytes of the server's own service."""
+
+    class _HasServices(Protocol):
+        @property
+        def services(self) -> object: ...
+
+    class _PeerChecks(Protocol):
+        def snapshot(self) -> OCSPCacheSnapshot | None: ...
+
+    class MonitoredServer(Protocol):
+        """A server, as monitoring sees it."""
+
+        options: Options
+        server_id: str
+        name: str
+        start_ns: int
+        config_load_ns: int
+        contexts: Contexts
+        router: Router
+        accounts: Accounts
+        sessions: dict[int, ClientSession]
+        hosts: list[ServiceHost]
+        total_connections: int
+        slow_consumers: int
+        stale_connections: int
+        is_lame_duck: bool
+        routes: Routes | None
+        gateways: GatewayHost | None
+        leafs: LeafNodes | None
+
+        @property
+        def closed(self) -> Iterable[ConnectionSnapshot]: ...
+        @property
+        def port(self) -> int: ...
+        @property
+        def websocket_port(self) -> int | None: ...
+        @property
+        def monitor_port(self) -> int | None: ...
+        @property
+        def awaits_clients(self) -> bool: ...
+        @property
+        def system(self) -> HasTraffic: ...
+        @property
+        def account_services(self) -> _HasServices | None: ...
+        @property
+        def peer_checks(self) -> _PeerChecks | None: ...
+
 
 SERVICE_CID: Final = 0
 """The connection number that /subsz shows for subscriptions of services: they are listed and counted, as the
 reference server does with its own, but are no connection."""
-
-
-def closed_snapshot(session: ClientSession) -> ConnectionSnapshot:
-    """The last picture of a connection, taken before it is detached; keeps nothing of it alive."""
-    return _connection(session, tuple(_subscriptions(session)))
-
-
-def _subscriptions(session: ClientSession) -> Iterable[SubscriptionSnapshot]:
-    return _subscriptions_of(session.link, session.identity.account if session.identity else "", session.cid)
-
-
-def _subscriptions_of(link: Link, account: str, cid: int) -> Iterable[SubscriptionSnapshot]:
-    return _rows(link.subscriptions(), account, cid)
-
-
-def _rows(
-    rows: Iterable[tuple[bytes, bytes | None, bytes, int, int]], account: str, cid: int
-) -> Iterable[SubscriptionSnapshot]:
-    for subject, queue, sid, delivered, limit in rows:
-        yield subscription_snapshot(account, subject, queue, sid, cid, msgs=delivered, max_msgs=limit)
-
-
-def subscription_snapshot(
-    account: str,
-    subject: bytes,
-    queue: bytes | None,
-    sid: bytes,
-    cid: int,
-    *,
-    msgs: int = 0,
-    max_msgs: int = 0,
-) -> SubscriptionSnapshot:
-    """One subscription, as the engine names it."""
-    return SubscriptionSnapshot(
-        account=account,
-        subject=text_of(subject),
-        queue=text_of(queue or b""),
-        sid=text_of(sid),
-        msgs=msgs,
-        max_msgs=max_msgs,
-        cid=cid,
-    )
-
-
-def text_of(wire: bytes) -> str:
-    return wire.decode("utf-8", "replace")
-
-
-def link_figures(party: ClientSession | PeerConnection[Any], rtt_ns: int) -> dict[str, Any]:
-    """The fields of `LinkSnapshot` as they are now, but for the number of subscriptions."""
-    link = party.link
-    in_msgs, in_bytes, out_msgs, out_bytes, _ = link.counters
-    last = max(link.last_activity, link.last_written)
-    return {
-        "ip": party.address,
-        "port": party.port,
-        "start_ns": party.start_ns,
-        "last_activity_ns": max(party.start_ns, time_ns() - (monotonic_ns() - last)),
-        "rtt_ns": rtt_ns,
-        "pending_bytes": link.pending,
-        "in_msgs": in_msgs,
-        "out_msgs": out_msgs,
-        "in_bytes": in_bytes,
-        "out_bytes": out_bytes,
-    }
-
-
-def _connection(
-    session: ClientSession, subscriptions: tuple[SubscriptionSnapshot, ...] | None = None
-) -> ConnectionSnapshot:
-    link, options, identity = session.link, session.options, session.identity
-    token = identity.token if identity else None
-    return ConnectionSnapshot(
-        cid=session.cid,
-        type=session.access.kind,
-        **link_figures(session, session.rtt_ns),
-        stop_ns=session.stop_ns or None,
-        reason=session.close_reason.text,
-        stalls=link.counters[-1],
-        num_subscriptions=link.subscriptions_count,
-        name=options.name,
-        lang=options.lang,
-        version=options.version,
-        tls_version=session.tls_version,
-        tls_cipher=session.tls_cipher,
-        tls_first=session.tls_first,
-        peer_certificates=session.peer_certificates,
-        user=shown_user(options) or (identity.user if identity else "") or "",
-        account=identity.account if identity else "",
-        account_tag=token.account_name if token else "",
-        issuer=token.issuer if token else "",
-        tags=token.tags if token else (),
-        proxy_key=session.proxy_key,
-        subscriptions=(lambda: tuple(_subscriptions(session)))
-        if subscriptions is None
-        else lambda: subscriptions,
-    )
 
 
 def account_snapshot(account: Account, loaded_ns: int) -> AccountSnapshot:
@@ -155,7 +119,7 @@ def account_snapshot(account: Account, loaded_ns: int) -> AccountSnapshot:
 class ServerMonitor:
     """A server as monitoring sees it (`MonitorSource`)."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: MonitoredServer) -> None:
         self._server = server
         self._cpu_at = (monotonic_ns(), process_time())
 
@@ -228,7 +192,7 @@ class ServerMonitor:
         if state is not ConnectionState.CLOSED:
             for session in list(self._server.sessions.values()):
                 if not session.is_closed:  # it may have ended while the caller paused
-                    yield _connection(session)
+                    yield connection_snapshot(session)
         if state is not ConnectionState.OPEN:
             yield from list(self._server.closed)
 
@@ -243,18 +207,18 @@ class ServerMonitor:
         """The open connections of one account, pictured when they are reached."""
         for session in account.sessions():
             if not session.is_closed:
-                yield _connection(session)
+                yield connection_snapshot(session)
 
     def _listed(self, accounts: Sequence[Account]) -> Iterable[SubscriptionSnapshot]:
         names = {account.name for account in accounts}
         for session in self._server.sessions.values():
             if session.account is not None and session.account.name in names:
-                yield from _subscriptions_of(session.link, session.account.name, session.cid)
+                yield from subscriptions_of(session.link, session.account.name, session.cid)
         for account in accounts:
-            yield from _subscriptions_of(account.link, account.name, SERVICE_CID)
+            yield from subscriptions_of(account.link, account.name, SERVICE_CID)
         for host in self._server.hosts:
             if host.account in names:
-                yield from _subscriptions_of(host.link, host.account, SERVICE_CID)
+                yield from subscriptions_of(host.link, host.account, SERVICE_CID)
         yield from self._shadows(accounts)
 
     def _shadows(self, accounts: Sequence[Account]) -> Iterable[SubscriptionSnapshot]:
@@ -270,10 +234,10 @@ class ServerMonitor:
         for session in self._server.sessions.values():
             if session.account is not None and session.account.name in importing:
                 rows = session.link.shadows(exporting)
-                yield from _rows(rows, session.account.name, session.cid)
+                yield from subscription_rows(rows, session.account.name, session.cid)
         for host in self._server.hosts:
             if host.account in importing:
-                yield from _rows(host.link.shadows(exporting), host.account, SERVICE_CID)
+                yield from subscription_rows(host.link.shadows(exporting), host.account, SERVICE_CID)
 
     def health(self) -> HealthSnapshot:
         server = self._server

@@ -9,10 +9,11 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from headrace.server.logs import TRACE
 from headrace.server.wording import headers_of, shown, traced_payload
 
 if TYPE_CHECKING:
-    from headrace.server.server import Server
+    from headrace.server.port import LogHost
 
 
 class Speaker:
@@ -20,7 +21,7 @@ class Speaker:
 
     __slots__ = ()
 
-    _server: Server
+    _server: LogHost
     address: str
 
     @property
@@ -44,7 +45,7 @@ class Speaker:
             self._server.log.log(level, "%s %s", self.label, text, exc_info=error)
 
     def _trace_line(self, direction: str, text: str) -> None:
-        self._server.trace("%s %s [%s]", self.label, direction, text)
+        self._server.log.log(TRACE, "%s %s [%s]", self.label, direction, text)
 
     def trace(self, op: str, arguments: bytes, payload: bytes | None) -> None:
         """An op came in."""
@@ -53,7 +54,8 @@ class Speaker:
             payload = headers_of(op, arguments, payload)
         if payload:
             limit = self._server.options.max_traced_msg_len or len(payload)
-            self._server.trace("%s <<- MSG_PAYLOAD: [%s]", self.label, traced_payload(payload, limit))
+            shortened = traced_payload(payload, limit)
+            self._server.log.log(TRACE, "%s <<- MSG_PAYLOAD: [%s]", self.label, shortened)
 
     def trace_delivery(self, subject: bytes, sid: bytes, reply: bytes, headers: int, size: int) -> None:
         op = "HMSG" if headers else "MSG"

@@ -8,7 +8,7 @@ Source: ADR-41 of NATS; rules and log lines compared with the Go server 2.15.1.
 from __future__ import annotations
 
 from time import time_ns
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from headrace.core.tracing import DEST, ORIGIN, Kind, MessageTrace, disabled, wanted
 from headrace.server.account_links import AccountLinks
@@ -20,7 +20,13 @@ from headrace.subjects.transform import RandomBelow, random_below
 if TYPE_CHECKING:
     from headrace.core.account import Account
     from headrace.core.tracing import Party, Wanted
-    from headrace.server.server import Server
+    from headrace.server.port import LinkHost
+    from headrace.server.system.service import SystemService
+
+    class _Server(LinkHost, Protocol):
+        @property
+        def system(self) -> SystemService: ...
+
 
 _Message = tuple[bytes, bytes, int]
 """Its subject, its header block, and the bytes of that and of its payload."""
@@ -41,7 +47,7 @@ class _NoTrace(Exception):
 class Tracer:
     """Begins the traces of one server. `engine.tracing` says how it is asked."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: _Server) -> None:
         self._server = server
         self._below: RandomBelow = random_below
         self._links = AccountLinks(server, maps=False)

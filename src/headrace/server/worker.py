@@ -9,10 +9,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Sequence
 
     from headrace.server.monitor.pictures import Picture, Wanted
-    from headrace.server.server import Server
+    from headrace.server.peers.port import HasMesh
+
+    class JoiningServer(Protocol):
+        """A server, as the other processes see it."""
+
+        @property
+        def server_id(self) -> str: ...
+        @property
+        def routes(self) -> HasMesh | None: ...
+        @property
+        def stopped(self) -> asyncio.Event: ...
 
 
 class Worker(Protocol):
@@ -34,10 +45,10 @@ class Worker(Protocol):
     def peers(self) -> frozenset[str]:
         """The server ids of the other processes that are there."""
 
-    async def joined(self, server: Server) -> None:
+    async def joined(self, server: JoiningServer) -> None:
         """Until clients may be accepted: this process knows all others, and what their clients want."""
 
-    async def left(self, server: Server) -> None:
+    async def left(self, server: JoiningServer) -> None:
         """A lame duck has no clients any more: until the others have none either, and it was stopped."""
 
     @property

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         RouteSnapshot,
         ServerSnapshot,
     )
-    from headrace.server.server import Server
+    from headrace.server.snapshot import MonitoredServer
     from headrace.server.worker import Worker
 
 Row = TypeVar("Row")
@@ -166,7 +166,7 @@ class ProcessMonitor(ServerMonitor):
     leaf links to other machines beside.
     """
 
-    def __init__(self, server: Server, worker: Worker) -> None:
+    def __init__(self, server: MonitoredServer, worker: Worker) -> None:
         super().__init__(server)
         self._worker = worker
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from headrace.server.handshakes import PeerRefused
 from headrace.server.ocsp.answers import REVOKED, UNKNOWN, AnswerError, DelegationError, now_utc, read
@@ -25,13 +25,28 @@ if TYPE_CHECKING:
     from headrace.server.monitor.source import OCSPCacheSnapshot
     from headrace.server.ocsp.answers import Answer
     from headrace.server.ocsp.chains import Link
-    from headrace.server.server import Server
+    from headrace.server.port import LogHost
+
+    class _Events(Protocol):
+        def peer_refused(self, kind: str, peer: Certificate, reason: str) -> None:
+            """Tell that a peer was sent away."""
+
+        def link_invalid(self, peer: Certificate, link: Certificate, reason: str) -> None:
+            """Tell of a certificate of the peer's chain."""
+
+    class _HasEvents(Protocol):
+        @property
+        def events(self) -> _Events: ...
+
+    class _Server(LogHost, Protocol):
+        @property
+        def system(self) -> _HasEvents: ...
 
 
 class Checks:
     """The checks of one server. `close` ends them, and those who wait."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: _Server) -> None:
         self._server = server
         self._chains = Chains()
         self._cache = Cache(server.options.ocsp_cache)

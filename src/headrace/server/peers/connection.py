@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     import ssl
 
     from headrace.engine.link import Link
-    from headrace.server.peers.host import PeerHost
-    from headrace.server.server import Server
+    from headrace.server.peers.port import ConnectionHost, PeersServer
     from headrace.server.transport import Transport
 
 
@@ -42,9 +41,10 @@ class PeerConnection(Speaker, Generic[SessionT]):
         "transport",
     )
 
+    _server: PeersServer
     session: SessionT
 
-    def __init__(self, server: Server, host: PeerHost[SessionT], address: tuple[str, int]) -> None:
+    def __init__(self, server: PeersServer, host: ConnectionHost, address: tuple[str, int]) -> None:
         self._server = server
         self._host = host
         self.number = server.next_number()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from headrace.server.connection_snapshot import link_figures, subscription_snapshot
 from headrace.server.monitor.source import (
     ConnectionSnapshot,
     GatewayAccountSnapshot,
     GatewaySnapshot,
     GatewaysSnapshot,
 )
-from headrace.server.snapshot import link_figures, subscription_snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from headrace.cluster.port import Address, Wire
     from headrace.conf.peer_options import GatewayOptions
     from headrace.protocol.peers import PeerInfo
-    from headrace.server.listeners import PortTLS
     from headrace.server.monitor.source import GatewaysSnapshot
-    from headrace.server.server import Server
+    from headrace.server.peers.port import PeersServer
+    from headrace.server.tls_contexts import PortTLS
 
 
 class GatewayHost(PeerHost[GatewaySession]):
@@ -33,7 +33,7 @@ class GatewayHost(PeerHost[GatewaySession]):
     options: GatewayOptions
     machine: Gateways
 
-    def __init__(self, server: Server, options: GatewayOptions) -> None:
+    def __init__(self, server: PeersServer, options: GatewayOptions) -> None:
         super().__init__(server)
         self.options = options
         self.bind(options.host, options.port)

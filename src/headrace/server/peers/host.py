@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from headrace.conf.peer_options import ClusterOptions, GatewayOptions
     from headrace.engine.interest import Interest
     from headrace.engine.link import Router
-    from headrace.server.listeners import PortTLS
-    from headrace.server.server import Server
+    from headrace.server.peers.port import PeersServer
+    from headrace.server.tls_contexts import PortTLS
 
 
 _LOOK: Final = 0.001
@@ -77,7 +77,7 @@ class PeerHost(ABC, Generic[SessionT]):
     machine: Machine[SessionT]
     """What decides; set once there is a port, or none is wanted."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: PeersServer) -> None:
         self._server = server
         self.connections: Final[set[PeerConnection[SessionT]]] = set()
         self.slow_consumers = 0

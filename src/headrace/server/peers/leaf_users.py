@@ -7,7 +7,7 @@ Source: nats-server 2.15.1.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from headrace.cluster.leaf_port import LeafGrant
 from headrace.conf.options import ConnectionType
@@ -19,22 +19,34 @@ from headrace.server import passwords
 if TYPE_CHECKING:
     from headrace.cluster.leaf import LeafSession
     from headrace.conf.leaf_options import LeafAuthorization, LeafNodeOptions
+    from headrace.core.accounts import Accounts
     from headrace.core.grants import TokenIdentity
     from headrace.server.auth import Authenticator, Identity
     from headrace.server.peers.connection import PeerConnection
-    from headrace.server.server import Server
+    from headrace.server.port import Authorizer
+
+    class LeafUsersServer(Protocol):
+        """A server with the users that leaf nodes may be."""
+
+        @property
+        def accounts(self) -> Accounts: ...
+        @property
+        def authenticator(self) -> Authenticator: ...
+        @property
+        def gate(self) -> Authorizer | None: ...
+
 
 _TYPE: Final = ConnectionType.LEAFNODE
 _OVER_WEBSOCKET: Final = ConnectionType.LEAFNODE_WS
 
 
-class Applicant:
+class LeafApplicant:
     """One leaf node that wants in, as those who decide about clients (`gate`, `auth`) see one."""
 
     client_type = "leafnode"
     proxy_key = ""
 
-    def __init__(self, server: Server, options: LeafNodeOptions, session: LeafSession) -> None:
+    def __init__(self, server: LeafUsersServer, options: LeafNodeOptions, session: LeafSession) -> None:
         self._server = server
         self._options = options
         self._wire = cast("PeerConnection[LeafSession]", session.wire)
@@ -49,7 +61,7 @@ class Applicant:
         self.token: TokenIdentity | None = None
 
     @property
-    def access(self) -> Applicant:
+    def access(self) -> LeafApplicant:
         """Where it connects."""
         return self
 
@@ -95,7 +107,7 @@ class Applicant:
 
     async def _identity(self, connect: ConnectOptions) -> Identity | None:
         if self._server.gate is not None:
-            return await self._server.gate.identity(cast("Any", self), connect)
+            return await self._server.gate.identity(self, connect)
         if self.authenticator.is_slow(connect, self.mapped_certificates):
             return await self.checked_in_thread(connect)
         return self.authenticator.authenticate(

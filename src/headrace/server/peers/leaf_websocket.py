@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from headrace.conf.leaf_options import LeafRemote
     from headrace.conf.peer_options import PeerURL
     from headrace.server.peers.connection import PeerConnection
-    from headrace.server.server import Server
+    from headrace.server.port import Runtime
 
 
 class Hub(NamedTuple):
@@ -37,7 +37,7 @@ class Hub(NamedTuple):
     seconds: float
 
 
-async def reach(server: Server, sock: socket.socket, hub: Hub) -> None:
+async def reach(server: Runtime, sock: socket.socket, hub: Hub) -> None:
     """Makes a leaf link of a socket that is connected to the hub, or to the remote's proxy.
 
     Raises: ProtocolError, OSError (ssl.SSLError is one), StartError; the socket is closed then.
@@ -52,7 +52,7 @@ async def reach(server: Server, sock: socket.socket, hub: Hub) -> None:
         raise
 
 
-async def _upgrade(server: Server, sock: socket.socket, hub: Hub) -> None:
+async def _upgrade(server: Runtime, sock: socket.socket, hub: Hub) -> None:
     remote, url = hub.remote, hub.url
 
     def upgraded(transport: asyncio.Transport, protocol: ClientProtocol, early: Early) -> None:

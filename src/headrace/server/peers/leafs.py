@@ -13,7 +13,7 @@ import ssl
 from functools import partial
 from pathlib import Path
 from time import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
@@ -30,7 +30,7 @@ from headrace.server.acceptor import first_byte, readable
 from headrace.server.peers.addresses import is_address
 from headrace.server.peers.dialing import DialError, connect
 from headrace.server.peers.host import PeerHost, Secured
-from headrace.server.peers.leaf_users import Applicant
+from headrace.server.peers.leaf_users import LeafApplicant
 from headrace.server.peers.opening import open_over_asyncio, open_over_epoll
 
 if TYPE_CHECKING:
@@ -42,10 +42,17 @@ if TYPE_CHECKING:
     from headrace.conf.peer_options import PeerURL
     from headrace.core.grants import TokenIdentity
     from headrace.protocol.peers import LeafConnect
-    from headrace.server.listeners import PortTLS
     from headrace.server.monitor.source import LeafNodesSnapshot
     from headrace.server.peers.connection import PeerConnection
-    from headrace.server.server import Server
+    from headrace.server.peers.leaf_users import LeafUsersServer
+    from headrace.server.peers.port import PeersServer
+    from headrace.server.tls_contexts import PortTLS
+
+    class LeafsServer(PeersServer, LeafUsersServer, Protocol):
+        """A server, as its leaf nodes see it."""
+
+        @property
+        def cluster_name(self) -> str | None: ...
 
     _Connected = Callable[[Wire], LeafSession | None]
     _Failed = Callable[[str | None], object]
@@ -64,7 +71,9 @@ class LeafNodes(PeerHost[LeafSession]):
     port_title = "leafnode"
     options: LeafNodeOptions
 
-    def __init__(self, server: Server, options: LeafNodeOptions) -> None:
+    _server: LeafsServer
+
+    def __init__(self, server: LeafsServer, options: LeafNodeOptions) -> None:
         super().__init__(server)
         self.options = options
         self._expiries: dict[LeafSession, asyncio.TimerHandle] = {}
@@ -97,7 +106,7 @@ class LeafNodes(PeerHost[LeafSession]):
             self._server.run(self._judge(session, text, grant))
 
     async def _judge(self, session: LeafSession, text: bytes, grant: LeafGrant) -> None:
-        found = await Applicant(self._server, self.options, session).decide(text)
+        found = await LeafApplicant(self._server, self.options, session).decide(text)
         if session in self._admitted and found != grant:
             if found is None:
                 session.reject(grant.user)
@@ -325,7 +334,7 @@ class LeafNodes(PeerHost[LeafSession]):
     async def _authenticate(
         self, session: LeafSession, text: bytes, decided: Callable[[LeafGrant | None], None]
     ) -> None:
-        applicant = Applicant(self._server, self.options, session)
+        applicant = LeafApplicant(self._server, self.options, session)
         try:
             grant = await applicant.decide(text)
         except ProtocolError as problem:

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     import socket
 
     from headrace.server.peers.host import PeerHost
-    from headrace.server.server import Server
+    from headrace.server.port import Runtime
 
 
 class PeerListener(Acceptor):
     """Hands each connection to the host of its kind."""
 
-    def __init__(self, server: Server, host: PeerHost[Any], sock: socket.socket) -> None:
+    def __init__(self, server: Runtime, host: PeerHost[Any], sock: socket.socket) -> None:
         super().__init__(server, sock)
         self._host = host
 

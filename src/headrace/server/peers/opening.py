@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from headrace.server.peers.connection import PeerConnection
-    from headrace.server.server import Server
+    from headrace.server.port import Runtime
 
     _Enter = Callable[[], PeerConnection[Any] | None]
     """Makes the connection and its session; None: it is not wanted any more."""
 
 
-def open_over_epoll(server: Server, sock: socket.socket, enter: _Enter) -> None:
+def open_over_epoll(server: Runtime, sock: socket.socket, enter: _Enter) -> None:
     """Without TLS, where the server has a poller. A socket that cannot be watched ends its connection."""
     assert server.poller is not None
     connection = enter()
@@ -44,7 +44,7 @@ def open_over_epoll(server: Server, sock: socket.socket, enter: _Enter) -> None:
 
 
 async def open_over_asyncio(
-    server: Server,
+    server: Runtime,
     sock: socket.socket,
     enter: _Enter,
     context: ssl.SSLContext | None = None,
@@ -75,7 +75,7 @@ class _LateTransport(AsyncioTransport):
 
     __slots__ = ("_enter", "_server")
 
-    def __init__(self, server: Server, enter: _Enter) -> None:
+    def __init__(self, server: Runtime, enter: _Enter) -> None:
         self._server = server
         self._enter = enter
 

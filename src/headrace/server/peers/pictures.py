@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from headrace.cluster.dialect import LEGACY_ACCOUNT
 from headrace.conf.options import SubjectPermission
+from headrace.server.connection_snapshot import link_figures, subscription_snapshot, text_of
 from headrace.server.monitor.source import (
     ClusterSnapshot,
     LeafNodesSnapshot,
     LeafSnapshot,
     RouteSnapshot,
 )
-from headrace.server.snapshot import link_figures, subscription_snapshot, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,14 +25,13 @@ if TYPE_CHECKING:
     from headrace.protocol.peers import PeerPermission
     from headrace.server.monitor.source import SubscriptionSnapshot
     from headrace.server.peers.connection import PeerConnection
-    from headrace.server.peers.leafs import LeafNodes
-    from headrace.server.peers.routes import Routes
+    from headrace.server.peers.host import PeerHost
 
 
-def cluster_snapshot(routes: Routes) -> ClusterSnapshot:
-    """The cluster now. Connections whose handshake goes on are not shown."""
+def cluster_snapshot(name: str, routes: PeerHost[RouteSession]) -> ClusterSnapshot:
+    """The cluster of this name now. Connections whose handshake goes on are not shown."""
     return ClusterSnapshot(
-        name=routes.mesh.name.text,
+        name=name,
         host=routes.options.host,
         port=routes.port,
         certificate_expires_ns=routes.certificate_expires_ns,
@@ -81,7 +80,7 @@ def _rows(session: RouteSession) -> Iterator[tuple[bytes, bytes, bytes | None, b
         yield account, subject, queue, b" ".join(words)
 
 
-def leafnodes_snapshot(leafs: LeafNodes) -> LeafNodesSnapshot:
+def leafnodes_snapshot(leafs: PeerHost[LeafSession]) -> LeafNodesSnapshot:
     """The leaf links now. Connections whose handshake goes on are not shown."""
     has_port = leafs.listener is not None
     return LeafNodesSnapshot(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from time import monotonic_ns
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
@@ -23,12 +23,50 @@ from headrace.server.peers.host import PeerHost, Secured
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from headrace.cluster.leafs import Leafs
     from headrace.cluster.port import Address, Wire
     from headrace.conf.peer_options import ClusterOptions
     from headrace.protocol.peers import PeerInfo
-    from headrace.server.listeners import PortTLS
     from headrace.server.monitor.source import ClusterSnapshot
-    from headrace.server.server import Server
+    from headrace.server.peers.port import PeersServer
+    from headrace.server.tls_contexts import PortTLS
+
+    class _Leafs(Protocol):
+        @property
+        def own_urls(self) -> tuple[str, ...]: ...
+        @property
+        def leafs(self) -> Leafs: ...
+
+    class _AccountServices(Protocol):
+        def hear_anew(self, change: Callable[[], object]) -> None:
+            """Call `change` while no service listens to requests."""
+
+    class RoutesServer(PeersServer, Protocol):
+        """A server, as its routes see it."""
+
+        @property
+        def is_lame_duck(self) -> bool: ...
+        @property
+        def start_ns(self) -> int: ...
+        @property
+        def serving_since(self) -> int: ...
+        @property
+        def streaming_subject(self) -> str: ...
+        @property
+        def advertised_address(self) -> tuple[str, int]: ...
+        @property
+        def leafs(self) -> _Leafs | None: ...
+        @property
+        def account_services(self) -> _AccountServices | None: ...
+
+        def cluster_changed(self) -> None:
+            """Take over another name of the cluster, or other members."""
+
+        def tell_clients(self) -> None:
+            """Send INFO as it is now to those who take it at any time."""
+
+        def give_up(self, reason: str) -> None:
+            """End the server: it cannot go on."""
 
 
 class Routes(PeerHost[RouteSession]):
@@ -39,7 +77,9 @@ class Routes(PeerHost[RouteSession]):
     port_title = "cluster"
     options: ClusterOptions
 
-    def __init__(self, server: Server, options: ClusterOptions) -> None:
+    _server: RoutesServer
+
+    def __init__(self, server: RoutesServer, options: ClusterOptions) -> None:
         super().__init__(server)
         self.options = options
         self._news = asyncio.Event()
@@ -97,7 +137,7 @@ class Routes(PeerHost[RouteSession]):
         """The cluster as monitoring shows it."""
         from headrace.server.peers.pictures import cluster_snapshot  # only who is asked loads it
 
-        return cluster_snapshot(self)
+        return cluster_snapshot(self.mesh.name.text, self)
 
     def _own_urls(self) -> tuple[str, ...]:
         server = self._server

@@ -14,8 +14,7 @@ from headrace.server.system import options
 
 if TYPE_CHECKING:
     from headrace.core.service import Delivery
-    from headrace.server.server import Server
-    from headrace.server.system.requests import Requests
+    from headrace.server.system.requests import AskedServer, Requests
 
 _FAILED = 500
 
@@ -45,7 +44,7 @@ def take(requests: Requests, name: str, request: Delivery) -> None:
         _done(requests, request.reply)
 
 
-def _connection(server: Server, request: Delivery) -> int | None:
+def _connection(server: AskedServer, request: Delivery) -> int | None:
     try:
         if not request.payload:
             raise options.BadRequest("unexpected end of JSON input")
@@ -56,7 +55,7 @@ def _connection(server: Server, request: Delivery) -> int | None:
     return cid
 
 
-def _kick(server: Server, cid: int) -> None:
+def _kick(server: AskedServer, cid: int) -> None:
     session = server.sessions.get(cid)
     if session is None:
         raise _Impossible("no such client or leafnode id")
@@ -64,7 +63,7 @@ def _kick(server: Server, cid: int) -> None:
     server.after_tick()
 
 
-def _warn(server: Server, cid: int) -> None:
+def _warn(server: AskedServer, cid: int) -> None:
     session = server.sessions.get(cid)
     if session is None:
         raise _Impossible("no such client id")

@@ -9,7 +9,7 @@ mode; here events go on until the end.
 from __future__ import annotations
 
 from time import time_ns
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from headrace.conf.options import GLOBAL_ACCOUNT
 from headrace.server.account_links import AccountLinks
@@ -20,9 +20,19 @@ if TYPE_CHECKING:
     from headrace.core.account import Account
     from headrace.core.service import Host
     from headrace.server.ocsp.chains import Certificate
-    from headrace.server.server import Server
-    from headrace.server.session import ClientSession
+    from headrace.server.port import Client, HasServiceHost, LinkHost
     from headrace.server.system.messages import Messages
+
+    class _System(HasServiceHost, Protocol):
+        def statsz(self) -> bytes:
+            """Compose the server's statistics now."""
+
+    class _Server(LinkHost, Protocol):
+        @property
+        def server_id(self) -> str: ...
+        @property
+        def system(self) -> _System: ...
+
 
 CONNECTIONS_INTERVAL: Final = 30.0
 """Seconds after which an account's connections are told again when they have not changed."""
@@ -40,7 +50,7 @@ _REFUSED: Final = b"$SYS.ACCOUNT.CLIENT.AUTH.ERR"
 class Events:
     """The events of one server: silent before `begin`, after `end`, and when there is no system account."""
 
-    def __init__(self, server: Server, messages: Callable[[], Messages]) -> None:
+    def __init__(self, server: _Server, messages: Callable[[], Messages]) -> None:
         self._server = server
         self._compose = messages
         self._host: Host | None = None
@@ -69,13 +79,13 @@ class Events:
 
     # -- clients ----------------------------------------------------------------------------------
 
-    def connected(self, session: ClientSession) -> None:
+    def connected(self, session: Client) -> None:
         """A client has got in."""
         if session.account is not None:
             subject = self._subject("ACCOUNT.%s.CONNECT", session.account.name)
             self._tell(subject, lambda: self._compose().connected(session))
 
-    def disconnected(self, session: ClientSession, account: Account | None) -> None:
+    def disconnected(self, session: Client, account: Account | None) -> None:
         """A connection is over. `account`: which it acted in until now."""
         if self._host is None:
             return
@@ -87,7 +97,7 @@ class Events:
             lambda: self._compose().disconnected(session, name, reason, session.stop_ns),
         )
 
-    def refused(self, session: ClientSession, reason: str) -> None:
+    def refused(self, session: Client, reason: str) -> None:
         """Credentials were wrong or missing: the account it acts in hears of it too, under its own
         subjects."""
         if self._host is None:
@@ -194,7 +204,7 @@ class Events:
             self._host.publish(subject, message)
 
 
-def _name_of(session: ClientSession, account: Account | None) -> str:
+def _name_of(session: Client, account: Account | None) -> str:
     """Who left an account because another one was full belongs to that one."""
     if account is not None:
         return account.name

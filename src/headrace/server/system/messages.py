@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from time import time_ns
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from headrace.protocol.info import COMPATIBLE_VERSION
 from headrace.protocol.nuid import new_nuid
@@ -23,7 +23,9 @@ from headrace.server.snapshot import account_snapshot
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from headrace.conf.options import Options
     from headrace.core.account import Account
+    from headrace.core.accounts import Accounts
     from headrace.server.monitor.jetstream import JetStreamFigures
     from headrace.server.monitor.source import (
         GatewaySnapshot,
@@ -32,8 +34,24 @@ if TYPE_CHECKING:
         ServerSnapshot,
     )
     from headrace.server.ocsp.chains import Certificate
-    from headrace.server.server import Server
-    from headrace.server.session import ClientSession
+    from headrace.server.port import Client
+
+    class _Server(Protocol):
+        @property
+        def accounts(self) -> Accounts: ...
+        @property
+        def config_load_ns(self) -> int: ...
+        @property
+        def cluster_name(self) -> str | None: ...
+        @property
+        def info(self) -> Mapping[str, Any]: ...
+        @property
+        def name(self) -> str: ...
+        @property
+        def options(self) -> Options: ...
+        @property
+        def server_id(self) -> str: ...
+
 
 _ADVISORY: Final = "io.nats.server.advisory.v1."
 _RUNS_JETSTREAM: Final = 1
@@ -45,17 +63,17 @@ Fields = dict[str, Any]
 class Messages:
     """The documents of one server; those that name it are numbered."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: _Server) -> None:
         self._server = server
         self._sequence = 0
 
     # -- events -----------------------------------------------------------------------------------
 
-    def connected(self, session: ClientSession) -> bytes:
+    def connected(self, session: Client) -> bytes:
         event = self._typed("client_connect", time_ns())
         return _encoded({**event, "client": self._client(session, _account_name(session))})
 
-    def disconnected(self, session: ClientSession, account: str, reason: str, stop_ns: int) -> bytes:
+    def disconnected(self, session: Client, account: str, reason: str, stop_ns: int) -> bytes:
         """Also of a client that was refused. `sent` and `received` are the client's."""
         in_msgs, in_bytes, out_msgs, out_bytes, _ = session.link.counters
         return _encoded(
@@ -161,7 +179,7 @@ class Messages:
         server = self._server
         return {"name": server.name, "host": server.info["host"], "id": server.server_id}
 
-    def _client(self, session: ClientSession, account: str, stop_ns: int = 0) -> Fields:
+    def _client(self, session: Client, account: str, stop_ns: int = 0) -> Fields:
         return client_fields(
             session,
             account=account,
@@ -179,7 +197,7 @@ def _head(kind: str, now_ns: int) -> Fields:
     return {"type": _ADVISORY + kind, "id": new_nuid(), "timestamp": short_time(now_ns)}
 
 
-def _account_name(session: ClientSession) -> str:
+def _account_name(session: Client) -> str:
     return session.account.name if session.account else ""
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from time import time_ns
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from headrace.mistakes import INTERNAL_ERROR
 from headrace.server.monitor import links
@@ -34,9 +34,27 @@ if TYPE_CHECKING:
 
     from headrace.core.account import Account
     from headrace.core.service import Delivery, Host
-    from headrace.server.server import Server
+    from headrace.server.port import AccountsHost
+    from headrace.server.snapshot import HasTraffic, MonitoredServer
+    from headrace.server.system.events import Events
     from headrace.server.system.messages import Messages
     from headrace.server.system.options import Form
+
+    class _System(HasTraffic, Protocol):
+        @property
+        def events(self) -> Events: ...
+
+    class AskedServer(MonitoredServer, AccountsHost, Protocol):
+        """A server, as requests to the system account see it."""
+
+        @property
+        def info(self) -> Mapping[str, Any]: ...
+        @property
+        def system(self) -> _System: ...
+
+        def reload(self) -> None:
+            """Take over what has changed in the configuration file. Raises: ConfigError, StartError."""
+
 
 MOST_WAITING: Final = 512
 """Long requests that wait for their turn; one more is passed over, as if the server were not there."""
@@ -69,7 +87,7 @@ class Question(NamedTuple):
 class Requests:
     """Answers for one server; `host` is where they go out."""
 
-    def __init__(self, server: Server, host: Host, messages: Messages) -> None:
+    def __init__(self, server: AskedServer, host: Host, messages: Messages) -> None:
         self.server: Final = server
         self.source: Final = ServerMonitor(server)
         self.messages: Final = messages

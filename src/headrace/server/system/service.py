@@ -7,7 +7,7 @@ here.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from headrace.core.service import Taking
 from headrace.core.system_services import SUBSCRIBERS, USER
@@ -19,9 +19,15 @@ if TYPE_CHECKING:
     from headrace.core.service import Delivery, Host
     from headrace.core.tracing import MessageTrace
     from headrace.engine.batches import Gathered
-    from headrace.server.server import Server
     from headrace.server.system.messages import Messages
-    from headrace.server.system.requests import Requests
+    from headrace.server.system.requests import AskedServer, Requests
+
+    class _Server(AskedServer, Protocol):
+        @property
+        def cluster_name(self) -> str | None: ...
+        @property
+        def system(self) -> SystemService: ...
+
 
 SERVER_REQUESTS: Final = (
     *("IDZ", "STATSZ", "VARZ", "SUBSZ", "CONNZ", "ROUTEZ", "GATEWAYZ", "LEAFZ", "ACCOUNTZ", "JSZ", "HEALTHZ"),
@@ -41,7 +47,7 @@ _NOTHING: Final = {"in_msgs": 0, "in_bytes": 0, "out_msgs": 0, "out_bytes": 0}
 class SystemService:
     """A `core.service.Service` of the server itself; `events` is told by others what happens."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: _Server) -> None:
         self._server = server
         self.host: Host | None = None
         self.events = Events(server, self.messages)

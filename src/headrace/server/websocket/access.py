@@ -15,7 +15,7 @@ from headrace.server.info import websocket_urls
 
 if TYPE_CHECKING:
     from headrace.conf.options import Options, TLSOptions, WebSocketOptions
-    from headrace.server.server import Server
+    from headrace.server.port import InfoHost
 
 
 class WebSocketAccess(Access):
@@ -25,7 +25,9 @@ class WebSocketAccess(Access):
     kind = "websocket"
     log_name = "wid"
 
-    def __init__(self, server: Server, options: WebSocketOptions, port: int) -> None:
+    _server: InfoHost
+
+    def __init__(self, server: InfoHost, options: WebSocketOptions, port: int) -> None:
         super().__init__(server)
         self._options = options
         self._own: Authenticator | None = None

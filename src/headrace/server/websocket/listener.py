@@ -6,7 +6,7 @@ What a client may do once its bytes flow is the session's business.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from headrace import limits
 from headrace.conf.listen import advertised
@@ -29,9 +29,18 @@ if TYPE_CHECKING:
     from websockets.server import ServerProtocol
 
     from headrace.conf.options import Options, WebSocketOptions
-    from headrace.server.server import Server
+    from headrace.server.listener import ListenerHost
+    from headrace.server.peers.leafs import LeafNodes
+    from headrace.server.port import InfoHost
     from headrace.server.websocket.request import Upgrade
     from headrace.server.websocket.transport import Party
+
+    class WebSocketHost(ListenerHost, InfoHost, Protocol):
+        """A server, as its WebSocket port sees it."""
+
+        @property
+        def leafs(self) -> LeafNodes | None: ...
+
 
 _TOO_MANY: Final = "maximum connections exceeded"
 
@@ -39,9 +48,11 @@ _TOO_MANY: Final = "maximum connections exceeded"
 class WebSocketListener(Acceptor):
     """The WebSocket port of one server. `context` None: no TLS."""
 
+    _server: WebSocketHost
+
     def __init__(
         self,
-        server: Server,
+        server: WebSocketHost,
         options: WebSocketOptions,
         context: ssl.SSLContext | None,
         sock: socket.socket,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from headrace.cluster.leaf import LeafSession
     from headrace.engine.link import Link
     from headrace.server.peers.connection import PeerConnection
-    from headrace.server.server import Server
+    from headrace.server.port import Runtime
     from headrace.server.session import ClientSession
     from headrace.server.websocket.transport import WebSocketTransport
 
@@ -49,7 +49,7 @@ class LeafNode:
 
     __slots__ = ("_connection", "_server", "error")
 
-    def __init__(self, server: Server, connection: PeerConnection[LeafSession]) -> None:
+    def __init__(self, server: Runtime, connection: PeerConnection[LeafSession]) -> None:
         self._server = server
         self._connection = connection
         self.error = connection.error

@@ -1,0 +1,322 @@
+"""What the parts of a server see of it, and what they see of whoever wants in.
+
+A part takes one of these types and never the class that fulfils it, so no part knows its whole: `Server` and
+`ClientSession` fulfil them as they are. What only one part sees of the server stands in that part's module.
+Loaded by nobody at run time. Never here: code that does anything.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    import asyncio
+    import ssl
+    from collections.abc import Coroutine, Iterable
+    from logging import Logger
+
+    from headrace.conf.options import Options
+    from headrace.core.account import Account
+    from headrace.core.accounts import Accounts
+    from headrace.core.service import Host, Service
+    from headrace.engine.link import Link, Router
+    from headrace.engine.reasons import CloseReason
+    from headrace.protocol.info import ConnectOptions
+    from headrace.server.admission import Admission
+    from headrace.server.auth import Authenticator, Identity
+    from headrace.server.epoll import Poller
+    from headrace.server.handshakes import PeerCheck
+    from headrace.server.log_limits import LogLimits
+    from headrace.server.services import ServiceHost
+    from headrace.server.transport import AsyncioTransport
+
+
+class LogHost(Protocol):
+    """The log of a server."""
+
+    @property
+    def options(self) -> Options:
+        """The options as they are now: a reload replaces them."""
+
+    @property
+    def log(self) -> Logger: ...
+    @property
+    def log_limits(self) -> LogLimits:
+        """The limit on lines that peers cause."""
+
+
+class Runtime(LogHost, Protocol):
+    """The event loop of a server: its connections, its ticks and its tasks."""
+
+    @property
+    def router(self) -> Router: ...
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop: ...
+    @property
+    def poller(self) -> Poller | None:
+        """The poller of plain TCP connections; None: they are on asyncio's transports."""
+
+    def after_tick(self) -> None:
+        """Flush outboxes when the loop's present round is over: frames were queued outside the poller."""
+
+    def note_stalled(self, transport: AsyncioTransport) -> None:
+        """Resume a transport that has stopped to read when its outbox has drained."""
+
+    def run(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Start a task; it is cancelled when the server stops."""
+
+    async def vet(self, connection: ssl.SSLObject, check: PeerCheck) -> None:
+        """Check the peer of a TLS handshake that has ended. Raises: PeerRefused."""
+
+
+class AccountsHost(Runtime, Protocol):
+    """A server with its accounts."""
+
+    @property
+    def accounts(self) -> Accounts: ...
+
+
+class HasServiceHost(Protocol):
+    """The service of the system account, with its host."""
+
+    @property
+    def host(self) -> Host | None:
+        """The host; None: there is no system account, or the server is not there yet."""
+
+
+class LinkHost(Protocol):
+    """A server, as what it publishes in accounts by itself sees it."""
+
+    @property
+    def router(self) -> Router: ...
+    @property
+    def accounts(self) -> Accounts: ...
+    @property
+    def system(self) -> HasServiceHost: ...
+
+
+class HasAuthenticator(Protocol):
+    """The rules for one port."""
+
+    @property
+    def authenticator(self) -> Authenticator:
+        """The authenticator of now: a reload replaces it."""
+
+
+class Applicant(Protocol):
+    """A client or a leaf node that wants in, as those who decide about it see it."""
+
+    refusal: CloseReason
+    """The reason that monitoring shows if it is refused."""
+
+    @property
+    def cid(self) -> int:
+        """The number of the connection."""
+
+    @property
+    def address(self) -> str:
+        """The host at the other end; behind a proxy, the one that the proxy names."""
+
+    @property
+    def access(self) -> HasAuthenticator: ...
+    @property
+    def connection_type(self) -> str:
+        """STANDARD, WEBSOCKET, LEAFNODE or LEAFNODE_WS: users may be limited to some of them."""
+
+    @property
+    def client_type(self) -> str: ...
+    @property
+    def nonce(self) -> bytes:
+        """The nonce that INFO had for signatures; empty: none."""
+
+    @property
+    def proxy_key(self) -> str:
+        """The key of the trusted proxy that signed for it; empty: none did."""
+
+    @property
+    def tls_version(self) -> str:
+        """Empty without TLS."""
+
+    @property
+    def tls_cipher(self) -> str: ...
+    @property
+    def peer_certificates(self) -> tuple[bytes, ...]:
+        """DER, its own first."""
+
+    @property
+    def mapped_certificates(self) -> tuple[bytes, ...] | None:
+        """The certificates that say which user this is; None where they do not (`verify_and_map`)."""
+
+    async def checked_in_thread(self, connect: ConnectOptions, /) -> Identity | None:
+        """Check credentials by bcrypt, which takes long: the event loop goes on."""
+
+    def debug(self, text: str) -> None:
+        """Log a line with the connection in front."""
+
+    def error(self, text: str) -> None:
+        """Log an error line, unless there were too many like it just now."""
+
+
+class Authorizer(Protocol):
+    """The decision about users where the configuration does not have them: tokens, or a callout."""
+
+    @property
+    def curve_key(self) -> str:
+        """The public key that callouts may encrypt their answers to; INFO has it."""
+
+    async def identity(self, applicant: Applicant, connect: ConnectOptions, /) -> Identity | None:
+        """Decide about one CONNECT; None: it is refused, and the log has said why."""
+
+    async def load(self, accounts: Iterable[str]) -> None:
+        """Load accounts, as far as there are tokens of them."""
+
+
+class Client(Protocol):
+    """A client, as messages about clients describe it."""
+
+    @property
+    def cid(self) -> int: ...
+    @property
+    def address(self) -> str: ...
+    @property
+    def options(self) -> ConnectOptions:
+        """The fields of its CONNECT."""
+
+    @property
+    def identity(self) -> Identity | None:
+        """The user that it acts as; None before that is settled."""
+
+    @property
+    def account(self) -> Account | None: ...
+    @property
+    def link(self) -> Link: ...
+    @property
+    def client_type(self) -> str: ...
+    @property
+    def start_ns(self) -> int: ...
+    @property
+    def stop_ns(self) -> int:
+        """0 while it is connected."""
+
+    @property
+    def rtt_ns(self) -> int:
+        """0: not measured yet."""
+
+    @property
+    def estimated_rtt_ns(self) -> int:
+        """The time to its CONNECT until a round trip was measured."""
+
+    @property
+    def close_reason(self) -> CloseReason: ...
+
+
+class ClientEvents(Protocol):
+    """The events that a client's session causes in the system account."""
+
+    def connected(self, session: Client) -> None:
+        """Tell that a client has got in."""
+
+    def refused(self, session: Client, reason: str) -> None:
+        """Tell that credentials were wrong or missing."""
+
+    def connections_changed(self, account: Account) -> None:
+        """Tell that an account has one client more or less."""
+
+
+class HasClientEvents(Protocol):
+    """The service of the system account."""
+
+    @property
+    def events(self) -> ClientEvents: ...
+
+
+class AccessHost(Protocol):
+    """A server, as the rules for one of its ports see it."""
+
+    @property
+    def options(self) -> Options: ...
+    @property
+    def authenticator(self) -> Authenticator: ...
+    @property
+    def gate(self) -> Authorizer | None: ...
+    @property
+    def info(self) -> dict[str, Any]:
+        """The fields of INFO that all clients get; another dictionary when one of them changes."""
+
+
+class SessionHost(Runtime, AccessHost, Protocol):
+    """A server, as the session of a client sees it."""
+
+    slow_consumers: int
+    stale_connections: int
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def accounts(self) -> Accounts: ...
+    @property
+    def system(self) -> HasClientEvents: ...
+    @property
+    def admission(self) -> Admission: ...
+
+    def forget(self, cid: int, reason: CloseReason) -> None:
+        """Take the session of a closed connection out of the server."""
+
+
+class PeerProcesses(Protocol):
+    """The other processes of one server, as INFO describes them."""
+
+    @property
+    def has_private_mesh(self) -> bool: ...
+    @property
+    def runs_jetstream(self) -> bool: ...
+
+
+class ClusterURLs(Protocol):
+    """The cluster of a server, as INFO describes it."""
+
+    @property
+    def ws_connect_urls(self) -> tuple[str, ...]: ...
+
+    def client_info(self) -> dict[str, object]:
+        """The fields of INFO about the cluster."""
+
+
+class InfoHost(AccessHost, Protocol):
+    """A server, as its INFO describes it."""
+
+    @property
+    def server_id(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def advertised_address(self) -> tuple[str, int]: ...
+    @property
+    def is_lame_duck(self) -> bool: ...
+    @property
+    def cluster_name(self) -> str | None: ...
+    @property
+    def worker(self) -> PeerProcesses | None: ...
+    @property
+    def routes(self) -> ClusterURLs | None: ...
+
+
+class AccountServicesHost(LogHost, Protocol):
+    """A server, as the services of its accounts see it."""
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def server_id(self) -> str: ...
+    @property
+    def accounts(self) -> Accounts: ...
+    @property
+    def gate(self) -> Authorizer | None: ...
+
+    def start_service(self, service: Service, account: Account, *, maps: bool = True) -> ServiceHost:
+        """Start a service in an account. Raises: StartError, as the service does."""
+
+    def stop_service(self, host: ServiceHost) -> None:
+        """Stop a service while the server goes on; its last words still go out."""

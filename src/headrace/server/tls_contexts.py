@@ -1,0 +1,109 @@
+"""The TLS of all ports of a server: contexts, made at the start and anew on reload.
+
+Never lives here: what a context has (`tls`), who uses it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct, field
+
+from headrace.errors import StartError
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Mapping
+
+    from headrace.conf.options import Options, TLSOptions
+
+
+class PortTLS(Struct, frozen=True):
+    """What connections of a port are accepted with; None: no TLS.
+
+    `expires_ns`: when its certificate does, since the Unix epoch.
+    """
+
+    context: ssl.SSLContext | None = None
+    expires_ns: int | None = None
+
+
+_NO_TLS: Final = PortTLS()
+
+
+class Contexts(Struct, frozen=True):
+    """For new connections. Routes and gateways are accepted with one context and begun with another:
+    `gateways_begun` by cluster, "" for all others. `checks_peers`: some ask responders about the peer."""
+
+    client: PortTLS = _NO_TLS
+    websocket: PortTLS = _NO_TLS
+    monitor: ssl.SSLContext | None = None
+    routes: PortTLS = _NO_TLS
+    routes_begun: ssl.SSLContext | None = None
+    gateways: PortTLS = _NO_TLS
+    gateways_begun: Mapping[str, ssl.SSLContext] = field(default_factory=dict)
+    leafs: PortTLS = _NO_TLS
+    checks_peers: bool = False
+    concerns: tuple[str, ...] = ()
+
+
+def make_contexts(options: Options) -> Contexts:
+    """Reads all certificates and keys. Raises: StartError, and nothing has changed."""
+    websocket = options.websocket.tls if options.websocket else None
+    routes = options.cluster.tls if options.cluster else None
+    leafs = options.leafnodes.tls if options.leafnodes else None
+    gateways = options.gateway.tls if options.gateway else None
+    remotes = (
+        {each.name: each.tls for each in options.gateway.gateways if each.tls} if options.gateway else {}
+    )
+    configured = [each for each in (options.tls, websocket, routes, gateways, leafs) if each is not None]
+    configured += remotes.values()
+    hubs = options.leafnodes.remotes if options.leafnodes else ()
+    towards = [each.tls.files for each in hubs if each.tls is not None and each.tls.files is not None]
+    checks_peers = any(each.ocsp_peer is not None for each in (*configured, *towards))
+    if not configured and options.https_port is None:
+        return Contexts(checks_peers=checks_peers)
+    from headrace.server import tls  # ssl is only set up where it is asked for
+    from headrace.server.handshakes import CLIENT, LEAF_NODE
+
+    begun = {**({"": gateways} if gateways else {}), **remotes}
+    return Contexts(
+        client=_port_tls(options.tls, CLIENT),
+        websocket=_port_tls(websocket, CLIENT),
+        monitor=None
+        if options.https_port is None
+        else _monitor_context(options.tls, checks_peers=checks_peers),
+        routes=_port_tls(routes),
+        routes_begun=tls.client_context(routes) if routes else None,
+        gateways=_port_tls(gateways),
+        gateways_begun={name: tls.client_context(each) for name, each in begun.items()},
+        leafs=_port_tls(leafs, LEAF_NODE),
+        checks_peers=checks_peers,
+        concerns=tuple(dict.fromkeys(line for each in configured for line in tls.concerns(each))),
+    )
+
+
+def _port_tls(options: TLSOptions | None, kind: str = "") -> PortTLS:
+    """`kind`: of connections whose peers may be checked."""
+    if options is None:
+        return _NO_TLS
+    from headrace.server import tls
+
+    return PortTLS(tls.server_context(options, kind), tls.certificate_expires_ns(options))
+
+
+def _monitor_context(options: TLSOptions | None, *, checks_peers: bool) -> ssl.SSLContext:
+    """The certificates of clients' TLS; as with the Go server, readers of monitoring need none, unless
+    responders are asked about any peers' certificates.
+
+    Raises: StartError when there are none to use.
+    """
+    if options is None:
+        raise StartError("TLS cert and key required for HTTPS")
+    from headrace.server import tls
+    from headrace.server.handshakes import CLIENT
+
+    context = tls.server_context(options, CLIENT)
+    if not checks_peers:
+        context.verify_mode = tls.NO_CLIENT_CERTIFICATE
+    return context
