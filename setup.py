@@ -43,6 +43,7 @@ COMPILED = [
     "engine.batches",
     "engine.records",
     "engine.stan",
+    "engine.pending",
     "engine.jetstream",
     "engine.replay",
     "engine.columns",

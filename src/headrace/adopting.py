@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from msgspec.structs import replace
 
 from headrace.conf.options import GLOBAL_ACCOUNT
+from headrace.engine.pending import PendingMap
 from headrace.errors import LogError, StartError
 from headrace.jetstream.api.contexts import consumer_context, stream_context
 from headrace.jetstream.assets import stream_log
@@ -261,7 +262,7 @@ def _state(position: Position, now_ns: int) -> ConsumerState:
     first = pending[0] if pending else position.last_sent + 1
     delivered = position.last_sent
     state.numbers = (delivered, delivered, first - 1, first - 1)
-    state.pending = {sequence: (sequence, now_ns) for sequence in pending}
+    state.pending = PendingMap((sequence, sequence, now_ns) for sequence in pending)
     return state
 
 

@@ -27,6 +27,7 @@ COMPILED: Final = [
     "headrace.engine.message_blocks",
     "headrace.engine.messages",
     "headrace.engine.peer",
+    "headrace.engine.pending",
     "headrace.engine.records",
     "headrace.engine.replay",
     "headrace.engine.route",

@@ -3,6 +3,7 @@ from typing import Any
 
 from headrace.engine.batches import Gathered, Outgoing
 from headrace.engine.messages import Messages, NewMessages
+from headrace.engine.pending import PendingMap
 
 class Publications(NewMessages[Any]):
     def __init__(self, make: type[tuple[Any, ...]]) -> None: ...
@@ -43,9 +44,7 @@ def take_publications(
 def sort_acks(
     run: Gathered[Any], find: Callable[[bytes, bytes], Acks | None], special: Callable[[Any], object]
 ) -> list[Acks]: ...
-def settle(
-    acks: Acks, pending: dict[int, tuple[int, int]], acked: list[int], below: int = ...
-) -> list[bytes]: ...
+def settle(acks: Acks, pending: PendingMap, acked: list[int], below: int = ...) -> list[bytes]: ...
 def deliver(
     out: Outgoing,
     inbox: bytes,
@@ -55,7 +54,7 @@ def deliver(
     count: int,
     consumer_sequence: int,
     num_pending: int,
-    pending: dict[int, tuple[int, int]] | None,
+    pending: PendingMap | None,
     now_ns: int,
     *,
     deliveries: int = 1,

@@ -9,14 +9,13 @@ Source: JetStream API on the wire (nats-server 2.15), sections 3 and 4; consumer
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from cpython.dict cimport PyDict_DelItem, PyDict_GetItem, PyDict_SetItem
-from cpython.object cimport PyObject
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memchr, memcmp, memcpy
 
 from headrace.engine.batches cimport Gathered, Outgoing, delivery, is_word, part_t, record_t
 from headrace.engine.memory cimport give, resize
 from headrace.engine.messages cimport Messages, NewMessages, message_t
+from headrace.engine.pending cimport PendingMap
 
 cdef extern from "<string.h>" nogil:
     void *memmem(const void *text, size_t n, const void *wanted, size_t m)
@@ -415,8 +414,8 @@ def sort_acks(Gathered run not None, find, special) -> list[Acks]:
     return [acks for acks in touched if acks._count]
 
 
-def settle(Acks acks not None, dict pending not None, list acked not None, uint64_t below=0) -> list[bytes]:
-    """Takes what is acknowledged out of `pending` (by stream sequence), adds its sequences to `acked`, in order.
+def settle(Acks acks not None, PendingMap pending not None, list acked not None, uint64_t below=0) -> list[bytes]:
+    """Takes what is acknowledged out of `pending`, adds its sequences to `acked`, in order.
 
     Gives the reply subjects of those who want to know, also of what was not pending; an acknowledgement of a
     sequence that is not `below` this one (0: any) is none. `acks` is empty then.
@@ -426,10 +425,8 @@ def settle(Acks acks not None, dict pending not None, list acked not None, uint6
     for i in range(acks._count):
         if below and acks._items[i].sequence >= below:
             continue
-        key = acks._items[i].sequence
-        if PyDict_GetItem(pending, key) != NULL:
-            PyDict_DelItem(pending, key)
-            acked.append(key)
+        if pending.take(acks._items[i].sequence):
+            acked.append(acks._items[i].sequence)
         if acks._items[i].reply.len:
             replies.append(text_of(acks._items[i].reply))
     acks.clear()
@@ -473,19 +470,8 @@ cdef char *put_headers(char *at, message_t *m, bytes extra, bint headers_only, n
     return put_bytes(at, b"\r\n", 2)
 
 
-cdef int track(dict pending, uint64_t sequence, uint64_t consumer_sequence, object now) except -1:
-    """Notes a delivery as awaiting its acknowledgement; one that did before keeps its place and consumer sequence."""
-    cdef object key = sequence
-    cdef PyObject *before = PyDict_GetItem(pending, key)
-    if before == NULL:
-        PyDict_SetItem(pending, key, (consumer_sequence, now))
-    else:
-        PyDict_SetItem(pending, key, ((<object> before)[0], now))
-    return 0
-
-
 def deliver(Outgoing out not None, bytes inbox not None, bytes ack_prefix not None, Messages messages not None,
-            Py_ssize_t start, Py_ssize_t count, uint64_t consumer_sequence, uint64_t num_pending, dict pending,
+            Py_ssize_t start, Py_ssize_t count, uint64_t consumer_sequence, uint64_t num_pending, PendingMap pending,
             int64_t now_ns, *, uint64_t deliveries=1, bint headers_only=False, bytes extra not None=b"") -> int:
     """Publishes stored messages to a consumer's inbox, shown with their own subjects.
 
@@ -494,7 +480,7 @@ def deliver(Outgoing out not None, bytes inbox not None, bytes ack_prefix not No
     ack_prefix         `$JS.ACK.<stream>.<consumer>.`; the numbers of each delivery follow it
     consumer_sequence  of the first of them
     num_pending        messages that the consumer has still to get after the first of them
-    pending            stream sequence -> (consumer sequence, when it was delivered); None: nothing is acknowledged
+    pending            notes them as awaiting their acknowledgement; None: nothing is acknowledged
     deliveries         how often each was delivered, with this one
     headers_only       payloads stay here, a header `Nats-Msg-Size` says how long they are
     extra              header lines, each with its line end, that all get
@@ -511,7 +497,6 @@ def deliver(Outgoing out not None, bytes inbox not None, bytes ack_prefix not No
     cdef char *stamp = text + PyBytes_GET_SIZE(ack_prefix)
     cdef char *at
     cdef size_t head, body, total = 0
-    cdef object now = now_ns
     if not (0 <= start <= messages.count and 0 <= count <= messages.count - start):
         raise IndexError(f"{count} messages from {start} of {messages.count}")
     if to.len == 0 or not is_word(to.text, to.len):
@@ -545,7 +530,7 @@ def deliver(Outgoing out not None, bytes inbox not None, bytes ack_prefix not No
             put_bytes(at, m.payload, m.payload_len)
         total += to.len + reply.len + body
         if pending is not None:
-            track(pending, m.sequence, consumer_sequence, now)
+            pending.track(m.sequence, consumer_sequence, now_ns)
         consumer_sequence += 1
         if num_pending:
             num_pending -= 1

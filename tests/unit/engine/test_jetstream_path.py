@@ -12,6 +12,7 @@ from headrace.engine.batches import Gathered, Outgoing
 from headrace.engine.jetstream import Acks, Publications, deliver, settle, sort_acks, take_publications
 from headrace.engine.memory import live_objects
 from headrace.engine.messages import StoredMessages
+from headrace.engine.pending import PendingMap
 from headrace.log.memory import MemoryLog
 from headrace.log.port import NewMessage, StoredMessage
 
@@ -311,8 +312,8 @@ def test_any_subject_is_read_as_the_rules_say() -> None:
 def test_settling_takes_out_what_is_pending() -> None:
     random = Random(29)
     for _ in range(200):
-        pending = dict.fromkeys([*random.sample(range(1, 40), 20), LARGEST], (1, 2))
-        desk, model, taken, replies = Desk(), dict(pending), [7], []
+        pending = PendingMap((one, 1, 2) for one in [*random.sample(range(1, 40), 20), LARGEST])
+        desk, model, taken, replies = Desk(), dict(pending.items()), [7], []
         for _ in range(random.randrange(60)):
             sequence = random.choice([*range(1, 40), LARGEST])
             reply = random.choice((b"", b"r%d" % sequence))
@@ -324,15 +325,15 @@ def test_settling_takes_out_what_is_pending() -> None:
         acks, acked = desk.find(b"S", b"a"), [7]
         assert acks is not None
         assert settle(acks, pending, acked) == replies
-        assert (pending, acked, len(acks)) == (model, taken, 0)
+        assert (dict(pending.items()), acked, len(acks)) == (model, taken, 0)
 
 
 def test_what_was_not_delivered_yet_cannot_be_acknowledged() -> None:
-    desk, acked, pending = Desk(), list[int](), {5: (1, 2), 6: (2, 2)}
+    desk, acked, pending = Desk(), list[int](), PendingMap([(5, 1, 2), (6, 2, 2)])
     desk.sort(acks_to(*[b"$JS.ACK.S.a.1.%d.1.0.0" % n for n in (4, 5, 6, 7)], reply=b"r"))
     acks = desk.acks[b"S", b"a"]
     assert settle(acks, pending, acked, 6) == [b"r", b"r"]
-    assert (pending, acked, len(acks)) == ({6: (2, 2)}, [5], 0)
+    assert (list(pending.items()), acked, len(acks)) == ([(6, (2, 2))], [5], 0)
 
 
 # ---- deliveries ---------------------------------------------------------------------------------
@@ -351,7 +352,7 @@ def test_deliveries_are_shown_with_their_subjects() -> None:
         (LARGEST, 0, b"orders.3", b"", b"three"),
         (LARGEST, 0, b"x", b"", b"4"),
     )
-    out, pending = Outgoing(), dict[int, tuple[int, int]]()
+    out, pending = Outgoing(), PendingMap()
     size = deliver(out, b"in.box", b"$JS.ACK.S.a.", messages, 1, 3, 99, 1, pending, SECOND + 5)
     sent = out.take_shown()
     assert sent == [
@@ -360,8 +361,11 @@ def test_deliveries_are_shown_with_their_subjects() -> None:
         (b"in.box", b"orders.3", b"$JS.ACK.S.a.1.%d.101.0.0" % LARGEST, b"", b"three"),
     ]
     assert size == sum(len(b"".join((to, reply, block, body))) for to, _, reply, block, body in sent)
-    assert pending == {8: (99, SECOND + 5), 1 << 40: (100, SECOND + 5), LARGEST: (101, SECOND + 5)}
-    assert list(pending) == [8, 1 << 40, LARGEST]
+    assert list(pending.items()) == [
+        (8, (99, SECOND + 5)),
+        (1 << 40, (100, SECOND + 5)),
+        (LARGEST, (101, SECOND + 5)),
+    ]
 
 
 @pytest.mark.parametrize("start", [1, 8, 98, 9_998, (1 << 32) - 2, LARGEST - 12])
@@ -379,7 +383,7 @@ def test_numbers_of_many_deliveries(start: int) -> None:
 
 def test_a_message_that_is_delivered_again_keeps_its_place() -> None:
     messages, out = stored((8, 1, b"x", b"", b"")), Outgoing()
-    pending = {8: (1, 5), 9: (2, 5)}
+    pending = PendingMap([(8, 1, 5), (9, 2, 5)])
     deliver(out, b"i", b"$JS.ACK.S.a.", messages, 0, 1, 3, 0, pending, 70, deliveries=2)
     deliver(out, b"i", b"$JS.ACK.S.a.", messages, 0, 1, 4, 0, None, 80, deliveries=3)
     assert list(pending.items()) == [(8, (1, 70)), (9, (2, 5))]
@@ -456,7 +460,7 @@ def test_nothing_stays_allocated() -> None:
     take_publications(run_of(*[(b"a", b"r", b"", b"x" * 500)] * 100), batch, pytest.fail)
     desk.sort(acks_to(*[b"$JS.ACK.S.a.1.%d.1.0.0" % n for n in range(1, 100)], reply=b"r"))
     batch.acknowledge(out, b"", b"")
-    deliver(out, b"i", b"p.", batch, 0, 100, 1, 0, {}, 1)
+    deliver(out, b"i", b"p.", batch, 0, 100, 1, 0, PendingMap(), 1)
     assert live_objects()["blocks"] > before["blocks"]
     del batch, out, desk
     assert live_objects() == before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from consumer_harness import SECOND, Desk, sequences
 from hypothesis import given
@@ -64,8 +65,20 @@ def test_counts_of_redeliveries_survive() -> None:
     assert frame.numbers[0] == 3
 
 
+FOUR = [1, 1, 1, 1]
+
+
 @pytest.mark.parametrize(
-    "data", [b"", b"\xc1", b"\x90", b"\x91\x07", b"\x95\x00\x94\x01\x01\x01\x01\x91\x01\x90\x90"]
+    "data",
+    [
+        *(b"", b"\xc1", b"\x90", b"\x91\x07", b"\x95\x00\x94\x01\x01\x01\x01\x91\x01\x90\x90"),
+        msgspec.msgpack.encode([0, FOUR, [-1, 1, 1], [], []]),
+        msgspec.msgpack.encode([0, FOUR, [], [], [-3, -2]]),
+        msgspec.msgpack.encode([1, FOUR, [[1, 1, [7, -2]], [1, 1, [-5]]], [], [], [], [], [], []]),
+        msgspec.msgpack.encode([1, FOUR, [[1, 1, [7]]], [-1, 1, 1], [], [], [], [], []]),
+        msgspec.msgpack.encode([1, FOUR, [[1, 1, [7]]], [], [-1], [], [], [], []]),
+        msgspec.msgpack.encode([1, FOUR, [[1, 1 << 63, [7]]], [], [], [], [], [], []]),
+    ],
 )
 def test_bytes_that_are_no_state(data: bytes) -> None:
     state = ConsumerState()

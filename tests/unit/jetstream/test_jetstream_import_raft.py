@@ -167,7 +167,7 @@ def consumer(*operations: tuple[int, bytes], policy: AckPolicy = AckPolicy.EXPLI
     state = replayed(Logs(*operations), "G", config, None, findings)  # type: ignore[arg-type]
     assert not findings
     assert state is not None
-    return state.numbers, state.pending, state.redelivered
+    return state.numbers, dict(state.pending.items()), state.redelivered
 
 
 DELIVERED = [(7, varints(number, number + 10, 1, 2 * number)) for number in range(1, 6)]

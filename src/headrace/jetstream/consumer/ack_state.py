@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from headrace.engine.pending import PendingMap
 from headrace.engine.stan import without_gap
 from headrace.protocol.jetstream.configs import AckPolicy
 
@@ -57,9 +58,11 @@ def _packed(sequences: Sequence[int]) -> list[int]:
 
 
 def _unpacked(packed: list[int]) -> Sequence[int]:
-    if len(packed) == 2 and packed[1] < 0:
-        return range(packed[0], packed[0] - packed[1])
-    return packed
+    """Raises: ValueError when one is negative."""
+    is_run = len(packed) == 2 and packed[1] < 0
+    if packed and (packed[0] if is_run else min(packed)) < 0:
+        raise ValueError("a negative sequence in a consumer's state")
+    return range(packed[0], packed[0] - packed[1]) if is_run else packed
 
 
 def _pairs(flat: list[int]) -> list[tuple[int, int]]:
@@ -75,7 +78,7 @@ def _triples(flat: list[int]) -> list[tuple[int, int, int]]:
 class ConsumerState:
     """Everything about a consumer that survives a restart.
 
-    `pending`: stream sequence to (consumer sequence, ns). `redelivered`: how often a message was sent again.
+    `redelivered`: how often a message was sent again.
     `held`: messages passed over for the sake of keyed order.
     """
 
@@ -89,7 +92,7 @@ class ConsumerState:
         self.delivered_stream = 0
         self.floor_consumer = 0
         self.floor_stream = 0
-        self.pending: dict[int, tuple[int, int]] = {}
+        self.pending = PendingMap()
         self.redelivered: dict[int, int] = {}
         self.held: dict[int, None] = {}
         self.frozen = False
@@ -136,35 +139,37 @@ class ConsumerState:
         """
         try:
             change = _decode(data)
-        except msgspec.MsgspecError as error:
+            if isinstance(change, _Whole):
+                self._apply_whole(change)
+            else:
+                self._apply_changes(change)
+        except (msgspec.MsgspecError, OverflowError) as error:
             raise ValueError(f"not a consumer's state: {error}") from error
-        if isinstance(change, _Whole):
-            self._apply_whole(change)
-        else:
-            self._apply_changes(change)
 
     def _apply_whole(self, whole: _Whole) -> None:
-        sent = {sequence: (number, ns) for sequence, number, ns in _triples(whole.pending)}
-        self.redelivered = dict(_pairs(whole.counts))
-        self.pending = sent
+        sent, counts = PendingMap(_triples(whole.pending)), dict(_pairs(whole.counts))
         self.held = dict.fromkeys(_unpacked(whole.held))
+        self.pending, self.redelivered = sent, counts
         self.numbers = whole.numbers
         self.frozen = False
 
     def _apply_changes(self, change: _Changes) -> None:
-        renewed, counts = _triples(change.renewed), _pairs(change.counts)
+        renewed, counts = PendingMap(_triples(change.renewed)), _pairs(change.counts)
+        gone, held = _unpacked(change.gone), _unpacked(change.held)
+        sent = PendingMap(
+            (sequence, number, ns)
+            for first, ns, sequences in change.new
+            for number, sequence in enumerate(_unpacked(sequences), first)
+        )
         if not self.frozen:
-            for first, ns, sequences in change.new:
-                self.pending.update(
-                    (sequence, (number, ns)) for number, sequence in enumerate(_unpacked(sequences), first)
-                )
-            self.held.update(dict.fromkeys(_unpacked(change.held)))
+            self.pending.update(sent)
+            self.held.update(dict.fromkeys(held))
             self.numbers = change.numbers
-        for sequence, number, ns in renewed:
-            if self.pending.pop(sequence, None) is not None:
-                self.pending[sequence] = (number, ns)
-        for sequence in _unpacked(change.gone):
-            self.pending.pop(sequence, None)
+        for sequence, pair in renewed.items():
+            if self.pending.pop(sequence) is not None:
+                self.pending[sequence] = pair
+        for sequence in gone:
+            self.pending.pop(sequence)
         self.redelivered.update(counts)
         for sequence in change.uncounted:
             self.redelivered.pop(sequence, None)
@@ -243,7 +248,7 @@ class AckState:
         """A pending message went out again: it keeps its first consumer sequence, and goes to the end."""
         self.state.delivered_consumer += 1
         self.delivered_ns = ns
-        number, _ = self.pending.pop(sequence, (self.state.delivered_consumer, 0))
+        number, _ = self.pending.pop(sequence) or (self.state.delivered_consumer, 0)
         self.pending[sequence] = (number, ns)
         self._renewed[sequence] = (number, ns)
         self._touched()
@@ -264,8 +269,7 @@ class AckState:
 
     def renew(self, sequence: int, ns: int, *, last: bool = True, noted: bool = True) -> None:
         """A pending message counts as sent at `ns`; `last`: it moves to the end of the order."""
-        number, _ = self.pending.pop(sequence) if last else self.pending[sequence]
-        self.pending[sequence] = (number, ns)
+        number = self.pending.renew(sequence, ns, last=last)
         if noted:
             self._renewed[sequence] = (number, ns)
             self._touched()
@@ -286,7 +290,7 @@ class AckState:
 
     def forget(self, sequence: int, *, shown: bool = True) -> None:
         """A pending message is pending no more. `shown`: the floor that is shown moves with it."""
-        if self.pending.pop(sequence, None) is not None:
+        if self.pending.pop(sequence) is not None:
             self._gone.append(sequence)
             self._raise_floor(shown=shown)
             self._touched()
@@ -294,9 +298,7 @@ class AckState:
     def settle_up_to(self, number: int, sequence: int, ns: int) -> list[int]:
         """Everything up to this delivery was acknowledged; gives what was pending of it."""
         shown = sequence in self.pending
-        gone = [pending for pending in self.pending if pending <= sequence]
-        for pending in gone:
-            del self.pending[pending]
+        gone = self.pending.take_up_to(sequence)
         self._gone += gone
         for counted in [counted for counted in self.redelivered if counted <= sequence]:
             self.uncount(counted)
@@ -321,7 +323,7 @@ class AckState:
             return
         if self._lowest in pending:
             return
-        self._lowest = lowest = self._find_lowest()
+        self._lowest = lowest = pending.lowest()
         if not lowest:
             return
         number = pending[lowest][0] - 1
@@ -338,21 +340,12 @@ class AckState:
     def lowest(self) -> int:
         """The smallest pending sequence, 0 when there is none."""
         if self._lowest not in self.pending:
-            self._lowest = self._find_lowest()
+            self._lowest = self.pending.lowest()
         return self._lowest
 
     def _skips_one(self) -> bool:
-        return bool(self.pending) and self.pending[min(self.pending)][0] > self.state.floor_consumer + 1
-
-    def _find_lowest(self) -> int:
-        """The smallest pending sequence; looks first where acknowledgements in order would leave it."""
-        pending = self.pending
-        at = self._lowest
-        if at:
-            for sequence in range(at + 1, min(at + 1 + len(pending), self.next_sequence)):
-                if sequence in pending:
-                    return sequence
-        return min(pending, default=0)
+        lowest = self.pending.get(self.pending.lowest())
+        return lowest is not None and lowest[0] > self.state.floor_consumer + 1
 
     def _set_floor(self, number: int, sequence: int) -> None:
         self.floor_consumer = self.state.floor_consumer = number
@@ -383,8 +376,9 @@ class AckState:
 
     def _restart(self, sequence: int) -> None:
         state = self.state
-        for table in (self.pending, self.redelivered, state.held):
-            table.clear()
+        self.pending.clear()
+        self.redelivered.clear()
+        state.held.clear()
         state.delivered_consumer = state.floor_consumer = self.floor_consumer = 0
         state.delivered_stream = state.floor_stream = self.floor_stream = sequence - 1
         self.next_sequence = sequence
@@ -404,8 +398,8 @@ class AckState:
             self.floor_stream = sequence - 1
             for gone in [one for one in self.pending if one < sequence or missing(one)]:
                 self.acknowledged_ns = ns
-                number, _ = self.pending.pop(gone)
-                self.floor_consumer = max(self.floor_consumer, number)
+                self.floor_consumer = max(self.floor_consumer, self.pending[gone][0])
+                del self.pending[gone]
                 self.redelivered.pop(gone, None)
         for gone in [held for held in state.held if held < sequence]:
             del state.held[gone]

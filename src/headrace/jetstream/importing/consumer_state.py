@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from headrace.engine.pending import PendingMap
 from headrace.jetstream.consumer.ack_state import ConsumerState
 from headrace.jetstream.importing.stream_index import BadIndex, Varints
 from headrace.log.port import LARGEST_SEQUENCE, LARGEST_TIME
@@ -33,7 +34,7 @@ def read_consumer_state(data: bytes) -> ConsumerState:
     state = ConsumerState()
     state.numbers = consumer, stream, floor_consumer, floor_stream
     pending = sorted(_pending(reader, version, floor_consumer, floor_stream), key=lambda one: one[1])
-    state.pending = {sequence: (number, ns) for sequence, number, ns in pending}
+    state.pending = PendingMap(pending)
     for _ in range(reader.unsigned()):
         sequence, times = reader.sequence(), reader.sequence()
         _check(floor_stream + sequence)

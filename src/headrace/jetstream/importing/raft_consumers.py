@@ -102,7 +102,7 @@ class Replay:
             state.floor_consumer, state.floor_stream = state.delivered_consumer, state.delivered_stream
         elif times > 1:
             if 0 < self._config.max_deliver < times:
-                state.pending.pop(sequence, None)
+                state.pending.pop(sequence)
             state.redelivered[sequence] = max(state.redelivered.get(sequence, 0), times - 1)
 
     def acknowledge(self, number: int, sequence: int) -> None:
@@ -113,11 +113,11 @@ class Replay:
             return
         if self._config.ack_policy in (AckPolicy.ALL, AckPolicy.FLOW_CONTROL):
             state.floor_consumer, state.floor_stream = number, sequence
-            for before in [one for one in state.pending if one <= sequence]:
-                del state.pending[before]
+            for before in state.pending.take_up_to(sequence):
                 state.redelivered.pop(before, None)
             return
-        first, _ = state.pending.pop(sequence)
+        first, _ = state.pending[sequence]
+        del state.pending[sequence]
         number = min(number, first or number)
         if not state.pending:
             state.floor_consumer, state.floor_stream = state.delivered_consumer, state.delivered_stream

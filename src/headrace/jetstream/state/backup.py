@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import msgspec
 
+from headrace.engine.pending import PendingMap
 from headrace.jetstream.consumer.ack_state import ConsumerState
 from headrace.protocol import archive, s2
 from headrace.protocol.jetstream.configs import ConsumerConfig
@@ -171,6 +172,6 @@ def read_consumer(entry: archive.Entry) -> Restored:
         position.ack_floor.stream_seq,
     )
     pending = sorted((position.pending or {}).items(), key=lambda item: item[1].sequence)
-    state.pending = {sequence: (one.sequence, one.timestamp) for sequence, one in pending}
+    state.pending = PendingMap((sequence, one.sequence, one.timestamp) for sequence, one in pending)
     state.redelivered = dict(position.redelivered or {})
     return Restored(shown, config, state)
