@@ -10,7 +10,14 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from headrace.server.port import Applicant
+    from typing import Protocol
+
+    class Waiting(Protocol):
+        """A connection that has not authenticated yet."""
+
+        @property
+        def address(self) -> str: ...
+
 
 SHARE: Final = 4
 """One address may have this part of `max_connections` waiting for authentication, a quarter; one more is
@@ -24,10 +31,10 @@ class Admission:
     """Connections that have not authenticated yet, by address. Each is entered once and leaves once."""
 
     def __init__(self) -> None:
-        self._waiting: dict[Applicant, str] = {}  # a proxy's client gets its own address later
+        self._waiting: dict[Waiting, str] = {}  # a proxy's client gets its own address later
         self._of_address: Counter[str] = Counter()
 
-    def enter(self, session: Applicant, max_connections: int) -> bool:
+    def enter(self, session: Waiting, max_connections: int) -> bool:
         """Whether a new connection that must authenticate may wait for that; -1 connections is no limit."""
         most = max(max_connections // SHARE, ALWAYS_ADMITTED)
         if max_connections > 0 and self._of_address[session.address] >= most:
@@ -36,7 +43,7 @@ class Admission:
         self._of_address[session.address] += 1
         return True
 
-    def leave(self, session: Applicant) -> None:
+    def leave(self, session: Waiting) -> None:
         """It has authenticated, or is gone; of one that did not wait nothing is said."""
         address = self._waiting.pop(session, None)
         if address is not None:

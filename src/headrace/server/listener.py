@@ -203,7 +203,7 @@ class Listener(Acceptor):
                 return
             from headrace.server.handshakes import secure
 
-            await secure(lambda: protocol, sock, context, vet=server.vet, seconds=handshake_seconds)
+            await secure(lambda: protocol, sock, context, vet=server.tls.vet, seconds=handshake_seconds)
         except OSError as error:  # ssl.SSLError is one
             self._failed(session, error)
 

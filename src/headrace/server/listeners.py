@@ -26,13 +26,8 @@ if TYPE_CHECKING:
     from headrace.server.port import Runtime
     from headrace.server.snapshot import MonitoredServer
     from headrace.server.standing import ClientsHost
-    from headrace.server.tls_contexts import Contexts
     from headrace.server.websocket.listener import WebSocketHost, WebSocketListener
     from headrace.server.worker import Worker
-
-    class _WebSocketHost(WebSocketHost, Protocol):
-        @property
-        def contexts(self) -> Contexts: ...
 
     class _MonitorHost(MonitoredServer, Runtime, Protocol):
         @property
@@ -45,7 +40,7 @@ if TYPE_CHECKING:
         def peer_hosts(self) -> Sequence[PeerHost[Any]]: ...
 
 
-def open_websocket(server: _WebSocketHost) -> WebSocketListener | None:
+def open_websocket(server: WebSocketHost) -> WebSocketListener | None:
     """The WebSocket port, bound; None when none is configured. Raises: StartError."""
     options = server.options.websocket
     if options is None:
@@ -61,7 +56,7 @@ def open_websocket(server: _WebSocketHost) -> WebSocketListener | None:
         sock = bind(options.host, options.port)
     except StartError as error:
         raise StartError(f"Unable to listen for websocket connections: {error}") from error
-    listener = WebSocketListener(server, options, server.contexts.websocket.context, sock)
+    listener = WebSocketListener(server, options, server.tls.contexts.websocket.context, sock)
     server.log.info(
         "Listening for websocket clients on %s://%s:%d", listener.scheme, options.host, listener.port
     )
@@ -84,14 +79,14 @@ async def open_monitor(server: _MonitorHost) -> MonitorHandle | None:
         if server.log_limits.admits(text, address):
             server.log.error("%s", text)
 
-    host, context = options.http_host or options.host, server.contexts.monitor
+    host, context = options.http_host or options.host, server.tls.contexts.monitor
     monitor = await start_monitor(
         _monitor_source(server),
         host,
         port,
         options.http_base_path,
         streaming=source_among(server.services),
-        secured=None if context is None else Secured(context, server.vet),
+        secured=None if context is None else Secured(context, server.tls.vet),
         authorization=options.http_authorization,
         report=report,
     )

@@ -45,6 +45,13 @@ class LogHost(Protocol):
         """The limit on lines that peers cause."""
 
 
+class PeerChecks(Protocol):
+    """The checks of peers whose TLS handshake has ended."""
+
+    async def vet(self, connection: ssl.SSLObject, check: PeerCheck) -> None:
+        """Check one. Raises: PeerRefused."""
+
+
 class Runtime(LogHost, Protocol):
     """The event loop of a server: its connections, its ticks and its tasks."""
 
@@ -65,8 +72,8 @@ class Runtime(LogHost, Protocol):
     def run(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Start a task; it is cancelled when the server stops."""
 
-    async def vet(self, connection: ssl.SSLObject, check: PeerCheck) -> None:
-        """Check the peer of a TLS handshake that has ended. Raises: PeerRefused."""
+    @property
+    def tls(self) -> PeerChecks: ...
 
 
 class AccountsHost(Runtime, Protocol):

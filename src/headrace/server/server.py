@@ -41,12 +41,11 @@ from headrace.server.preparing import announce, check_accounts, check_alone, che
 from headrace.server.services import ServiceHost
 from headrace.server.session import ClientSession
 from headrace.server.system.service import SystemService
-from headrace.server.tls_contexts import Contexts, make_contexts
+from headrace.server.tls_contexts import ServerTLS, make_contexts
 from headrace.server.tracing import Tracer
 
 if TYPE_CHECKING:
     import socket
-    import ssl
     from collections.abc import Callable, Coroutine, Sequence
     from types import TracebackType
 
@@ -59,15 +58,14 @@ if TYPE_CHECKING:
     from headrace.server.account_services import AccountServices
     from headrace.server.departures import Party
     from headrace.server.epoll import Poller
-    from headrace.server.handshakes import PeerCheck
     from headrace.server.latency import LatencyMeter
     from headrace.server.monitor.listener import MonitorHandle
     from headrace.server.monitor.source import ConnectionSnapshot
-    from headrace.server.ocsp.checks import Checks
     from headrace.server.peers.gateways import GatewayHost
     from headrace.server.peers.leafs import LeafNodes
     from headrace.server.peers.routes import Routes
     from headrace.server.reload import Surroundings
+    from headrace.server.tls_contexts import Contexts
     from headrace.server.transport import AsyncioTransport
     from headrace.server.websocket.listener import WebSocketListener
     from headrace.server.worker import Worker
@@ -117,8 +115,7 @@ class Server:
         self.info: dict[str, Any] = {}
         self.start_ns = 0
         self.config_load_ns = 0
-        self.contexts = Contexts()
-        self.peer_checks: Checks | None = None
+        self.tls = ServerTLS(self)
         self.total_connections = 0
         self._numbers = count(1)
         self.worker: Worker | None = None
@@ -213,7 +210,7 @@ class Server:
         """Ports, and what must be there before the first client."""
         options = self.options
         bound = bind(options.host, options.port)
-        self._listener = Listener(self, self.contexts.client.context, bound)
+        self._listener = Listener(self, self.tls.contexts.client.context, bound)
         if self.gate is not None:
             await self.gate.start()
         self._websocket = open_websocket(self)
@@ -256,26 +253,13 @@ class Server:
 
     def use_contexts(self, contexts: Contexts) -> None:
         """New connections get these, made of what `self.options` now say; others keep what they have."""
-        self.contexts = contexts
-        if contexts.checks_peers and self.peer_checks is None:
-            from headrace.server.ocsp.checks import Checks  # asking others takes an HTTP library
-
-            self.peer_checks = Checks(self)
-        if self.peer_checks is not None:
-            self.peer_checks.reload()
-        for line in contexts.concerns:
-            self.log.warning("%s", line)
+        self.tls.use(contexts)
         if self._listener is not None:
             self._listener.use(contexts.client.context)
         if self._websocket is not None:
             self._websocket.use(contexts.websocket.context)
         if self._monitor is not None and contexts.monitor is not None:
             self._monitor.use(contexts.monitor)
-
-    async def vet(self, connection: ssl.SSLObject, check: PeerCheck) -> None:
-        """A handshake has ended whose peer must be checked. Raises: PeerRefused."""
-        assert self.peer_checks is not None, "contexts that ask for it have made it"
-        await self.peer_checks.check(connection, check)
 
     def reload(self) -> None:
         """Take over what has changed in the configuration file.
@@ -366,8 +350,7 @@ class Server:
         return self._ending
 
     async def _stop(self) -> None:
-        if self.peer_checks is not None:
-            await self.peer_checks.close()
+        await self.tls.close()
         for listener in self._listeners:
             listener.close()
             await listener.abandon()

@@ -33,17 +33,13 @@ if TYPE_CHECKING:
     from headrace.core.accounts import Accounts
     from headrace.engine.link import Router
     from headrace.server.monitor.jetstream import JetStreamFigures
-    from headrace.server.monitor.source import (
-        ConnectionSnapshot,
-        OCSPCacheSnapshot,
-        SubscriptionSnapshot,
-    )
+    from headrace.server.monitor.source import ConnectionSnapshot, SubscriptionSnapshot
     from headrace.server.peers.gateways import GatewayHost
     from headrace.server.peers.leafs import LeafNodes
     from headrace.server.peers.routes import Routes
     from headrace.server.services import ServiceHost
     from headrace.server.session import ClientSession
-    from headrace.server.tls_contexts import Contexts
+    from headrace.server.tls_contexts import ServerTLS
 
     class HasTraffic(Protocol):
         """The service of the system account, as monitoring sees it."""
@@ -56,9 +52,6 @@ if TYPE_CHECKING:
         @property
         def services(self) -> object: ...
 
-    class _PeerChecks(Protocol):
-        def snapshot(self) -> OCSPCacheSnapshot | None: ...
-
     class MonitoredServer(Protocol):
         """A server, as monitoring sees it."""
 
@@ -67,7 +60,7 @@ if TYPE_CHECKING:
         name: str
         start_ns: int
         config_load_ns: int
-        contexts: Contexts
+        tls: ServerTLS
         router: Router
         accounts: Accounts
         sessions: dict[int, ClientSession]
@@ -94,8 +87,6 @@ if TYPE_CHECKING:
         def system(self) -> HasTraffic: ...
         @property
         def account_services(self) -> _HasServices | None: ...
-        @property
-        def peer_checks(self) -> _PeerChecks | None: ...
 
 
 SERVICE_CID: Final = 0
@@ -149,9 +140,9 @@ class ServerMonitor:
             now_ns=time_ns(),
             config_load_time_ns=server.config_load_ns,
             config_digest=options.config_digest or "",
-            tls_certificate_expires_ns=server.contexts.client.expires_ns,
+            tls_certificate_expires_ns=server.tls.contexts.client.expires_ns,
             websocket_port=server.websocket_port or 0,
-            websocket_certificate_expires_ns=server.contexts.websocket.expires_ns,
+            websocket_certificate_expires_ns=server.tls.contexts.websocket.expires_ns,
             memory_bytes=_resident_bytes(),
             cores=os.cpu_count() or 1,
             cpu_percent=self._cpu_percent(),
@@ -185,7 +176,7 @@ class ServerMonitor:
             stalled_clients=totals["stalls"],
             subscriptions=sum(account.interest.statistics()["subscriptions"] for account in server.accounts),
             system_account=server.accounts.system,
-            ocsp_cache=server.peer_checks.snapshot() if server.peer_checks is not None else None,
+            ocsp_cache=server.tls.snapshot(),
         )
 
     def connections(self, state: ConnectionState) -> Iterable[ConnectionSnapshot]:

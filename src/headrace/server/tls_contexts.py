@@ -1,6 +1,6 @@
-"""The TLS of all ports of a server: contexts, made at the start and anew on reload.
+"""The TLS of all ports of a server: contexts, made at the start and anew on reload, and checks of peers.
 
-Never lives here: what a context has (`tls`), who uses it.
+Never lives here: what a context has (`tls`), who uses it, what is checked (`ocsp`).
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from headrace.conf.options import Options, TLSOptions
+    from headrace.server.handshakes import PeerCheck
+    from headrace.server.monitor.source import OCSPCacheSnapshot
+    from headrace.server.ocsp.checks import Checks, ChecksHost
 
 
 class PortTLS(Struct, frozen=True):
@@ -45,6 +48,41 @@ class Contexts(Struct, frozen=True):
     leafs: PortTLS = _NO_TLS
     checks_peers: bool = False
     concerns: tuple[str, ...] = ()
+
+
+class ServerTLS:
+    """The contexts of one server as they are now, and the checks of peers that some of them ask for."""
+
+    def __init__(self, server: ChecksHost) -> None:
+        self._server = server
+        self._checks: Checks | None = None
+        self.contexts = Contexts()
+
+    def use(self, contexts: Contexts) -> None:
+        """Give these to new connections, by what the server's options say now; others keep what they have."""
+        self.contexts = contexts
+        if contexts.checks_peers and self._checks is None:
+            from headrace.server.ocsp.checks import Checks  # asking others takes an HTTP library
+
+            self._checks = Checks(self._server)
+        if self._checks is not None:
+            self._checks.reload()
+        for line in contexts.concerns:
+            self._server.log.warning("%s", line)
+
+    async def vet(self, connection: ssl.SSLObject, check: PeerCheck) -> None:
+        """Check the peer of a handshake that has ended. Raises: PeerRefused."""
+        assert self._checks is not None, "contexts that ask for it have made it"
+        await self._checks.check(connection, check)
+
+    def snapshot(self) -> OCSPCacheSnapshot | None:
+        """The cache of answers about certificates, as monitoring shows it."""
+        return None if self._checks is None else self._checks.snapshot()
+
+    async def close(self) -> None:
+        """End the checks, and whoever waits for them."""
+        if self._checks is not None:
+            await self._checks.close()
 
 
 def make_contexts(options: Options) -> Contexts:

@@ -38,7 +38,9 @@ if TYPE_CHECKING:
         @property
         def events(self) -> _Events: ...
 
-    class _Server(LogHost, Protocol):
+    class ChecksHost(LogHost, Protocol):
+        """A server, as the checks of peers see it."""
+
         @property
         def system(self) -> _HasEvents: ...
 
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
 class Checks:
     """The checks of one server. `close` ends them, and those who wait."""
 
-    def __init__(self, server: _Server) -> None:
+    def __init__(self, server: ChecksHost) -> None:
         self._server = server
         self._chains = Chains()
         self._cache = Cache(server.options.ocsp_cache)

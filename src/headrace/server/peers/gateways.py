@@ -64,7 +64,7 @@ class GatewayHost(PeerHost[GatewaySession]):
         failed: Callable[[str | None], object],
     ) -> None:
         """As `headrace.cluster.gateway_port.GatewayPort` says."""
-        contexts = self._server.contexts
+        contexts = self._server.tls.contexts
         own = next((each for each in self.options.gateways if each.name == gateway), None)
         context = contexts.gateways_begun.get(gateway) or contexts.gateways_begun.get("")
         secured = None
@@ -77,7 +77,7 @@ class GatewayHost(PeerHost[GatewaySession]):
 
     @property
     def _port_tls(self) -> PortTLS:
-        return self._server.contexts.gateways
+        return self._server.tls.contexts.gateways
 
     # -- what the machine is given ----------------------------------------------------------------
 

@@ -87,7 +87,7 @@ async def _upgrade(server: Runtime, sock: socket.socket, hub: Hub) -> None:
                     lambda: upgrade,
                     sock,
                     client_context(remote),
-                    vet=server.vet,
+                    vet=server.tls.vet,
                     seconds=files.timeout if files is not None else None,
                     peer_name=server_name(url, remote),
                     limit=limit,

@@ -123,7 +123,7 @@ class LeafNodes(PeerHost[LeafSession]):
 
     @property
     def _port_tls(self) -> PortTLS:
-        return self._server.contexts.leafs
+        return self._server.tls.contexts.leafs
 
     async def _handshake(self, sock: socket.socket, address: tuple[str, int], enter: _Enter) -> None:
         tls, context = self.tls, self.accepting_context

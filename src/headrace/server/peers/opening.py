@@ -63,7 +63,9 @@ async def open_over_asyncio(
     if context is not None:
         from headrace.server.handshakes import secure
 
-        await secure(protocol, sock, context, vet=server.vet, seconds=handshake_seconds, peer_name=peer_name)
+        await secure(
+            protocol, sock, context, vet=server.tls.vet, seconds=handshake_seconds, peer_name=peer_name
+        )
     elif peer_name is None:
         await server.loop.connect_accepted_socket(protocol, sock)
     else:

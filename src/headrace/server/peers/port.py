@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from headrace.cluster.mesh import Mesh
     from headrace.conf.options import TLSOptions
     from headrace.server.departures import Departures
-    from headrace.server.tls_contexts import Contexts
+    from headrace.server.tls_contexts import ServerTLS
 
 
 class HasMesh(Protocol):
@@ -39,7 +39,7 @@ class PeersServer(AccountsHost, Protocol):
     @property
     def server_id(self) -> str: ...
     @property
-    def contexts(self) -> Contexts: ...
+    def tls(self) -> ServerTLS: ...
     @property
     def departures(self) -> Departures: ...
     @property

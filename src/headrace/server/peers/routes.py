@@ -168,13 +168,13 @@ class Routes(PeerHost[RouteSession]):
         failed: Callable[[str | None], object],
     ) -> None:
         """As `headrace.cluster.port.Port` says."""
-        context = self._server.contexts.routes_begun
+        context = self._server.tls.contexts.routes_begun
         secured = Secured(context, self.tls.timeout) if context is not None and self.tls is not None else None
         self.connect(address, connected, failed, secured)
 
     @property
     def _port_tls(self) -> PortTLS:
-        return self._server.contexts.routes
+        return self._server.tls.contexts.routes
 
     @property
     def _told_host(self) -> str:

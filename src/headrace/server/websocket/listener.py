@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from headrace.server.listener import ListenerHost
     from headrace.server.peers.leafs import LeafNodes
     from headrace.server.port import InfoHost
+    from headrace.server.tls_contexts import ServerTLS
     from headrace.server.websocket.request import Upgrade
     from headrace.server.websocket.transport import Party
 
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 
         @property
         def leafs(self) -> LeafNodes | None: ...
+        @property
+        def tls(self) -> ServerTLS: ...
 
 
 _TOO_MANY: Final = "maximum connections exceeded"
@@ -112,7 +115,7 @@ class WebSocketListener(Acceptor):
                         lambda: handshake,
                         sock,
                         self.context,
-                        vet=server.vet,
+                        vet=server.tls.vet,
                         seconds=self._seconds,
                         limit=limit,
                     )
