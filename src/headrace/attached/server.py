@@ -56,7 +56,7 @@ class AttachedServer(Server):
         try:
             for service in self.services:
                 await self._attach(service)
-            self._monitor = await open_monitor(self)
+            self.listeners.monitor = await open_monitor(self)
             if self.surroundings is not None:
                 self.surroundings.before_clients()
         except BaseException:

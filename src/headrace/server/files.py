@@ -40,7 +40,7 @@ def ports_of(server: Server) -> dict[str, list[str]]:
 
     A port that is not there has no key. What is between the processes of one server is nobody's business.
     """
-    ports = {"nats": [server.url] if server.listens else []}
+    ports = {"nats": [server.url] if server.listeners.is_open else []}
     if server.monitor_url:
         ports["monitoring"] = [server.monitor_url]
     is_private = server.worker is not None and server.worker.has_private_mesh

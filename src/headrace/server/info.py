@@ -24,7 +24,7 @@ LANGUAGE: Final = f"python{platform.python_version()}"
 def client_info(server: InfoHost) -> dict[str, Any]:
     """The fields of INFO."""
     options = server.options
-    host, port = server.advertised_address
+    host, port = server.listeners.advertised_address
     return {
         "server_id": server.server_id,
         "server_name": server.name,

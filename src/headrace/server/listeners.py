@@ -1,4 +1,4 @@
-"""The ports of a server beside that of its clients: each is opened where the options ask for it.
+"""The ports of a server: each is opened where the options ask for it, and who asks is told its address.
 
 Never lives here: accepting (`listener`, `websocket.listener`), TLS (`tls_contexts`).
 """
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from headrace.conf.peer_options import address_text
 from headrace.engine.reasons import CloseReason
 from headrace.errors import StartError
+from headrace.server.peers.addresses import reachable_host
 from headrace.server.snapshot import ServerMonitor
 
 if TYPE_CHECKING:
@@ -17,15 +18,17 @@ if TYPE_CHECKING:
 
     from headrace.conf.leaf_options import LeafNodeOptions
     from headrace.core.service import Service
+    from headrace.server.listener import Listener
     from headrace.server.monitor.listener import MonitorHandle
     from headrace.server.peers.gateways import GatewayHost
     from headrace.server.peers.host import PeerHost
     from headrace.server.peers.leafs import LeafNodes, LeafsServer
     from headrace.server.peers.port import PeersServer
     from headrace.server.peers.routes import Routes, RoutesServer
-    from headrace.server.port import Runtime
+    from headrace.server.port import LogHost, Runtime
     from headrace.server.snapshot import MonitoredServer
     from headrace.server.standing import ClientsHost
+    from headrace.server.tls_contexts import Contexts
     from headrace.server.websocket.listener import WebSocketHost, WebSocketListener
     from headrace.server.worker import Worker
 
@@ -38,6 +41,118 @@ if TYPE_CHECKING:
     class _PeerHosts(ClientsHost, Protocol):
         @property
         def peer_hosts(self) -> Sequence[PeerHost[Any]]: ...
+
+
+class Listeners:
+    """The ports of one server for clients and for monitoring, as they are bound."""
+
+    def __init__(self, server: LogHost) -> None:
+        self._server = server
+        self.client: Listener | None = None
+        self.websocket: WebSocketListener | None = None
+        self.monitor: MonitorHandle | None = None
+        self._has_clients = False
+
+    def accept_clients(self) -> None:
+        """Listen on the client ports. Raises: StartError when somebody else does."""
+        options, log = self._server.options, self._server.log
+        assert self.client is not None, "it is bound"
+        self.client.start()
+        self._has_clients = True
+        if self.websocket is not None:
+            self.websocket.start()
+        log.info("Listening for client connections on %s", address_text(self.host, self.port))
+        if options.proxy_protocol:
+            log.info("PROXY protocol enabled for client connections")
+        if options.tls:
+            what = "available" if options.allow_non_tls and options.tls.handshake_first != 0 else "required"
+            log.info("TLS %s for client connections", what)
+
+    def use(self, contexts: Contexts) -> None:
+        """Give these to new connections."""
+        if self.client is not None:
+            self.client.use(contexts.client.context)
+        if self.websocket is not None:
+            self.websocket.use(contexts.websocket.context)
+        if self.monitor is not None and contexts.monitor is not None:
+            self.monitor.use(contexts.monitor)
+
+    async def close_monitor(self) -> None:
+        """End monitoring."""
+        if self.monitor is not None:
+            await self.monitor.close()
+            self.monitor = None
+
+    # -- addresses --------------------------------------------------------------------------------
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a port for clients."""
+        return self.client is not None
+
+    @property
+    def awaits_clients(self) -> bool:
+        """Whether there is a port for clients that accepts none yet."""
+        return self.client is not None and not self._has_clients
+
+    @property
+    def host(self) -> str:
+        """The address that the client port is bound to."""
+        return self.client.host if self.client else self._server.options.host
+
+    @property
+    def port(self) -> int:
+        """The client port that is bound."""
+        return self.client.port if self.client else self._server.options.port
+
+    @property
+    def url(self) -> str:
+        """The URL for a client on this machine, without credentials."""
+        options = self._server.options
+        scheme = "tls" if options.tls and not options.allow_non_tls else "nats"
+        return f"{scheme}://{address_text(reachable_host(self.host), self.port)}"
+
+    @property
+    def advertised_address(self) -> tuple[str, int]:
+        """The address that clients are told to connect to."""
+        options = self._server.options
+        if not options.client_advertise:
+            return options.host, self.port
+        from headrace.conf.listen import advertised
+
+        return advertised(options.client_advertise, self.port)
+
+    @property
+    def websocket_port(self) -> int | None:
+        """The WebSocket port that is bound; None: there is none."""
+        return self.websocket.port if self.websocket else None
+
+    @property
+    def websocket_url(self) -> str | None:
+        """The URL for a WebSocket client on this machine; None: there is no such port."""
+        if self.websocket is None:
+            return None
+        address = address_text(reachable_host(self.websocket.host), self.websocket.port)
+        return f"{self.websocket.scheme}://{address}"
+
+    @property
+    def websocket_urls(self) -> tuple[str, ...]:
+        """The addresses that clients over WebSocket are told to connect to: `host:port` each."""
+        return () if self.websocket is None else self.websocket.advertised
+
+    @property
+    def monitor_port(self) -> int | None:
+        """The port for monitoring that is bound; None: there is none."""
+        return self.monitor.port if self.monitor else None
+
+    @property
+    def monitor_url(self) -> str | None:
+        """The URL where monitoring answers; None: it is off."""
+        if self.monitor is None:
+            return None
+        options = self._server.options
+        host = reachable_host(options.http_host or options.host)
+        return f"{self.monitor.scheme}://{address_text(host, self.monitor.port)}"
 
 
 def open_websocket(server: WebSocketHost) -> WebSocketListener | None:

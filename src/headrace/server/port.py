@@ -289,6 +289,16 @@ class ClusterURLs(Protocol):
         """The fields of INFO about the cluster."""
 
 
+class Addresses(Protocol):
+    """The addresses that clients are told to connect to."""
+
+    @property
+    def advertised_address(self) -> tuple[str, int]: ...
+    @property
+    def websocket_urls(self) -> tuple[str, ...]:
+        """`host:port` each."""
+
+
 class InfoHost(AccessHost, Protocol):
     """A server, as its INFO describes it."""
 
@@ -297,7 +307,7 @@ class InfoHost(AccessHost, Protocol):
     @property
     def name(self) -> str: ...
     @property
-    def advertised_address(self) -> tuple[str, int]: ...
+    def listeners(self) -> Addresses: ...
     @property
     def is_lame_duck(self) -> bool: ...
     @property

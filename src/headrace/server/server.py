@@ -14,7 +14,6 @@ from time import monotonic, monotonic_ns, time_ns
 from typing import TYPE_CHECKING, Any
 
 from headrace.conf.options import Options
-from headrace.conf.peer_options import address_text
 from headrace.core.accounts import Accounts
 from headrace.engine.link import Router
 from headrace.engine.reasons import CloseReason
@@ -28,6 +27,7 @@ from headrace.server.departures import STALLED_CHECK, Departures
 from headrace.server.info import client_info
 from headrace.server.listener import Listener, bind, busy_poll, default_transport
 from headrace.server.listeners import (
+    Listeners,
     open_gateways,
     open_leafs,
     open_monitor,
@@ -36,7 +36,6 @@ from headrace.server.listeners import (
 )
 from headrace.server.log_limits import LogLimits
 from headrace.server.loop import PollerLoop
-from headrace.server.peers.addresses import reachable_host
 from headrace.server.preparing import announce, check_accounts, check_alone, check_services, gate, hosted
 from headrace.server.services import ServiceHost
 from headrace.server.session import ClientSession
@@ -59,7 +58,6 @@ if TYPE_CHECKING:
     from headrace.server.departures import Party
     from headrace.server.epoll import Poller
     from headrace.server.latency import LatencyMeter
-    from headrace.server.monitor.listener import MonitorHandle
     from headrace.server.monitor.source import ConnectionSnapshot
     from headrace.server.peers.gateways import GatewayHost
     from headrace.server.peers.leafs import LeafNodes
@@ -67,7 +65,6 @@ if TYPE_CHECKING:
     from headrace.server.reload import Surroundings
     from headrace.server.tls_contexts import Contexts
     from headrace.server.transport import AsyncioTransport
-    from headrace.server.websocket.listener import WebSocketListener
     from headrace.server.worker import Worker
 
 
@@ -126,15 +123,12 @@ class Server:
         self.failure: str | None = None
         self.serving_since = 0
         self._has_started = False
-        self._has_clients = False
         self._ending: asyncio.Task[None] | None = None
         self._transport_kind = transport or default_transport()
-        self._listener: Listener | None = None
-        self._websocket: WebSocketListener | None = None
+        self.listeners = Listeners(self)
         self.routes: Routes | None = None
         self.gateways: GatewayHost | None = None
         self.leafs: LeafNodes | None = None
-        self._monitor: MonitorHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._stalled: list[AsyncioTransport] = []
         self.departures = Departures(self)
@@ -179,7 +173,7 @@ class Server:
                 await self.worker.joined(self)
             if self.surroundings is not None:
                 self.surroundings.before_clients()
-            self._accept_clients()
+            self.listeners.accept_clients()
         except BaseException:
             await self.stop()
             raise
@@ -192,33 +186,19 @@ class Server:
         self.worker = worker
         self._numbers = count(worker.index + 1, worker.count)  # no two processes have the same
 
-    def _accept_clients(self) -> None:
-        options = self.options
-        assert self._listener is not None, "it is bound"
-        self._listener.start()
-        self._has_clients = True
-        if self._websocket is not None:
-            self._websocket.start()
-        self.log.info("Listening for client connections on %s", address_text(self._listener.host, self.port))
-        if options.proxy_protocol:
-            self.log.info("PROXY protocol enabled for client connections")
-        if options.tls:
-            what = "available" if options.allow_non_tls and options.tls.handshake_first != 0 else "required"
-            self.log.info("TLS %s for client connections", what)
-
     async def _open(self) -> None:
         """Ports, and what must be there before the first client."""
         options = self.options
         bound = bind(options.host, options.port)
-        self._listener = Listener(self, self.tls.contexts.client.context, bound)
+        self.listeners.client = Listener(self, self.tls.contexts.client.context, bound)
         if self.gate is not None:
             await self.gate.start()
-        self._websocket = open_websocket(self)
+        self.listeners.websocket = open_websocket(self)
         self.gateways = open_gateways(self)
         self.leafs = open_leafs(self, options.leafnodes)
         self.routes = open_routes(self)
         self.cluster_changed()
-        self._monitor = await open_monitor(self)
+        self.listeners.monitor = await open_monitor(self)
         if self.routes is not None:
             self.routes.mesh.gateways = self.gateways.machine if self.gateways is not None else None
         if self.routes is not None and self.serves_alone:
@@ -254,12 +234,7 @@ class Server:
     def use_contexts(self, contexts: Contexts) -> None:
         """New connections get these, made of what `self.options` now say; others keep what they have."""
         self.tls.use(contexts)
-        if self._listener is not None:
-            self._listener.use(contexts.client.context)
-        if self._websocket is not None:
-            self._websocket.use(contexts.websocket.context)
-        if self._monitor is not None and contexts.monitor is not None:
-            self._monitor.use(contexts.monitor)
+        self.listeners.use(contexts)
 
     def reload(self) -> None:
         """Take over what has changed in the configuration file.
@@ -273,8 +248,8 @@ class Server:
 
     async def settled(self) -> None:
         """Until what the start began in the background has been loaded: monitoring."""
-        if self._monitor is not None:
-            await self._monitor.is_up()
+        if self.listeners.monitor is not None:
+            await self.listeners.monitor.is_up()
 
     def _start_services(self) -> None:
         """And the links to other servers, over which they are reached, unless those had to be there first."""
@@ -372,9 +347,7 @@ class Server:
         self.departures.close()
         if self._stall_timer is not None:
             self._stall_timer.cancel()
-        if self._monitor is not None:
-            await self._monitor.close()
-            self._monitor = None
+        await self.listeners.close_monitor()
         if self.poller is not None:
             if not (isinstance(self.loop, PollerLoop) and self.loop.leave(self.poller)):
                 self.loop.remove_reader(self.poller.fileno())
@@ -421,14 +394,11 @@ class Server:
     # -- facts ------------------------------------------------------------------------------------
 
     @property
-    def awaits_clients(self) -> bool:
-        """Whether it has a port for clients and does not accept any yet."""
-        return self._listener is not None and not self._has_clients
-
-    @property
     def _listeners(self) -> list[Acceptor]:
         peers = (host.listener for host in self.peer_hosts)
-        return [each for each in (self._listener, self._websocket, *peers) if each is not None]
+        return [
+            each for each in (self.listeners.client, self.listeners.websocket, *peers) if each is not None
+        ]
 
     @property
     def peer_hosts(self) -> list[Routes | GatewayHost | LeafNodes]:
@@ -437,54 +407,38 @@ class Server:
 
     @property
     def websocket_port(self) -> int | None:
-        """The WebSocket port that is bound."""
-        return self._websocket.port if self._websocket else None
+        """The WebSocket port that is bound; None: there is none."""
+        return self.listeners.websocket_port
 
     @property
     def websocket_url(self) -> str | None:
-        """Where a WebSocket client on this machine connects to, None when there is no such port."""
-        if self._websocket is None:
-            return None
-        address = address_text(reachable_host(self._websocket.host), self._websocket.port)
-        return f"{self._websocket.scheme}://{address}"
-
-    @property
-    def websocket_urls(self) -> tuple[str, ...]:
-        """Where clients over WebSocket connect to, as they are told: `host:port` each."""
-        return () if self._websocket is None else self._websocket.advertised
-
-    @property
-    def listens(self) -> bool:
-        """Whether clients can connect."""
-        return self._listener is not None
+        """The URL for a WebSocket client on this machine; None: there is no such port."""
+        return self.listeners.websocket_url
 
     @property
     def host(self) -> str:
-        """The address the client port is bound to."""
-        return self._listener.host if self._listener else self.options.host
+        """The address that the client port is bound to."""
+        return self.listeners.host
 
     @property
     def port(self) -> int:
         """The client port that is bound."""
-        return self._listener.port if self._listener else self.options.port
+        return self.listeners.port
 
     @property
     def url(self) -> str:
-        """Where a client on this machine connects to, without credentials."""
-        scheme = "tls" if self.options.tls and not self.options.allow_non_tls else "nats"
-        return f"{scheme}://{address_text(reachable_host(self.host), self.port)}"
+        """The URL for a client on this machine, without credentials."""
+        return self.listeners.url
 
     @property
     def monitor_port(self) -> int | None:
-        return self._monitor.port if self._monitor else None
+        """The port for monitoring that is bound; None: there is none."""
+        return self.listeners.monitor_port
 
     @property
     def monitor_url(self) -> str | None:
-        """Where monitoring answers, None when it is off."""
-        if self._monitor is None:
-            return None
-        host = reachable_host(self.options.http_host or self.options.host)
-        return f"{self._monitor.scheme}://{address_text(host, self._monitor.port)}"
+        """The URL where monitoring answers; None: it is off."""
+        return self.listeners.monitor_url
 
     @property
     def is_full(self) -> bool:
@@ -520,15 +474,6 @@ class Server:
         if self.gateways is not None:
             return self.gateways.options.name
         return self.name if options.leafnodes is not None and options.leafnodes.remotes else None
-
-    @property
-    def advertised_address(self) -> tuple[str, int]:
-        """Where clients connect to, as they are told."""
-        if not self.options.client_advertise:
-            return self.options.host, self.port
-        from headrace.conf.listen import advertised
-
-        return advertised(self.options.client_advertise, self.port)
 
     def tell_clients(self) -> None:
         """INFO as it is now, for those who take it at any time."""

@@ -52,6 +52,10 @@ if TYPE_CHECKING:
         @property
         def services(self) -> object: ...
 
+    class _Listeners(Protocol):
+        @property
+        def awaits_clients(self) -> bool: ...
+
     class MonitoredServer(Protocol):
         """A server, as monitoring sees it."""
 
@@ -82,7 +86,7 @@ if TYPE_CHECKING:
         @property
         def monitor_port(self) -> int | None: ...
         @property
-        def awaits_clients(self) -> bool: ...
+        def listeners(self) -> _Listeners: ...
         @property
         def system(self) -> HasTraffic: ...
         @property
@@ -234,7 +238,7 @@ class ServerMonitor:
         server = self._server
         if server.is_lame_duck:
             return HealthSnapshot("server is in lame duck mode")
-        if server.awaits_clients:
+        if server.listeners.awaits_clients:
             return HealthSnapshot(
                 "failed to be ready for connections after 1ms: server"
             )  # nats-server's words

@@ -291,7 +291,7 @@ class LeafNodes(PeerHost[LeafSession]):
         """The same over WebSocket."""
         if self.listener is None or self.options.no_advertise:
             return ()
-        routes, own = self._server.routes, self._server.websocket_urls
+        routes, own = self._server.routes, self._server.listeners.websocket_urls
         return tuple(dict.fromkeys((*own, *(routes.mesh.ws_connect_urls if routes is not None else ()))))
 
     def identity(self) -> PeerInfo:

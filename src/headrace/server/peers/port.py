@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from headrace.server.port import AccountsHost
+from headrace.server.port import AccountsHost, Addresses
 
 if TYPE_CHECKING:
     from headrace.cluster.gateways import Gateways
@@ -47,7 +47,7 @@ class PeersServer(AccountsHost, Protocol):
     @property
     def gateways(self) -> HasGateways | None: ...
     @property
-    def websocket_urls(self) -> tuple[str, ...]: ...
+    def listeners(self) -> Addresses: ...
 
     def next_number(self) -> int:
         """Number a new connection of any kind."""

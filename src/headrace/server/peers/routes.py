@@ -53,8 +53,6 @@ if TYPE_CHECKING:
         @property
         def streaming_subject(self) -> str: ...
         @property
-        def advertised_address(self) -> tuple[str, int]: ...
-        @property
         def leafs(self) -> _Leafs | None: ...
         @property
         def account_services(self) -> _AccountServices | None: ...
@@ -121,7 +119,7 @@ class Routes(PeerHost[RouteSession]):
         """Where clients over WebSocket do."""
         if self.options.no_advertise:
             return ()
-        own = () if self._server.is_lame_duck else self._server.websocket_urls
+        own = () if self._server.is_lame_duck else self._server.listeners.websocket_urls
         return tuple(dict.fromkeys((*own, *self.mesh.ws_connect_urls)))
 
     def client_info(self) -> dict[str, object]:
@@ -141,7 +139,7 @@ class Routes(PeerHost[RouteSession]):
 
     def _own_urls(self) -> tuple[str, ...]:
         server = self._server
-        host, port = server.advertised_address
+        host, port = server.listeners.advertised_address
         return reachable(host, port)
 
     async def joined(self, peers: int, *, seconds: float) -> None:
@@ -194,7 +192,7 @@ class Routes(PeerHost[RouteSession]):
             serving_ns=monotonic_ns() - server.serving_since if server.serving_since else 0,
             started_ns=server.start_ns,
             connect_urls=() if server.is_lame_duck else self._own_urls(),
-            ws_connect_urls=() if server.is_lame_duck else server.websocket_urls,
+            ws_connect_urls=() if server.is_lame_duck else server.listeners.websocket_urls,
             ldm=server.is_lame_duck,
             gateway_url=gateways.machine.url if gateways is not None else "",
             leafnode_urls=server.leafs.own_urls if server.leafs is not None else (),
