@@ -88,7 +88,7 @@ def test_client_that_stops_answering_pings_is_stale(serve: Callable[..., Served]
         assert said.endswith(b"-ERR 'Stale Connection'\r\n")
         assert said.count(b"PING\r\n") == 2
         assert lively.sync() in (b"", b"PING\r\n")
-        assert served.server.stale_connections == 1
+        assert served.server.clients.stale_connections == 1
 
 
 @pytest.mark.parametrize("leave", [reset, lambda wire: wire.close()], ids=["reset", "close"])

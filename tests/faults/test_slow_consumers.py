@@ -38,7 +38,7 @@ def test_client_past_max_pending_is_cut_off_and_others_miss_nothing(serve: Calla
         served.connect() as writer,
     ):
         sent = 0
-        while not served.server.slow_consumers:
+        while not served.server.clients.slow_consumers:
             writer.send(FRAME)
             writer.sync()
             sent += 1
@@ -46,7 +46,7 @@ def test_client_past_max_pending_is_cut_off_and_others_miss_nothing(serve: Calla
         assert quick.sync() == b"MSG quick 1 1\r\nx\r\n" * sent
         slow.take_rest()
 
-    assert served.server.slow_consumers == 1
+    assert served.server.clients.slow_consumers == 1
     assert "Slow Consumer (Pending Bytes)" in served.closed_reasons()
 
 
@@ -60,11 +60,11 @@ def test_client_past_write_deadline_is_cut_off_and_others_miss_nothing(serve: Ca
         sent = 100
         writer.send(FRAME * sent)
         writer.sync()
-        wait_until(lambda: served.server.slow_consumers, "a slow consumer")
+        wait_until(lambda: served.server.clients.slow_consumers, "a slow consumer")
         assert quick.sync() == b"MSG quick 1 1\r\nx\r\n" * sent
         slow.take_rest()
 
-    assert served.server.slow_consumers == 1
+    assert served.server.clients.slow_consumers == 1
     assert "Slow Consumer (Write Deadline)" in served.closed_reasons()
 
 
@@ -83,7 +83,7 @@ def test_client_that_reads_slowly_but_steadily_is_no_slow_consumer(serve: Callab
             received += len(slow.take())
             time.sleep(0.001)  # never a deadline without progress, many deadlines altogether
 
-    assert served.server.slow_consumers == 0
+    assert served.server.clients.slow_consumers == 0
 
 
 def test_publisher_waits_for_a_dead_subscriber_only_within_the_stall_limit(
@@ -124,7 +124,7 @@ def fill_up(served: Served, writer: Wire, slow: Wire) -> None:
     """Publishes, a little at a time, until the server holds bytes that no socket takes."""
 
     def everything_left() -> bool:
-        transports = [session.transport for session in served.server.sessions.values()]
+        transports = [session.transport for session in served.server.clients.sessions.values()]
         return all(transport is not None and transport.flush() for transport in transports)
 
     while served.embedded.call(everything_left):

@@ -540,3 +540,16 @@ class Options(Discreet, frozen=True):
             or self.authorization.callout is not None
             or any(account.users for account in self.accounts)
         )
+
+    @property
+    def streaming_subject(self) -> str:
+        """The subject on which clients of streaming find this server; empty when another may answer too."""
+        streaming = self.streaming
+        if streaming is None or streaming.ft_group or streaming.partitioning:
+            return ""
+        return f"{streaming.discover_prefix}.{streaming.cluster_id}"
+
+    @property
+    def serves_alone(self) -> bool:
+        """Whether there is something that no other server of the cluster may serve as well."""
+        return self.jetstream is not None or bool(self.streaming_subject)

@@ -43,10 +43,10 @@ if TYPE_CHECKING:
     from headrace.core.grants import TokenIdentity
     from headrace.protocol.info import ConnectOptions
     from headrace.server.port import Applicant
-    from headrace.server.standing import ClientsHost
+    from headrace.server.standing import ClientsServer
     from headrace.server.system.service import SystemService
 
-    class GateHost(ClientsHost, Protocol):
+    class GateHost(ClientsServer, Protocol):
         """A server, as who decides about its clients sees it."""
 
         @property

@@ -17,14 +17,11 @@ from headrace.engine.reasons import CloseReason
 
 if TYPE_CHECKING:
     from headrace.server.session import ClientSession
-    from headrace.server.standing import ClientsHost
+    from headrace.server.standing import ClientsServer
 
-    class _Server(ClientsHost, Protocol):
+    class _Server(ClientsServer, Protocol):
         @property
         def stopped(self) -> asyncio.Event: ...
-
-        def tell_clients(self) -> None:
-            """Send INFO as it is now to those who take it at any time."""
 
 
 LONGEST_PAUSE: Final = 1.0
@@ -51,11 +48,11 @@ async def leave(server: _Server, sleep: Sleep | None = None) -> None:
             await asyncio.wait_for(server.stopped.wait(), seconds)
 
     sleep = sleep or wait
-    server.tell_clients()
-    if not server.sessions:
+    server.clients.tell()
+    if not server.clients.sessions:
         return
     await sleep(options.lame_duck_grace_period)
-    clients = list(server.sessions.values())
+    clients = list(server.clients.sessions.values())
     server.log.info("Closing existing clients")
     await _close(server, clients, options.lame_duck_duration - options.lame_duck_grace_period, sleep)
 

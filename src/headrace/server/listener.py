@@ -24,6 +24,7 @@ from headrace.server.transport import AsyncioTransport, EpollTransport
 if TYPE_CHECKING:
     import ssl
 
+    from headrace.server.clients import Clients
     from headrace.server.departures import Departures
     from headrace.server.port import SessionHost
     from headrace.server.session import ClientSession
@@ -34,17 +35,7 @@ if TYPE_CHECKING:
         @property
         def departures(self) -> Departures: ...
         @property
-        def is_full(self) -> bool:
-            """Whether there are more connections than there may be."""
-
-        def new_session(self, access: Access, address: str, port: int) -> ClientSession:
-            """Make the session of a connection that was accepted."""
-
-        def admits(self, session: ClientSession) -> bool:
-            """Whether a new connection may take its time to authenticate."""
-
-        def refuse_connection(self, session: ClientSession, sock: socket.socket) -> None:
-            """Close a connection that is one too many, with INFO and the error."""
+        def clients(self) -> Clients: ...
 
 
 BUSY_POLL_US: Final = 50  # falling asleep and waking costs more than looking this long; measured in ADR 0003
@@ -142,13 +133,13 @@ class Listener(Acceptor):
         if not self._is_abandoned:
             say = session.debug if is_probe(error) else session.error
             say(f"TLS handshake error: {failure(error)}")
-        self._server.forget(session.cid, CloseReason.TLS_HANDSHAKE_ERROR)
+        self._server.clients.forget(session.cid, CloseReason.TLS_HANDSHAKE_ERROR)
 
     def _open(self, sock: socket.socket, address: tuple[str, int]) -> None:
         server = self._server
-        session = server.new_session(self._access, address[0], address[1])
-        if server.is_full or not server.admits(session):
-            server.refuse_connection(session, sock)
+        session = server.clients.new_session(self._access, address[0], address[1])
+        if server.clients.is_full or not server.clients.admits(session):
+            server.clients.refuse(session, sock)
         elif self.context is None and not server.options.proxy_protocol:
             self._open_plain(session, sock, greet=True)
         else:
@@ -169,7 +160,7 @@ class Listener(Acceptor):
         except OSError as error:
             session.error(f"cannot be watched: {error}")
             sock.close()
-            server.forget(session.cid, CloseReason.READ_ERROR)
+            server.clients.forget(session.cid, CloseReason.READ_ERROR)
             return
         sock.detach()
         session.opened()
@@ -220,7 +211,7 @@ class Listener(Acceptor):
                     "Error reading PROXY protocol header from %s: %s", whence, str(error)
                 )
             sock.close()
-            self._server.forget(session.cid, CloseReason.PROTOCOL_VIOLATION)
+            self._server.clients.forget(session.cid, CloseReason.PROTOCOL_VIOLATION)
         except OSError as error:
             sock.close()
             self._failed(session, error)
@@ -298,7 +289,7 @@ class Listener(Acceptor):
         except OSError as error:
             session.debug(f"could not be told: {error}")
         sock.close()
-        server.forget(session.cid, CloseReason.MAX_CONNECTIONS_EXCEEDED)
+        server.clients.forget(session.cid, CloseReason.MAX_CONNECTIONS_EXCEEDED)
         if self._report is None:
             self._report = server.loop.call_later(WINDOW, self._report_throttled)
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from headrace.server.peers.routes import Routes, RoutesServer
     from headrace.server.port import LogHost, Runtime
     from headrace.server.snapshot import MonitoredServer
-    from headrace.server.standing import ClientsHost
+    from headrace.server.standing import ClientsServer
     from headrace.server.tls_contexts import Contexts
     from headrace.server.websocket.listener import WebSocketHost, WebSocketListener
     from headrace.server.worker import Worker
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
         @property
         def worker(self) -> Worker | None: ...
 
-    class _PeerHosts(ClientsHost, Protocol):
+    class _PeerHosts(ClientsServer, Protocol):
         @property
         def peer_hosts(self) -> Sequence[PeerHost[Any]]: ...
 
@@ -257,7 +257,7 @@ def drop_unpinned(server: _PeerHosts) -> None:
                 connection.debug("certificate not pinned any more")
                 connection.link.doom(CloseReason.TLS_HANDSHAKE_ERROR)
                 server.after_tick()
-    for session in server.sessions.values():
+    for session in server.clients.sessions.values():
         options = session.access.tls
         if not (session.tls_version and options is not None and options.pinned_certs):
             continue

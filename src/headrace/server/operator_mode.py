@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from headrace.core.grants import TokenIdentity
     from headrace.server.resolver import Resolver
     from headrace.server.session import ClientSession
-    from headrace.server.standing import ClientsHost
+    from headrace.server.standing import ClientsServer
 
 _LONGEST_SLEEP: Final = 86_400.0  # seconds; a loop's timers are not made for years
 _BOOTSTRAP_INTERVAL: Final = 1.0  # seconds between looks for the system account's token
@@ -67,7 +67,7 @@ class OperatorMode:
     Raises: ConfigError for a token of the configuration that is none.
     """
 
-    def __init__(self, server: ClientsHost, options: OperatorOptions) -> None:
+    def __init__(self, server: ClientsServer, options: OperatorOptions) -> None:
         self._server = server
         self.options: Final = options
         self.resolver = make_resolver(options)
@@ -323,7 +323,7 @@ class OperatorMode:
         """The clients in an account, the oldest first."""
         return [
             session
-            for session in self._server.sessions.values()
+            for session in self._server.clients.sessions.values()
             if session.account is not None and session.account.name == key and not session.link.is_closing
         ]
 

@@ -251,11 +251,21 @@ class AccessHost(Protocol):
         """The fields of INFO that all clients get; another dictionary when one of them changes."""
 
 
-class SessionHost(Runtime, AccessHost, Protocol):
-    """A server, as the session of a client sees it."""
+class AllClients(Protocol):
+    """The clients of a server, as one of them sees the others."""
 
     slow_consumers: int
     stale_connections: int
+
+    @property
+    def admission(self) -> Admission: ...
+
+    def forget(self, cid: int, reason: CloseReason) -> None:
+        """Note that a connection is over; its session is given back."""
+
+
+class SessionHost(Runtime, AccessHost, Protocol):
+    """A server, as the session of a client sees it."""
 
     @property
     def name(self) -> str: ...
@@ -264,10 +274,7 @@ class SessionHost(Runtime, AccessHost, Protocol):
     @property
     def system(self) -> HasClientEvents: ...
     @property
-    def admission(self) -> Admission: ...
-
-    def forget(self, cid: int, reason: CloseReason) -> None:
-        """Take the session of a closed connection out of the server."""
+    def clients(self) -> AllClients: ...
 
 
 class PeerProcesses(Protocol):

@@ -118,7 +118,7 @@ def _client_limits(server: Server, new: Options) -> Callable[[], None]:
     def apply() -> None:
         for host in server.hosts:
             host.max_payload = new.max_payload
-        for session in list(server.sessions.values()):
+        for session in list(server.clients.sessions.values()):
             if not session.link.is_closing:
                 session.link.limit_ops(
                     max_control_line=new.max_control_line, max_subscription_tokens=new.max_sub_tokens
@@ -177,7 +177,9 @@ def _users_and_accounts(server: Server, new: Options) -> Callable[[], None]:
         Mappings(account.mappings)
 
     def apply() -> None:
-        before = {session.access: session.access.authenticator for session in server.sessions.values()}
+        before = {
+            session.access: session.access.authenticator for session in server.clients.sessions.values()
+        }
         server.authenticator = authenticator
         if server.gate is not None:
             server.gate.use(new)
@@ -193,7 +195,7 @@ def _proxies(server: Server, new: Options) -> Callable[[], None]:
     """After the users, whose business it is whether there is a nonce to sign."""
 
     def apply() -> None:
-        for session in list(server.sessions.values()):
+        for session in list(server.clients.sessions.values()):
             if session.proxy_key and session.proxy_key not in new.trusted_proxies:
                 session.refusal = CloseReason.PROXY_NOT_TRUSTED
                 session.reject()

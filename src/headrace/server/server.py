@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from itertools import count
 from time import monotonic, monotonic_ns, time_ns
 from typing import TYPE_CHECKING, Any
@@ -20,9 +19,8 @@ from headrace.engine.reasons import CloseReason
 from headrace.errors import StartError
 from headrace.protocol import nkeys
 from headrace.server import logs
-from headrace.server.admission import Admission
 from headrace.server.auth import Authenticator
-from headrace.server.connection_snapshot import closed_snapshot
+from headrace.server.clients import Clients
 from headrace.server.departures import STALLED_CHECK, Departures
 from headrace.server.info import client_info
 from headrace.server.listener import Listener, bind, busy_poll, default_transport
@@ -36,15 +34,20 @@ from headrace.server.listeners import (
 )
 from headrace.server.log_limits import LogLimits
 from headrace.server.loop import PollerLoop
-from headrace.server.preparing import announce, check_accounts, check_alone, check_services, gate, hosted
+from headrace.server.preparing import (
+    announce,
+    check_accounts,
+    check_alone,
+    check_services,
+    gate,
+    hosted,
+)
 from headrace.server.services import ServiceHost
-from headrace.server.session import ClientSession
 from headrace.server.system.service import SystemService
 from headrace.server.tls_contexts import ServerTLS, make_contexts
 from headrace.server.tracing import Tracer
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Callable, Coroutine, Sequence
     from types import TracebackType
 
@@ -53,12 +56,10 @@ if TYPE_CHECKING:
     from headrace.core.service import Service
     from headrace.engine.link import Link
     from headrace.server.acceptor import Acceptor
-    from headrace.server.access import Access
     from headrace.server.account_services import AccountServices
     from headrace.server.departures import Party
     from headrace.server.epoll import Poller
     from headrace.server.latency import LatencyMeter
-    from headrace.server.monitor.source import ConnectionSnapshot
     from headrace.server.peers.gateways import GatewayHost
     from headrace.server.peers.leafs import LeafNodes
     from headrace.server.peers.routes import Routes
@@ -76,7 +77,8 @@ class Server:
 
     Everything runs on the event loop that called `start`, the services inside too. `stopped` is set when it
     has stopped, `failure` then says why it could not go on, if that was so.
-    `serving_since`: when JetStream or streaming began, in the nanoseconds of `monotonic_ns`; 0: not yet.
+    `next_number` numbers connections of all kinds. `serving_since`: when JetStream or streaming began, in the
+    nanoseconds of `monotonic_ns`; 0: not yet.
     """
 
     def __init__(
@@ -101,23 +103,18 @@ class Server:
         self.system = SystemService(self)
         self.router.tracer = self._tracer = Tracer(self)
         self.poller: Poller | None = None
-        self.sessions: dict[int, ClientSession] = {}
-        self.admission = Admission()
+        self.clients = Clients(self)
         self.services = tuple(services)
         self.account_services = hosted(self, account_services)
         self.hosts: list[ServiceHost] = []
-        self.closed: deque[ConnectionSnapshot] = deque(maxlen=self.options.max_closed_clients)
         self.server_id = self.gate.server_id if self.gate is not None else nkeys.new_server_id()
         self.name = self.options.server_name or self.server_id
         self.info: dict[str, Any] = {}
         self.start_ns = 0
         self.config_load_ns = 0
         self.tls = ServerTLS(self)
-        self.total_connections = 0
-        self._numbers = count(1)
+        self.next_number: Callable[[], int] = count(1).__next__
         self.worker: Worker | None = None
-        self.stale_connections = 0
-        self.slow_consumers = 0
         self.is_lame_duck = False
         self.stopped = asyncio.Event()
         self.failure: str | None = None
@@ -184,7 +181,7 @@ class Server:
     def use_worker(self, worker: Worker) -> None:
         """Before the start: this server is one of several processes."""
         self.worker = worker
-        self._numbers = count(worker.index + 1, worker.count)  # no two processes have the same
+        self.next_number = count(worker.index + 1, worker.count).__next__  # no two processes have the same
 
     async def _open(self) -> None:
         """Ports, and what must be there before the first client."""
@@ -201,7 +198,7 @@ class Server:
         self.listeners.monitor = await open_monitor(self)
         if self.routes is not None:
             self.routes.mesh.gateways = self.gateways.machine if self.gateways is not None else None
-        if self.routes is not None and self.serves_alone:
+        if self.routes is not None and options.serves_alone:
             self.routes.start()
             await self.routes.look()
         self.serving_since = monotonic_ns()
@@ -209,19 +206,6 @@ class Server:
             await self.account_services.start()
         if self.failure is not None:
             raise StartError(self.failure)
-
-    @property
-    def streaming_subject(self) -> str:
-        """Where clients of streaming find this server, if no other may answer there."""
-        streaming = self.options.streaming
-        if streaming is None or streaming.ft_group or streaming.partitioning:
-            return ""
-        return f"{streaming.discover_prefix}.{streaming.cluster_id}"
-
-    @property
-    def serves_alone(self) -> bool:
-        """Whether it serves something that no other server of its cluster may serve as well."""
-        return self.options.jetstream is not None or bool(self.streaming_subject)
 
     def give_up(self, reason: str) -> None:
         """It cannot go on, and ends; one that still starts raises StartError from `start`."""
@@ -259,7 +243,7 @@ class Server:
             self.start_service(service, self.accounts.default)
         if self.gateways is not None:
             self.gateways.start()
-        if self.routes is not None and not self.serves_alone:
+        if self.routes is not None and not self.options.serves_alone:
             self.routes.start()
         if self.leafs is not None:
             self.leafs.start()
@@ -380,7 +364,7 @@ class Server:
             listener.close()
         if self.routes is not None:
             self.routes.mesh.lame_duck()
-        self.renew_info()
+        self.info = client_info(self)
         self.system.events.lame_duck()
         from headrace.server.lame_duck import leave  # most servers do not leave so
 
@@ -440,25 +424,10 @@ class Server:
         """The URL where monitoring answers; None: it is off."""
         return self.listeners.monitor_url
 
-    @property
-    def is_full(self) -> bool:
-        elsewhere = self.worker.connections_elsewhere if self.worker is not None else 0
-        return 0 < self.options.max_connections < len(self.sessions) + elsewhere
-
-    def admits(self, session: ClientSession) -> bool:
-        """Whether a new connection may take its time to authenticate."""
-        if not session.access.authenticator.required:
-            return True
-        return self.admission.enter(session, self.options.max_connections)
-
-    def renew_info(self) -> None:
-        """INFO as options and state are now."""
-        self.info = client_info(self)
-
     def cluster_changed(self) -> None:
         """It may have another name, or other members."""
         self.accounts.use_cluster(self.cluster_name or "")
-        self.renew_info()
+        self.info = client_info(self)
 
     @property
     def cluster_name(self) -> str | None:
@@ -475,59 +444,12 @@ class Server:
             return self.gateways.options.name
         return self.name if options.leafnodes is not None and options.leafnodes.remotes else None
 
-    def tell_clients(self) -> None:
-        """INFO as it is now, for those who take it at any time."""
-        for session in self.sessions.values():
-            if session.has_async_info:
-                session.link.send(session.info())
-        self.after_tick()
-
-    def next_number(self) -> int:
-        """Of a new connection of any kind."""
-        return next(self._numbers)
-
     # -- connections ------------------------------------------------------------------------------
-
-    def new_session(self, access: Access, address: str, port: int) -> ClientSession:
-        """A client was accepted."""
-        self.total_connections += 1
-        session = ClientSession(self, access, self.next_number(), address, port)
-        self.sessions[session.cid] = session
-        self._count_connections()
-        return session
-
-    def refuse_connection(self, session: ClientSession, sock: socket.socket) -> None:
-        """One client too many: INFO, the error, close."""
-        session.error("maximum connections exceeded")
-        try:
-            sock.send(session.info() + b"-ERR 'maximum connections exceeded'\r\n")
-        except OSError as error:
-            session.debug(f"could not be told: {error}")
-        sock.close()
-        self.forget(session.cid, CloseReason.MAX_CONNECTIONS_EXCEEDED)
-
-    def forget(self, cid: int, reason: CloseReason) -> None:
-        """A connection is over: remember what monitoring shows of it, give everything back."""
-        session = self.sessions.get(cid)
-        if session is None or session.is_closed:
-            return
-        account = session.account
-        session.ended(reason)
-        self.closed.append(closed_snapshot(session))
-        session.link.detach()
-        self.system.events.disconnected(session, account)
-        self.departures.forget(session)
-        del self.sessions[cid]
-        self._count_connections()
-
-    def _count_connections(self) -> None:
-        if self.worker is not None:
-            self.worker.count_connections(len(self.sessions))
 
     def parties(self) -> list[Party]:
         """All connections that are open."""
         peers = (host.connections for host in self.peer_hosts)
-        return [*self.sessions.values(), *(each for connections in peers for each in connections)]
+        return [*self.clients.sessions.values(), *(each for connections in peers for each in connections)]
 
     # -- ticks ------------------------------------------------------------------------------------
 

@@ -335,7 +335,7 @@ class ClientSession(TracedClient):
         self._restrict(identity)
         self._expire_with(identity)
         self.is_connected = True
-        server.admission.leave(self)
+        server.clients.admission.leave(self)
         if not self._is_known_as:
             self._is_known_as = client_label(options, identity)
         self.link.configure(
@@ -606,7 +606,7 @@ class ClientSession(TracedClient):
         if self.rtt_ns == 0 or is_idle or self._pings_out:
             if self._pings_out + 1 > options.ping_max:
                 self.debug("Stale Client Connection - Closing")
-                self._server.stale_connections += 1
+                self._server.clients.stale_connections += 1
                 self.refuse("Stale Connection", CloseReason.STALE_CONNECTION)
                 return
             self._pings_out += 1
@@ -647,7 +647,7 @@ class ClientSession(TracedClient):
 
     def count_slow(self) -> None:
         """It did not take its messages as fast as they came."""
-        self._server.slow_consumers += 1
+        self._server.clients.slow_consumers += 1
         if self.account is not None:
             self.account.slow_consumers += 1
 
@@ -657,13 +657,13 @@ class ClientSession(TracedClient):
 
     def over(self, reason: CloseReason) -> None:
         """The connection is closed."""
-        self._server.forget(self.cid, reason)
+        self._server.clients.forget(self.cid, reason)
 
     def ended(self, reason: CloseReason) -> None:
         """Called once by the server when the connection is over: everything is given back."""
         self.is_closed = True
         self._leave()
-        self._server.admission.leave(self)
+        self._server.clients.admission.leave(self)
         self.close_reason = reason
         self.stop_ns = time_ns()
         self._disarm()

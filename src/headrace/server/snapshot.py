@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from headrace.core.account import Account
     from headrace.core.accounts import Accounts
     from headrace.engine.link import Router
+    from headrace.server.clients import Clients
     from headrace.server.monitor.jetstream import JetStreamFigures
     from headrace.server.monitor.source import ConnectionSnapshot, SubscriptionSnapshot
     from headrace.server.peers.gateways import GatewayHost
     from headrace.server.peers.leafs import LeafNodes
     from headrace.server.peers.routes import Routes
     from headrace.server.services import ServiceHost
-    from headrace.server.session import ClientSession
     from headrace.server.tls_contexts import ServerTLS
 
     class HasTraffic(Protocol):
@@ -67,18 +67,14 @@ if TYPE_CHECKING:
         tls: ServerTLS
         router: Router
         accounts: Accounts
-        sessions: dict[int, ClientSession]
         hosts: list[ServiceHost]
-        total_connections: int
-        slow_consumers: int
-        stale_connections: int
         is_lame_duck: bool
         routes: Routes | None
         gateways: GatewayHost | None
         leafs: LeafNodes | None
 
         @property
-        def closed(self) -> Iterable[ConnectionSnapshot]: ...
+        def clients(self) -> Clients: ...
         @property
         def port(self) -> int: ...
         @property
@@ -155,8 +151,8 @@ class ServerMonitor:
             leafnodes=leafs.snapshot() if leafs is not None else None,
             connect_urls=routes.connect_urls if routes is not None else (),
             ws_connect_urls=routes.ws_connect_urls if routes is not None else (),
-            connections=len(server.sessions),
-            total_connections=server.total_connections,
+            connections=len(server.clients),
+            total_connections=server.clients.total,
             in_msgs=totals["in_msgs"],
             in_bytes=totals["in_bytes"],
             out_msgs=totals["out_msgs"],
@@ -166,13 +162,13 @@ class ServerMonitor:
             out_client_msgs=totals["out_msgs"] - totals["far_out_msgs"],
             out_client_bytes=totals["out_bytes"] - totals["far_out_bytes"],
             slow_consumers=KindCounts(
-                server.slow_consumers,
+                server.clients.slow_consumers,
                 routes.slow_consumers if routes else 0,
                 gateways.slow_consumers if gateways else 0,
                 leafs=leafs.slow_consumers if leafs else 0,
             ),
             stale_connections=KindCounts(
-                server.stale_connections,
+                server.clients.stale_connections,
                 routes.stale_connections if routes else 0,
                 gateways.stale_connections if gateways else 0,
                 leafs=leafs.stale_connections if leafs else 0,
@@ -185,11 +181,11 @@ class ServerMonitor:
 
     def connections(self, state: ConnectionState) -> Iterable[ConnectionSnapshot]:
         if state is not ConnectionState.CLOSED:
-            for session in list(self._server.sessions.values()):
+            for session in list(self._server.clients.sessions.values()):
                 if not session.is_closed:  # it may have ended while the caller paused
                     yield connection_snapshot(session)
         if state is not ConnectionState.OPEN:
-            yield from list(self._server.closed)
+            yield from list(self._server.clients.closed)
 
     def subscriptions(self, account: str | None = None) -> SublistSnapshot:
         chosen = [each for each in self._server.accounts if account in (None, each.name)]
@@ -206,7 +202,7 @@ class ServerMonitor:
 
     def _listed(self, accounts: Sequence[Account]) -> Iterable[SubscriptionSnapshot]:
         names = {account.name for account in accounts}
-        for session in self._server.sessions.values():
+        for session in self._server.clients.sessions.values():
             if session.account is not None and session.account.name in names:
                 yield from subscriptions_of(session.link, session.account.name, session.cid)
         for account in accounts:
@@ -226,7 +222,7 @@ class ServerMonitor:
         }
         if not importing:
             return
-        for session in self._server.sessions.values():
+        for session in self._server.clients.sessions.values():
             if session.account is not None and session.account.name in importing:
                 rows = session.link.shadows(exporting)
                 yield from subscription_rows(rows, session.account.name, session.cid)

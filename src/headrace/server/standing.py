@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from headrace.core.permissions import PermissionSet
     from headrace.server.access import Access
     from headrace.server.auth import Authenticator, Identity
+    from headrace.server.clients import Clients
     from headrace.server.port import AccountsHost
     from headrace.server.session import ClientSession
 
@@ -29,13 +30,11 @@ if TYPE_CHECKING:
         @property
         def connections_elsewhere(self) -> int: ...
 
-    class ClientsHost(AccountsHost, Protocol):
+    class ClientsServer(AccountsHost, Protocol):
         """A server with its clients."""
 
         @property
-        def sessions(self) -> Mapping[int, ClientSession]:
-            """The sessions by their number, the oldest first."""
-
+        def clients(self) -> Clients: ...
         @property
         def worker(self) -> OtherProcesses | None: ...
 
@@ -44,7 +43,7 @@ _REFUSED, _ALLOWED, _FILTERED = 0, 1, 2
 _TOO_MANY: Final = "maximum connections exceeded"
 
 
-def judge_clients(server: ClientsHost, before: Mapping[Access, Authenticator]) -> None:
+def judge_clients(server: ClientsServer, before: Mapping[Access, Authenticator]) -> None:
     """Every client by what holds now; `before` is what has let them in, for each listener.
 
     Closed are those whose user is gone or in another account (without a word, they may come back as somebody
@@ -58,7 +57,7 @@ def judge_clients(server: ClientsHost, before: Mapping[Access, Authenticator]) -
     server.after_tick()
 
 
-def close_excess(server: ClientsHost) -> int:
+def close_excess(server: ClientsServer) -> int:
     """Closes the youngest connections where there are more than `max_connections`; returns how many."""
     most = server.options.max_connections
     sessions = _open(server)
@@ -72,12 +71,12 @@ def close_excess(server: ClientsHost) -> int:
     return len(sessions) - most
 
 
-def _open(server: ClientsHost) -> list[ClientSession]:
+def _open(server: ClientsServer) -> list[ClientSession]:
     """By age, the oldest first."""
-    return [session for session in server.sessions.values() if not session.link.is_closing]
+    return [session for session in server.clients.sessions.values() if not session.link.is_closing]
 
 
-def _judge(server: ClientsHost, before: Authenticator, session: ClientSession) -> None:
+def _judge(server: ClientsServer, before: Authenticator, session: ClientSession) -> None:
     if session.link.is_held:
         return  # its credentials are being looked at, and by the rules of now in the end
     identity = session.identity
@@ -108,7 +107,7 @@ def _judge(server: ClientsHost, before: Authenticator, session: ClientSession) -
     _settle(server, session, renewed)
 
 
-async def _judge_in_thread(server: ClientsHost, session: ClientSession) -> None:
+async def _judge_in_thread(server: ClientsServer, session: ClientSession) -> None:
     """A hash is new: looking at it takes long, and only this client waits."""
     identity = await session.checked_in_thread(session.options)
     if not session.is_closed:
@@ -116,7 +115,7 @@ async def _judge_in_thread(server: ClientsHost, session: ClientSession) -> None:
         session.go_on()
 
 
-def _settle(server: ClientsHost, session: ClientSession, identity: Identity | None) -> None:
+def _settle(server: ClientsServer, session: ClientSession, identity: Identity | None) -> None:
     """It goes on as `identity`, or is closed."""
     if identity is None or (identity.proxy_required and not session.proxy_key):
         session.reject()
@@ -127,7 +126,7 @@ def _settle(server: ClientsHost, session: ClientSession, identity: Identity | No
         drop_forbidden(server, session, identity)
 
 
-def _is_in(server: ClientsHost, session: ClientSession, account: str) -> bool:
+def _is_in(server: ClientsServer, session: ClientSession, account: str) -> bool:
     """Whether it is in the account that has this name now."""
     return account in server.accounts and server.accounts[account] is session.account
 
@@ -136,7 +135,7 @@ def _send_away(session: ClientSession) -> None:
     session.link.doom(CloseReason.CLIENT_CLOSED)
 
 
-def drop_forbidden(server: ClientsHost, session: ClientSession, identity: Identity) -> None:
+def drop_forbidden(server: ClientsServer, session: ClientSession, identity: Identity) -> None:
     """Subscriptions that `identity` may not have end, and the client is told."""
     permissions = identity.permissions
 
@@ -156,7 +155,7 @@ def _verdict(permissions: PermissionSet, subject: bytes, queue: bytes | None) ->
     return _FILTERED if permissions.filters_delivery(subject, queue) else _ALLOWED
 
 
-def _keep_to_limit(server: ClientsHost, account: Account) -> None:
+def _keep_to_limit(server: ClientsServer, account: Account) -> None:
     most = account.options.limits.max_connections
     if not 0 <= most < account.connections:
         return

@@ -133,7 +133,7 @@ def test_slow_consumer_is_counted_in_its_account() -> None:
                     slow.send("SUB x 1")
                     slow.sync()
                     deadline = time.monotonic() + 10
-                    while not server.slow_consumers:
+                    while not server.clients.slow_consumers:
                         assert time.monotonic() < deadline, "nobody was cut off"
                         fast.send("PUB x 60000", "x" * 60000)
                         fast.sync()

@@ -29,10 +29,11 @@ class Session:
 def server(sessions: list[Session], grace: float = 10.0, whole: float = 120.0) -> Any:
     lines: list[str] = []
     return SimpleNamespace(
-        sessions=dict(enumerate(sessions)),
+        clients=SimpleNamespace(
+            sessions=dict(enumerate(sessions)), tell=lambda: lines.append("clients are told")
+        ),
         options=SimpleNamespace(lame_duck_grace_period=grace, lame_duck_duration=whole),
         log=SimpleNamespace(info=lines.append),
-        tell_clients=lambda: lines.append("clients are told"),
         after_tick=lambda: None,
         stopped=asyncio.Event(),
         lines=lines,

@@ -76,7 +76,7 @@ def test_closed_clients_leave_the_server_that_sleeps() -> None:
             round_trip(server.url)
         with connect(server.url) as nc:
             nc.flush()  # the server has served something after the closings
-            assert server.call(lambda: len(server.server.sessions)) == 1
+            assert server.call(lambda: len(server.server.clients.sessions)) == 1
 
 
 def test_looks_that_find_nothing_become_rare() -> None:

@@ -41,6 +41,10 @@ if TYPE_CHECKING:
         def hear_anew(self, change: Callable[[], object]) -> None:
             """Call `change` while no service listens to requests."""
 
+    class _Clients(Protocol):
+        def tell(self) -> None:
+            """Send INFO as it is now to those who take it at any time."""
+
     class RoutesServer(PeersServer, Protocol):
         """A server, as its routes see it."""
 
@@ -51,7 +55,7 @@ if TYPE_CHECKING:
         @property
         def serving_since(self) -> int: ...
         @property
-        def streaming_subject(self) -> str: ...
+        def clients(self) -> _Clients: ...
         @property
         def leafs(self) -> _Leafs | None: ...
         @property
@@ -59,9 +63,6 @@ if TYPE_CHECKING:
 
         def cluster_changed(self) -> None:
             """Take over another name of the cluster, or other members."""
-
-        def tell_clients(self) -> None:
-            """Send INFO as it is now to those who take it at any time."""
 
         def give_up(self, reason: str) -> None:
             """End the server: it cannot go on."""
@@ -188,7 +189,7 @@ class Routes(PeerHost[RouteSession]):
             ip=f"nats-route://{address.host}:{address.port}/" if options.advertise else "",
             jetstream=jetstream is not None,
             domain=jetstream.domain if jetstream is not None else "",
-            streaming=server.streaming_subject,
+            streaming=server.options.streaming_subject,
             serving_ns=monotonic_ns() - server.serving_since if server.serving_since else 0,
             started_ns=server.start_ns,
             connect_urls=() if server.is_lame_duck else self._own_urls(),
@@ -220,6 +221,6 @@ class Routes(PeerHost[RouteSession]):
     def peers_changed(self) -> None:
         """Clients hear where else they can connect."""
         self._server.cluster_changed()
-        self._server.tell_clients()
+        self._server.clients.tell()
         if self._server.leafs is not None:
             self._server.leafs.leafs.urls_changed()

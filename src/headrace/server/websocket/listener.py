@@ -174,13 +174,13 @@ class WebSocketListener(Acceptor):
             self._admit_leaf(transport, protocol, address)
             return
         server = self._server
-        session = server.new_session(self._access, address[0], address[1])
+        session = server.clients.new_session(self._access, address[0], address[1])
         session.stand_ins = upgrade.credentials
         if upgrade.forwarded_for:
             session.behind = f"{upgrade.forwarded_for}/"
         session.link.send(session.info())
         self._carry(Client(session), transport, protocol, is_browser=upgrade.is_browser)
-        if server.is_full or not server.admits(session):
+        if server.clients.is_full or not server.clients.admits(session):
             session.error(_TOO_MANY)
             session.refuse(_TOO_MANY, CloseReason.MAX_CONNECTIONS_EXCEEDED)
 

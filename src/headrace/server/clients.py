@@ -1,0 +1,127 @@
+"""The clients of one server: accepted and counted, told what changes, remembered when they are gone.
+
+Never lives here: what one client may do (`session`), sockets (`listener`), why and how a connection ends
+(`departures`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Protocol
+
+from headrace.engine.reasons import CloseReason
+from headrace.server.admission import Admission
+from headrace.server.connection_snapshot import closed_snapshot
+from headrace.server.session import ClientSession
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable
+
+    from headrace.core.account import Account
+    from headrace.server.access import Access
+    from headrace.server.departures import Departures
+    from headrace.server.monitor.source import ConnectionSnapshot
+    from headrace.server.port import Client, ClientEvents, SessionHost
+
+    class _Events(ClientEvents, Protocol):
+        def disconnected(self, session: Client, account: Account | None) -> None:
+            """Tell that a connection is over, and in which account it was."""
+
+    class _System(Protocol):
+        @property
+        def events(self) -> _Events: ...
+
+    class _Processes(Protocol):
+        @property
+        def connections_elsewhere(self) -> int: ...
+
+        def count_connections(self, connections: int) -> None:
+            """Tell the other processes how many clients are here."""
+
+    class ClientsHost(SessionHost, Protocol):
+        """A server, as its clients see it."""
+
+        @property
+        def system(self) -> _System: ...
+        @property
+        def departures(self) -> Departures: ...
+        @property
+        def worker(self) -> _Processes | None: ...
+        @property
+        def next_number(self) -> Callable[[], int]: ...
+
+
+class Clients:
+    """The sessions by their numbers, the oldest first, and the figures of all that ever were.
+
+    `closed` are the last ones that are gone, as many as `max_closed_clients`.
+    """
+
+    def __init__(self, server: ClientsHost) -> None:
+        self._server = server
+        self.sessions: dict[int, ClientSession] = {}
+        self.closed: deque[ConnectionSnapshot] = deque(maxlen=server.options.max_closed_clients)
+        self.admission = Admission()
+        self.total = 0
+        self.stale_connections = 0
+        self.slow_consumers = 0
+
+    def __len__(self) -> int:
+        return len(self.sessions)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there are more clients than there may be, those of other processes included."""
+        worker = self._server.worker
+        elsewhere = worker.connections_elsewhere if worker is not None else 0
+        return 0 < self._server.options.max_connections < len(self.sessions) + elsewhere
+
+    def new_session(self, access: Access, address: str, port: int) -> ClientSession:
+        """Make the session of a connection that was accepted."""
+        self.total += 1
+        session = ClientSession(self._server, access, self._server.next_number(), address, port)
+        self.sessions[session.cid] = session
+        self._count()
+        return session
+
+    def admits(self, session: ClientSession) -> bool:
+        """Whether a new connection may take its time to authenticate."""
+        if not session.access.authenticator.required:
+            return True
+        return self.admission.enter(session, self._server.options.max_connections)
+
+    def refuse(self, session: ClientSession, sock: socket.socket) -> None:
+        """Close a connection that is one too many: INFO, the error, the end."""
+        session.error("maximum connections exceeded")
+        try:
+            sock.send(session.info() + b"-ERR 'maximum connections exceeded'\r\n")
+        except OSError as error:
+            session.debug(f"could not be told: {error}")
+        sock.close()
+        self.forget(session.cid, CloseReason.MAX_CONNECTIONS_EXCEEDED)
+
+    def forget(self, cid: int, reason: CloseReason) -> None:
+        """Note that a connection is over: keep what monitoring shows of it, give everything back."""
+        session = self.sessions.get(cid)
+        if session is None or session.is_closed:
+            return
+        account = session.account
+        session.ended(reason)
+        self.closed.append(closed_snapshot(session))
+        session.link.detach()
+        self._server.system.events.disconnected(session, account)
+        self._server.departures.forget(session)
+        del self.sessions[cid]
+        self._count()
+
+    def tell(self) -> None:
+        """Send INFO as it is now to those who take it at any time."""
+        for session in self.sessions.values():
+            if session.has_async_info:
+                session.link.send(session.info())
+        self._server.after_tick()
+
+    def _count(self) -> None:
+        if self._server.worker is not None:
+            self._server.worker.count_connections(len(self.sessions))
