@@ -42,6 +42,7 @@ COMPILED = [
     "engine.messages",
     "engine.batches",
     "engine.records",
+    "engine.log_reading",
     "engine.stan",
     "engine.pending",
     "engine.jetstream",

@@ -5,7 +5,7 @@
 
 With --route: the parser of routes, with --legacy: that of routes of servers before 2.0, with --leaf and
 --gateway: those of leaf nodes and of gateways, with --s2: what unpacks and packs S2, with --trace: trace
-headers.
+headers, with --log-reading: reads of single messages from files of records.
 
     python tests/fuzz/fuzz_client.py -max_total_time=600           # needs: pip install atheris
     python tests/fuzz/fuzz_client.py --route -max_total_time=600
@@ -40,6 +40,7 @@ with atheris.instrument_imports(
         leaf_target,
         legacy_mutator,
         legacy_target,
+        log_reading_target,
         route_mutator,
         route_target,
         s2_mutator,
@@ -55,6 +56,7 @@ TARGETS = {
     "legacy": (legacy_mutator.legacy_mutate, legacy_target.check),
     "leaf": (leaf_mutator.leaf_mutate, leaf_target.check),
     "gateway": (gateway_mutator.gateway_mutate, gateway_target.check),
+    "log-reading": (s2_mutator.s2_mutate, log_reading_target.check),
     "s2": (s2_mutator.s2_mutate, s2_target.check),
     "trace": (trace_mutator.trace_mutate, trace_target.check),
 }

@@ -49,7 +49,7 @@ from headrace.log.segment import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from headrace.engine.syncer import SyncJob
@@ -157,6 +157,8 @@ class Chain:
         self._copies: list[Copy] = []
         self._job: SyncJob | None = None
         """A sync that `begin_sync` has begun and nobody has ended."""
+        self.when_closed: Callable[[int], object] | None = None
+        """Called, on any thread, before a descriptor that `descriptor` gave is closed."""
         self._job_covers = (0, 0)
         """The position and the bytes of the active segment that it makes durable."""
         self.drafted = 0
@@ -237,6 +239,8 @@ class Chain:
 
     def _close_quietly(self, handle: int) -> None:
         """Everything that was promised about the file has been synced; closing adds nothing to it."""
+        if self.when_closed is not None and (descriptor := self._fs.descriptor(handle)) is not None:
+            self.when_closed(descriptor)
         with contextlib.suppress(OSError):
             self._fs.close(handle)
 
@@ -665,6 +669,10 @@ class Chain:
             return read_span(self._fs, self._reader(segment), segment, size, offset) if size > 0 else b""
         except OSError as error:
             raise StorageError(f"cannot read {segment.path.name}: {error.strerror or error}") from error
+
+    def descriptor(self, segment: Segment) -> int | None:
+        """What the system knows a segment's open file by; None: nothing. Raises OSError."""
+        return self._fs.descriptor(self._reader(segment))
 
     def _reader(self, segment: Segment) -> int:
         if segment is self.segments[-1]:

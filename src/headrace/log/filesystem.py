@@ -71,7 +71,10 @@ class FileSystem(Protocol):
         """
 
     def descriptor(self, handle: int) -> int | None:
-        """What the system knows the file by, for whoever syncs it without `fdatasync`; None: nothing."""
+        """What the system knows the file by; None: nothing.
+
+        For whoever reads or syncs it without `pread` and `fdatasync`.
+        """
 
     def truncate(self, handle: int, size: int) -> None:
         """Cuts or extends (with zeros) to `size` bytes."""

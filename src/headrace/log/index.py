@@ -76,6 +76,12 @@ class SparseIndex:
         place = bisect_right(self.sequences, sequence) - 1
         return (self.offsets[place], self.sequences[place]) if place >= 0 else (0, 0)
 
+    def block_of(self, sequence: int) -> tuple[int, int, int]:
+        """`before_sequence`, and the sequence of the next mark; 0: there is none."""
+        place = bisect_right(self.sequences, sequence)
+        following = self.sequences[place] if place < len(self) else 0
+        return (self.offsets[place - 1], self.sequences[place - 1], following) if place else (0, 0, following)
+
     def before_time(self, time_ns: int) -> int:
         """The sequence of the last mark that is older than a time; 0 when there is none."""
         place = bisect_left(self.times, time_ns) - 1

@@ -1,15 +1,18 @@
 """Reading a file log: finding a sequence, walking on from it, message by message or by outline.
 
 Here live windows over the segments and where to begin in them. Never here: anything that changes the log.
-A point read looks at about 64 KB of records, or at a few where a read stopped just before; a walk goes on
-where the last one stopped.
+A message alone is read in compiled code (`headrace.engine.log_reading`), with the few records around it. What
+that cannot read is found by a walk: messages of sealed and compressed segments, damaged ones. A walk looks at
+about 64 KB of records first, or goes on where the last one stopped.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from headrace.engine.holdings import SequenceSet
+from headrace.engine.log_reading import PointReads
 from headrace.engine.messages import StoredMessages
 from headrace.errors import MessageDamaged
 from headrace.log.index import SPACING
@@ -59,6 +62,8 @@ class Reader:
         self._found_damage = found_damage
         self._cipher = cipher
         self._cursors: dict[int, tuple[Segment, int]] = {}
+        self.points: Final = PointReads(self._block_of, StoredMessage)
+        chain.when_closed = self.points.forget
 
     def remember(self, sequence: int, segment: Segment, offset: int) -> None:
         """Says where the record of a sequence is, or the first one behind it."""
@@ -129,6 +134,23 @@ class Reader:
         offset, expected = segment.index.before_sequence(sequence)
         return place, offset, max(expected, segment.base), max(window, WINDOW)
 
+    def _block_of(self, sequence: int) -> tuple[int, int, int, int, int] | None:
+        """Where point reads look for a message, as `PointReads` says."""
+        chain = self._chain
+        place = chain.at(sequence)
+        segment = chain.segments[place]
+        if segment.packed is not None or segment.is_sealed or segment.base > sequence:
+            return None
+        descriptor = None
+        with suppress(OSError):  # a walk says it
+            descriptor = chain.descriptor(segment)
+        if descriptor is None:
+            return None
+        offset, first, following = segment.index.block_of(sequence)
+        if not following and place + 1 < len(chain.segments):
+            following = chain.segments[place + 1].base
+        return descriptor, segment.salt, HEADER_BYTES + offset, max(first, segment.base), following
+
     # ---- one message ------------------------------------------------------------------------
 
     def message(self, sequence: int) -> StoredMessage | None:
@@ -138,6 +160,11 @@ class Reader:
             return None
         if ledger.unreadable and ledger.is_unreadable(sequence):
             raise MessageDamaged(sequence, DAMAGED_BODY)
+        found = self.points.message(sequence, ledger.last_sequence)
+        return self._walk_to(sequence) if found is None else found
+
+    def _walk_to(self, sequence: int) -> StoredMessage | None:
+        """A message that no point read gives; damage is noted. Raises: MessageDamaged, StorageError."""
         out = StoredMessages(StoredMessage)
 
         def step(scan: Scan, data: bytes, final: bool) -> bool:

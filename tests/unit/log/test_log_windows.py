@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,7 +22,7 @@ COUNT = 4000
 
 
 class _Metered(RealFileSystem):
-    """`asked`: the bytes of each read."""
+    """`asked`: the bytes of each read. No descriptors: point reads would not be seen."""
 
     def __init__(self) -> None:
         self.asked: list[int] = []
@@ -29,6 +30,9 @@ class _Metered(RealFileSystem):
     def pread(self, handle: int, size: int, offset: int) -> bytes:
         self.asked.append(size)
         return super().pread(handle, size, offset)
+
+    def descriptor(self, handle: int) -> int | None:
+        return None
 
 
 @pytest.fixture
@@ -90,4 +94,40 @@ def test_what_is_far_away_is_read_in_growing_steps(tmp_path: Path, files: _Meter
     assert following == first + COUNT + 1  # it looked for the next one, too
     assert max(files.asked) == LARGE_WINDOW
     assert len(files.asked) <= 3 + COUNT * RECORD // LARGE_WINDOW + 2
+    log.close()
+
+
+def test_messages_read_alone_are_not_walked_to(tmp_path: Path) -> None:
+    log = FileLog(tmp_path / "log", segment_bytes=300_000)
+    log.append([message(b"a.b", PAYLOAD)] * 1000)
+    log.append([message(b"a.b", PAYLOAD)] * COUNT)
+    reader = log._reader
+    reader._walk_to = lambda sequence: pytest.fail(f"walked to {sequence}")  # type: ignore[method-assign]
+    for sequence in (777, 3100, 1500, 5000, 1, 2500):
+        found = log.read(sequence)
+        assert found is not None
+        assert found.sequence == sequence
+    log.append([message(b"x")])
+    found = log.read(5001)
+    assert found is not None
+    assert found.subject == b"x"
+    log.close()
+
+
+def test_what_was_closed_or_rewritten_meanwhile_is_read_from_the_file_that_is_there(tmp_path: Path) -> None:
+    log = FileLog(tmp_path / "log", segment_bytes=20_000)
+    payloads = {}
+    for number in range(1, 800):
+        payloads[number] = b"%d" % number * 40
+        log.append([message(b"a.%d" % (number % 7), payloads[number])])
+    numbers = random.Random(11)
+    for _ in range(6):
+        gone = set(numbers.sample(sorted(payloads), 120))
+        log.remove(gone)
+        for number in gone:
+            del payloads[number]
+        log.append([message(b"last", b"l" * 9000)] * 3)  # more files, and a slice of a sweep for each
+        for number in range(1, 800):
+            found = log.read(number)
+            assert (found and found.payload) == payloads.get(number)
     log.close()

@@ -1,0 +1,270 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""Single messages of a file log, read with one small `pread` and without Python.
+
+A block is the records from one mark of the sparse index (`headrace.log.index`) to the next, about 64 KiB. The first
+read in a block goes over the headers of its records and notes where one begins, about every 4 KiB; a later read
+begins at the nearest of these marks. They are kept for the last BLOCKS blocks: about 350 bytes each.
+
+Both checksums of the message and its sequence are verified as everywhere. Whatever is not as expected is left to the
+reader in Python, which says what is wrong with the file: damage, a file that was cut, a disk that fails. So nothing
+here needs to be known about sealed or compressed segments either: `locate` names none of them.
+
+A read from a disk that is slow blocks the interpreter, as it blocks the loop that it is done on.
+"""
+
+from libc.stdint cimport uint32_t, uint64_t
+from libc.string cimport memmove, memset
+from posix.types cimport off_t
+
+from headrace.engine.checksum cimport hr_crc, hr_crc_prepare
+from headrace.engine.memory cimport buf_free, buf_grow, give, resize, take
+from headrace.engine.messages cimport StoredMessages, message_t
+from headrace.engine.records cimport ERASED, HEAD, MESSAGE, SEALED, find_parts, hr_record_t, look
+from headrace.engine.structs cimport HR_GUARD, buf_t
+
+cdef extern from "<unistd.h>" nogil:
+    ssize_t pread(int descriptor, void *data, size_t n, off_t offset)
+
+cdef enum:
+    STEP = 4096              # bytes of records between two marks at least
+    FIRST_CHUNK = 4096       # bytes of records that are gone over at once: the first time, then GROWTH times as many
+    LARGEST_CHUNK = 65536
+    GROWTH = 4
+    OPEN_MOST = 131072       # bytes after which the last block of a log ends: by then the index has another mark
+    BLOCKS = 4096            # blocks whose marks are kept
+    FIRST_ROOM = 8
+    KEPT = 262144            # an empty buffer larger than this gives its memory back
+
+cdef uint64_t FOREVER = <uint64_t> -1
+
+hr_crc_prepare()
+
+
+cdef void free_block(block_t *block) noexcept:
+    give(block.marks)
+    give(block)
+
+
+cdef int add_mark(block_t *block, uint64_t sequence, uint64_t offset) except -1:
+    if block.count == block.room:
+        block.room = max(2 * block.room, <uint32_t> FIRST_ROOM)
+        block.marks = <mark_t *> resize(block.marks, block.room * sizeof(mark_t))
+    block.marks[block.count].sequence = sequence
+    block.marks[block.count].offset = offset
+    block.count += 1
+    return 0
+
+
+cdef uint32_t mark_before(block_t *block, uint64_t sequence) noexcept:
+    """The place of the last mark not above a sequence, which must be in the block."""
+    cdef uint32_t low = 0, high = block.count, middle
+    while high - low > 1:
+        middle = (low + high) // 2
+        if block.marks[middle].sequence <= sequence:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+cdef class PointReads:
+    """Reads messages of one log by their sequences.
+
+    locate(sequence)   where to look for a message: (descriptor of the file, salt of its records, offset of a record
+                       in the file, a sequence that no record from there on is below, a sequence that the block ends
+                       before or 0); None: in no plain file
+    make               the class of what `message` gives, as for `StoredMessages`
+
+    The descriptor must stay open until `forget` was told of it.
+    """
+
+    def __cinit__(self, locate, type make not None):
+        memset(&self._data, 0, sizeof(buf_t))
+        self._locate = locate
+        self._made = StoredMessages(make)
+
+    def __dealloc__(self):
+        cdef uint32_t i
+        for i in range(self._count):
+            free_block(self._blocks[i])
+        self._release()
+
+    cdef void _release(self) noexcept:
+        """Gives memory back that no block needs."""
+        give(self._blocks)
+        self._blocks = NULL
+        self._count = self._room = 0
+        buf_free(&self._data)
+
+    def message(self, uint64_t sequence, uint64_t last):
+        """The message of a sequence if it can be read from here; else None. `last`: the log's last sequence."""
+        cdef message_t m
+        return self._made.pack(&m) if self.read(sequence, last, &m) == FOUND else None
+
+    def forget(self, int descriptor) -> None:
+        """A file is closed, or has other records now."""
+        cdef uint32_t i, left = 0
+        for i in range(self._count):
+            if self._blocks[i].descriptor == descriptor:
+                free_block(self._blocks[i])
+            else:
+                self._blocks[left] = self._blocks[i]
+                left += 1
+        self._count = left
+        if left == 0:
+            self._release()
+
+    def __len__(self):
+        """Blocks whose marks are kept."""
+        return self._count
+
+    cdef int read(self, uint64_t sequence, uint64_t last, message_t *m) except -1:
+        """Points `m` at a message until the next read: FOUND, or SLOW. The caller knows that it is live."""
+        cdef block_t *block = self._block_of(sequence)
+        cdef hr_record_t r
+        cdef uint64_t start, stop
+        cdef size_t at = 0, whole
+        cdef Py_ssize_t n
+        cdef uint32_t place
+        if block == NULL or not self._go_over(block, sequence, last):
+            return SLOW
+        place = mark_before(block, sequence)
+        start = block.marks[place].offset
+        stop = block.marks[place + 1].offset if place + 1 < block.count else block.gone_over
+        n = self._pread(block.descriptor, 0, min(stop - start, <uint64_t> STEP + HEAD), start)
+        while n >= 0 and at < <size_t> n:
+            if look(self._data.data, n, at, block.salt, &r) != 1:
+                return SLOW
+            whole = HEAD + <size_t> r.body
+            if r.kind == MESSAGE and r.sequence == sequence:
+                return self._take(block, start, at, n, &r, m)
+            at += whole
+        return SLOW
+
+    cdef int _take(self, block_t *block, uint64_t start, size_t at, size_t n, hr_record_t *r, message_t *m) except -1:
+        """Checks the body of a record `at` bytes behind `start`, of which all up to `n` was read."""
+        cdef size_t end = at + HEAD + <size_t> r.body
+        cdef const char *body
+        if r.flags & SEALED:
+            return SLOW
+        if end > n and self._pread(block.descriptor, n, end - n, start + n) != <Py_ssize_t> (end - n):
+            return SLOW
+        body = self._data.data + at + HEAD
+        if hr_crc(block.salt, body, r.body) != r.body_crc:
+            return SLOW
+        find_parts(m, r, body, r.body)
+        return FOUND
+
+    cdef Py_ssize_t _pread(self, int descriptor, size_t start, size_t n, uint64_t offset) except -2:
+        """Reads into the buffer from `start` on, whose first bytes stay. Gives how many; -1: it failed."""
+        cdef Py_ssize_t found
+        if start == 0 and self._data.cap > KEPT >= n:
+            buf_free(&self._data)
+        if start + n > self._data.cap:
+            self._data.end = start
+            buf_grow(&self._data, start + n)
+        HR_GUARD(start + n <= self._data.cap)
+        found = pread(descriptor, self._data.data + start, n, <off_t> offset)
+        self.reads += 1
+        self.read_bytes += max(found, 0)
+        return found
+
+    # ---- blocks ---------------------------------------------------------------------------------
+
+    cdef uint32_t _place_of(self, uint64_t sequence) noexcept:
+        """How many blocks begin at or below a sequence."""
+        cdef uint32_t low = 0, high = self._count, middle
+        while low < high:
+            middle = (low + high) // 2
+            if self._blocks[middle].first <= sequence:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    cdef block_t *_block_of(self, uint64_t sequence) except? NULL:
+        """The block that a sequence is in; NULL: it is in none that can be read here."""
+        cdef uint32_t place = self._place_of(sequence)
+        cdef block_t *block
+        if place:
+            block = self._blocks[place - 1]
+            if block.end == FOREVER and block.gone_over - block.marks[0].offset >= OPEN_MOST:
+                block.end = block.next
+            if sequence < block.end:
+                return block
+        return self._add(sequence)
+
+    cdef block_t *_add(self, uint64_t sequence) except? NULL:
+        cdef block_t *block
+        cdef object found = self._locate(sequence)
+        if found is None:
+            return NULL
+        block = <block_t *> take(sizeof(block_t))
+        memset(block, 0, sizeof(block_t))
+        try:
+            block.descriptor, block.salt, block.gone_over, block.first, block.end = found
+            block.next = block.first
+            block.end = block.end or FOREVER
+            if not block.first <= sequence < block.end:
+                raise ValueError(f"sequence {sequence} is not in the block that was named for it")
+            add_mark(block, block.first, block.gone_over)
+            self._insert(block)
+        except BaseException:
+            free_block(block)
+            raise
+        return block
+
+    cdef int _insert(self, block_t *block) except -1:
+        """Adds a block; one that begins with the same sequence goes, and another one when there are many."""
+        cdef uint32_t place = self._place_of(block.first)
+        if place and self._blocks[place - 1].first == block.first:
+            self._give_up(place - 1)
+        elif self._count == BLOCKS:
+            self._hand = (self._hand + 1) % BLOCKS
+            self._give_up(self._hand)
+        elif self._count == self._room:
+            self._blocks = <block_t **> resize(self._blocks, max(2 * self._room, FIRST_ROOM) * sizeof(block_t *))
+            self._room = max(2 * self._room, FIRST_ROOM)
+        place = self._place_of(block.first)
+        memmove(&self._blocks[place + 1], &self._blocks[place], (self._count - place) * sizeof(block_t *))
+        self._blocks[place] = block
+        self._count += 1
+        return 0
+
+    cdef void _give_up(self, uint32_t place) noexcept:
+        free_block(self._blocks[place])
+        self._count -= 1
+        memmove(&self._blocks[place], &self._blocks[place + 1], (self._count - place) * sizeof(block_t *))
+
+    cdef bint _go_over(self, block_t *block, uint64_t sequence, uint64_t last) except -1:
+        """Notes where records begin up to that of a sequence; False when there is none that is whole and valid."""
+        cdef uint64_t at = block.gone_over, following
+        cdef size_t chunk = FIRST_CHUNK
+        cdef Py_ssize_t n
+        while block.next <= sequence:
+            n = self._pread(block.descriptor, 0, chunk, at)
+            following = self._note(block, n, at, last) if n > 0 else at
+            if following == at:
+                return False
+            at = following
+            chunk = min(GROWTH * chunk, <size_t> LARGEST_CHUNK)
+        return True
+
+    cdef uint64_t _note(self, block_t *block, size_t n, uint64_t offset, uint64_t last) except? 0:
+        """Goes over `n` bytes of records that were read at an offset; gives the offset to go on at.
+
+        Only what ends with a message of the log counts as gone over: what lies behind the last one may be left of a
+        write that failed, and something else be written there later.
+        """
+        cdef hr_record_t r
+        cdef size_t at = 0
+        while at < n and look(self._data.data, n, at, block.salt, &r) == 1:
+            if r.kind == MESSAGE or r.kind == ERASED:
+                if r.sequence < block.next or r.sequence > last or r.sequence >= block.end:
+                    break
+                if offset + at >= block.marks[block.count - 1].offset + STEP:
+                    add_mark(block, r.sequence, offset + at)
+                block.next = r.sequence + 1
+                block.gone_over = offset + at + HEAD + r.body
+            at += HEAD + <size_t> r.body
+        return offset + at
