@@ -43,6 +43,8 @@ COMPILED = [
     "engine.batches",
     "engine.records",
     "engine.log_reading",
+    "engine.api_requests",
+    "engine.direct_gets",
     "engine.stan",
     "engine.pending",
     "engine.jetstream",

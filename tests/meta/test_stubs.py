@@ -13,9 +13,11 @@ ROOT: Final = Path(__file__).parents[2]
 
 COMPILED: Final = [
     "headrace.conf.plain",
+    "headrace.engine.api_requests",
     "headrace.engine.batches",
     "headrace.engine.client",
     "headrace.engine.columns",
+    "headrace.engine.direct_gets",
     "headrace.engine.exchange",
     "headrace.engine.frames",
     "headrace.engine.gateway",

@@ -1,9 +1,13 @@
 """Messages between the router and a service, many at a time. See batches.pyx."""
 
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.object cimport PyObject, PyTypeObject
 from libc.stdint cimport uint32_t, uint64_t
 
 from headrace.engine.structs cimport buf_t
+
+cdef enum:
+    MOST_BYTES = 999999999   # of one message: what the digits of a frame can say
 
 cdef struct record_t:
     # One message, followed by its parts: subject, reply, body (to a service), or subject, head, tail (from one).
@@ -20,6 +24,13 @@ cdef struct record_t:
 cdef struct part_t:
     const char *text
     uint32_t len
+
+cdef inline part_t part_of(bytes text) noexcept:
+    """All of it, for as long as it lives."""
+    cdef part_t part
+    part.text = PyBytes_AS_STRING(text)
+    part.len = <uint32_t> PyBytes_GET_SIZE(text)
+    return part
 
 cdef object delivery(object kind, record_t *record, const char *at, bytes subject)
 cdef bint is_word(const char *text, size_t n) noexcept

@@ -18,7 +18,6 @@ cdef enum:
     FIELDS = 5               # of a delivery
     NUMBER = 12              # bytes for a size and what follows it
     VERB = 6                 # "HMSG " before a subject to show, and the blank after it
-    MOST_BYTES = 999999999   # of one message: what the digits of a frame can say
 
 
 cdef bint is_word(const char *text, size_t n) noexcept:

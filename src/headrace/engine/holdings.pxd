@@ -38,13 +38,17 @@ cdef class SequenceSet:
     cdef int put(self, uint64_t first, uint64_t last) except -1
 
 
+cdef enum:
+    FIRST_LOOSE = 1
+    LAST_LOOSE = 2
+
 cdef struct subject_t:
     uint64_t first      # no message of the subject is older
     uint64_t last       # no message of the subject is newer
     uint64_t count      # 0: a free entry
     char *text
     uint32_t n
-    uint32_t loose      # which of first and last is a bound only
+    uint32_t loose      # which of first and last is a bound only: FIRST_LOOSE, LAST_LOOSE
 
 
 cdef class SubjectTable:

@@ -23,8 +23,6 @@ cdef enum:
     BUCKET_BITS = 12
     BUCKET = 1 << BUCKET_BITS
     BUCKET_BYTES = BUCKET // 8
-    FIRST_LOOSE = 1
-    LAST_LOOSE = 2
     SUBJECT_HEAD = 29  # a subject in a dump: u64 first, last, count; u32 length of the text, which follows; u8
 
 _BUCKET_HEAD = struct.Struct("<QB")

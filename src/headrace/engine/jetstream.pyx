@@ -12,7 +12,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memchr, memcmp, memcpy
 
-from headrace.engine.batches cimport Gathered, Outgoing, delivery, is_word, part_t, record_t
+from headrace.engine.batches cimport Gathered, Outgoing, delivery, is_word, part_of, part_t, record_t
 from headrace.engine.memory cimport give, resize
 from headrace.engine.messages cimport Messages, NewMessages, message_t
 from headrace.engine.pending cimport PendingMap
@@ -44,13 +44,6 @@ cdef struct ack_t:
 
 
 # ---- words --------------------------------------------------------------------------------------
-
-cdef inline part_t part_of(bytes text) noexcept:
-    cdef part_t part
-    part.text = PyBytes_AS_STRING(text)
-    part.len = <uint32_t> PyBytes_GET_SIZE(text)
-    return part
-
 
 cdef inline bytes text_of(part_t part):
     return PyBytes_FromStringAndSize(part.text, part.len)

@@ -50,3 +50,16 @@ cdef class PointReads:
     cdef Py_ssize_t _pread(self, int descriptor, size_t start, size_t n, uint64_t offset) except -2
     cdef void _release(self) noexcept
     cdef void _give_up(self, uint32_t place) noexcept
+
+cdef class LogReads:
+    cdef int read(self, uint64_t sequence, message_t *m) except -1
+    cdef int last_of(self, const char *subject, size_t n, uint64_t *sequence) except -1
+
+cdef class FileReads(LogReads):
+    cdef PointReads _points
+    cdef object _ledger
+
+cdef class MemoryReads(LogReads):
+    cdef object _read
+    cdef object _last_of
+    cdef StoredMessages _found   # the one that was read last

@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Single messages of a file log, read with one small `pread` and without Python.
+"""Single messages of a log, read without Python: by sequence, and the last one of a subject.
 
-A block is the records from one mark of the sparse index (`headrace.log.index`) to the next, about 64 KiB. The first
+A message of a file log is read with one small `pread`. A block is the records from one mark of the sparse index (`headrace.log.index`) to the next, about 64 KiB. The first
 read in a block goes over the headers of its records and notes where one begins, about every 4 KiB; a later read
 begins at the nearest of these marks. They are kept for the last BLOCKS blocks: about 350 bytes each.
 
@@ -17,6 +17,7 @@ from libc.string cimport memmove, memset
 from posix.types cimport off_t
 
 from headrace.engine.checksum cimport hr_crc, hr_crc_prepare
+from headrace.engine.holdings cimport LAST_LOOSE, SequenceSet, SubjectTable, subject_t
 from headrace.engine.memory cimport buf_free, buf_grow, give, resize, take
 from headrace.engine.messages cimport StoredMessages, message_t
 from headrace.engine.records cimport ERASED, HEAD, MESSAGE, SEALED, find_parts, hr_record_t, look
@@ -268,3 +269,66 @@ cdef class PointReads:
                 block.gone_over = offset + at + HEAD + r.body
             at += HEAD + <size_t> r.body
         return offset + at
+
+
+# ---- logs ---------------------------------------------------------------------------------------
+
+cdef class LogReads:
+    """The live messages of a log, one by one. Each answer is FOUND, ABSENT or SLOW: then the log has to be asked."""
+
+    cdef int read(self, uint64_t sequence, message_t *m) except -1:
+        """Points `m` at the message of a sequence until the next read."""
+        return SLOW
+
+    cdef int last_of(self, const char *subject, size_t n, uint64_t *sequence) except -1:
+        """The sequence of the last message of a subject that is none with wildcards or empty tokens."""
+        return SLOW
+
+
+cdef class FileReads(LogReads):
+    """Those of a file log. `ledger`: a `headrace.log.ledger.Ledger`, which says what is live."""
+
+    def __init__(self, PointReads points not None, ledger):
+        self._points = points
+        self._ledger = ledger
+
+    cdef int read(self, uint64_t sequence, message_t *m) except -1:
+        cdef object ledger = self._ledger
+        cdef uint64_t last = ledger.last_sequence
+        if sequence < <uint64_t> ledger.floor or sequence > last or (<SequenceSet?> ledger.removed).has(sequence):
+            return ABSENT
+        return SLOW if ledger.unreadable else self._points.read(sequence, last, m)
+
+    cdef int last_of(self, const char *subject, size_t n, uint64_t *sequence) except -1:
+        cdef subject_t *entry = (<SubjectTable?> self._ledger.table).find(subject, n)
+        if entry == NULL:
+            return ABSENT
+        sequence[0] = entry.last
+        return SLOW if entry.loose & LAST_LOOSE else FOUND
+
+
+cdef class MemoryReads(LogReads):
+    """Those of a log in memory.
+
+    read(sequence)     the message of a sequence, None: there is none
+    last_of(subject)   the sequence of the last message of a subject without wildcards, 0: it has none
+    make               the class of messages
+    """
+
+    def __init__(self, read, last_of, type make not None):
+        self._read = read
+        self._last_of = last_of
+        self._found = StoredMessages(make)
+
+    cdef int read(self, uint64_t sequence, message_t *m) except -1:
+        cdef object found = self._read(sequence)
+        if found is None:
+            return ABSENT
+        self._found.clear()
+        self._found.append(found)
+        m[0] = self._found.items[0]
+        return FOUND
+
+    cdef int last_of(self, const char *subject, size_t n, uint64_t *sequence) except -1:
+        sequence[0] = self._last_of(subject[:n])
+        return FOUND if sequence[0] else ABSENT

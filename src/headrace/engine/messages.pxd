@@ -34,6 +34,7 @@ cdef class Messages:
 
     cdef message_t *place(self) except NULL
     cdef int keep(self, object owner) except -1
+    cdef int clear(self) except -1
     cdef int hold(self, const char **text, uint32_t *n, object value) except -1
     cdef object pack(self, message_t *m)
 

@@ -65,6 +65,12 @@ cdef class Messages:
             self._owners.append(owner)
         return 0
 
+    cdef int clear(self) except -1:
+        """Nothing is in it any more."""
+        self.count = 0
+        self._owners.clear()
+        return 0
+
     cdef int hold(self, const char **text, uint32_t *n, object value) except -1:
         """A part that is a bytes object; whoever calls keeps it alive."""
         if not PyBytes_Check(value):

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from headrace.core.service import Host, Timer
+    from headrace.engine.direct_gets import DirectGets
     from headrace.engine.jetstream import Publications
     from headrace.errors import StorageError
     from headrace.jetstream.consumer.ack_state import AckState
@@ -204,6 +205,10 @@ class StreamPort(Protocol):
     def config(self) -> StreamConfig: ...
     @property
     def log(self) -> MessageLog: ...
+    @property
+    def direct_gets(self) -> DirectGets:
+        """What answers direct gets of single messages in compiled code."""
+
     @property
     def consumers(self) -> Mapping[str, ConsumerView]: ...
     @property

@@ -22,6 +22,7 @@ from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from headrace.engine.log_reading import FileReads
 from headrace.engine.messages import NewMessages, StoredMessages
 from headrace.engine.records import HEADER_BYTES as RECORD_HEADER_BYTES
 from headrace.engine.records import LARGEST_BODY, Scan, encode, encode_removal, erased
@@ -49,7 +50,7 @@ from headrace.log.port import (
     SyncPolicy,
     same_weights,
 )
-from headrace.log.reader import LARGE_WINDOW, Reader
+from headrace.log.reader import Reader
 from headrace.log.recovery import DAMAGED_BODY, Found, Recovery
 from headrace.log.retention import Retention
 from headrace.log.sealing import OVERHEAD
@@ -67,8 +68,6 @@ if TYPE_CHECKING:
     from headrace.log.sealing import Cipher
 
 SEGMENT_BYTES: Final = 64 << 20
-SPREAD: Final = 16
-"""The share of a message that is read besides each, since messages are not all as long as their mean."""
 READ_PER_CALL: Final = 8 << 20
 """Bytes of records that one filtered read looks at; then its page ends, empty or not."""
 FIRST_CHECKPOINT: Final = 1 << 20
@@ -147,6 +146,7 @@ class FileLog:
         found = Found(Ledger()) if self._make is not None else recovery.run()
         self._ledger = ledger = found.ledger
         self._reader = Reader(chain, ledger, self._found_damage, cipher)
+        self._reads = FileReads(self._reader.points, ledger)
         self._retention = Retention(chain, ledger, self._reader)
         self._counting = Counting(ledger, self._reader)
         self._lookup = Lookup(chain, ledger, self._reader, self._retention)
@@ -348,6 +348,10 @@ class FileLog:
         self._check_open()
         return self._reader.message(sequence)
 
+    @property
+    def reads(self) -> FileReads | None:
+        return self._reads if self._is_open else None
+
     def read_from(
         self,
         sequence: int,
@@ -375,16 +379,9 @@ class FileLog:
             room = max(left, 0)
             return left < 0
 
-        following, _ = self._reader.walk(start, self._window_for(max_messages), step, READ_PER_CALL)
+        following, _ = self._reader.walk(start, self._reader.window_for(max_messages), step, READ_PER_CALL)
         following = max(end if following >= stop else following, sequence)
         return Page(out, following, ledger.unreadable_between(sequence, following))
-
-    def _window_for(self, messages: int) -> int:
-        """Bytes that probably hold so many messages of this log and one more, which is where a read ends."""
-        ledger = self._ledger
-        besides = RECORD_HEADER_BYTES + (OVERHEAD if self._cipher is not None else 0)
-        mean = ledger.bytes // max(ledger.messages, 1) + besides - self._limits.weights.besides
-        return min((messages + 1) * max(mean + mean // SPREAD, 1), LARGE_WINDOW)
 
     def count_from(self, sequence: int, filters: Sequence[bytes] = ()) -> int:
         self._check_open()

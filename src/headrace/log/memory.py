@@ -12,6 +12,7 @@ from collections import Counter
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from headrace.engine.log_reading import MemoryReads
 from headrace.engine.messages import StoredMessages
 from headrace.errors import LogClosed, LogError, LogFull, MessageTooLarge
 from headrace.log.filters import SubjectFilter
@@ -53,6 +54,7 @@ class MemoryLog:
         self._written = 0
         self._last_sequence = 0
         self._last_time = 0
+        self._reads = MemoryReads(self.read, self._last_of_one, StoredMessage)
         self._clear()
 
     def _clear(self) -> None:
@@ -227,6 +229,10 @@ class MemoryLog:
         self._check_open()
         return self._messages.get(sequence)
 
+    @property
+    def reads(self) -> MemoryReads | None:
+        return None if self._closed else self._reads
+
     def read_from(
         self,
         sequence: int,
@@ -297,6 +303,11 @@ class MemoryLog:
     def last_of(self, subject: bytes) -> int:
         self._check_open()
         return max((state.last_sequence for _, state in self._matching(subject)), default=0)
+
+    def _last_of_one(self, subject: bytes) -> int:
+        """`last_of` a subject without wildcards."""
+        state = self._subjects.state(subject)
+        return state.last_sequence if state else 0
 
     def subjects(self, subject: bytes = b">") -> Iterator[tuple[bytes, SubjectState]]:
         self._check_open()

@@ -17,6 +17,7 @@ from msgspec import Struct
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from headrace.engine.log_reading import LogReads
     from headrace.engine.messages import StoredMessages
     from headrace.engine.syncer import SyncJob
     from headrace.errors import StorageError
@@ -174,6 +175,10 @@ class MessageLog(Protocol):
 
     def read(self, sequence: int) -> StoredMessage | None:
         """None when it is not there (any more). Raises: MessageDamaged."""
+
+    @property
+    def reads(self) -> LogReads | None:
+        """Reads single messages in compiled code, until the log is closed; None: its files are not open."""
 
     def read_from(
         self,

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Final
 from headrace.engine.holdings import SequenceSet
 from headrace.engine.log_reading import PointReads
 from headrace.engine.messages import StoredMessages
+from headrace.engine.records import HEADER_BYTES as RECORD_HEADER_BYTES
 from headrace.errors import MessageDamaged
 from headrace.log.index import SPACING
 from headrace.log.outline import Outline
 from headrace.log.port import StoredMessage
 from headrace.log.recovery import DAMAGED_BODY
+from headrace.log.sealing import OVERHEAD
 from headrace.log.segment import HEADER_BYTES
 
 if TYPE_CHECKING:
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
     from headrace.log.sealing import Cipher
     from headrace.log.segment import Segment
 
+SPREAD: Final = 16
+"""The share of a message that is read besides each, since messages are not all as long as their mean."""
 WINDOW: Final = SPACING + (8 << 10)
 """Bytes read at once for a point read: a block between two marks and a record of common size."""
 KNOWN: Final = 4 << 10
@@ -122,6 +126,13 @@ class Reader:
         if damaged:
             self._found_damage(damaged)
         return following, damaged
+
+    def window_for(self, messages: int) -> int:
+        """Bytes that probably hold so many messages of this log and one more, which is where a read ends."""
+        ledger = self._ledger
+        besides = RECORD_HEADER_BYTES + (OVERHEAD if self._cipher is not None else 0)
+        mean = ledger.bytes // max(ledger.messages, 1) + besides - self._chain.active.weights.besides
+        return min((messages + 1) * max(mean + mean // SPREAD, 1), LARGE_WINDOW)
 
     def _start(self, sequence: int, window: int) -> tuple[int, int, int, int]:
         """(place of the segment, offset in it, sequence expected there, bytes to read first)."""

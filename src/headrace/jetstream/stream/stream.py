@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from headrace.engine.direct_gets import DirectGets
 from headrace.jetstream.batch.atomic import AtomicBatches
 from headrace.jetstream.batch.fast import FastBatches
 from headrace.jetstream.batch.recovery import remove_incomplete_batch
@@ -97,6 +98,8 @@ class Stream:
         """The last sequence that is durable: consumers get messages up to it."""
         self.dedupe: Final = Dedupe(config.duplicate_window, log, account.now_ns)
         log.when_opened(self.dedupe.fill)
+        self.direct_gets: Final = DirectGets(config.name.encode())
+        log.when_opened(self._read_directly)
         self.retention: Final = InterestRetention(self, account)
         self.expiry: Final = Expiry(self, account)
         self._apply(config)
@@ -157,6 +160,7 @@ class Stream:
     def close(self) -> None:
         """The server ends; what was received has been appended and answered."""
         self.is_closed = True
+        self.direct_gets.reads = None
         self.sourcing.stop()
         for feature in self.features:
             feature.stop()
@@ -263,6 +267,10 @@ class Stream:
         if message is None:
             raise ApiError(10037)
         return message
+
+    def _read_directly(self) -> None:
+        """Direct gets of single messages are answered in compiled code as long as the log is open."""
+        self.direct_gets.reads = self.log.reads
 
     def direct(self, delivery: Delivery, subject: bytes = b"") -> None:
         """Answers a direct get; `subject` is what follows the stream's name in the request's subject."""
