@@ -47,6 +47,7 @@ COMPILED = [
     "engine.direct_gets",
     "engine.stan",
     "engine.pending",
+    "engine.consumer",
     "engine.jetstream",
     "engine.replay",
     "engine.columns",

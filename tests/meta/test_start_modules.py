@@ -68,7 +68,7 @@ STORED = {"headrace.log", "headrace.turns", "headrace.changes"}
 COMMANDS = {
     "serve": (EVERY_SERVER, 275),
     "streaming": (EVERY_SERVER | STORED | {"headrace.streaming"}, 350),
-    "serve -js": (EVERY_SERVER | STORED | {"headrace.jetstream"}, 345),
+    "serve -js": (EVERY_SERVER | STORED | {"headrace.jetstream"}, 350),
 }
 """By command: packages of ours, and how many modules there may be, those of Python included."""
 

@@ -18,6 +18,7 @@ COMPILED: Final = [
     "headrace.engine.client",
     "headrace.engine.columns",
     "headrace.engine.direct_gets",
+    "headrace.engine.consumer",
     "headrace.engine.exchange",
     "headrace.engine.frames",
     "headrace.engine.gateway",

@@ -205,8 +205,8 @@ class Assets:
 
     def enter(self, stream: Stream, consumer: Consumer, identity: int = 0) -> None:
         """A consumer is there from now on. `identity`: the one it had before a restart."""
-        consumer.identity = identity or self.next_identity
-        self.next_identity = max(self.next_identity, consumer.identity + 1)
+        consumer.tracker.identity = identity or self.next_identity
+        self.next_identity = max(self.next_identity, consumer.tracker.identity + 1)
         stream.add(consumer)
 
     def update_consumer(self, consumer: Consumer, config: ConsumerConfig) -> None:
@@ -216,10 +216,14 @@ class Assets:
 
     def record_consumer(self, consumer: Consumer) -> None:
         """Its configuration and its whole state."""
-        if consumer.is_stored:
+        if consumer.tracker.is_stored:
             consumer.tracker.forget_changes()
             record = consumer_record(
-                consumer.identity, consumer.stream.name, consumer.name, consumer.config, consumer.created_ns
+                consumer.tracker.identity,
+                consumer.stream.name,
+                consumer.name,
+                consumer.config,
+                consumer.created_ns,
             )
             record.state = consumer.state
             self._account.journal.consumer(record)
@@ -230,8 +234,8 @@ class Assets:
         if stream is None or stream.consumers.get(consumer.name) is not consumer:
             return
         self._end_consumer(stream, consumer, reason)
-        if consumer.is_stored:
-            self._account.journal.consumer_gone(consumer.identity)
+        if consumer.tracker.is_stored:
+            self._account.journal.consumer_gone(consumer.tracker.identity)
 
     def _end_consumer(self, stream: Stream, consumer: Consumer, reason: str) -> None:
         consumer.stop(reason)
@@ -256,9 +260,13 @@ class Assets:
                 state.streams[stream.name] = stream_record(stream.config, stream.created_ns)
                 state.positions[stream.name] = stream.sourcing.records()
             for consumer in stream.consumers.values():
-                if consumer.is_stored:
-                    state.consumers[consumer.identity] = record = consumer_record(
-                        consumer.identity, stream.name, consumer.name, consumer.config, consumer.created_ns
+                if consumer.tracker.is_stored:
+                    state.consumers[consumer.tracker.identity] = record = consumer_record(
+                        consumer.tracker.identity,
+                        stream.name,
+                        consumer.name,
+                        consumer.config,
+                        consumer.created_ns,
                     )
                     record.state = consumer.state
         state.positions |= self.kept.positions

@@ -9,11 +9,13 @@ import heapq
 import itertools
 import logging
 import re
+import struct
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headrace.core.service import Delivery
 from headrace.engine.batches import Gathered, Outgoing
+from headrace.engine.consumer import ConsumerDeltas
 from headrace.engine.jetstream import Publications, sort_acks
 from headrace.jetstream.consumer.ack_state import ConsumerState
 from headrace.jetstream.consumer.consumer import Consumer
@@ -24,7 +26,7 @@ from headrace.subjects.grammar import matches
 from headrace.turns import Turns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 START_NS = 1_700_000_000_000_000_000
 SECOND = 1_000_000_000
@@ -108,6 +110,16 @@ class DeskHost:
         return self.now
 
 
+def entries(changes: bytes) -> Iterator[tuple[int, bytes]]:
+    """The identity and the delta of each entry of a journal that is a consumer's."""
+    at = 0
+    while at < len(changes):
+        kind, size, identity = struct.unpack_from("<cIQ", changes, at)
+        assert kind == b"D"
+        yield identity, changes[at + 13 : at + 5 + size]
+        at += 5 + size
+
+
 class DeskCommitter:
     def request(self, log: object, done: Callable[[None], None]) -> None:
         done(None)
@@ -117,29 +129,22 @@ class DeskJournal:
     """Keeps the state that a restart would find."""
 
     def __init__(self) -> None:
-        self.touched: dict[int, Consumer] = {}
+        self.deltas = ConsumerDeltas()
         self.waiters: list[Callable[[None], object]] = []
         self.kept: dict[int, bytes] = {}
         self.holds = False
         """Whether nothing becomes durable."""
 
-    def touch(self, consumer: Consumer) -> None:
-        self.touched[id(consumer)] = consumer
-
     def after_commit(self, waiter: Callable[[None], object]) -> None:
         self.waiters.append(waiter)
 
     def flush(self) -> bool:
-        if not self.touched and not self.waiters:
+        if not self.deltas and not self.waiters:
             return False
-        for consumer in self.touched.values():
-            delta = consumer.take_delta()
-            if not delta:
-                continue
-            state = ConsumerState.decode(self.kept.get(consumer.identity) or ConsumerState().encode())
+        for identity, delta in entries(self.deltas.take()):
+            state = ConsumerState.decode(self.kept.get(identity) or ConsumerState().encode())
             state.apply(delta)
-            self.kept[consumer.identity] = state.encode()
-        self.touched.clear()
+            self.kept[identity] = state.encode()
         if self.holds:
             return False
         waiters, self.waiters = self.waiters, []
@@ -245,7 +250,7 @@ class Desk:
 
     def reopen(self, *, lost: float = 0.0) -> Consumer:
         """A new process `lost` seconds later, with what the journal had."""
-        config, kept = self.consumer.config, self.journal.kept.get(self.consumer.identity)
+        config, kept = self.consumer.config, self.journal.kept.get(self.consumer.tracker.identity)
         self.consumer.stop("shutdown")
         self.host.timers.clear()
         self.host.sent.clear()

@@ -8,6 +8,7 @@ from consumer_harness import SECOND, Desk, sequences
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.engine.consumer import ConsumerDeltas
 from headrace.jetstream.consumer.ack_state import AckState, ConsumerState
 from headrace.protocol.jetstream.configs import AckPolicy
 
@@ -89,7 +90,7 @@ def test_bytes_that_are_no_state(data: bytes) -> None:
 
 @given(st.lists(st.tuples(st.sampled_from("dara"), st.integers(1, 9)), max_size=60), st.integers(1, 5))
 def test_changes_lead_to_the_same_state(steps: list[tuple[str, int]], every: int) -> None:
-    tracker = AckState(AckPolicy.EXPLICIT, ConsumerState(), lambda: None)
+    tracker = AckState(AckPolicy.EXPLICIT, ConsumerState(), ConsumerDeltas())
     kept = ConsumerState()
     for number, (step, count) in enumerate(steps):
         if step == "d":
@@ -116,7 +117,7 @@ def test_changes_lead_to_the_same_state(steps: list[tuple[str, int]], every: int
 
 def test_after_a_lost_change_nothing_counts_as_delivered() -> None:
     state = ConsumerState()
-    tracker = AckState(AckPolicy.EXPLICIT, ConsumerState(), lambda: None)
+    tracker = AckState(AckPolicy.EXPLICIT, ConsumerState(), ConsumerDeltas())
     state.freeze()
     tracker.sent_one(1, 5)
     state.apply(tracker.take_delta())

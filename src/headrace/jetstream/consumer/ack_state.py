@@ -1,8 +1,8 @@
 """What a consumer has delivered and what of that was acknowledged, as numbers and as bytes for the journal.
 
-Here live `ConsumerState`, which is what survives a restart, and `AckState`, which changes it and remembers
-the changes since the journal last wrote them. Never here: a message, a timer, or what an acknowledgement is
-answered.
+Here live `ConsumerState`, which is what survives a restart, and `AckState`, which changes it. What happens
+with every message, and the bytes of what changed, are `engine.consumer`'s. Never here: a message, a timer, or
+what an acknowledgement is answered.
 
 Pending messages stand in the order in which they were last sent. Two floors are kept: the one that
 acknowledgements are judged by, and the one that is shown and stored, which stays behind when messages are
@@ -11,10 +11,11 @@ given up rather than acknowledged. Source: nats-server 2.15 (consumer.go, filest
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 
+from headrace.engine.consumer import ConsumerCore, ConsumerNumbers
 from headrace.engine.pending import PendingMap
 from headrace.engine.stan import without_gap
 from headrace.protocol.jetstream.configs import AckPolicy
@@ -22,13 +23,18 @@ from headrace.protocol.jetstream.configs import AckPolicy
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from headrace.engine.consumer import ConsumerDeltas
+
 _encode = msgspec.msgpack.encode
+
+
+_Number = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class _Whole(msgspec.Struct, array_like=True, tag=0):
     """Everything; `pending`: sequence, consumer sequence, ns of each; `counts`: sequence, redeliveries."""
 
-    numbers: tuple[int, int, int, int]
+    numbers: tuple[_Number, _Number, _Number, _Number]
     pending: list[int]
     counts: list[int]
     held: list[int]
@@ -37,7 +43,7 @@ class _Whole(msgspec.Struct, array_like=True, tag=0):
 class _Changes(msgspec.Struct, array_like=True, tag=1):
     """What changed. `new` is of each batch the first consumer sequence, ns and the sequences."""
 
-    numbers: tuple[int, int, int, int]
+    numbers: tuple[_Number, _Number, _Number, _Number]
     new: list[tuple[int, int, list[int]]]
     renewed: list[int]
     gone: list[int]
@@ -75,26 +81,12 @@ def _triples(flat: list[int]) -> list[tuple[int, int, int]]:
     return list(zip(flat[::3], flat[1::3], flat[2::3], strict=True))
 
 
-class ConsumerState:
-    """Everything about a consumer that survives a restart.
+class ConsumerState(ConsumerNumbers):
+    """Everything about a consumer that survives a restart."""
 
-    `redelivered`: how often a message was sent again.
-    `held`: messages passed over for the sake of keyed order.
-    """
-
-    __slots__ = (
-        "delivered_consumer", "delivered_stream", "floor_consumer", "floor_stream", "frozen", "held",
-        "pending", "redelivered",
-    )  # fmt: skip
+    __slots__ = ("frozen",)
 
     def __init__(self) -> None:
-        self.delivered_consumer = 0
-        self.delivered_stream = 0
-        self.floor_consumer = 0
-        self.floor_stream = 0
-        self.pending = PendingMap()
-        self.redelivered: dict[int, int] = {}
-        self.held: dict[int, None] = {}
         self.frozen = False
         """Whether changes were lost: deliveries that are told of later do not follow on those known."""
 
@@ -177,31 +169,22 @@ class ConsumerState:
             self.held.pop(sequence, None)
 
 
-class AckState:
-    """A consumer's state and what changed in it. `touched` is called when there is something to write."""
+class AckState(ConsumerCore):
+    """A consumer's state and what changed in it; `deltas` is told when there is something to write.
 
-    def __init__(self, policy: AckPolicy, state: ConsumerState, touched: Callable[[], None]) -> None:
+    What happens with every message is the core's; here is what needs a policy or is rare.
+    """
+
+    def __init__(self, policy: AckPolicy, state: ConsumerState, _deltas: ConsumerDeltas) -> None:
         self.policy: Final = policy
-        self.tracks: Final = policy is not AckPolicy.NONE
-        self.all: Final = policy in (AckPolicy.ALL, AckPolicy.FLOW_CONTROL)
         self.state: Final = state
-        self.pending: Final = state.pending
+        self.all: Final = policy in (AckPolicy.ALL, AckPolicy.FLOW_CONTROL)
         self.redelivered: Final = state.redelivered
+        self.tracks = policy is not AckPolicy.NONE
         self.next_sequence = max(state.delivered_stream, *state.held, 0) + 1
-        """Where the stream is read on: above what was delivered when messages were passed over."""
-        self.passed_to = 0
-        """Up to where nothing is for this consumer, without having been looked at."""
         self.floor_consumer = state.floor_consumer
         self.floor_stream = state.floor_stream
-        self.delivered_ns = 0
-        self.acknowledged_ns = 0
-        """When something was last delivered and acknowledged, 0: never since the start."""
-        self._lowest = 0
-        """The smallest pending sequence, when it is known and still pending."""
-        self._is_stuck = self._skips_one()
-        """Whether what the shown floor waits for was given up: it moves when nothing is pending any more."""
-        self._touched = touched
-        self.forget_changes()
+        self.is_stuck = self.skips_one()
 
     @property
     def position(self) -> int:
@@ -215,64 +198,35 @@ class AckState:
 
     # -- deliveries ------------------------------------------------------------------------------------
 
-    def sent(self, sequences: Sequence[int], ns: int) -> None:
-        """New messages went out, ascending; those that await acknowledgement are in `pending` already."""
-        state = self.state
-        first = state.delivered_consumer + 1
-        state.delivered_consumer += len(sequences)
-        state.delivered_stream = sequences[-1]
-        self.next_sequence = max(self.next_sequence, sequences[-1] + 1)
-        self.delivered_ns = ns
-        if self.tracks:
-            self._new.append((first, ns, sequences))
-        else:
-            self._set_floor(state.delivered_consumer, state.delivered_stream)
-        self._touched()
-
-    def sent_one(self, sequence: int, ns: int) -> None:
-        """One new message went out, perhaps one that had been passed over."""
-        state = self.state
-        state.delivered_consumer += 1
-        state.delivered_stream = max(sequence, state.delivered_stream)
-        self.next_sequence = max(self.next_sequence, sequence + 1)
-        self.delivered_ns = ns
-        if self.tracks:
-            self.pending[sequence] = (state.delivered_consumer, ns)
-            self._new.append((state.delivered_consumer, ns, [sequence]))
-            self._lowest = min(self._lowest, sequence)
-        else:
-            self._set_floor(state.delivered_consumer, state.delivered_stream)
-        self._touched()
-
     def sent_again(self, sequence: int, ns: int) -> None:
         """A pending message went out again: it keeps its first consumer sequence, and goes to the end."""
         self.state.delivered_consumer += 1
         self.delivered_ns = ns
         number, _ = self.pending.pop(sequence) or (self.state.delivered_consumer, 0)
         self.pending[sequence] = (number, ns)
-        self._renewed[sequence] = (number, ns)
-        self._touched()
+        self.note_renewed(sequence, number, ns)
+        self.touch()
 
     def count(self, sequence: int, redeliveries: int) -> None:
+        """A message was sent again so often."""
         self.redelivered[sequence] = redeliveries
-        self._counts[sequence] = redeliveries
-        self._touched()
+        self.note_count(sequence, redeliveries)
+        self.touch()
 
     def uncount(self, sequence: int) -> bool:
         """Forgets how often a message was sent again; False when it never was."""
         if self.redelivered.pop(sequence, None) is None:
             return False
-        self._counts.pop(sequence, None)
-        self._uncounted.append(sequence)
-        self._touched()
+        self.note_count(sequence, 0)
+        self.touch()
         return True
 
     def renew(self, sequence: int, ns: int, *, last: bool = True, noted: bool = True) -> None:
         """A pending message counts as sent at `ns`; `last`: it moves to the end of the order."""
         number = self.pending.renew(sequence, ns, last=last)
         if noted:
-            self._renewed[sequence] = (number, ns)
-            self._touched()
+            self.note_renewed(sequence, number, ns)
+            self.touch()
 
     # -- acknowledgements ------------------------------------------------------------------------------
 
@@ -281,98 +235,57 @@ class AckState:
         self.acknowledged_ns = ns
         if not sequences:
             return
-        self._gone += sequences
+        self.note_gone(sequences)
         if self.redelivered:
             for sequence in sequences:
                 self.uncount(sequence)
-        self._raise_floor(shown=True)
-        self._touched()
+        self.raise_floor(shown=True)
+        self.touch()
 
     def forget(self, sequence: int, *, shown: bool = True) -> None:
         """A pending message is pending no more. `shown`: the floor that is shown moves with it."""
         if self.pending.pop(sequence) is not None:
-            self._gone.append(sequence)
-            self._raise_floor(shown=shown)
-            self._touched()
+            self.note_gone([sequence])
+            self.raise_floor(shown=shown)
+            self.touch()
 
     def settle_up_to(self, number: int, sequence: int, ns: int) -> list[int]:
         """Everything up to this delivery was acknowledged; gives what was pending of it."""
         shown = sequence in self.pending
         gone = self.pending.take_up_to(sequence)
-        self._gone += gone
+        self.note_gone(gone)
         for counted in [counted for counted in self.redelivered if counted <= sequence]:
             self.uncount(counted)
         self.acknowledged_ns = ns
         self.floor_consumer, self.floor_stream = number, sequence
         if shown:
             self.state.floor_consumer, self.state.floor_stream = number, sequence
-            self._is_stuck = False
-        self._lowest = 0
-        self._touched()
+            self.is_stuck = False
+        self.known_lowest = 0
+        self.touch()
         return gone
-
-    def _raise_floor(self, *, shown: bool) -> None:
-        """The floor is below the first that is still pending; it moves only when what was next to it went."""
-        pending, state = self.pending, self.state
-        if not pending and not state.held:
-            self.floor_consumer, self.floor_stream = state.delivered_consumer, self.next_sequence - 1
-            if shown:
-                state.floor_consumer, state.floor_stream = state.delivered_consumer, state.delivered_stream
-                self._is_stuck = False
-            self._lowest = 0
-            return
-        if self._lowest in pending:
-            return
-        self._lowest = lowest = pending.lowest()
-        if not lowest:
-            return
-        number = pending[lowest][0] - 1
-        before = lowest - 1
-        if state.held:
-            before = min(before, min(state.held) - 1)
-        if number > self.floor_consumer:
-            self.floor_consumer, self.floor_stream = number, before
-        if shown and number > state.floor_consumer and not self._is_stuck:
-            state.floor_consumer, state.floor_stream = number, before
-        elif not shown:
-            self._is_stuck = self._skips_one()
-
-    def lowest(self) -> int:
-        """The smallest pending sequence, 0 when there is none."""
-        if self._lowest not in self.pending:
-            self._lowest = self.pending.lowest()
-        return self._lowest
-
-    def _skips_one(self) -> bool:
-        lowest = self.pending.get(self.pending.lowest())
-        return lowest is not None and lowest[0] > self.state.floor_consumer + 1
-
-    def _set_floor(self, number: int, sequence: int) -> None:
-        self.floor_consumer = self.state.floor_consumer = number
-        self.floor_stream = self.state.floor_stream = sequence
 
     # -- what was passed over --------------------------------------------------------------------------
 
     def hold(self, sequence: int) -> None:
         self.state.held[sequence] = None
-        self._held[sequence] = None
+        self.note_held(sequence)
         self.next_sequence = max(self.next_sequence, sequence + 1)
-        self._touched()
+        self.touch()
 
     def free(self, sequence: int) -> None:
         if sequence in self.state.held:
             del self.state.held[sequence]
-            self._held.pop(sequence, None)
-            self._freed.append(sequence)
-            self._touched()
+            self.note_held(sequence, freed=True)
+            self.touch()
 
     # -- jumps -----------------------------------------------------------------------------------------
 
     def begin_at(self, sequence: int) -> None:
         """Nothing was delivered; the stream is read from `sequence` on."""
         self._restart(sequence)
-        self._whole = True
-        self._touched()
+        self.is_whole_new = True
+        self.touch()
 
     def _restart(self, sequence: int) -> None:
         state = self.state
@@ -383,8 +296,8 @@ class AckState:
         state.delivered_stream = state.floor_stream = self.floor_stream = sequence - 1
         self.next_sequence = sequence
         self.passed_to = 0
-        self.delivered_ns = self.acknowledged_ns = self._lowest = 0
-        self._is_stuck = False
+        self.delivered_ns = self.acknowledged_ns = self.known_lowest = 0
+        self.is_stuck = False
 
     def purged(self, sequence: int, missing: Callable[[int], bool], ns: int) -> None:
         """Nothing below `sequence` is in the stream any more that this consumer would get.
@@ -407,36 +320,7 @@ class AckState:
             self.redelivered.clear()
             self.floor_consumer, self.floor_stream = state.delivered_consumer, self.next_sequence - 1
         state.floor_consumer, state.floor_stream = self.floor_consumer, self.floor_stream
-        self._lowest = 0
-        self._is_stuck = False
-        self._whole = True
-        self._touched()
-
-    # -- for the journal -------------------------------------------------------------------------------
-
-    def forget_changes(self) -> None:
-        """The whole was taken: what changed is part of it."""
-        self._whole = False
-        self._new: list[tuple[int, int, Sequence[int]]] = []
-        self._renewed: dict[int, tuple[int, int]] = {}
-        self._gone: list[int] = []
-        self._counts: dict[int, int] = {}
-        self._uncounted: list[int] = []
-        self._held: dict[int, None] = {}
-        self._freed: list[int] = []
-
-    def take_delta(self) -> bytes:
-        """What changed since the last call, as `ConsumerState.apply` takes it."""
-        if self._whole:
-            changes = self.state.encode()
-        else:
-            changes = _encode(_Changes(
-                self.state.numbers,
-                [(first, ns, _packed(sequences)) for first, ns, sequences in self._new],
-                [part for sequence, pair in self._renewed.items() for part in (sequence, *pair)],
-                _packed(self._gone),
-                [part for pair in self._counts.items() for part in pair],
-                self._uncounted, list(self._held), self._freed,
-            ))  # fmt: skip
-        self.forget_changes()
-        return changes
+        self.known_lowest = 0
+        self.is_stuck = False
+        self.is_whole_new = True
+        self.touch()

@@ -89,9 +89,7 @@ def _pause_of(consumer: Consumer) -> Alarm:
 
 
 class Consumer:
-    """`identity` is its account's number for it, by which the journal knows it."""
-
-    identity = 0
+    """`tracker.identity` is its account's number for it, by which the journal knows it."""
 
     redelivery = _Part(_redelivery_of)
     serving = _Part(Serving)
@@ -125,7 +123,7 @@ class Consumer:
         self.now_ns: Final = turns.now_ns
         self.filters = filters_of(config)
         self.advisories = ConsumerAdvisories(self.account, stream.name, name)
-        self.tracker = AckState(config.ack_policy, self.state, self._touch)
+        self.tracker = AckState(config.ack_policy, self.state, self.account.journal.deltas)
         self.pending_counter = PendingCounter(stream, self.filters)
         self.groups = PriorityGroups(turns, config, new_nuid, self.advisories.pinned, self._unpinned)
         self.pulls: Pulls | None = None
@@ -145,10 +143,9 @@ class Consumer:
     def _read_config(self) -> None:
         config = self.config
         self._most_pending = config.max_ack_pending if config.ack_policy is not AckPolicy.NONE else 0
-        self.is_stored = (
+        self.tracker.is_stored = (
             self.stream.config.storage is Storage.FILE and not config.mem_storage and not config.direct
         )
-        """Whether it survives a restart."""
         self.paused_until_ns = to_ns(config.pause_until) if config.pause_until else 0
 
     # -- life ------------------------------------------------------------------------------------------
@@ -551,15 +548,6 @@ class Consumer:
         """The time has come that it was paused until."""
         self.advisories.paused(self.paused_until_ns, is_paused=False)
         self.wake()
-
-    # -- for the journal and the API -------------------------------------------------------------------
-
-    def _touch(self) -> None:
-        self.account.journal.touch(self)
-
-    def take_delta(self) -> bytes:
-        """What changed since it was last asked, for `ConsumerState.apply`."""
-        return self.tracker.take_delta()
 
     def info(self) -> dict[str, object]:
         """ConsumerInfo without its `type`. Raises: LogError."""

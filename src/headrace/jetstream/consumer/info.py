@@ -17,7 +17,7 @@ def consumer_info(consumer: ConsumerPort) -> dict[str, object]:
     state, tracker, config = consumer.state, consumer.tracker, consumer.config
     now = consumer.now_ns()
     last = state.delivered_stream
-    if not consumer.is_stored and not state.delivered_consumer and not last:
+    if not tracker.is_stored and not state.delivered_consumer and not last:
         last = tracker.next_sequence - 1  # what it has passed by; a stored one shows that when it delivers
     delivered: dict[str, object] = {"consumer_seq": state.delivered_consumer, "stream_seq": last}
     if tracker.delivered_ns:

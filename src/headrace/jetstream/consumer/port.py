@@ -64,10 +64,6 @@ class ConsumerPort(ConsumerView, Protocol):
     @property
     def stopped(self) -> bool: ...
     @property
-    def is_stored(self) -> bool:
-        """Whether it survives a restart."""
-
-    @property
     def state(self) -> ConsumerState: ...
     @property
     def acks(self) -> Acks:

@@ -6,9 +6,10 @@ back, is `records`'.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from headrace.changes import ChangeWriter
+from headrace.engine.consumer import ConsumerDeltas
 from headrace.jetstream.state import records as entries
 
 if TYPE_CHECKING:
@@ -23,16 +24,6 @@ if TYPE_CHECKING:
 _LINGER_S: Final = 0.02
 """How long what a consumer delivered or was told may wait for more of it. What a kill loses of that is
 delivered again."""
-
-
-class Tracked(Protocol):
-    """A consumer as far as its deltas go."""
-
-    identity: int
-    is_stored: bool
-
-    def take_delta(self) -> bytes:
-        """What changed since the last call, empty for nothing."""
 
 
 class Journal(ChangeWriter):
@@ -53,21 +44,17 @@ class Journal(ChangeWriter):
             subject=entries.SUBJECT,
             syncs_at_once=syncs_at_once,
         )
-        self._touched: dict[int, Tracked] = {}
-        self._timer: Timer | None = None
-        self._is_due = False
-        """Whether what was touched has waited for long enough."""
-
-    def touch(self, consumer: Tracked) -> None:
-        """A consumer's state changed: its delta is written soon, with what changes until then.
+        self.deltas: Final = ConsumerDeltas()
+        """Consumers whose state changed: what changed is written soon, with what changes until then.
 
         Nobody was promised anything: who was is answered after a commit, and that writes it at once.
         """
-        if consumer.is_stored:
-            self._touched[consumer.identity] = consumer
+        self._timer: Timer | None = None
+        self._is_due = False
+        """Whether the deltas have waited for long enough."""
 
     def hurry(self) -> None:
-        """What was touched is written at the end of this turn."""
+        """The deltas are written at the end of this turn."""
         self._is_due = True
 
     def stream(self, record: StreamRecord) -> None:
@@ -87,29 +74,27 @@ class Journal(ChangeWriter):
         """With its whole state where the record has one; else what is known of its state stays."""
         self.add(entries.consumer(record))
         if record.state is not None:
-            self._touched.pop(record.identity, None)
+            self.deltas.discard(record.identity)
             self.add(entries.whole_state(record.identity, record.state))
 
     def consumer_gone(self, identity: int) -> None:
-        self._touched.pop(identity, None)
+        self.deltas.discard(identity)
         self.add(entries.gone_consumer(identity))
 
     @property
     def idle(self) -> bool:
-        return not (self._is_due and self._touched) and super().idle
+        return not (self._is_due and self.deltas) and super().idle
 
     def flush(self) -> None:
         super().flush()
-        if self._touched and self._timer is None:  # most of what is touched is written in the same turn
+        if self.deltas and self._timer is None:  # most of what changed is written in the same turn
             self._timer = self._turns.later(_LINGER_S, self.hurry)
 
     def gather(self) -> None:
-        touched, self._touched = self._touched, {}
         self._is_due = False
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        for identity, consumer in touched.items():
-            change = consumer.take_delta()
-            if change:
-                self.add(entries.delta(identity, change))
+        changes = self.deltas.take()
+        if changes:
+            self.add(changes)

@@ -10,7 +10,7 @@ How a consumer's state looks is its own business: here it is bytes. Kinds of ent
     C consumer   u64 identity, u64 ns when it was made, u16 length, stream, JSON of the configuration and name
     c gone       u64 identity
     X state      u64 identity, the whole state of a consumer
-    D delta      u64 identity, what changed of it
+    D delta      u64 identity, what changed of it (written by `engine.consumer`)
     P position   u16 length, stream, u16 length, source of it, how far that is; replaces the one before
 
 What the entries mean to live objects is `recovery.py`'s; requests of peers never come here.
@@ -144,10 +144,6 @@ def position(name: str, source: str, record: bytes) -> bytes:
 
 def whole_state(identity: int, state: ConsumerState) -> bytes:
     return entry(b"X", _ID.pack(identity) + state.encode())
-
-
-def delta(identity: int, change: bytes) -> bytes:
-    return entry(b"D", _ID.pack(identity) + change)
 
 
 class AccountChanges:

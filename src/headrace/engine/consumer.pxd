@@ -1,0 +1,64 @@
+"""How far a consumer is, what changed of that, and the bytes of the changes. See consumer.pyx."""
+
+from libc.stdint cimport int64_t, uint64_t
+
+from headrace.engine.pending cimport PendingMap
+from headrace.engine.structs cimport buf_t
+
+cdef struct run_t:
+    # Messages that went out together, for the first time.
+    uint64_t number          # consumer sequence of the first
+    int64_t sent_ns
+    uint64_t first           # their stream sequences: from this one on, one after the other, or
+    uint64_t count
+    bint has_gaps            # the next `count` of `_sequences`
+
+cdef class ConsumerNumbers:
+    cdef public uint64_t delivered_consumer
+    cdef public uint64_t delivered_stream
+    cdef public uint64_t floor_consumer
+    cdef public uint64_t floor_stream
+    cdef public PendingMap pending
+    cdef public dict redelivered
+    cdef public dict held
+
+cdef class ConsumerCore:
+    cdef ConsumerNumbers _state
+    cdef readonly PendingMap pending
+    cdef public bint tracks
+    cdef public uint64_t next_sequence
+    cdef public uint64_t passed_to
+    cdef public uint64_t floor_consumer
+    cdef public uint64_t floor_stream
+    cdef public int64_t delivered_ns
+    cdef public int64_t acknowledged_ns
+    cdef public uint64_t known_lowest
+    cdef public bint is_stuck
+    cdef public object identity
+    cdef public bint is_stored
+    cdef bint _is_touched        # it is among `_deltas`
+    cdef ConsumerDeltas _deltas
+    # What changed since it was written last.
+    cdef public bint is_whole_new
+    cdef buf_t _runs             # run_t of each
+    cdef buf_t _sequences        # uint64_t of each, of runs with gaps
+    cdef buf_t _gone             # uint64_t of each
+    cdef dict _renewed           # what is rare is in tables of Python's, None when there is nothing
+    cdef dict _counts
+    cdef list _uncounted
+    cdef dict _held
+    cdef list _freed
+
+    cdef int note_run(self, uint64_t number, int64_t sent_ns, uint64_t first, uint64_t count) except -1
+    cdef int note_gone_one(self, uint64_t sequence) except -1
+    cdef int put_delta(self, buf_t *out) except -1
+    cdef int _note(self, uint64_t number, int64_t sent_ns, uint64_t first, uint64_t count, bint has_gaps) except -1
+    cdef int _put_changes(self, buf_t *out) except -1
+    cdef int _put_runs(self, buf_t *out) except -1
+    cpdef raise_floor(self, bint shown)
+    cpdef touch(self)
+    cpdef forget_changes(self)
+
+cdef class ConsumerDeltas:
+    cdef dict _cores             # by identity, in the order of their first change
+    cdef int put(self, buf_t *out) except -1

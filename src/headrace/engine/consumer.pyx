@@ -1,0 +1,438 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""How far a consumer is, what changed of that since it was written, and the bytes that say so.
+
+`ConsumerNumbers` is what survives a restart, `ConsumerCore` changes it, `ConsumerDeltas` are the consumers that
+have something to be written. No policy: what an acknowledgement means and what goes to whom is
+`headrace.jetstream.consumer`'s, whose `AckState` is a `ConsumerCore`. What happens once per message is here, with no
+Python object for it; what is rare (messages sent again, passed over) is in Python's own tables.
+
+The changes are a MessagePack array, `ConsumerState.apply` reads it: 1, the four numbers, then of what is new the
+first consumer sequence, ns and the sequences of each run, what was renewed, what is gone, and four lists of the
+rare. Sequences without a gap are the first of them and their negative number.
+"""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memset
+
+from headrace.engine.memory cimport buf_append, buf_free, buf_reserve
+from headrace.engine.pending cimport PendingMap, pending_t
+from headrace.engine.structs cimport HR_GUARD, buf_t
+
+cdef enum:
+    KEPT = 4096              # bytes of a list of changes that is empty; a larger one gives its memory back
+    LONGEST_NUMBER = 9       # bytes of a number in MessagePack
+    CHANGES = 1              # the tag of changes, as against the whole
+    FIELDS = 9               # of changes, with the tag
+    ENTRY_HEAD = 13          # of an entry of the journal: kind, u32 length, u64 identity
+    IDENTITY_BYTES = 8
+
+
+# ---- MessagePack --------------------------------------------------------------------------------
+
+cdef inline int put_tagged(buf_t *out, unsigned char tag, uint64_t value, int size) except -1:
+    """A tag and the lowest `size` bytes of a number, the highest first."""
+    cdef unsigned char text[LONGEST_NUMBER]
+    cdef int i
+    text[0] = tag
+    for i in range(size):
+        text[1 + i] = <unsigned char> (value >> (8 * (size - 1 - i)))
+    return buf_append(out, <const char *> text, 1 + size)
+
+
+cdef int put_number(buf_t *out, uint64_t value) except -1:
+    if value < 0x80:
+        return put_tagged(out, <unsigned char> value, 0, 0)
+    if value <= 0xFF:
+        return put_tagged(out, 0xCC, value, 1)
+    if value <= 0xFFFF:
+        return put_tagged(out, 0xCD, value, 2)
+    if value <= 0xFFFFFFFF:
+        return put_tagged(out, 0xCE, value, 4)
+    return put_tagged(out, 0xCF, value, 8)
+
+
+cdef int put_signed(buf_t *out, int64_t value) except -1:
+    if value >= 0:
+        return put_number(out, <uint64_t> value)
+    if value >= -0x20:
+        return put_tagged(out, <unsigned char> value, 0, 0)
+    if value >= -0x80:
+        return put_tagged(out, 0xD0, <uint64_t> value, 1)
+    if value >= -0x8000:
+        return put_tagged(out, 0xD1, <uint64_t> value, 2)
+    if value >= -0x80000000ll:
+        return put_tagged(out, 0xD2, <uint64_t> value, 4)
+    return put_tagged(out, 0xD3, <uint64_t> value, 8)
+
+
+cdef int put_array(buf_t *out, uint64_t count) except -1:
+    """The head of an array; what is in it follows."""
+    if count < 16:
+        return put_tagged(out, <unsigned char> (0x90 | count), 0, 0)
+    if count <= 0xFFFF:
+        return put_tagged(out, 0xDC, count, 2)
+    return put_tagged(out, 0xDD, count, 4)
+
+
+cdef int put_span(buf_t *out, uint64_t first, uint64_t count) except -1:
+    """Sequences one after the other."""
+    cdef uint64_t i
+    if count > 2:
+        put_array(out, 2)
+        put_number(out, first)
+        return put_signed(out, -<int64_t> count)
+    put_array(out, count)
+    for i in range(count):
+        put_number(out, first + i)
+    return 0
+
+
+cdef int put_sequences(buf_t *out, const uint64_t *sequences, uint64_t count) except -1:
+    cdef uint64_t i
+    for i in range(1, count):
+        if sequences[i] != sequences[0] + i:
+            put_array(out, count)
+            for i in range(count):
+                put_number(out, sequences[i])
+            return 0
+    return put_span(out, sequences[0] if count else 0, count)
+
+
+cdef int put_list(buf_t *out, numbers) except -1:
+    put_array(out, 0 if numbers is None else len(numbers))
+    if numbers is not None:
+        for number in numbers:
+            put_number(out, number)
+    return 0
+
+
+# ---- numbers ------------------------------------------------------------------------------------
+
+cdef class ConsumerNumbers:
+    """What was delivered, up to where everything is acknowledged, and what is pending, sent again or passed over.
+
+    `redelivered`: how often a message was sent again. `held`: messages passed over for the sake of keyed order.
+    """
+
+    def __cinit__(self):
+        self.pending = PendingMap()
+        self.redelivered = {}
+        self.held = {}
+
+
+cdef class ConsumerCore:
+    """Changes a consumer's numbers, and gathers what must be written of that.
+
+    next_sequence            where the stream is read on
+    passed_to                up to where nothing is for this consumer, without having been looked at
+    floor_consumer, floor_stream   the floor that acknowledgements are judged by; the one that is shown and stored is
+                             its numbers', and stays behind when messages are given up
+    delivered_ns, acknowledged_ns  when something was, 0: never since the start
+    known_lowest             the smallest pending sequence, when it is known and still pending
+    is_stuck                 what the shown floor waits for was given up: it moves when nothing is pending any more
+    tracks                   deliveries await their acknowledgement
+    identity, is_stored      its account's number for it in the journal, and whether it is written there
+    """
+
+    def __cinit__(self, policy, ConsumerNumbers state not None, ConsumerDeltas deltas not None):
+        """`policy`: the subclass' business."""
+        self._state = state
+        self.pending = state.pending
+        self._deltas = deltas
+        self.identity = 0
+        self.next_sequence = 1
+        memset(&self._runs, 0, sizeof(buf_t))
+        memset(&self._sequences, 0, sizeof(buf_t))
+        memset(&self._gone, 0, sizeof(buf_t))
+
+    def __dealloc__(self):
+        buf_free(&self._runs)
+        buf_free(&self._sequences)
+        buf_free(&self._gone)
+
+    # ---- deliveries ------------------------------------------------------------------------------
+
+    def sent(self, sequences not None, int64_t ns) -> None:
+        """New messages went out, ascending; those that await acknowledgement are in `pending` already.
+
+        Raises: IndexError for none.
+        """
+        cdef ConsumerNumbers state = self._state
+        cdef uint64_t count = len(sequences)
+        cdef uint64_t number = state.delivered_consumer + 1
+        cdef uint64_t first, last, sequence
+        if count == 0:
+            raise IndexError("no message went out")
+        first, last = sequences[0], sequences[count - 1]
+        state.delivered_consumer += count
+        state.delivered_stream = last
+        self.next_sequence = max(self.next_sequence, last + 1)
+        self.delivered_ns = ns
+        if not self.tracks:
+            self._set_floor()
+        elif last - first == count - 1:
+            self.note_run(number, ns, first, count)
+        else:
+            buf_reserve(&self._sequences, count * sizeof(uint64_t))
+            for sequence in sequences:
+                buf_append(&self._sequences, <const char *> &sequence, sizeof(uint64_t))
+            self._note(number, ns, 0, count, True)
+        self.touch()
+
+    def sent_one(self, uint64_t sequence, int64_t ns) -> None:
+        """One new message went out, perhaps one that had been passed over."""
+        cdef ConsumerNumbers state = self._state
+        state.delivered_consumer += 1
+        state.delivered_stream = max(sequence, state.delivered_stream)
+        self.next_sequence = max(self.next_sequence, sequence + 1)
+        self.delivered_ns = ns
+        if self.tracks:
+            self.pending.track(sequence, state.delivered_consumer, ns)
+            self.note_run(state.delivered_consumer, ns, sequence, 1)
+            self.known_lowest = min(self.known_lowest, sequence)
+        else:
+            self._set_floor()
+        self.touch()
+
+    def _set_floor(self) -> None:
+        """Everything that was delivered counts as acknowledged."""
+        self.floor_consumer = self._state.floor_consumer = self._state.delivered_consumer
+        self.floor_stream = self._state.floor_stream = self._state.delivered_stream
+
+    # ---- the floor -------------------------------------------------------------------------------
+
+    cpdef raise_floor(self, bint shown):
+        """The floor is below the first that is still pending; it moves only when what was next to it went.
+
+        `shown`: the floor that is shown moves with it.
+        """
+        cdef ConsumerNumbers state = self._state
+        cdef pending_t *lowest
+        cdef uint64_t number, before
+        if self.pending.count == 0 and not state.held:
+            self.floor_consumer = state.delivered_consumer
+            self.floor_stream = self.next_sequence - 1
+            if shown:
+                state.floor_consumer = state.delivered_consumer
+                state.floor_stream = state.delivered_stream
+                self.is_stuck = False
+            self.known_lowest = 0
+            return
+        if self.pending.find(self.known_lowest) != NULL:
+            return
+        self.known_lowest = self.pending.smallest()
+        lowest = self.pending.find(self.known_lowest)
+        if lowest == NULL:
+            return
+        number = lowest.number - 1 if lowest.number else 0
+        before = self.known_lowest - 1 if self.known_lowest else 0
+        if state.held:
+            before = min(before, min(state.held) - 1)
+        if number > self.floor_consumer:
+            self.floor_consumer = number
+            self.floor_stream = before
+        if shown and number > state.floor_consumer and not self.is_stuck:
+            state.floor_consumer = number
+            state.floor_stream = before
+        elif not shown:
+            self.is_stuck = self.skips_one()
+
+    def skips_one(self) -> bool:
+        """Whether what follows on the shown floor is not pending, while something is."""
+        cdef pending_t *lowest = self.pending.find(self.pending.smallest())
+        return lowest != NULL and lowest.number > self._state.floor_consumer + 1
+
+    def lowest(self) -> int:
+        """The smallest pending sequence, 0 when there is none."""
+        if self.pending.find(self.known_lowest) == NULL:
+            self.known_lowest = self.pending.smallest()
+        return self.known_lowest
+
+    # ---- what changed ----------------------------------------------------------------------------
+
+    cpdef touch(self):
+        """There is something to be written, soon."""
+        if self.is_stored and not self._is_touched:
+            self._is_touched = True
+            self._deltas._cores[self.identity] = self
+
+    cdef int _note(self, uint64_t number, int64_t sent_ns, uint64_t first, uint64_t count, bint has_gaps) except -1:
+        cdef run_t run
+        memset(&run, 0, sizeof(run_t))
+        run.number = number
+        run.sent_ns = sent_ns
+        run.first = first
+        run.count = count
+        run.has_gaps = has_gaps
+        return buf_append(&self._runs, <const char *> &run, sizeof(run_t))
+
+    cdef int note_run(self, uint64_t number, int64_t sent_ns, uint64_t first, uint64_t count) except -1:
+        """Messages with these sequences, one after the other, went out for the first time."""
+        return self._note(number, sent_ns, first, count, False)
+
+    cdef int note_gone_one(self, uint64_t sequence) except -1:
+        return buf_append(&self._gone, <const char *> &sequence, sizeof(uint64_t))
+
+    def note_gone(self, list sequences not None) -> None:
+        """These are pending no more."""
+        for sequence in sequences:
+            self.note_gone_one(sequence)
+
+    def note_renewed(self, sequence, number, ns) -> None:
+        """A pending message counts as sent at `ns`."""
+        if self._renewed is None:
+            self._renewed = {}
+        self._renewed[sequence] = (number, ns)
+
+    def note_count(self, sequence, redeliveries) -> None:
+        """A message was sent again so often; 0: that is forgotten."""
+        if redeliveries:
+            if self._counts is None:
+                self._counts = {}
+            self._counts[sequence] = redeliveries
+            return
+        if self._counts is not None:
+            self._counts.pop(sequence, None)
+        if self._uncounted is None:
+            self._uncounted = []
+        self._uncounted.append(sequence)
+
+    def note_held(self, sequence, *, bint freed=False) -> None:
+        """A message was passed over; `freed`: it is so no more."""
+        if not freed:
+            if self._held is None:
+                self._held = {}
+            self._held[sequence] = None
+            return
+        if self._held is not None:
+            self._held.pop(sequence, None)
+        if self._freed is None:
+            self._freed = []
+        self._freed.append(sequence)
+
+    cpdef forget_changes(self):
+        """The whole was taken: what changed is part of it."""
+        self.is_whole_new = False
+        reuse(&self._runs)
+        reuse(&self._sequences)
+        reuse(&self._gone)
+        self._renewed = self._counts = self._held = None
+        self._uncounted = self._freed = None
+
+    cdef int put_delta(self, buf_t *out) except -1:
+        """Appends what changed since the last call, which is then forgotten."""
+        cdef bytes whole
+        if self.is_whole_new:
+            whole = self._state.encode()
+            buf_append(out, PyBytes_AS_STRING(whole), PyBytes_GET_SIZE(whole))
+        else:
+            self._put_changes(out)
+        self.forget_changes()
+        return 0
+
+    cdef int _put_changes(self, buf_t *out) except -1:
+        cdef ConsumerNumbers state = self._state
+        put_array(out, FIELDS)
+        put_number(out, CHANGES)
+        put_array(out, 4)
+        put_number(out, state.delivered_consumer)
+        put_number(out, state.delivered_stream)
+        put_number(out, state.floor_consumer)
+        put_number(out, state.floor_stream)
+        self._put_runs(out)
+        put_array(out, 3 * len(self._renewed) if self._renewed is not None else 0)
+        if self._renewed is not None:
+            for sequence, (number, ns) in self._renewed.items():
+                put_number(out, sequence)
+                put_number(out, number)
+                put_signed(out, ns)
+        put_sequences(out, <const uint64_t *> (self._gone.data + self._gone.start),
+                      (self._gone.end - self._gone.start) // sizeof(uint64_t))
+        put_array(out, 2 * len(self._counts) if self._counts is not None else 0)
+        if self._counts is not None:
+            for sequence, count in self._counts.items():
+                put_number(out, sequence)
+                put_number(out, count)
+        put_list(out, self._uncounted)
+        put_list(out, self._held)
+        return put_list(out, self._freed)
+
+    cdef int _put_runs(self, buf_t *out) except -1:
+        cdef const run_t *run = <const run_t *> (self._runs.data + self._runs.start)
+        cdef const uint64_t *sequences = <const uint64_t *> (self._sequences.data + self._sequences.start)
+        cdef uint64_t i, count = (self._runs.end - self._runs.start) // sizeof(run_t)
+        put_array(out, count)
+        for i in range(count):
+            put_array(out, 3)
+            put_number(out, run[i].number)
+            put_signed(out, run[i].sent_ns)
+            if run[i].has_gaps:
+                put_sequences(out, sequences, run[i].count)
+                sequences += run[i].count
+            else:
+                put_span(out, run[i].first, run[i].count)
+        return 0
+
+    def take_delta(self) -> bytes:
+        """What changed since the last call, as `ConsumerState.apply` takes it."""
+        cdef buf_t out
+        memset(&out, 0, sizeof(buf_t))
+        try:
+            self.put_delta(&out)
+            return PyBytes_FromStringAndSize(out.data, out.end)
+        finally:
+            buf_free(&out)
+
+
+cdef void reuse(buf_t *b) noexcept:
+    b.start = b.end = 0
+    if b.cap > KEPT:
+        buf_free(b)
+
+
+cdef class ConsumerDeltas:
+    """The consumers of an account that have changes to be written, in the order of their first change."""
+
+    def __cinit__(self):
+        self._cores = {}
+
+    def __len__(self):
+        return len(self._cores)
+
+    def discard(self, identity) -> None:
+        """The consumer is gone, or was written as a whole."""
+        cdef ConsumerCore core = self._cores.pop(identity, None)
+        if core is not None:
+            core._is_touched = False
+
+    cdef int put(self, buf_t *out) except -1:
+        """Appends the journal's entries of all of them; there are none then."""
+        cdef ConsumerCore core
+        cdef size_t head
+        cdef uint64_t identity
+        cdef uint32_t size
+        cdef dict cores = self._cores
+        self._cores = {}
+        for core in cores.values():
+            core._is_touched = False
+            head = out.end - out.start
+            identity = core.identity
+            buf_append(out, b"D\0\0\0\0", ENTRY_HEAD - IDENTITY_BYTES)
+            buf_append(out, <const char *> &identity, IDENTITY_BYTES)
+            core.put_delta(out)
+            size = <uint32_t> (out.end - out.start - head - (ENTRY_HEAD - IDENTITY_BYTES))
+            memcpy(out.data + out.start + head + 1, &size, sizeof(uint32_t))
+        return 0
+
+    def take(self) -> bytes:
+        """The journal's entries of all of them, b"" when there are none; there are none then."""
+        cdef buf_t out
+        if not self._cores:
+            return b""
+        memset(&out, 0, sizeof(buf_t))
+        try:
+            self.put(&out)
+            return PyBytes_FromStringAndSize(out.data, out.end)
+        finally:
+            buf_free(&out)
