@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from harness.processes import Program
 
-TEST_SECONDS = 30.0
+TEST_SECONDS = 120.0
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

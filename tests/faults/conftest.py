@@ -80,8 +80,8 @@ def serve(transport: str) -> Iterator[Callable[..., Served]]:
         wait_until(lambda server=server: not server.server.clients.sessions, "all connections are gone")
         server.__exit__(None, None, None)
     running.clear()
-    wait_until(lambda: gc.collect() >= 0 and live_objects() == objects, f"objects as before: {objects}", 3.0)
-    wait_until(lambda: _descriptors() == descriptors, "descriptors as before", 3.0)
+    wait_until(lambda: gc.collect() >= 0 and live_objects() == objects, f"objects as before: {objects}")
+    wait_until(lambda: _descriptors() == descriptors, "descriptors as before")
 
 
 def _descriptors() -> int:

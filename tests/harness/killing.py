@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 from harness.ports import free_port
 from harness.processes import Program, ServerProcess
 from harness.stored_sources import GoStream
-from harness.waiting import wait_until
+from harness.waiting import LONG, wait_until
 from headrace.client.blocking import connect
 from headrace.client.jetstream import JetStream
 from headrace.client.pipeline import Columns, Patience, Pipeline
@@ -41,8 +41,6 @@ QUERIES: Final = ("table", "out", "copy")
 TARGETS: Final = ("driver", "jvm", "worker", "worker", "headrace", "nats-server")
 STREAMS: Final = {"OUT": "out.>", "COPY": "copy"}
 
-LONG: Final = 300.0
-"""Seconds a pipeline may take to go on after a kill, a new driver included."""
 
 _STREAMING: Final = Program("headrace-streaming", (sys.executable, "-m", "headrace", "streaming"))
 _PROGRAM: Final = Path(__file__).parents[1] / "spark" / "killed_driver.py"

@@ -16,7 +16,7 @@ import pytest
 
 BUILD: Final = Path(__file__).parents[2] / "build"
 INSTALL_SECONDS: Final = 120
-SCENARIO_SECONDS: Final = 30
+SCENARIO_SECONDS: Final = 120
 
 
 def installed(sources: Path) -> Path:

@@ -12,8 +12,10 @@ if TYPE_CHECKING:
 S = TypeVar("S")
 T = TypeVar("T")
 
-PATIENCE = 10.0
-"""Seconds after which a condition that should come true at once is given up."""
+PATIENCE = 30.0
+"""Seconds after which a condition that should come true at once is given up; machines may be busy."""
+LONG = 300.0
+"""The same for what a Java runtime has to do first."""
 
 
 def at_once(act: Callable[[S], T], whom: Sequence[S]) -> list[T]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from harness.waiting import PATIENCE
 from headrace.testing import Server
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ def start_go_server(folder: Path) -> Iterator[Running]:
 
 
 def wait_for_url(folder: Path, process: subprocess.Popen[bytes]) -> str:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         assert process.poll() is None, "nats-server ended at once"
         for file in folder.glob("*.ports"):
@@ -128,4 +129,4 @@ def wait_for_url(folder: Path, process: subprocess.Popen[bytes]) -> str:
             except ValueError:
                 continue  # still being written
         time.sleep(0.01)
-    raise AssertionError("nats-server wrote no ports file in 10 s")
+    raise AssertionError(f"nats-server wrote no ports file in {PATIENCE:g} s")

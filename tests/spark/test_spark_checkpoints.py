@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("obstore")
 
 from harness.stored_sources import StanChannel
+from harness.waiting import LONG
 from headrace.checkpoints import object_checkpoint
 from headrace.spark.session import OBJECT_CHECKPOINT_MANAGER
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
-DEADLINE = 90.0
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def numbers(spark: SparkSession, source: StanChannel) -> DataFrame:
 
 
 def wait(query: StreamingQuery, batch: int) -> None:
-    deadline = time.monotonic() + DEADLINE
+    deadline = time.monotonic() + LONG
     while query.lastProgress is None or query.lastProgress["batchId"] < batch:
         assert query.isActive, query.exception()
         assert time.monotonic() < deadline, query.status

@@ -25,7 +25,7 @@ import headrace
 from harness.killing import table_files
 from harness.s3 import aws_environment, s3_endpoint
 from harness.stored_sources import GoStream, StanChannel
-from harness.waiting import wait_until
+from harness.waiting import LONG, wait_until
 from headrace.client.blocking import connect
 from headrace.client.jetstream import JetStream
 from headrace.spark.java import find_java
@@ -38,7 +38,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("default")]
 
 COUNT = 40_000
 """Four tasks of a batch."""
-LONG = 300.0
 SOURCES = Path(headrace.__file__).parents[1]
 CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 DEPLOY = "org.apache.spark.deploy"

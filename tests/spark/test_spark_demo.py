@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import headrace
+from harness.waiting import LONG
 from headrace.conf.options import StreamingOptions
 from headrace.demo.feed import load_flights
 from headrace.testing import Server
@@ -33,7 +34,7 @@ def run_demo(folder: Path, *arguments: str, **environment: str) -> subprocess.Co
         },
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=LONG,
         check=False,
     )
 

@@ -10,6 +10,7 @@ import nbformat
 import pytest
 
 import headrace
+from harness.waiting import LONG
 
 pytestmark = [
     pytest.mark.spark,
@@ -28,7 +29,7 @@ def test_example_notebook_runs_to_its_end(tmp_path: Path, monkeypatch: pytest.Mo
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     assert all(not cell.get("outputs") for cell in notebook.cells), "outputs of a run are not committed"
     nbclient.NotebookClient(
-        notebook, timeout=240, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
+        notebook, timeout=int(LONG), kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
     ).execute()
     shown = "".join(
         output.get("data", {}).get("text/html", "")

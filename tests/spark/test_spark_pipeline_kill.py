@@ -16,6 +16,7 @@ import pytest
 import headrace
 from harness import depth
 from harness.processes import SIDES, ServerProcess
+from harness.waiting import LONG
 from headrace.client import stan
 from headrace.client.blocking import connect
 from headrace.client.jetstream import JetStream
@@ -131,7 +132,7 @@ def run_killed_once(folder: Path, spec: str, *parameters: str) -> None:
     (folder / "copy.yaml").write_text(spec)
     kill_after(start(folder, *parameters), batches=3)
     last = start(folder, *parameters)
-    said, _ = last.communicate(timeout=240)
+    said, _ = last.communicate(timeout=LONG)
     assert last.returncode == 0, said
     assert " batch " in said  # the kill left it something to do
 

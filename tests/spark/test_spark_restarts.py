@@ -10,6 +10,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from harness.stored_sources import KINDS, GoStream, Source, stored_source
+from harness.waiting import LONG
 from headrace.client import stan
 from headrace.client.blocking import connect
 from headrace.client.jetstream import JetStream
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-DEADLINE = 60
 START_TRIES = 5
 
 
@@ -50,7 +50,7 @@ def run(
     for left in reversed(range(START_TRIES)):
         query = writer.start()
         try:
-            assert query.awaitTermination(DEADLINE), query.status
+            assert query.awaitTermination(int(LONG)), query.status
             return
         except StreamingQueryException as error:
             if not left or "Python worker failed to connect back" not in str(error):

@@ -10,6 +10,7 @@ import pytest
 from pyspark.errors import AnalysisException, StreamingQueryException
 
 from harness.processes import SIDES, ServerProcess
+from harness.waiting import LONG
 from headrace.client.blocking import connect
 from headrace.client.jetstream_publish import JetStreamApi
 from headrace.conf.options import StreamingOptions
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-DEADLINE = 60.0
 SHORTEST_WINDOW = 100_000_000
 PER_BATCH = 8_000
 
@@ -143,11 +143,11 @@ def test_sink_query_whose_tasks_fail_after_publishing_is_exact_after_a_restart(
     frame = numbers(spark, shuffled)
     failing = start(frame, jetstream, tmp_path, **options)
     with pytest.raises(StreamingQueryException, match="made to fail"):
-        failing.awaitTermination(int(DEADLINE))
+        failing.awaitTermination(int(LONG))
     assert len(stored(jetstream)) > 2 * PER_BATCH, "nothing of the failing batch was published"
     flag.unlink()
     again = start(numbers(spark, shuffled * 3), jetstream, tmp_path, **options)
-    deadline = time.monotonic() + DEADLINE
+    deadline = time.monotonic() + LONG
     while (again.lastProgress or {}).get("batchId", -1) < 4:
         assert again.isActive, again.exception()
         assert time.monotonic() < deadline

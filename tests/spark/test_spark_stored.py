@@ -14,6 +14,7 @@ import pytest
 from pyspark.errors import AnalysisException, StreamingQueryException
 
 from harness.stored_sources import KINDS, Source, stored_source
+from harness.waiting import LONG
 from headrace.client import stan
 from headrace.conf.options import StreamingOptions
 from headrace.spark.progress import QueryCounts, failure_text
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.spark
-
-DEADLINE = 60.0
 
 
 @pytest.fixture(params=KINDS)
@@ -51,7 +50,7 @@ def start(frame: DataFrame, folder: Path, **trigger: Any) -> QueryCounts:
 
 
 def wait(counts: QueryCounts, rows: int) -> None:
-    deadline = time.monotonic() + DEADLINE
+    deadline = time.monotonic() + LONG
     while counts.processed < rows:
         counts.update()
         assert time.monotonic() < deadline, counts.query.status
@@ -60,7 +59,7 @@ def wait(counts: QueryCounts, rows: int) -> None:
 
 def run_to_end(frame: DataFrame, folder: Path) -> QueryCounts:
     counts = start(frame, folder, availableNow=True)
-    assert counts.query.awaitTermination(int(DEADLINE))
+    assert counts.query.awaitTermination(int(LONG))
     counts.update()
     return counts
 
@@ -114,7 +113,7 @@ def test_stored_query_gives_up_a_server_that_stays_away(
     wait(counts, 10)
     source.kill()
     with pytest.raises(StreamingQueryException) as caught:
-        counts.query.awaitTermination(int(DEADLINE))
+        counts.query.awaitTermination(int(LONG))
     text = failure_text(caught.value)
     assert text.startswith(f"cannot read {source.word} a")
     assert f" at {source.url.rstrip('/')}: " in text
@@ -130,7 +129,7 @@ def test_stored_made_again_ends_the_query_unless_told_that_loss_is_fine(
     source.publish(30)
     refused = start(stream(spark, source), tmp_path, availableNow=True)
     with pytest.raises(StreamingQueryException) as caught:
-        refused.query.awaitTermination(int(DEADLINE))
+        refused.query.awaitTermination(int(LONG))
     assert f"{source.word} a was deleted and made again since it was read up to sequence 10" in failure_text(
         caught.value
     )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.errors import AnalysisException, StreamingQueryException
 
+from harness.waiting import LONG
 from headrace.client.blocking import connect
 from headrace.demo import job
 from headrace.demo.feed import load_flights, messages
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from conftest import Running
 
 pytestmark = pytest.mark.spark
-
-DEADLINE = 60.0
 
 
 def nats(spark: SparkSession, server: Running, **options: str) -> DataFrame:
@@ -39,7 +38,7 @@ def start(frame: DataFrame, folder: Path, **trigger: Any) -> QueryCounts:
 
 def wait(counts: QueryCounts, rows: int | None = None) -> None:
     """Until the query listens (None) or has processed so many rows."""
-    deadline = time.monotonic() + DEADLINE
+    deadline = time.monotonic() + LONG
     while not (counts.is_live if rows is None else counts.processed >= rows):
         counts.update()
         assert time.monotonic() < deadline, counts.query.status
@@ -125,7 +124,7 @@ def test_query_fails_with_the_reason_when_the_server_goes(
     wait(counts, 10)
     server.stop()
     with pytest.raises(StreamingQueryException) as caught:
-        counts.query.awaitTermination(int(DEADLINE))
+        counts.query.awaitTermination(int(LONG))
     text = failure_text(caught.value)
     assert text.startswith(f"listening to a.> at {server.url.rstrip('/')} ended after 10 messages: ")
     assert "new checkpointLocation" in text
@@ -143,12 +142,12 @@ def test_restart_from_a_checkpoint_fails_unless_told_that_loss_is_fine(
 
     refused = start(nats(spark, headrace_server), tmp_path, processingTime="0 seconds")
     with pytest.raises(StreamingQueryException) as caught:
-        refused.query.awaitTermination(int(DEADLINE))
+        refused.query.awaitTermination(int(LONG))
     assert "the checkpoint continues an earlier run" in failure_text(caught.value)
     assert "failOnDataLoss" in failure_text(caught.value)
 
     again = start(nats(spark, headrace_server, failOnDataLoss="false"), tmp_path, processingTime="0 seconds")
-    deadline = time.monotonic() + DEADLINE
+    deadline = time.monotonic() + LONG
     while again.processed == 0:  # a restarted query runs no first, empty batch that would show it listens
         publish(headrace_server, "a.c", 1)
         again.update()
@@ -166,7 +165,7 @@ def test_available_now_listens_for_the_duration_and_ends(
 ) -> None:
     refused = start(nats(spark, headrace_server), tmp_path / "refused", availableNow=True)
     with pytest.raises(StreamingQueryException, match="captureDuration"):
-        refused.query.awaitTermination(int(DEADLINE))
+        refused.query.awaitTermination(int(LONG))
 
     frame = nats(spark, headrace_server, captureDuration="1s", maxOffsetsPerTrigger="50")
     counts = start(frame, tmp_path / "good", availableNow=True)

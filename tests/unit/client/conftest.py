@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from harness.waiting import PATIENCE
 from headrace.client.address import ServerAddress
 from headrace.client.blocking import Connection
 from headrace.client.codec import FrameParser
@@ -115,7 +116,7 @@ def go_server(tmp_path: Path) -> Iterator[Callable[..., GoServer]]:
 
 
 def wait_for_ports(folder: Path, process: subprocess.Popen[bytes]) -> dict[str, list[str]]:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         assert process.poll() is None, "nats-server ended at once"
         for file in folder.glob("*.ports"):
@@ -125,4 +126,4 @@ def wait_for_ports(folder: Path, process: subprocess.Popen[bytes]) -> dict[str, 
                 continue  # still being written
             return urls
         time.sleep(0.01)
-    raise AssertionError("nats-server wrote no ports file in 10 s")
+    raise AssertionError(f"nats-server wrote no ports file in {PATIENCE:g} s")
