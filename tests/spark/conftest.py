@@ -1,4 +1,9 @@
-"""One Spark session for all tests here, and the two servers every test of a server runs against."""
+"""One Spark session for all tests here, and the two servers that tests run against.
+
+The same test on another server, or on another kind of stored stream, is the same Spark: `make test` plays one
+of them, another with the next commit. What readers and writers of each kind must do is tested without a JVM
+in tests/clients and tests/unit/spark.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +21,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from harness import depth
 from harness.waiting import PATIENCE
 from headrace.testing import Server
 
@@ -69,7 +75,7 @@ class Running:
     stop: Callable[[], None]
 
 
-@pytest.fixture(params=["headrace", "nats-server"])
+@pytest.fixture(params=depth.turn(["headrace", "nats-server"]))
 def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Running]:
     start = start_headrace if request.param == "headrace" else start_go_server
     with start(tmp_path) as running:

@@ -15,6 +15,7 @@ import pytest
 from pipeline_runs import BODIES, SECONDS, publish, publish_in_two_windows, run_starter, totals
 from rich.console import Console
 
+from harness import depth
 from harness.processes import NATS_SERVER, SIDES, ServerProcess
 from headrace.client.blocking import connect
 from headrace.client.jetstream import JetStream
@@ -89,10 +90,10 @@ def jetstream(kind: str, folder: Path) -> Iterator[tuple[str, Connection, JetStr
         yield process.url, connection, JetStreamApi(connection)
 
 
-both = pytest.mark.parametrize("kind", list(SIDES))
+either = pytest.mark.parametrize("kind", depth.turn(list(SIDES)))
 
 
-@both
+@either
 def test_channel_is_copied_into_a_stream_once(
     spark: SparkSession, server: Server, tmp_path: Path, kind: str
 ) -> None:
@@ -108,7 +109,7 @@ def test_channel_is_copied_into_a_stream_once(
         assert api.stream("ORDERS").last_sequence == 600
 
 
-@both
+@either
 def test_aggregate_is_kept_in_a_bucket_and_failing_rows_in_a_stream(
     spark: SparkSession, tmp_path: Path, kind: str
 ) -> None:

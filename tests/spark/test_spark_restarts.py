@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.errors import StreamingQueryException
 
+from harness import depth
 from harness.stored_sources import KINDS, GoStream, Source, stored_source
 from harness.waiting import LONG
 from headrace.client import stan
@@ -29,7 +30,7 @@ pytestmark = pytest.mark.spark
 START_TRIES = 5
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=depth.turn(KINDS))
 def source(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Source]:
     with stored_source(request.param, tmp_path) as made:
         yield made

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.errors import AnalysisException, StreamingQueryException
 
+from harness import depth
 from harness.processes import SIDES, ServerProcess
 from harness.waiting import LONG
 from headrace.client.blocking import connect
@@ -35,7 +36,7 @@ SHORTEST_WINDOW = 100_000_000
 PER_BATCH = 8_000
 
 
-@pytest.fixture(params=list(SIDES))
+@pytest.fixture(params=depth.turn(list(SIDES)))
 def jetstream(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     with ServerProcess(SIDES[request.param], tmp_path, "-js", "-sd", str(tmp_path / "store")) as server:
         with connect(server.url) as nc:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.errors import AnalysisException, StreamingQueryException
 
+from harness import depth
 from harness.stored_sources import KINDS, Source, stored_source
 from harness.waiting import LONG
 from headrace.client import stan
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=depth.turn(KINDS))
 def source(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Source]:
     with stored_source(request.param, tmp_path) as made:
         yield made
