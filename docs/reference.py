@@ -19,7 +19,7 @@ from msgspec import Struct
 
 import headrace.conf
 from headrace.conf import fields as readers
-from headrace.conf import leaf_options, peer_options
+from headrace.conf import jetstream_options, leaf_options, peer_options, tls_options
 from headrace.conf import options as options_module
 from headrace.conf.changes import RELOADABLE
 from headrace.conf.durations import format_duration
@@ -120,7 +120,7 @@ def _defaults(name: str | None) -> dict[str, object]:
     """The defaults of a structure of options."""
     if name is None:
         return {}
-    modules = (options_module, peer_options, leaf_options)
+    modules = (options_module, jetstream_options, leaf_options, peer_options, tls_options)
     kind = next(getattr(module, name) for module in modules if hasattr(module, name))
     return defaults_of(kind)
 

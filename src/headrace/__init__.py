@@ -11,13 +11,17 @@ from typing import TYPE_CHECKING
 from headrace.version import __version__
 
 if TYPE_CHECKING:
-    from headrace.conf.options import JetStreamOptions as JetStreamOptions
+    from headrace.conf.jetstream_options import JetStreamOptions as JetStreamOptions
     from headrace.conf.options import Options as Options
-    from headrace.conf.options import StreamingOptions as StreamingOptions
+    from headrace.conf.streaming_options import StreamingOptions as StreamingOptions
     from headrace.embedding import Server as Server
 
 __all__ = ["JetStreamOptions", "Options", "Server", "StreamingOptions", "__version__"]
-_OPTIONS = frozenset(("Options", "JetStreamOptions", "StreamingOptions"))
+_OPTIONS = {
+    "Options": "options",
+    "JetStreamOptions": "jetstream_options",
+    "StreamingOptions": "streaming_options",
+}
 
 
 def __getattr__(name: str) -> object:
@@ -26,7 +30,7 @@ def __getattr__(name: str) -> object:
 
         return Server
     if name in _OPTIONS:
-        from headrace.conf import options
+        from importlib import import_module
 
-        return getattr(options, name)
+        return getattr(import_module(f"headrace.conf.{_OPTIONS[name]}"), name)
     raise AttributeError(f"module 'headrace' has no attribute {name!r}")

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from msgspec import Struct
 
     from headrace.adopting import Adoption
-    from headrace.conf.options import ArchiveOptions, JetStreamOptions, Options, StreamingOptions
+    from headrace.conf.jetstream_options import JetStreamOptions
+    from headrace.conf.options import Options
+    from headrace.conf.streaming_options import ArchiveOptions, StreamingOptions
     from headrace.core.service import Service
     from headrace.jetstream.opening import JetStreamServer
     from headrace.log.damage import Damage

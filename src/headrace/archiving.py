@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import logging
     from collections.abc import Callable, Iterator
 
-    from headrace.conf.options import ArchiveOptions
+    from headrace.conf.streaming_options import ArchiveOptions
     from headrace.streaming.stored import StoredChannels, StoredPage
     from headrace.tables.archive import ArchiveReport
 

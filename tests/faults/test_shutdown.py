@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from headrace.conf.options import TLSOptions
+from headrace.conf.tls_options import TLSOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable

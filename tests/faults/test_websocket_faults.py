@@ -13,7 +13,8 @@ import pytest
 
 from harness.websocket import CLOSE, CONT, PING, PONG, TEXT, Received, WebSocket, frame, request
 from headrace import limits
-from headrace.conf.options import AuthorizationOptions, TLSOptions, UserOptions, WebSocketOptions
+from headrace.conf.options import AuthorizationOptions, UserOptions, WebSocketOptions
+from headrace.conf.tls_options import TLSOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable

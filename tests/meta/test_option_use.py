@@ -10,11 +10,23 @@ import pytest
 from msgspec import Struct
 from source_tree import modules
 
-from headrace.conf import leaf_options, operator_options, options, peer_options, remote
+from headrace.conf import (
+    jetstream_options,
+    leaf_options,
+    operator_options,
+    options,
+    peer_options,
+    remote,
+    streaming_options,
+    tls_options,
+)
 
 STRUCTURES = [
     kind
-    for module in (options, peer_options, leaf_options, operator_options, remote)
+    for module in (
+        *(options, peer_options, leaf_options, operator_options, remote),
+        *(jetstream_options, streaming_options, tls_options),
+    )
     for kind in vars(module).values()
     if inspect.isclass(kind) and issubclass(kind, Struct) and kind.__module__ == module.__name__
 ]

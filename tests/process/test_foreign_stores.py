@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from harness.processes import NATS_SERVER, ServerProcess
-from headrace.conf.options import StreamingOptions
+from headrace.conf.streaming_options import StreamingOptions
 from headrace.errors import StartError
 from headrace.testing import Server
 

@@ -13,7 +13,7 @@ import pytest
 
 import headrace
 from harness.waiting import LONG
-from headrace.conf.options import StreamingOptions
+from headrace.conf.streaming_options import StreamingOptions
 from headrace.demo.feed import load_flights
 from headrace.testing import Server
 

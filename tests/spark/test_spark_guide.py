@@ -10,7 +10,7 @@ import pytest
 
 from headrace.client.blocking import connect
 from headrace.client.replay import replay
-from headrace.conf.options import StreamingOptions
+from headrace.conf.streaming_options import StreamingOptions
 from headrace.testing import Server
 
 pytestmark = pytest.mark.spark

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.errors import PySparkException
 
-from headrace.conf.options import StreamingOptions
+from headrace.conf.streaming_options import StreamingOptions
 from headrace.log.port import NewMessage
 from headrace.log.store import FileStore
 from headrace.testing import Server

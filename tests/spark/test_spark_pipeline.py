@@ -14,7 +14,7 @@ from pipeline_runs import BODIES, SECONDS, publish, publish_in_two_windows, rows
 from rich.console import Console
 
 from headrace.client.blocking import connect
-from headrace.conf.options import StreamingOptions
+from headrace.conf.streaming_options import StreamingOptions
 from headrace.errors import ConfigError, HeadraceError
 from headrace.pipelines import run as run_file
 from headrace.pipelines.display import RunDisplay

@@ -21,7 +21,7 @@ from headrace.client import stan
 from headrace.client.blocking import connect
 from headrace.client.jetstream import JetStream
 from headrace.client.jetstream_publish import JetStreamApi
-from headrace.conf.options import StreamingOptions
+from headrace.conf.streaming_options import StreamingOptions
 from headrace.pipelines.table_files import open_table, read_rows
 from headrace.testing import Server
 

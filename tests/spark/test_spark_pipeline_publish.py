@@ -20,7 +20,7 @@ from harness.processes import NATS_SERVER, SIDES, ServerProcess
 from headrace.client.blocking import connect
 from headrace.client.jetstream import JetStream
 from headrace.client.jetstream_publish import JetStreamApi
-from headrace.conf.options import StreamingOptions
+from headrace.conf.streaming_options import StreamingOptions
 from headrace.errors import ConfigError
 from headrace.pipelines.display import RunDisplay
 from headrace.pipelines.operations import write_report

@@ -17,7 +17,7 @@ from harness import depth
 from harness.stored_sources import KINDS, Source, stored_source
 from harness.waiting import LONG
 from headrace.client import stan
-from headrace.conf.options import StreamingOptions
+from headrace.conf.streaming_options import StreamingOptions
 from headrace.spark.progress import QueryCounts, failure_text
 from headrace.testing import Server
 

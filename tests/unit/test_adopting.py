@@ -14,7 +14,8 @@ from msgspec.structs import replace
 from headrace.cli import streaming as cli
 from headrace.client import stan
 from headrace.conf.binding import load_options
-from headrace.conf.options import JetStreamOptions, StoreLimits, StreamingOptions
+from headrace.conf.jetstream_options import JetStreamOptions
+from headrace.conf.streaming_options import StoreLimits, StreamingOptions
 from headrace.errors import ConfigError, StartError
 from headrace.protocol.rfc3339 import parse_time
 from headrace.testing import Server

@@ -16,7 +16,7 @@ from headrace.archiving import Archiver
 from headrace.client import stan
 from headrace.client.blocking import connect
 from headrace.client.streaming_admin import StreamingAdmin
-from headrace.conf.options import ArchiveOptions, StreamingOptions
+from headrace.conf.streaming_options import ArchiveOptions, StreamingOptions
 from headrace.errors import StartError
 from headrace.streaming.stored import StoredPage, StoredState
 from headrace.tables import Table, open_store

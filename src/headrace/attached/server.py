@@ -28,8 +28,9 @@ from headrace.streaming import wording
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from headrace.conf.options import Options, StreamingOptions
+    from headrace.conf.options import Options
     from headrace.conf.remote import NATSServerOptions
+    from headrace.conf.streaming_options import StreamingOptions
     from headrace.core.service import Service
 
 LOOK_FOR_OTHERS: Final = 1.0

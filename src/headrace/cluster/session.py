@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from headrace.cluster.port import Host, Timer, Wire
-    from headrace.conf.options import TLSOptions
     from headrace.conf.peer_options import ClusterOptions, GatewayOptions
+    from headrace.conf.tls_options import TLSOptions
     from headrace.core.tracing import Kind
     from headrace.engine.link import Link
     from headrace.protocol.peers import PeerConnect

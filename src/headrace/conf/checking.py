@@ -129,8 +129,25 @@ def _stand_ins(module: ModuleType) -> dict[str, object]:
 
 @cache
 def _rarely_used() -> dict[str, object]:
-    from headrace.conf import leaf_options, operator_options, peer_options, remote
+    from headrace.conf import (
+        jetstream_options,
+        leaf_options,
+        operator_options,
+        peer_options,
+        remote,
+        streaming_options,
+        tls_options,
+    )
     from headrace.protocol.jwt import claims
 
-    modules = (claims, leaf_options, operator_options, peer_options, remote)
+    modules = (
+        claims,
+        jetstream_options,
+        leaf_options,
+        operator_options,
+        peer_options,
+        remote,
+        streaming_options,
+        tls_options,
+    )
     return {name: kind for module in modules for name, kind in _stand_ins(module).items()}

@@ -37,8 +37,9 @@ from headrace.structures import Discreet
 if TYPE_CHECKING:
     from headrace.conf.credentials import AuthorizationBlock
     from headrace.conf.fields import Bound, UnsetType
-    from headrace.conf.options import Permissions, TLSOptions
+    from headrace.conf.options import Permissions
     from headrace.conf.problems import Problems
+    from headrace.conf.tls_options import TLSOptions
     from headrace.conf.tree import Entry
 
 _PROTOCOLS: Final = ("2.x", "1.x", "auto")

@@ -22,12 +22,15 @@ if TYPE_CHECKING:
     from headrace.conf.cluster import ClusterFlags
     from headrace.conf.fields import Bound
     from headrace.conf.jetstream import JetStreamBlock, JetStreamFlags
+    from headrace.conf.jetstream_options import JetStreamOptions
     from headrace.conf.leaf_options import LeafNodeOptions
-    from headrace.conf.options import JetStreamOptions, StreamingOptions, TLSOptions, WebSocketOptions
+    from headrace.conf.options import WebSocketOptions
     from headrace.conf.peer_options import ClusterOptions, GatewayOptions
     from headrace.conf.problems import Problems
+    from headrace.conf.streaming_options import StreamingOptions
     from headrace.conf.streaming_rules import Setting, StreamingFlags
     from headrace.conf.tls import TLSFlags
+    from headrace.conf.tls_options import TLSOptions
     from headrace.errors import Position
 
 _INT32_MAX: Final = (1 << 31) - 1

@@ -25,7 +25,7 @@ from headrace.conf.tree import ListNode, MapNode
 if TYPE_CHECKING:
     from headrace.conf.credentials import AuthorizationBlock
     from headrace.conf.fields import Binder, UnsetType
-    from headrace.conf.options import TLSOptions
+    from headrace.conf.tls_options import TLSOptions
     from headrace.conf.tree import Entry
     from headrace.errors import Position
 

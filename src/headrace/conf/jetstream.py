@@ -24,8 +24,9 @@ from headrace.conf.fields import (
     text,
     whole,
 )
+from headrace.conf.jetstream_options import JetStreamLimits, JetStreamOptions
 from headrace.conf.names import is_valid_subject
-from headrace.conf.options import JetStreamAccountLimits, JetStreamLimits, JetStreamOptions
+from headrace.conf.options import JetStreamAccountLimits
 from headrace.conf.problems import shown
 from headrace.conf.tree import MapNode, Scalar
 

@@ -14,8 +14,8 @@ from headrace.conf.options import GLOBAL_ACCOUNT
 from headrace.structures import Discreet
 
 if TYPE_CHECKING:
-    from headrace.conf.options import TLSOptions
     from headrace.conf.peer_options import PeerURL
+    from headrace.conf.tls_options import TLSOptions
 
 
 class LeafUser(Discreet, frozen=True):

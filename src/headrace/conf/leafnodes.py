@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from headrace.conf.fields import Bound, UnsetType
-    from headrace.conf.options import TLSOptions
+    from headrace.conf.tls_options import TLSOptions
     from headrace.conf.tree import Entry, Node
 
 _VERSION: Final = re.compile(r"(\d{1,6})\.(\d{1,6})\.(\d{1,6})(?:[-+].*)?\Z")

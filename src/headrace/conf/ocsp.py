@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, cast
 
 from headrace.conf.fields import UNSET, Field, Table, flag, seconds, text
-from headrace.conf.options import OCSPCacheOptions, OCSPPeerOptions
+from headrace.conf.options import OCSPCacheOptions
 from headrace.conf.problems import shown
+from headrace.conf.tls_options import OCSPPeerOptions
 from headrace.conf.tree import Scalar
 
 if TYPE_CHECKING:

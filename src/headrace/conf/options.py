@@ -17,10 +17,12 @@ from headrace.structures import Discreet
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from headrace.conf.jetstream_options import JetStreamOptions
     from headrace.conf.leaf_options import LeafNodeOptions
     from headrace.conf.operator_options import OperatorOptions
     from headrace.conf.peer_options import ClusterOptions, GatewayOptions
-    from headrace.conf.remote import NATSServerOptions
+    from headrace.conf.streaming_options import StreamingOptions
+    from headrace.conf.tls_options import TLSOptions
 
 GLOBAL_ACCOUNT: Final = "$G"
 """Where clients act that no configuration puts elsewhere."""
@@ -113,13 +115,6 @@ class AuthorizationOptions(Discreet, frozen=True):
         return self.token is not None or bool(self.users)
 
 
-class CertificateFiles(Struct, frozen=True):
-    """A certificate chain and its private key, PEM."""
-
-    cert_file: str
-    key_file: str
-
-
 class MonitorAuthorization(Discreet, frozen=True):
     """Who may read the monitoring port: user and password, or a token. Secrets may be bcrypt hashes."""
 
@@ -130,66 +125,11 @@ class MonitorAuthorization(Discreet, frozen=True):
     token: str | None = None
 
 
-class OCSPPeerOptions(Struct, frozen=True):
-    """How peers' certificates are checked with their authorities' responders. Times are seconds.
-
-    `ca_timeout`: what one responder may take. `allowed_clockskew`: by how much its clock may differ.
-    `validity`: of an answer that does not say until when it holds. `warn_only`: nobody is refused.
-    `unknown_is_good`: a certificate that its responder does not know is taken.
-    `allow_when_ca_unreachable`: so is one that nobody answers about, unless it was known to be revoked.
-    """
-
-    ca_timeout: float = limits.OCSP_TIMEOUT
-    allowed_clockskew: float = 30.0
-    validity: float = 3600.0
-    warn_only: bool = False
-    unknown_is_good: bool = False
-    allow_when_ca_unreachable: bool = False
-
-
 class OCSPCacheOptions(Struct, frozen=True):
     """Whether responders' answers are remembered as long as they hold, and those that revoke longer."""
 
     keeps: bool = True
     preserve_revoked: bool = False
-
-
-class TLSOptions(Struct, frozen=True):
-    """`handshake_first`: None = INFO first, 0.0 = handshake first, >0 = wait that long for a ClientHello.
-
-    `more_certs`: certificates to choose from by name and kind of key, beside the first. `cipher_suites` (of
-    TLS 1.2) and `curve_preferences` have the names of `conf.ciphers`, () for the default. `verify_and_map`:
-    the client's certificate says which user it is. `pinned_certs`: lower-case hexadecimal SHA-256 of the
-    public keys (SubjectPublicKeyInfo) that clients may have, () for any. `connection_rate_limit`: handshakes
-    a second, 0 for no limit. `check_known_urls`: between servers, a certificate made out to a host of the
-    configured URLs says that it is one of them. `ocsp_peer` None: responders are not asked about the peer.
-    """
-
-    cert_file: str
-    key_file: str
-    ca_file: str | None = None
-    verify: bool = False
-    timeout: float = limits.TLS_TIMEOUT
-    handshake_first: float | None = None
-    min_version: str | None = None
-    more_certs: tuple[CertificateFiles, ...] = ()
-    cipher_suites: tuple[str, ...] = ()
-    curve_preferences: tuple[str, ...] = ()
-    verify_and_map: bool = False
-    pinned_certs: tuple[str, ...] = ()
-    connection_rate_limit: int = 0
-    check_known_urls: bool = False
-    ocsp_peer: OCSPPeerOptions | None = None
-
-    @property
-    def certifies(self) -> bool:
-        """Whether a certificate says who has connected."""
-        return self.verify_and_map or self.check_known_urls
-
-    @property
-    def certs(self) -> tuple[CertificateFiles, ...]:
-        """All certificates, the one for clients that name no server first."""
-        return (CertificateFiles(self.cert_file, self.key_file), *self.more_certs)
 
 
 class WebSocketOptions(Struct, frozen=True):
@@ -331,122 +271,6 @@ class AccountOptions(Struct, frozen=True):
     def title(self) -> str:
         """What messages call it beside its name."""
         return self.nickname or self.name
-
-
-class ChannelLimits(Struct, frozen=True):
-    """Limits of one channel or pattern of channels: 0 inherits the wider entry's, -1 is no limit."""
-
-    max_subscriptions: int = 0
-    max_msgs: int = 0
-    max_bytes: int = 0
-    max_age: float = 0.0
-    max_inactivity: float = 0.0
-
-
-class StoreLimits(Struct, frozen=True):
-    """Limits of every streaming channel, 0 for none, and the exceptions by channel name or pattern."""
-
-    max_channels: int = 100
-    max_subscriptions: int = 1000
-    max_msgs: int = 1_000_000
-    max_bytes: int = 1_024_000_000
-    max_age: float = 0.0
-    max_inactivity: float = 0.0
-    channels: Mapping[str, ChannelLimits] = field(default_factory=dict)
-
-
-class ArchiveOptions(Struct, frozen=True):
-    """Tables that a server makes of its channels, every `interval` seconds, below `to`: a directory or a URL.
-
-    `channels`: names, with wildcards. `retain`: as of `headrace tables archive`; None leaves it to the table.
-    `file_size`: about how large files become.
-    """
-
-    to: str
-    interval: float = 60.0
-    channels: tuple[str, ...] = (">",)
-    retain: str | None = None
-    file_size: int = 256 << 20
-
-
-class StreamingOptions(Discreet, frozen=True):
-    """NATS Streaming; defaults are nats-streaming-server's. Inside the server, unless `nats_server` is set.
-
-    `store_type`: "MEMORY" or "FILE", which has a `directory`. `sync`: "group", "interval" (every
-    `sync_interval`) or "never". `compression`: "none" or "s2". `encryption_cipher`: "AES" or "CHACHA", None
-    for no encryption.
-    `adopt`: channels that are JetStream streams too, with the streams' names.
-    """
-
-    HIDDEN = frozenset({"encryption_key"})
-
-    cluster_id: str = "test-cluster"
-    discover_prefix: str = "_STAN.discover"
-    store_type: str = "MEMORY"
-    directory: str | None = None
-    sync: str = "group"
-    sync_interval: float = 60.0
-    segment_bytes: int = 64 << 20
-    compression: str = "none"
-    encryption_cipher: str | None = None
-    encryption_key: str | None = None
-    limits: StoreLimits = StoreLimits()
-    hb_interval: float = 30.0
-    hb_timeout: float = 10.0
-    hb_fail_count: int = 10
-    replace_durable: bool = False
-    ft_group: str | None = None
-    partitioning: bool = False
-    stan_debug: bool = False
-    stan_trace: bool = False
-    nats_server: NATSServerOptions | None = None
-    archive: ArchiveOptions | None = None
-    adopt: Mapping[str, str] = field(default_factory=dict)
-
-
-class JetStreamLimits(Struct, frozen=True):
-    """Bounds of every stream and consumer, whatever their accounts may have; 0 is no limit.
-
-    `max_consumers`: of a stream that names no limit itself; -1 is none. Of an atomic batch: how many may be
-    open at once, how large it gets, how long (seconds) it may take; 0 is the default.
-    """
-
-    max_ack_pending: int = 0
-    max_ha_assets: int = 0
-    max_request_batch: int = 0
-    duplicate_window: float = 0.0
-    max_consumers: int = limits.MAX_CONSUMERS
-    max_batch_inflight_per_stream: int = 0
-    max_batch_inflight_total: int = 0
-    max_batch_size: int = 0
-    max_batch_timeout: float = 0.0
-
-
-class JetStreamOptions(Discreet, frozen=True):
-    """Streams and consumers. Files are in `jetstream` below `store_dir`, None: below a temporary directory.
-
-    `max_memory`, `max_storage`: bytes of messages, -1: three quarters of what there is. `strict`: requests
-    with fields that nobody knows are refused. `sync`: "group" (what is acknowledged is on disk), "interval"
-    (every `sync_interval` seconds) or "never". `encryption_cipher`: "AES" or "CHACHA", None: no encryption.
-    `prev_encryption_key`: what is encrypted with it, or with another cipher, is converted at the start.
-    `request_queue_limit`: requests of the API that may wait.
-    """
-
-    HIDDEN = frozenset({"encryption_key", "prev_encryption_key"})
-
-    store_dir: str | None = None
-    max_memory: int = -1
-    max_storage: int = -1
-    domain: str = ""
-    strict: bool = True
-    sync: str = "group"
-    sync_interval: float = 120.0
-    encryption_cipher: str | None = None
-    encryption_key: str | None = None
-    prev_encryption_key: str | None = None
-    unique_tag: str = ""
-    request_queue_limit: int = 10_000
-    limits: JetStreamLimits = JetStreamLimits()
 
 
 class Options(Discreet, frozen=True):

@@ -17,7 +17,7 @@ from headrace.conf.tree import ListNode
 if TYPE_CHECKING:
     from headrace.conf.credentials import AuthorizationBlock
     from headrace.conf.fields import Binder, UnsetType
-    from headrace.conf.options import TLSOptions
+    from headrace.conf.tls_options import TLSOptions
     from headrace.conf.tree import Entry, Node
 
 _WRITE_TIMEOUTS: Final = ("default", "close", "retry")

@@ -15,7 +15,8 @@ from headrace import limits
 from headrace.structures import Discreet
 
 if TYPE_CHECKING:
-    from headrace.conf.options import SubjectPermission, TLSOptions
+    from headrace.conf.options import SubjectPermission
+    from headrace.conf.tls_options import TLSOptions
 
 
 def address_text(host: str, port: int) -> str:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final, cast
 from msgspec.structs import replace
 
 from headrace.conf.fields import UNSET, Field, Table, duration, flag, seconds, string_of, strings, text, whole
-from headrace.conf.options import ChannelLimits
 from headrace.conf.problems import shown
+from headrace.conf.streaming_options import ChannelLimits
 from headrace.conf.streaming_rules import Setting, Settings, channel_limit, is_channel_pattern
 from headrace.conf.tree import MapNode, Scalar
 

@@ -16,8 +16,8 @@ from msgspec import Struct, field
 
 from headrace.conf.durations import parse_duration
 from headrace.conf.names import is_valid_subject
-from headrace.conf.options import ArchiveOptions, StoreLimits, StreamingOptions
 from headrace.conf.problems import shown
+from headrace.conf.streaming_options import ArchiveOptions, StoreLimits, StreamingOptions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

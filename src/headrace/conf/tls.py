@@ -18,16 +18,16 @@ from headrace.conf import ciphers
 from headrace.conf.durations import parse_duration
 from headrace.conf.fields import UNSET, Binder, Field, Table, flag, seconds, string_of, text, whole
 from headrace.conf.ocsp import ocsp_peer
-from headrace.conf.options import CertificateFiles, TLSOptions
 from headrace.conf.problems import shown
+from headrace.conf.tls_options import CertificateFiles, TLSOptions
 from headrace.conf.tree import ListNode, MapNode, Scalar
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from headrace.conf.fields import Bound, Reader, UnsetType
-    from headrace.conf.options import OCSPPeerOptions
     from headrace.conf.problems import Problems
+    from headrace.conf.tls_options import OCSPPeerOptions
     from headrace.conf.tree import Entry, Node
     from headrace.errors import Position
 

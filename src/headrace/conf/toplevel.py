@@ -29,7 +29,7 @@ from headrace.conf.problems import shown
 
 if TYPE_CHECKING:
     from headrace.conf.fields import Binder, Reader, UnsetType
-    from headrace.conf.options import TLSOptions
+    from headrace.conf.tls_options import TLSOptions
     from headrace.conf.tree import Entry
 
 OPERATOR_KEYS: Final = (

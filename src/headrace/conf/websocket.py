@@ -33,7 +33,7 @@ from headrace.conf.tree import MapNode, Scalar
 
 if TYPE_CHECKING:
     from headrace.conf.fields import Bound, UnsetType
-    from headrace.conf.options import TLSOptions
+    from headrace.conf.tls_options import TLSOptions
     from headrace.conf.tree import Entry
 
 _WITHOUT_EFFECT: Final = frozenset(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.server.auth import authentication_timeout
 
 if TYPE_CHECKING:
-    from headrace.conf.options import TLSOptions
+    from headrace.conf.tls_options import TLSOptions
     from headrace.server.auth import Authenticator
     from headrace.server.port import AccessHost
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import AsyncIterator, Awaitable, Callable
 
-    from headrace.conf.options import OCSPPeerOptions
+    from headrace.conf.tls_options import OCSPPeerOptions
 
     Vet = Callable[[ssl.SSLObject, "PeerCheck"], Awaitable[None]]
     """Raises: PeerRefused."""

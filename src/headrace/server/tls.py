@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from cryptography.x509 import Certificate
 
-    from headrace.conf.options import CertificateFiles, TLSOptions
+    from headrace.conf.tls_options import CertificateFiles, TLSOptions
 
 NO_CLIENT_CERTIFICATE: Final = ssl.CERT_NONE
 _VERSIONS: Final = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}

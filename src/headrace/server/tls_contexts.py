@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Mapping
 
-    from headrace.conf.options import Options, TLSOptions
+    from headrace.conf.options import Options
+    from headrace.conf.tls_options import TLSOptions
     from headrace.server.handshakes import PeerCheck
     from headrace.server.monitor.source import OCSPCacheSnapshot
     from headrace.server.ocsp.checks import Checks, ChecksHost

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Self
 from msgspec.structs import replace
 
 from headrace.conf.checking import checked
-from headrace.conf.options import JetStreamOptions, Options
+from headrace.conf.jetstream_options import JetStreamOptions
+from headrace.conf.options import Options
 from headrace.embedding import Server as _Server
 from headrace.server.loop import run_in_poller
 
@@ -29,11 +30,11 @@ class Server:
 
         with Server(max_payload=1024) as server: ...
         async with Server(monitoring=True) as server: ...
-        with Server(streaming=StreamingOptions()) as server: ...  # of headrace.conf.options; in memory
+        with Server(streaming=StreamingOptions()) as server: ...  # of headrace; in memory
         with Server(jetstream=True) as server: ...
 
     `jetstream`: True for a temporary directory, which is removed at the end; a directory that stays; or
-    `headrace.conf.options.JetStreamOptions`. `monitoring` serves HTTP monitoring on a free port,
+    `headrace.JetStreamOptions`. `monitoring` serves HTTP monitoring on a free port,
     `monitor_url`. One instance is used once.
     Raises: ConfigError with everything that is wrong with the options; StartError on entry when a port,
     certificate or store cannot be used.

@@ -11,7 +11,7 @@ from bench.spark_stream import stream_text
 
 from headrace.client.blocking import connect
 from headrace.client.replay import replay
-from headrace.conf.options import StreamingOptions
+from headrace.conf.streaming_options import StreamingOptions
 from headrace.testing import Server
 
 

@@ -12,7 +12,8 @@ from msgspec.structs import replace
 
 from headrace import Options, Server, app
 from headrace.client import stan
-from headrace.conf import options as conf
+from headrace.conf import streaming_options as conf
+from headrace.conf.jetstream_options import JetStreamOptions
 from headrace.conf.remote import NATSServerOptions
 from headrace.errors import StartError
 from headrace.log.port import SyncPolicy
@@ -132,7 +133,7 @@ def test_service_that_cannot_go_on_ends_the_process_with_a_failure(
     handler: logging.Handler, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def run() -> int:
-        process = app.Process(conf.Options(host="127.0.0.1", port=-1), handler)
+        process = app.Process(Options(host="127.0.0.1", port=-1), handler)
         serving = asyncio.create_task(process.serve())
         await process.started.wait()
         process.fail('discovered another streaming server with cluster ID "c"')
@@ -163,7 +164,7 @@ def test_plain_start_loads_no_streaming() -> None:
 def test_jetstream_cannot_be_beside_streaming_for_a_server_elsewhere(handler: logging.Handler) -> None:
     """A file that says so is refused when it is read; options made in Python when the server starts."""
     elsewhere = conf.StreamingOptions(nats_server=NATSServerOptions("nats://127.0.0.1:1"))
-    both = Options(streaming=elsewhere, jetstream=conf.JetStreamOptions(store_dir="unused"))
+    both = Options(streaming=elsewhere, jetstream=JetStreamOptions(store_dir="unused"))
     with pytest.raises(
         StartError, match=r"^JetStream cannot be here: streaming uses a NATS server elsewhere$"
     ):

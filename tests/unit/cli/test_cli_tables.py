@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from headrace.cli import progress, tables_archive
 from headrace.cli.main import main
 from headrace.client import stan
-from headrace.conf.options import StreamingOptions
+from headrace.conf.streaming_options import StreamingOptions
 from headrace.log.port import NewMessage
 from headrace.log.store import FileStore
 from headrace.testing import Server

@@ -19,7 +19,7 @@ from headrace.client.errors import (
 )
 from headrace.client.replay import ReplayBatch, channel_state, replay, replay_columns
 from headrace.client.streaming_admin import StreamingAdmin
-from headrace.conf.options import StreamingOptions
+from headrace.conf.streaming_options import StreamingOptions
 from headrace.engine.columns import ColumnsBuilder
 from headrace.engine.messages import StoredMessages
 from headrace.errors import ProtocolError

@@ -12,7 +12,7 @@ from nats.aio.client import Client as NatsClient
 from headrace.client import stan
 from headrace.client.errors import NoRespondersError, StreamingRefusedError
 from headrace.client.stan import replaying
-from headrace.conf.options import StreamingOptions
+from headrace.conf.streaming_options import StreamingOptions
 from headrace.testing import Server
 
 if TYPE_CHECKING:

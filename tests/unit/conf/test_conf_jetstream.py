@@ -9,7 +9,8 @@ import pytest
 from headrace.conf.binding import load_options
 from headrace.conf.changes import differences
 from headrace.conf.jetstream import JetStreamFlags
-from headrace.conf.options import JetStreamAccountLimits, JetStreamLimits, JetStreamOptions, Options
+from headrace.conf.jetstream_options import JetStreamLimits, JetStreamOptions
+from headrace.conf.options import JetStreamAccountLimits, Options
 from headrace.errors import ConfigError
 
 

@@ -79,8 +79,8 @@ def test_what_does_not_go_together(text: str, message: str) -> None:
     [("0.0.0.0", None, True), ("::", None, True), ("0.0.0.0", "h:1", False), ("h", None, False)],
 )
 def test_cluster_with_tls_has_to_name_itself(host: str, advertise: str | None, *, is_wrong: bool) -> None:
-    from headrace.conf.options import TLSOptions
     from headrace.conf.peer_options import ClusterOptions
+    from headrace.conf.tls_options import TLSOptions
 
     cluster = ClusterOptions(host=host, port=1, advertise=advertise, tls=TLSOptions("c", "k"))
     found = list(processes.conflicts({"processes": 2, "cluster": cluster}))

@@ -9,8 +9,9 @@ from cryptography.hazmat.primitives import serialization
 
 from harness.certificates import Authority
 from headrace.conf.binding import load_options
-from headrace.conf.options import CertificateFiles, OCSPCacheOptions, OCSPPeerOptions, Options, TLSOptions
+from headrace.conf.options import OCSPCacheOptions, Options
 from headrace.conf.tls import TLSFlags
+from headrace.conf.tls_options import CertificateFiles, OCSPPeerOptions, TLSOptions
 from headrace.errors import ConfigError
 
 if TYPE_CHECKING:

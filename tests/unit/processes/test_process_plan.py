@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from harness.ports import free_port
+from headrace.conf.jetstream_options import JetStreamOptions
 from headrace.conf.leaf_options import LeafNodeOptions, LeafRemote
-from headrace.conf.options import JetStreamOptions, Options, StreamingOptions, TLSOptions, WebSocketOptions
+from headrace.conf.options import Options, WebSocketOptions
 from headrace.conf.peer_options import ClusterOptions, PeerURL
+from headrace.conf.streaming_options import StreamingOptions
+from headrace.conf.tls_options import TLSOptions
 from headrace.errors import StartError
 from headrace.processes.plan import Plan
 from headrace.server.listener import bind

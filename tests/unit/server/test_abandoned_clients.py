@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, Final
 import pytest
 
 from harness.waiting import wait_until
-from headrace.conf.options import StreamingOptions
+from headrace.conf.streaming_options import StreamingOptions
 from headrace.engine.memory import live_objects
 from headrace.protocol.stan import ConnectRequest, ConnectResponse, SubscriptionRequest, SubscriptionResponse
 from headrace.streaming.service import StreamingService

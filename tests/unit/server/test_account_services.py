@@ -8,13 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from headrace.conf.options import (
-    AccountOptions,
-    JetStreamAccountLimits,
-    JetStreamOptions,
-    Options,
-    UserOptions,
-)
+from headrace.conf.jetstream_options import JetStreamOptions
+from headrace.conf.options import AccountOptions, JetStreamAccountLimits, Options, UserOptions
 from headrace.errors import StartError
 from headrace.server.reload import change_options
 from headrace.server.server import Server

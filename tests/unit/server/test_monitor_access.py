@@ -16,7 +16,8 @@ from monitor_samples import SampleSource
 from msgspec.structs import replace
 
 from harness.certificates import Authority
-from headrace.conf.options import MonitorAuthorization, Options, TLSOptions
+from headrace.conf.options import MonitorAuthorization, Options
+from headrace.conf.tls_options import TLSOptions
 from headrace.errors import StartError
 from headrace.server import passwords
 from headrace.server.monitor.access import Guard

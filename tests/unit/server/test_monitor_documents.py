@@ -9,7 +9,8 @@ from monitor_samples import NOW_NS, OPTIONS, SECOND, SERVER, SampleSource, conne
 from msgspec.structs import replace
 
 from headrace.conf.operator_options import OperatorOptions
-from headrace.conf.options import AuthorizationOptions, TLSOptions
+from headrace.conf.options import AuthorizationOptions
+from headrace.conf.tls_options import TLSOptions
 from headrace.server.monitor.connz import connz
 from headrace.server.monitor.healthz import healthz
 from headrace.server.monitor.index import index

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from harness.certificates import Authority
 from harness.responder import GOOD, HOUR, REVOKED, UNKNOWN, answer, key_of
-from headrace.conf.options import OCSPCacheOptions, OCSPPeerOptions
+from headrace.conf.options import OCSPCacheOptions
+from headrace.conf.tls_options import OCSPPeerOptions
 from headrace.server.ocsp import answers, cache
 from headrace.server.ocsp.answers import Answer, AnswerError, DelegationError, now_utc, read
 from headrace.server.ocsp.cache import Cache

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
 
 from headrace.conf.ciphers import CIPHERS, CURVES, SECURE_CIPHERS
-from headrace.conf.options import CertificateFiles, TLSOptions
+from headrace.conf.tls_options import CertificateFiles, TLSOptions
 from headrace.errors import StartError
 from headrace.server import alerts, tls
 

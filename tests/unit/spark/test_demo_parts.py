@@ -14,7 +14,7 @@ from rich.console import Console
 from headrace.cli import demo as command
 from headrace.client.blocking import connect
 from headrace.client.replay import replay as replayed
-from headrace.conf.options import StreamingOptions
+from headrace.conf.streaming_options import StreamingOptions
 from headrace.demo.channel import CHANNEL
 from headrace.demo.chart import draw_delays
 from headrace.demo.display import Counters, Display

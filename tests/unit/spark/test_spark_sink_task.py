@@ -15,7 +15,7 @@ from headrace.client.blocking import connect
 from headrace.client.errors import ConnectionLostError
 from headrace.client.jetstream_publish import JetStreamApi
 from headrace.client.replay import replay
-from headrace.conf.options import StreamingOptions
+from headrace.conf.streaming_options import StreamingOptions
 from headrace.spark import sink
 from headrace.spark.errors import RowError, SinkError
 from headrace.spark.sink import NatsBatchWriter, SinkCommit, SinkTask, Surroundings

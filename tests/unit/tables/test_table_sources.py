@@ -11,7 +11,7 @@ from table_makers import Unsynced, archived, message, sequences
 from headrace.client import stan
 from headrace.client.blocking import connect
 from headrace.client.streaming_admin import StreamingAdmin
-from headrace.conf.options import StreamingOptions
+from headrace.conf.streaming_options import StreamingOptions
 from headrace.log.store import FileStore
 from headrace.streaming.state import load_state
 from headrace.tables import Table, open_store

@@ -19,7 +19,8 @@ from msgspec.structs import replace
 import headrace
 from headrace.client import stan
 from headrace.client.blocking import connect
-from headrace.conf.options import AccountOptions, Options, StreamingOptions, UserOptions
+from headrace.conf.options import AccountOptions, Options, UserOptions
+from headrace.conf.streaming_options import StreamingOptions
 from headrace.engine.memory import live_objects
 from headrace.errors import ConfigError, StartError
 from headrace.testing import Server

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from harness.waiting import wait_until
 from headrace.client.blocking import connect
 from headrace.client.errors import NoRespondersError
-from headrace.conf.options import StreamingOptions
 from headrace.conf.peer_options import ClusterOptions, PeerURL
+from headrace.conf.streaming_options import StreamingOptions
 from headrace.errors import StartError
 from headrace.server.snapshot import ServerMonitor
 from headrace.testing import Server, ServerCluster

@@ -14,7 +14,7 @@ from headrace.protocol.info import JETSTREAM_API_LEVEL
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from headrace.conf.options import JetStreamOptions
+    from headrace.conf.jetstream_options import JetStreamOptions
 
 _NS: Final = 1_000_000_000
 _DYNAMIC: Final = ("_nats.ver", "_nats.level")

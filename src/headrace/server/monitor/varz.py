@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from headrace.conf.leaf_options import LeafNodeOptions, LeafRemote
     from headrace.conf.operator_options import OperatorOptions
-    from headrace.conf.options import TLSOptions
     from headrace.conf.peer_options import ClusterOptions, GatewayOptions
+    from headrace.conf.tls_options import TLSOptions
     from headrace.server.monitor.jetstream import JetStreamFigures
     from headrace.server.monitor.source import OCSPCacheSnapshot, ServerSnapshot
 

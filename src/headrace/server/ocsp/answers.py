@@ -19,7 +19,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, SignatureAlgorithmOID
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from headrace.conf.options import OCSPPeerOptions
+    from headrace.conf.tls_options import OCSPPeerOptions
     from headrace.server.ocsp.chains import Link
 
 GOOD: Final = "good"

@@ -20,7 +20,7 @@ from headrace.server.ocsp.responders import Responders, UnreachableError
 if TYPE_CHECKING:
     import ssl
 
-    from headrace.conf.options import OCSPPeerOptions
+    from headrace.conf.tls_options import OCSPPeerOptions
     from headrace.server.handshakes import PeerCheck
     from headrace.server.monitor.source import OCSPCacheSnapshot
     from headrace.server.ocsp.answers import Answer

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
     from headrace.cluster.port import Machine, Wire
     from headrace.conf.leaf_options import LeafNodeOptions
-    from headrace.conf.options import TLSOptions
     from headrace.conf.peer_options import ClusterOptions, GatewayOptions
+    from headrace.conf.tls_options import TLSOptions
     from headrace.engine.interest import Interest
     from headrace.engine.link import Router
     from headrace.server.peers.port import PeersServer

@@ -12,7 +12,7 @@ from headrace.server.port import AccountsHost, Addresses
 if TYPE_CHECKING:
     from headrace.cluster.gateways import Gateways
     from headrace.cluster.mesh import Mesh
-    from headrace.conf.options import TLSOptions
+    from headrace.conf.tls_options import TLSOptions
     from headrace.server.departures import Departures
     from headrace.server.tls_contexts import ServerTLS
 

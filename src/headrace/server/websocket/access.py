@@ -14,7 +14,8 @@ from headrace.server.auth import Authenticator
 from headrace.server.info import websocket_urls
 
 if TYPE_CHECKING:
-    from headrace.conf.options import Options, TLSOptions, WebSocketOptions
+    from headrace.conf.options import Options, WebSocketOptions
+    from headrace.conf.tls_options import TLSOptions
     from headrace.server.port import InfoHost
 
 
