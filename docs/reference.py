@@ -1,9 +1,9 @@
-"""Writes docs/configuration.md from the tables of keys and the texts beside this file.
+"""Writes docs/configuration.md from the entries of all keys, and from the texts beside this file.
 
     python -m docs.reference
 
-Names, types and defaults come from the tables that read configurations; reference.toml has what a key means,
-and its type where the reader does not say it. A key without a text, and a text without a key, end the run.
+Names, types, defaults and texts are those that keys are declared with in `headrace.conf`; reference.toml has
+the sections and their order. A key without a text, and a table without a section, end the run.
 """
 
 from __future__ import annotations
@@ -21,35 +21,33 @@ import headrace.conf
 from headrace.conf import fields as readers
 from headrace.conf import jetstream_options, leaf_options, peer_options, tls_options
 from headrace.conf import options as options_module
-from headrace.conf.changes import RELOADABLE
 from headrace.conf.durations import format_duration
 from headrace.conf.fields import Field, Table
+from headrace.conf.options import Options
+from headrace.conf.toplevel import TOP_LEVEL
 from headrace.structures import defaults_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from headrace.conf.fields import Reader
 
 PAGE: Final = Path(__file__).with_name("configuration.md")
 TEXTS: Final = Path(__file__).with_name("reference.toml")
 
-_TYPES: Final[dict[Reader, str]] = {
-    readers.text: "string",
-    readers.whole: "integer",
-    readers.flag: "true or false",
-    readers.duration: "duration",
+_KINDS: Final[dict[Reader, str]] = {
+    **{read: kind for kind, read in readers.PLAIN.items()},
     readers.duration_or_seconds: "duration",
     readers.seconds: "seconds or duration",
-    readers.strings: "string or list",
 }
-_DURATIONS: Final = frozenset((readers.duration, readers.duration_or_seconds, readers.seconds))
+"""The types of keys by what reads them."""
+
 _SECTIONS_ELSEWHERE: Final = "headrace.conf.streaming"
 """The module whose tables docs/streaming.md describes."""
 
 
 class PageError(Exception):
-    """A key without a text, a text without a key, or a table that no section describes."""
+    """A key without a type or a text, or a table that no section describes."""
 
 
 def page() -> str:
@@ -79,40 +77,47 @@ def tables() -> dict[str, Table]:
 
 
 def _section(section: Mapping[str, Any], table: Table) -> str:
-    texts = dict(section["keys"])
-    reloads = section.get("reload", False)
+    reloads = table is TOP_LEVEL
     head = "| key | type | default | | |" if reloads else "| key | type | default | |"
     lines = [f"## {section['title']}", ""]
     if section.get("about"):
         lines += [section["about"].strip(), ""]
     lines += [head, "|---" * head.count(" |") + "|"]
-    for entry in table.fields:
-        text = texts.pop(entry.names[0], None)
-        if text is None:
-            raise PageError(f"{section['table']}: {entry.names[0]} has no text")
-        lines.append(_row(entry, text, _defaults(section.get("options")), reloads=reloads))
-    if texts:
-        raise PageError(f"{section['table']} has no key {', '.join(texts)}")
+    defaults = _defaults(section.get("options"))
+    lines += [_row(entry, defaults, reloads=reloads) for entry in _ordered(table.fields)]
     return "\n".join(lines)
 
 
-def _row(
-    entry: Field, text: str | Mapping[str, str], defaults: Mapping[str, object], *, reloads: bool
-) -> str:
-    given = {"text": text} if isinstance(text, str) else dict(text)
-    kind = given.get("type") or _TYPES.get(entry.read)
+def _ordered(fields: Sequence[Field]) -> list[Field]:
+    """Keys that concern options stand behind the keys of these, those that have no effect at the end."""
+    places = {field.option or field.names[0]: n for n, field in enumerate(fields) if not field.concerns}
+
+    def place(numbered: tuple[int, Field]) -> tuple[bool, int, int]:
+        number, field = numbered
+        behind = max((places.get(option, -1) for option in field.concerns), default=number)
+        return not field.binds, behind, number
+
+    return [field for _, field in sorted(enumerate(fields), key=place)]
+
+
+def _row(entry: Field, defaults: Mapping[str, object], *, reloads: bool) -> str:
+    name = entry.names[0]
+    kind = entry.kind or _KINDS.get(entry.read)
     if kind is None:
-        raise PageError(f"{entry.names[0]} has no type")
-    option = entry.option or entry.names[0]
-    default = given.get("default")
+        raise PageError(f"{name} has no type")
+    if not entry.text:
+        raise PageError(f"{name} has no text")
+    option = entry.option or name
+    default = entry.default
     if default is None and option in defaults:
-        is_size = given["text"].startswith("Bytes")
-        default = _shown(defaults[option], is_duration=entry.read in _DURATIONS, is_size=is_size)
+        is_size = entry.text.startswith("Bytes")
+        default = _shown(defaults[option], is_duration="duration" in kind, is_size=is_size)
     first, *others = (f"`{name}`" for name in entry.names)
     names = f"{first} ({', '.join(others)})" if others else first
-    cells = [names, kind, default or "", given["text"]]
+    cells = [names, kind, default or "", entry.text]
     if reloads:
-        cells.append("" if RELOADABLE.isdisjoint(given.get("options", option).split()) else "reload")
+        keys = [Options.KEYS[name] for name in (option, *entry.concerns) if name in Options.KEYS]
+        cells.append("" if all(key.needs_restart for key in keys) else "reload")
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 

@@ -1,4 +1,4 @@
-"""docs/configuration.md is what the tables of keys and docs/reference.toml make of it."""
+"""docs/configuration.md is what the entries of keys and docs/reference.toml make of it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 from source_tree import ROOT
+
+from headrace.conf.fields import Field, whole
+from headrace.conf.listen import listen
 
 SPEC = importlib.util.spec_from_file_location("reference", ROOT / "docs" / "reference.py")
 assert SPEC is not None
@@ -25,22 +28,29 @@ def test_every_table_is_found() -> None:
     assert {"toplevel:TOP_LEVEL", "tls:_TLS", "accounts:_ACCOUNT"} <= found.keys()
 
 
-def changed(monkeypatch: pytest.MonkeyPatch, change: Any) -> None:
+def test_table_without_a_section_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = tomllib.loads(reference.TEXTS.read_text())
-    change(texts)
+    texts["section"].pop(1)
     monkeypatch.setattr(reference.tomllib, "loads", lambda _: texts)
+    with pytest.raises(reference.PageError, match="no section describes authorization:_AUTHORIZATION"):
+        reference.page()
 
 
 @pytest.mark.parametrize(
-    ("change", "complaint"),
+    ("field", "complaint"),
     [
-        (lambda texts: texts["section"][0]["keys"].pop("port"), "port has no text"),
-        (lambda texts: texts["section"][0]["keys"].update(nonsense="x"), "has no key nonsense"),
-        (lambda texts: texts["section"].pop(1), "no section describes authorization:_AUTHORIZATION"),
-        (lambda texts: texts["section"][0]["keys"].update(listen="x"), "listen has no type"),
+        (Field(("port",), whole), "port has no text"),
+        (Field(("listen",), listen, text="Where to listen"), "listen has no type"),
     ],
 )
-def test_what_does_not_fit_ends_the_run(monkeypatch: pytest.MonkeyPatch, change: Any, complaint: str) -> None:
-    changed(monkeypatch, change)
+def test_key_that_says_too_little_ends_the_run(field: Field, complaint: str) -> None:
     with pytest.raises(reference.PageError, match=complaint):
-        reference.page()
+        reference._row(field, {}, reloads=False)
+
+
+def test_keys_that_concern_others_stand_behind_them() -> None:
+    fields = [Field((name,), whole) for name in ("a", "b", "c")]
+    about = Field(("both",), whole, concerns=("a", "b"))
+    without_effect = Field(("nothing",), whole, binds=False)
+    ordered = reference._ordered([without_effect, *fields, about])
+    assert [field.names[0] for field in ordered] == ["a", "b", "both", "c", "nothing"]

@@ -1,9 +1,10 @@
 """The flags of a server: those of the Go server, and what each of them sets.
 
-Here lives the table, grouped as `--help` shows it. Never lives here: the syntax of arguments
-(`arguments`), what options mean (`headrace.conf`), streaming's flags (`streaming_flags`).
+Here lives the table, grouped as `--help` shows it. Never lives here: the flags of single options, which are
+declared with them (`headrace.conf.options.Options`), the syntax of arguments (`arguments`), streaming's flags
+(`streaming_flags`).
 
-To add a flag: a row in `GROUPS`; its target is the name of an option, or of a field of `Invocation`.
+To add a flag that is not of an option: a row in `GROUPS`; its target is a field of `Invocation`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct, field
 
 from headrace.cli.arguments import Flag, Kind, UsageError, read_arguments
+from headrace.conf.options import Options
 from headrace.conf.problems import shown
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     Groups = Sequence[tuple[str, tuple[Flag, ...]]]
 
 _TEXT, _INTEGER, _SWITCH = Kind.TEXT, Kind.INTEGER, Kind.SWITCH
+_KINDS: Final = {"integer": _INTEGER, "true or false": _SWITCH}
 
 _UNSUPPORTED: Final = "unsupported"
 _STREAMING: Final = "streaming."
@@ -32,25 +35,23 @@ _CLUSTER: Final = "cluster."
 _DEBUG_AND_TRACE: Final = "debug+trace"
 _PROCESSES: Final = "processes"
 
+_OF_OPTIONS: Final = [
+    (key.flag.group, Flag(key.flag.names, option, _KINDS.get(key.kind, _TEXT), key.flag.text, key.flag.value))
+    for option, key in Options.KEYS.items()
+    if key.flag is not None
+]
+"""The flags that their options' entries declare, each with the title of its group."""
+
+
+def _of_options(group: str) -> tuple[Flag, ...]:
+    return tuple(flag for title, flag in _OF_OPTIONS if title == group)
+
+
 GROUPS: Final[tuple[tuple[str, tuple[Flag, ...]], ...]] = (
     (
         "Server",
         (
-            Flag(("a", "addr", "net"), "host", _TEXT, "Address to listen on (default: 0.0.0.0)", "host"),
-            Flag(
-                ("p", "port"), "port", _INTEGER, "Port for clients (default: 4222; -1: any free one)", "port"
-            ),
-            Flag(("n", "name", "server_name"), "server_name", _TEXT, "Name of the server", "name"),
-            Flag(("P", "pid"), "pid_file", _TEXT, "Write the process id to this file", "file"),
-            Flag(("m", "http_port"), "http_port", _INTEGER, "Port for monitoring over HTTP", "port"),
-            Flag(("ms", "https_port"), "https_port", _INTEGER, "Port for monitoring over HTTPS", "port"),
-            Flag(
-                ("processes",),
-                "processes",
-                _TEXT,
-                "Spread clients over this many processes, or auto: one a core (default: 1)",
-                "count",
-            ),
+            *_of_options("Server"),
             Flag(("c", "config"), "config_file", _TEXT, "Read this configuration file", "file"),
             Flag(("t",), "test_config", _SWITCH, "Only check the configuration file"),
             Flag(
@@ -60,37 +61,15 @@ GROUPS: Final[tuple[tuple[str, tuple[Flag, ...]], ...]] = (
                 "Signal a running server: ldm, stop, quit, term, reopen or reload",
                 "signal=pid",
             ),
-            Flag(
-                ("client_advertise",), "client_advertise", _TEXT, "Address to tell other servers", "host:port"
-            ),
-            Flag(
-                ("ports_file_dir",), "ports_file_dir", _TEXT, "Write the ports in use to a file here", "dir"
-            ),
         ),
     ),
     (
         "Logging",
         (
-            Flag(("l", "log"), "log_file", _TEXT, "Log to this file instead of stderr", "file"),
-            Flag(("T", "logtime"), "logtime", _SWITCH, "Put the time on log lines (default: true)"),
-            Flag(("logtime_utc",), "logtime_utc", _SWITCH, "Log the time in UTC (default: false)"),
-            Flag(("s", "syslog"), "syslog", _SWITCH, "Log to syslog"),
-            Flag(("r", "remote_syslog"), "remote_syslog", _TEXT, "Log to syslog elsewhere", "url"),
-            Flag(("D", "debug"), "debug", _SWITCH, "Log what helps debugging"),
-            Flag(("V", "trace"), "trace", _SWITCH, "Log the protocol"),
+            *_of_options("Logging"),
             Flag(("VV",), "trace", _SWITCH, "Log the protocol, the system account's too"),
             Flag(("DV",), _DEBUG_AND_TRACE, _SWITCH, "-D and -V"),
             Flag(("DVV",), _DEBUG_AND_TRACE, _SWITCH, "-D and -VV"),
-            Flag(
-                ("log_size_limit",), "log_size_limit", _INTEGER, "Rotate the log file at this size", "bytes"
-            ),
-            Flag(
-                ("max_traced_msg_len",),
-                "max_traced_msg_len",
-                _INTEGER,
-                "Cut traced messages to this length (default: 0, never)",
-                "bytes",
-            ),
         ),
     ),
     (

@@ -132,23 +132,77 @@ def _nkey(binder: Binder, entry: Entry) -> str | UnsetType:
 
 _LIMITS: Final = Table(
     (
-        Field(("max_connections", "max_conn"), _limit),
-        Field(("max_subscriptions", "max_subs"), _limit),
-        Field(("max_payload", "max_pay"), _limit),
-        Field(("max_leafnodes", "max_leafs"), _limit),
+        Field(
+            ("max_connections", "max_conn"),
+            _limit,
+            text="Connections of the account",
+            kind="integer",
+            default="no limit",
+        ),
+        Field(
+            ("max_subscriptions", "max_subs"),
+            _limit,
+            text="Subscriptions of each of its connections",
+            kind="integer",
+            default="no limit",
+        ),
+        Field(
+            ("max_payload", "max_pay"),
+            _limit,
+            text="Bytes of a message of each of its connections",
+            kind="integer",
+            default="no limit",
+        ),
+        Field(
+            ("max_leafnodes", "max_leafs"),
+            _limit,
+            text="Leaf nodes at a time",
+            kind="integer",
+            default="no limit",
+        ),
     ),
 )
 _ACCOUNT: Final = Table(
     (
-        Field(("nkey",), _nkey),
-        Field(("users",), users),
-        Field(("default_permissions", "default_permission", "permissions"), permissions),
-        Field(("mappings", "maps"), mappings),
-        Field(("exports",), exports),
-        Field(("imports",), imports),
-        Field(("limits",), _limits),
-        Field(("jetstream",), account_jetstream),
-        Field(("msg_trace", "trace_dest"), message_trace, option="trace"),
+        Field(
+            ("nkey",),
+            _nkey,
+            text="Public key of the account (`A…`); accepted, and used for nothing",
+            kind="string",
+        ),
+        Field(
+            ("users",),
+            users,
+            text="Its users, as of `authorization`; a name belongs to one account only",
+            kind="list of maps",
+        ),
+        Field(
+            ("default_permissions", "default_permission", "permissions"),
+            permissions,
+            text="Permissions of users that have none of their own",
+            kind="map",
+        ),
+        Field(("mappings", "maps"), mappings, text="Its subject mappings", kind="map"),
+        Field(("exports",), exports, text="What others may import", kind="list of maps"),
+        Field(("imports",), imports, text="What it takes from others", kind="list of maps"),
+        Field(("limits",), _limits, text="Limits of the account", kind="map"),
+        Field(
+            ("jetstream",),
+            account_jetstream,
+            text=(
+                "JetStream for the account, where the server has it; see below. Without any account `$G` "
+                "has it"
+            ),
+            kind='true, false, "enabled", "disabled" or map',
+            default="false",
+        ),
+        Field(
+            ("msg_trace", "trace_dest"),
+            message_trace,
+            option="trace",
+            text="Where traces go of messages that a tracing system has marked (`traceparent`)",
+            kind="subject or map",
+        ),
     ),
     unsupported={"trace_msg": frozenset(("",))},
 )

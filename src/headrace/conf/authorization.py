@@ -131,27 +131,51 @@ def _callout(binder: Binder, entry: Entry) -> CalloutOptions | UnsetType:
 
 _USER: Final = Table(
     (
-        Field(("user", "username"), text),
-        Field(("password", "pass"), text),
-        Field(("nkey",), text),
-        Field(("permissions", "permission", "authorization"), permissions),
+        Field(("user", "username"), text, text="Name"),
+        Field(("password", "pass"), text, text="Password, plain or as a bcrypt hash"),
+        Field(("nkey",), text, text="Public key (`U…`) in the place of name and password"),
+        Field(
+            ("permissions", "permission", "authorization"),
+            permissions,
+            text="What the user may do; everything, unless defaults say otherwise",
+            kind="map",
+        ),
         Field(
             ("allowed_connection_types", "connection_types", "clients"),
             _connection_types,
             option="connection_types",
+            text="How the user may connect: `STANDARD`, `WEBSOCKET`, …",
+            kind="string or list",
+            default="all",
         ),
-        Field(("proxy_required",), flag),
+        Field(("proxy_required",), flag, text="Only through a trusted proxy", default="false"),
     )
 )
 _AUTHORIZATION: Final = Table(
     (
-        Field(("user", "username"), text),
-        Field(("password", "pass"), text),
-        Field(("token",), text),
-        Field(("timeout",), seconds),
-        Field(("users",), users),
-        Field(("default_permissions", "default_permission", "permissions"), permissions),
-        Field(("auth_callout", "auth_hook"), _callout, option="callout"),
-        Field(("proxy_required",), flag),
+        Field(("user", "username"), text, text="The one user"),
+        Field(("password", "pass"), text, text="The one user's password"),
+        Field(("token",), text, text="The token that everybody gives"),
+        Field(
+            ("timeout",),
+            seconds,
+            text="Time a client has for CONNECT",
+            default="2s; with TLS, its timeout and 1s",
+        ),
+        Field(("users",), users, text="Users; see the next section", kind="list of maps"),
+        Field(
+            ("default_permissions", "default_permission", "permissions"),
+            permissions,
+            text="Permissions of listed users that have none of their own",
+            kind="map",
+        ),
+        Field(
+            ("auth_callout", "auth_hook"),
+            _callout,
+            option="callout",
+            text="A service decides who may connect; see below",
+            kind="map",
+        ),
+        Field(("proxy_required",), flag, text="Only through a trusted proxy", default="false"),
     )
 )

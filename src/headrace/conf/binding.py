@@ -3,8 +3,7 @@
 Here lives the way in. Never lives here: characters and nesting (`language`), the table of keys
 (`toplevel`), rules between options (`draft`).
 
-To add an option: a field in `options.Options`, a row in `toplevel.TOP_LEVEL`, bounds in `draft` if it has
-any.
+To add a key: an option with its entry in `options.Options`.
 """
 
 from __future__ import annotations

@@ -63,10 +63,33 @@ def _key(binder: Binder, entry: Entry, kind: KeyKind, complaint: str) -> str | U
 
 _CALLOUT: Final = Table(
     (
-        Field(("issuer",), _issuer),
-        Field(("account", "acc"), text),
-        Field(("auth_users", "users"), _names, option="users"),
-        Field(("xkey", "key"), _curve_key, option="curve_key"),
-        Field(("allowed_accounts",), _names),
+        Field(
+            ("issuer",),
+            _issuer,
+            text="Public key that signs answers: of an account, or of the one the service is in",
+            kind="string",
+        ),
+        Field(("account", "acc"), text, text="Account of the service", default="$G"),
+        Field(
+            ("auth_users", "users"),
+            _names,
+            option="users",
+            text="Users the service itself connects as; it is not asked about them",
+            kind="list",
+        ),
+        Field(
+            ("xkey", "key"),
+            _curve_key,
+            option="curve_key",
+            text="Public curve key (`X…`) that questions are encrypted for",
+            kind="string",
+        ),
+        Field(
+            ("allowed_accounts",),
+            _names,
+            text="Accounts the service may place users in",
+            kind="list",
+            default="all",
+        ),
     )
 )

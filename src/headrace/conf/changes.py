@@ -1,7 +1,8 @@
 """What differs between two sets of options, one by one, and which of it a running server can take over.
 
-Here lives the comparison, with secrets hidden, and the list of what needs no restart. Never lives here: how
-a server takes a change over (`server.reload`).
+Here lives the comparison, with secrets hidden, and what of an option needs a restart although the option does
+not. Never lives here: which options need none (`options.Options`), how a server takes a change over
+(`server.reload`).
 """
 
 from __future__ import annotations
@@ -28,22 +29,6 @@ from headrace.structures import defaults_of, hidden_in
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-RELOADABLE: Final = frozenset(
-    (
-        *("debug", "trace", "trace_headers", "max_traced_msg_len", "logtime", "logtime_utc"),
-        *("log_file", "log_size_limit", "log_max_num", "syslog", "remote_syslog"),
-        *("pid_file", "ports_file_dir", "server_tags", "server_metadata", "client_advertise"),
-        *("connect_error_reports", "reconnect_error_reports"),
-        *("max_payload", "max_pending", "max_control_line", "max_connections", "max_subscriptions"),
-        *("max_sub_tokens", "ping_interval", "ping_max", "write_deadline", "no_fast_producer_stall"),
-        *("lame_duck_duration", "lame_duck_grace_period"),
-        *("authorization", "accounts", "no_auth_user", "mappings", "always_enable_nonce"),
-        *("trusted_proxies",),
-        *("tls", "allow_non_tls", "ocsp_cache", "cluster", "leafnodes"),
-    )
-)
-"""Options that a running server takes over; a change of any other needs a restart."""
-
 _FIXED_WITHIN: Final = frozenset(
     ("cluster.host", "cluster.port", "cluster.protocol", "leafnodes.host", "leafnodes.port")
 )
@@ -57,7 +42,6 @@ _NOTHING: Final = {"leafnodes": LeafNodeOptions()}
 _RELOADABLE_WITHIN: Final = "websocket.tls."
 """And what of another option it takes over."""
 
-_OF_THE_FILE: Final = frozenset(("config_file", "config_digest", "warnings", "remarks", "overrides"))
 _HIDDEN: Final = "[hidden]"
 _IN_URL: Final = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 
@@ -91,7 +75,7 @@ class Change(Struct, frozen=True):
     def needs_restart(self) -> bool:
         if self.path.startswith(_RELOADABLE_WITHIN):
             return False
-        return self.option not in RELOADABLE or self.path in _AS_A_WHOLE | _FIXED_WITHIN
+        return Options.KEYS[self.option].needs_restart or self.path in _AS_A_WHOLE | _FIXED_WITHIN
 
     def __str__(self) -> str:
         if self.before is None:
@@ -105,11 +89,7 @@ class Change(Struct, frozen=True):
 
 def changed_options(old: Options, new: Options) -> list[str]:
     """The options that differ, by name, in the order of `Options`."""
-    return [
-        name
-        for name in Options.__struct_fields__
-        if name not in _OF_THE_FILE and getattr(old, name) != getattr(new, name)
-    ]
+    return [name for name in Options.KEYS if getattr(old, name) != getattr(new, name)]
 
 
 def differences(old: Options, new: Options) -> list[Change]:

@@ -10,7 +10,7 @@ import typing
 from collections.abc import Mapping
 from functools import cache
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct
@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from headrace.conf import options as option_types
 from headrace.conf.draft import Draft
+from headrace.conf.options import Options
 from headrace.conf.problems import Problems
 from headrace.errors import ConfigError
 from headrace.structures import defaults_of
@@ -25,10 +26,6 @@ from headrace.structures import defaults_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import ModuleType
-
-    from headrace.conf.options import Options
-
-_NOT_GIVEN: Final = frozenset(("config_file", "config_digest", "warnings", "remarks", "overrides"))
 
 
 def checked(options: Options) -> Options:
@@ -45,7 +42,7 @@ def checked(options: Options) -> Options:
     if options.config_file is not None or options.config_digest is not None:
         problems.raise_any()
         return options
-    given = {name: value for name, value in _given(options) if name not in wrong | _NOT_GIVEN}
+    given = {name: value for name, value in _given(options) if name in Options.KEYS and name not in wrong}
     draft = Draft(Problems(), {})
     draft.override(given)
     try:

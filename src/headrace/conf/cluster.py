@@ -209,25 +209,116 @@ def _protocol(binder: Binder, entry: Entry) -> str | UnsetType:
 
 _CLUSTER: Final = Table(
     (
-        Field(("name",), _name),
-        Field(("listen",), listen, spreads=True),
-        Field(("host", "net"), text),
-        Field(("port",), whole),
-        Field(("authorization",), _authorization),
-        Field(("permissions",), _permissions),
-        Field(("routes",), _routes),
-        Field(("tls",), peer_tls),
-        Field(("advertise", "cluster_advertise"), advertise),
-        Field(("no_advertise",), flag),
-        Field(("connect_retries",), whole),
-        Field(("connect_backoff",), flag),
-        Field(("pool_size",), whole),
-        Field(("accounts",), strings),
-        Field(("compression",), compression("s2_fast", "accept"), spreads=True),
-        Field(("ping_interval",), duration_or_seconds),
-        Field(("ping_max",), whole),
-        Field(("write_deadline",), duration_or_seconds),
-        Field(("write_timeout",), write_timeout),
-        Field(("protocol",), _protocol),
+        Field(
+            ("name",),
+            _name,
+            text="Name of the cluster, the same on every server; without one it is made up",
+            kind="string",
+        ),
+        Field(
+            ("listen",),
+            listen,
+            spreads=True,
+            text="Address and port for other servers",
+            kind='port or "host:port"',
+        ),
+        Field(("host", "net"), text, text="Address for other servers"),
+        Field(
+            ("port",),
+            whole,
+            text="Port for other servers; -1 lets the system choose, 0 turns the cluster off",
+            default="0",
+        ),
+        Field(
+            ("authorization",),
+            _authorization,
+            text="`user`, `password` and `timeout` of servers that connect",
+            kind="map",
+        ),
+        Field(
+            ("permissions",),
+            _permissions,
+            text=(
+                "`import`: subjects whose interest is told to other servers, `export`: whose interest is "
+                "taken from them; each as `publish` of `permissions`"
+            ),
+            kind="map",
+        ),
+        Field(
+            ("routes",),
+            _routes,
+            text=(
+                "Servers to connect to: `nats-route://user:password@host:port`. Any one of a cluster is "
+                "enough"
+            ),
+            kind="list",
+        ),
+        Field(("tls",), peer_tls, text="TLS of routes, as above; both sides show certificates", kind="map"),
+        Field(
+            ("advertise", "cluster_advertise"),
+            advertise,
+            text="Address told to other servers",
+            kind='"host:port"',
+        ),
+        Field(
+            ("no_advertise",),
+            flag,
+            text="Do not tell clients about other servers, nor others about the client port",
+        ),
+        Field(
+            ("connect_retries",),
+            whole,
+            text="How often a server that was heard of is tried again; one of `routes` always is",
+        ),
+        Field(
+            ("connect_backoff",), flag, text="Try ever less often, up to every 30s, instead of every second"
+        ),
+        Field(
+            ("pool_size",),
+            whole,
+            text="Connections to each server, among which accounts are spread; -1: one, without a pool",
+        ),
+        Field(("accounts",), strings, text="Accounts with connections of their own"),
+        Field(
+            ("compression",),
+            compression("s2_fast", "accept"),
+            spreads=True,
+            text=(
+                "S2: `fast` (or `true`), `better`, `best`, `auto` by the round trip; `accept` what "
+                "others ask for; `off`"
+            ),
+            kind="string, true, false or map",
+        ),
+        Field(
+            ("ping_interval",),
+            duration_or_seconds,
+            text="Time between PINGs, at most 30s",
+            default="the server's",
+        ),
+        Field(
+            ("ping_max",),
+            whole,
+            text="Unanswered PINGs; one more closes the connection",
+            default="the server's",
+        ),
+        Field(("write_deadline",), duration_or_seconds, text="Time a write may take", default="the server's"),
+        Field(
+            ("write_timeout",),
+            write_timeout,
+            text=(
+                "What a write that takes longer means: `close`; `retry` or `default`: it is waited for "
+                "while anything is taken"
+            ),
+            kind="string",
+        ),
+        Field(
+            ("protocol",),
+            _protocol,
+            text=(
+                "`2.x`: routes of nats-server since 2.0. `1.x`: those of the servers before it. `auto`: "
+                "both, as each peer speaks. Not in nats-server"
+            ),
+            kind="string",
+        ),
     )
 )

@@ -100,5 +100,17 @@ def _thresholds(given: tuple[float, ...]) -> tuple[float, ...]:
 
 
 _COMPRESSION: Final = Table(
-    (Field(("mode",), text), Field(("rtt_thresholds", "thresholds", "rtts", "rtt"), _rtts))
+    (
+        Field(("mode",), text, text="As above"),
+        Field(
+            ("rtt_thresholds", "thresholds", "rtts", "rtt"),
+            _rtts,
+            text=(
+                "Of `auto`: the longest round trips with nothing compressed, `fast`, `better` and "
+                "`best`; 0 leaves one out"
+            ),
+            kind="list of durations",
+            default="10ms, 50ms, 100ms",
+        ),
+    )
 )

@@ -1,7 +1,7 @@
 """Options in the making: what the file says, what replaces it, and the rules between options.
 
-Here lives the merging, the bounds of single options and the rules that concern several. Never lives here:
-reading of values (`fields`, `binding`).
+Here lives the merging and the rules that concern several options; what holds for one alone is in its entry
+(`keys`). Never lives here: reading of values (`fields`, `binding`).
 Source: the Go server 2.15.1; where it takes zero for "the default", so do we.
 """
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from msgspec.structs import replace
 
 from headrace.conf.credentials import AuthorizationBlock, check_credentials
+from headrace.conf.keys import NOT_NEGATIVE
 from headrace.conf.options import GLOBAL_ACCOUNT, Options
 from headrace.conf.problems import shown
 
@@ -34,48 +35,7 @@ if TYPE_CHECKING:
     from headrace.errors import Position
 
 _INT32_MAX: Final = (1 << 31) - 1
-_INT64_MAX: Final = (1 << 63) - 1
 _UNLIMITED: Final = -1
-
-_RANGES: Final[dict[str, tuple[int, int]]] = {
-    "port": (-1, 65535),
-    "http_port": (-1, 65535),
-    "https_port": (-1, 65535),
-    "max_closed_clients": (1, _INT32_MAX),
-    "max_payload": (_UNLIMITED, _INT32_MAX),
-    "max_control_line": (1, _INT32_MAX),
-    "max_pending": (1, _INT64_MAX),
-    "max_sub_tokens": (1, 255),
-    "ping_max": (1, _INT32_MAX),
-    "connect_error_reports": (1, _INT32_MAX),
-    "reconnect_error_reports": (1, _INT32_MAX),
-}
-_NOT_NEGATIVE: Final = frozenset(
-    ("ping_interval", "write_deadline", "lame_duck_duration", "lame_duck_grace_period")
-)
-_EMPTY_IS_DEFAULT: Final = frozenset(
-    (
-        *(
-            "host",
-            "port",
-            "http_host",
-            "http_port",
-            "https_port",
-            "server_name",
-            "client_advertise",
-            "no_auth_user",
-        ),
-        *("system_account", "max_closed_clients", "remote_syslog"),
-        *("max_payload", "max_pending", "max_control_line", "ping_interval", "ping_max", "write_deadline"),
-        *("lame_duck_duration", "lame_duck_grace_period", "log_file", "pid_file", "ports_file_dir"),
-    )
-)
-"""Options whose zero or empty value stands for the default."""
-
-_NEGATIVE_IS_ZERO: Final = frozenset(
-    ("max_subscriptions", "max_traced_msg_len", "log_size_limit", "log_max_num")
-)
-_DERIVED: Final = frozenset(("config_file", "config_digest", "warnings", "remarks", "overrides"))
 _CREDENTIALS: Final = frozenset(("user", "password", "token"))
 _FLAG_GROUPS: Final = frozenset(("tls_flags", "streaming_flags", "jetstream_flags", "cluster_flags"))
 _DEFAULTS: Final = Options()
@@ -83,7 +43,7 @@ _DEFAULTS: Final = Options()
 
 def check_names(overrides: Mapping[str, object]) -> None:
     """Raises: TypeError if an override names nothing that can be set."""
-    known = set(Options.__struct_fields__) - _DERIVED | _CREDENTIALS | _FLAG_GROUPS
+    known = Options.KEYS.keys() | _CREDENTIALS | _FLAG_GROUPS
     unknown = sorted(set(overrides) - known)
     if unknown:
         raise TypeError(f"unknown option: {', '.join(unknown)}")
@@ -121,15 +81,14 @@ class Draft:
 
     def take(self, bound: Bound) -> None:
         """Start from what a file says."""
-        from headrace.conf.toplevel import OPERATOR_KEYS
+        from headrace.conf.toplevel import OPERATOR_OPTIONS
 
-        of_operator = {names[0] for names in OPERATOR_KEYS}
         self._positions = dict(bound.positions)
         self._failed = set(bound.failed)
         for option, value in bound.values.items():
             if isinstance(value, AuthorizationBlock):
                 self._block = value
-            elif option in of_operator:
+            elif option in OPERATOR_OPTIONS:
                 self._operator[option] = value
             elif option == "streaming":
                 self._streaming = cast("Mapping[str, Setting]", value)
@@ -170,13 +129,15 @@ class Draft:
 
         Raises: ConfigError with these problems and all found before.
         """
-        for option, (low, high) in _RANGES.items():
+        for option, key in Options.KEYS.items():
             value = self._values.get(option)
-            if isinstance(value, int) and not low <= value <= high:
-                self._report(f"{option} must lie between {low} and {high}", option)
-        for option in sorted(_NOT_NEGATIVE & set(self._values)):
-            if cast("float", self._values[option]) < 0:
+            if key.between is None or not isinstance(value, int | float):
+                continue
+            low, high = key.between
+            if key.between == NOT_NEGATIVE and value < 0:
                 self._report(f"{option} cannot be negative", option)
+            elif not low <= value <= high:
+                self._report(f"{option} must lie between {low} and {high}", option)
         self._check_sizes()
         self._check_monitoring()
         self._check_lame_duck()
@@ -211,9 +172,11 @@ class Draft:
         )
 
     def _set(self, option: str, value: object) -> None:
-        value = _normalised(option, value)
-        if option in _EMPTY_IS_DEFAULT and not value:
+        key = Options.KEYS.get(option)
+        if key is not None and key.zero_is_default and not value:
             self._values.pop(option, None)
+        elif key is not None and key.normal is not None:
+            self._values[option] = key.normal(value)
         else:
             self._values[option] = value
 
@@ -490,20 +453,3 @@ class Draft:
             else:
                 option = "system_account" if message.startswith("the system account") else "accounts"
                 self._report(message, option)
-
-
-def _normalised(option: str, value: object) -> object:
-    """The one way in which a value stands in `Options`, out of several that mean the same."""
-    if option == "max_connections" and isinstance(value, int):
-        return value if value > 0 else _UNLIMITED
-    if option in _NEGATIVE_IS_ZERO and isinstance(value, int):
-        return max(value, 0)
-    if option == "http_base_path" and isinstance(value, str):
-        from posixpath import normpath
-
-        clean = normpath(f"/{value.lstrip('/')}")
-        return "" if clean == "/" else clean
-    if option == "server_tags":
-        tags = (tag.strip().lower() for tag in cast("tuple[str, ...]", value))
-        return tuple(dict.fromkeys(tag for tag in tags if tag))
-    return value

@@ -264,31 +264,81 @@ def _source(binder: Binder, entry: Entry) -> tuple[str, str] | UnsetType:
     return cast("str", account), cast("str", subject)
 
 
-_LATENCY: Final = Table((Field(("sampling",), _sampling), Field(("subject", "dest"), text)))
-_SOURCE: Final = Table((Field(("account",), text), Field(("subject",), _subject)))
+_LATENCY: Final = Table(
+    (
+        Field(
+            ("sampling",),
+            _sampling,
+            text="Share of requests that are measured, or `headers`: those that a tracing system marked",
+            kind="percentage or `headers`",
+            default="100%",
+        ),
+        Field(("subject", "dest"), text, text="Subject that figures are published to"),
+    )
+)
+_SOURCE: Final = Table(
+    (
+        Field(("account",), text, text="Account that exports it"),
+        Field(("subject",), _subject, text="Subject, inside what was exported", kind="string"),
+    )
+)
 _EXPORT: Final = Table(
     (
-        Field(("stream",), _subject),
-        Field(("service",), _subject),
-        Field(("accounts",), _names),
-        Field(("response", "response_type"), _response_type, option="response_type"),
+        Field(("stream",), _subject, text="Subject whose messages may be imported", kind="string"),
+        Field(("service",), _subject, text="Subject that may be sent requests; one of both", kind="string"),
+        Field(("accounts",), _names, text="Accounts that may import it", kind="list", default="all"),
+        Field(
+            ("response", "response_type"),
+            _response_type,
+            option="response_type",
+            text="`singleton`, `stream` or `chunked`",
+            kind="string",
+            default="singleton",
+        ),
         Field(
             ("threshold", "response_threshold", "response_max_time", "response_time"),
             _threshold,
             option="response_threshold",
+            text="Time after which a response that did not come is given up",
+            kind="duration",
+            default="2m0s",
         ),
-        Field(("latency",), _latency),
-        Field(("account_token_position",), _token_position, option="token_position"),
-        Field(("allow_trace",), flag),
+        Field(
+            ("latency",), _latency, text="Publish how long responses took; see below", kind="string or map"
+        ),
+        Field(
+            ("account_token_position",),
+            _token_position,
+            option="token_position",
+            text="Which token of the subject must be the importing account's name, from 1",
+            kind="integer",
+        ),
+        Field(
+            ("allow_trace",),
+            flag,
+            text="Of a service: who traces a request may see what becomes of it in this account",
+            default="false",
+        ),
     )
 )
 _IMPORT: Final = Table(
     (
-        Field(("stream",), _source),
-        Field(("service",), _source),
-        Field(("prefix",), text),
-        Field(("to",), text),
-        Field(("share",), flag),
-        Field(("allow_trace",), flag),
+        Field(("stream",), _source, text="Account and subject of a stream", kind="map"),
+        Field(("service",), _source, text="Account and subject of a service; one of both", kind="map"),
+        Field(("prefix",), text, text="Put before the subject of a stream"),
+        Field(
+            ("to",),
+            text,
+            text=(
+                "What it is called here; `$1`, `$2` or, in their order, `*` stand for the subject's wildcards"
+            ),
+        ),
+        Field(("share",), flag, text="Tell the service which user asks, and from where", default="false"),
+        Field(
+            ("allow_trace",),
+            flag,
+            text="Of a stream: who traces a message may see who gets it in this account",
+            default="false",
+        ),
     )
 )

@@ -43,12 +43,15 @@ UnsetType: TypeAlias = Literal[Unset.UNSET]
 
 
 class Field(Struct, frozen=True):
-    """One option under all its names, the preferred one first.
+    """One key under all its names, the preferred one first.
 
     `read` gives the option's value, or UNSET after reporting why not. `option` is the name it is bound to,
     the preferred name if None. With `spreads` it gives a mapping of several options instead. `idle`: why the
     key, which nats-server has, changes nothing here; whoever asks something of it is told. `binds` False:
     nothing is made of the value, which is only read.
+
+    For the reference: `text` says what the key means, `kind` is its type and `default` its default, where
+    reader and options do not say them. `concerns`: the options that the key is about, beside its own.
     """
 
     names: tuple[str, ...]
@@ -57,6 +60,10 @@ class Field(Struct, frozen=True):
     spreads: bool = False
     idle: str = ""
     binds: bool = True
+    text: str = ""
+    kind: str = ""
+    default: str | None = None
+    concerns: tuple[str, ...] = ()
 
 
 class Bound(Struct, frozen=True):
@@ -308,6 +315,16 @@ def strings(binder: Binder, entry: Entry) -> tuple[str, ...] | UnsetType:
         else:
             values.append(value)
     return tuple(values)
+
+
+PLAIN: Final[dict[str, Reader]] = {
+    "string": text,
+    "integer": whole,
+    "true or false": flag,
+    "duration": duration,
+    "string or list": strings,
+}
+"""The readers of keys of plain kinds (`keys.Key`)."""
 
 
 def string_of(node: Node) -> str | None:

@@ -111,26 +111,67 @@ def _urls(binder: Binder, entry: Entry) -> tuple[PeerURL, ...] | UnsetType:
 
 _REMOTE: Final = Table(
     (
-        Field(("name",), text),
-        Field(("tls",), peer_tls),
-        Field(("url",), _url),
-        Field(("urls",), _urls),
+        Field(("name",), text, text="Name of that cluster"),
+        Field(("tls",), peer_tls, text="TLS of connections to it", kind="map", default="as of `gateway`"),
+        Field(("url",), _url, text="A server of it: `nats://user:password@host:port`", kind="string"),
+        Field(("urls",), _urls, text="Several", kind="list"),
     )
 )
 _GATEWAY: Final = Table(
     (
-        Field(("name",), _name),
-        Field(("listen",), listen, spreads=True),
-        Field(("port",), whole),
-        Field(("host", "net"), text),
-        Field(("authorization",), _authorization),
-        Field(("tls",), peer_tls),
-        Field(("advertise",), advertise),
-        Field(("connect_retries",), whole),
-        Field(("connect_backoff",), flag),
-        Field(("gateways",), _gateways),
-        Field(("reject_unknown_cluster", "reject_unknown"), flag, option="reject_unknown"),
-        Field(("write_deadline",), duration_or_seconds),
-        Field(("write_timeout",), write_timeout),
+        Field(
+            ("name",),
+            _name,
+            text=(
+                "Name of the cluster, the same on every server of it; `cluster { name }` must be the same too"
+            ),
+            kind="string",
+        ),
+        Field(
+            ("listen",),
+            listen,
+            spreads=True,
+            text="Address and port for other clusters",
+            kind='port or "host:port"',
+        ),
+        Field(
+            ("port",),
+            whole,
+            text="Port for other clusters; -1 lets the system choose",
+            default="none: it must be said",
+        ),
+        Field(("host", "net"), text, text="Address for other clusters"),
+        Field(
+            ("authorization",),
+            _authorization,
+            text=(
+                "`user`, `password` and `timeout` of servers that connect; also what this one says of itself"
+            ),
+            kind="map",
+        ),
+        Field(("tls",), peer_tls, text="TLS of gateways, as above; both sides show certificates", kind="map"),
+        Field(("advertise",), advertise, text="Address told to other clusters", kind='"host:port"'),
+        Field(
+            ("connect_retries",),
+            whole,
+            text="How often a cluster that was only heard of is tried again; one of `gateways` always is",
+        ),
+        Field(
+            ("connect_backoff",), flag, text="Try ever less often, up to every 30s, instead of every second"
+        ),
+        Field(
+            ("gateways",),
+            _gateways,
+            text="The clusters; this one may be among them, so that one file does for all",
+            kind="list",
+        ),
+        Field(
+            ("reject_unknown_cluster", "reject_unknown"),
+            flag,
+            option="reject_unknown",
+            text="Only clusters of `gateways` may connect, and no other is reached",
+        ),
+        Field(("write_deadline",), duration_or_seconds, text="Time a write may take", default="the server's"),
+        Field(("write_timeout",), write_timeout, text="As with `cluster`", kind="string"),
     )
 )

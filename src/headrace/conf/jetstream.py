@@ -276,59 +276,261 @@ _BUFFERED: Final = "publications do not queue before they are stored"
 
 _BATCH: Final = Table(
     (
-        Field(("max_inflight_per_stream",), _most, option="max_batch_inflight_per_stream"),
-        Field(("max_inflight_total",), _most, option="max_batch_inflight_total"),
-        Field(("max_msgs",), _most, option="max_batch_size"),
-        Field(("timeout",), _window, option="max_batch_timeout"),
+        Field(
+            ("max_inflight_per_stream",),
+            _most,
+            option="max_batch_inflight_per_stream",
+            text="Batches open at once in one stream",
+            kind="integer",
+            default="50",
+        ),
+        Field(
+            ("max_inflight_total",),
+            _most,
+            option="max_batch_inflight_total",
+            text="Batches open at once in all streams",
+            kind="integer",
+            default="1000",
+        ),
+        Field(
+            ("max_msgs",),
+            _most,
+            option="max_batch_size",
+            text="Messages of one batch",
+            kind="integer",
+            default="1000",
+        ),
+        Field(
+            ("timeout",),
+            _window,
+            option="max_batch_timeout",
+            text="Time after which a batch without its end is given up",
+            kind="duration",
+            default="10s",
+        ),
     )
 )
 _LIMITS: Final = Table(
     (
-        Field(("max_ack_pending",), _most),
-        Field(("max_ha_assets",), _most, idle=_CLUSTERED),
-        Field(("max_request_batch",), _most),
-        Field(("duplicate_window",), _window),
-        Field(("default_max_consumers",), _consumers, option="max_consumers"),
-        Field(("batch",), _batch, spreads=True),
+        Field(
+            ("max_ack_pending",),
+            _most,
+            text="What `max_ack_pending` of a consumer may be at most",
+            kind="integer",
+            default="no limit",
+        ),
+        Field(
+            ("max_ha_assets",),
+            _most,
+            idle=_CLUSTERED,
+            text="Concerns servers that replicate, and is without effect",
+            kind="integer",
+            default="no limit",
+        ),
+        Field(
+            ("max_request_batch",),
+            _most,
+            text="Messages that one pull may ask for",
+            kind="integer",
+            default="no limit",
+        ),
+        Field(
+            ("duplicate_window",),
+            _window,
+            text="Longest duplicate window of a stream",
+            kind="duration",
+            default="no limit",
+        ),
+        Field(
+            ("default_max_consumers",),
+            _consumers,
+            option="max_consumers",
+            text="Consumers of a stream that names no limit; negative for none",
+            kind="integer",
+            default="1000",
+        ),
+        Field(("batch",), _batch, spreads=True, text="Atomic batches; see below", kind="map"),
     )
 )
 _JETSTREAM: Final = Table(
     (
-        Field(("enabled", "enable"), flag),
-        Field(("store_dir", "store", "storedir"), text),
-        Field(("max_memory_store", "max_mem_store", "max_mem"), _size, option="max_memory"),
-        Field(("max_file_store", "max_file"), _size, option="max_storage"),
-        Field(("sync_interval", "sync"), _sync, spreads=True),
-        Field(("domain",), text),
-        Field(("strict",), flag),
-        Field(("key", "ek", "encryption_key"), text, option="encryption_key"),
-        Field(("prev_key", "prev_ek", "prev_encryption_key"), text, option="prev_encryption_key"),
-        Field(("cipher",), _cipher, option="encryption_cipher"),
-        Field(("limits",), _limits),
-        Field(("unique_tag",), _tag, idle=_CLUSTERED),
-        Field(("max_buffered_msgs",), whole, idle=_BUFFERED, binds=False),
-        Field(("max_buffered_size",), _size, idle=_BUFFERED, binds=False),
-        Field(("request_queue_limit",), whole),
-        Field(("info_queue_limit",), whole, idle=_CLUSTERED, binds=False),
-        Field(("max_concurrent_io",), _io, idle=_CLUSTERED, binds=False),
-        Field(("extension_hint",), text, idle=_CLUSTERED, binds=False),
-        Field(("max_outstanding_catchup",), _size, idle=_CLUSTERED, binds=False),
-        Field(("meta_compact",), _absolute(whole), idle=_CLUSTERED, binds=False),
-        Field(("meta_compact_size",), _absolute(_size), idle=_CLUSTERED, binds=False),
-        Field(("meta_compact_sync",), flag, idle=_CLUSTERED, binds=False),
+        Field(
+            ("enabled", "enable"), flag, text="A map enables JetStream, unless this says no", default="true"
+        ),
+        Field(
+            ("store_dir", "store", "storedir"),
+            text,
+            text="Files are in `jetstream` below it",
+            default="`nats` in the directory for temporary files, with a warning",
+        ),
+        Field(
+            ("max_memory_store", "max_mem_store", "max_mem"),
+            _size,
+            option="max_memory",
+            text="Bytes of messages in memory",
+            kind="size",
+            default="three quarters of the memory",
+        ),
+        Field(
+            ("max_file_store", "max_file"),
+            _size,
+            option="max_storage",
+            text="Bytes of messages in files",
+            kind="size",
+            default="three quarters of what is free",
+        ),
+        Field(
+            ("sync_interval", "sync"),
+            _sync,
+            spreads=True,
+            text=(
+                "When messages are forced to disk: `always` or `group` (before they are acknowledged, "
+                "many at once), a duration or `interval` (every so often), `never`"
+            ),
+            kind="duration or word",
+            default="group",
+        ),
+        Field(("domain",), text, text="Other name of the API: `$JS.<domain>.API`"),
+        Field(("strict",), flag, text="Refuse requests with fields that nobody knows"),
+        Field(
+            ("key", "ek", "encryption_key"),
+            text,
+            option="encryption_key",
+            text="Secret that files are encrypted with",
+        ),
+        Field(
+            ("prev_key", "prev_ek", "prev_encryption_key"),
+            text,
+            option="prev_encryption_key",
+            text="The `key` before: what is encrypted with it is converted at the start",
+        ),
+        Field(
+            ("cipher",),
+            _cipher,
+            option="encryption_cipher",
+            text=(
+                "`chacha` or `aes`, with a `key`; what is encrypted with the other one is converted at "
+                "the start"
+            ),
+            kind="string",
+            default="chacha",
+        ),
+        Field(("limits",), _limits, text="Limits of every stream and consumer; see below", kind="map"),
+        Field(
+            ("unique_tag",), _tag, idle=_CLUSTERED, text="Shown in `/jsz`; concerns replicas", kind="string"
+        ),
+        Field(
+            ("max_buffered_msgs",),
+            whole,
+            idle=_BUFFERED,
+            binds=False,
+            text=(
+                "Without effect: publications do not queue before they are stored; above 64 MB that wait "
+                "for the disk, publishers wait too"
+            ),
+        ),
+        Field(("max_buffered_size",), _size, idle=_BUFFERED, binds=False, text="As above", kind="size"),
+        Field(
+            ("request_queue_limit",),
+            whole,
+            text="Requests of the API that may wait for their answers; one more is refused",
+        ),
+        Field(
+            ("info_queue_limit",),
+            whole,
+            idle=_CLUSTERED,
+            binds=False,
+            text="Concerns servers that replicate, and is without effect, as are those that follow",
+        ),
+        Field(
+            ("max_concurrent_io",),
+            _io,
+            idle=_CLUSTERED,
+            binds=False,
+            text="Between 4 and 8192",
+            kind="integer",
+        ),
+        Field(("extension_hint",), text, idle=_CLUSTERED, binds=False, text="`no_extend` or `will_extend`"),
+        Field(("max_outstanding_catchup",), _size, idle=_CLUSTERED, binds=False, text="Bytes", kind="size"),
+        Field(
+            ("meta_compact",), _absolute(whole), idle=_CLUSTERED, binds=False, text="Entries", kind="integer"
+        ),
+        Field(
+            ("meta_compact_size",), _absolute(_size), idle=_CLUSTERED, binds=False, text="Bytes", kind="size"
+        ),
+        Field(
+            ("meta_compact_sync",),
+            flag,
+            idle=_CLUSTERED,
+            binds=False,
+            text="Whether to sync then",
+            default="false",
+        ),
     ),
     unsupported={"tpm": frozenset()},
 )
 _ACCOUNT_JETSTREAM: Final = Table(
     (
-        Field(("max_memory", "max_mem", "mem", "memory"), _limit),
-        Field(("max_store", "max_file", "max_disk", "store", "disk"), _limit, option="max_storage"),
-        Field(("max_streams", "streams"), _limit),
-        Field(("max_consumers", "consumers"), _limit),
-        Field(("max_ack_pending",), _limit),
-        Field(("max_bytes_required", "max_stream_bytes", "max_bytes"), flag, option="max_bytes_required"),
-        Field(("memory_max_stream_bytes", "mem_max_stream_bytes"), _limit),
-        Field(("store_max_stream_bytes", "disk_max_stream_bytes"), _limit, option="storage_max_stream_bytes"),
-        Field(("cluster_traffic",), _traffic, idle=_CLUSTERED, binds=False),
+        Field(
+            ("max_memory", "max_mem", "mem", "memory"),
+            _limit,
+            text="Bytes of messages in memory",
+            kind="integer",
+            default="no limit",
+        ),
+        Field(
+            ("max_store", "max_file", "max_disk", "store", "disk"),
+            _limit,
+            option="max_storage",
+            text="Bytes of messages in files",
+            kind="integer",
+            default="no limit",
+        ),
+        Field(("max_streams", "streams"), _limit, text="Streams", kind="integer", default="no limit"),
+        Field(
+            ("max_consumers", "consumers"),
+            _limit,
+            text="Consumers of one stream",
+            kind="integer",
+            default="no limit",
+        ),
+        Field(
+            ("max_ack_pending",),
+            _limit,
+            text="What `max_ack_pending` of a consumer may be at most",
+            kind="integer",
+            default="no limit",
+        ),
+        Field(
+            ("max_bytes_required", "max_stream_bytes", "max_bytes"),
+            flag,
+            option="max_bytes_required",
+            text="Every stream has to say how large it may become",
+            default="false",
+        ),
+        Field(
+            ("memory_max_stream_bytes", "mem_max_stream_bytes"),
+            _limit,
+            text="What `max_bytes` of a stream in memory may be at most",
+            kind="integer",
+            default="no limit",
+        ),
+        Field(
+            ("store_max_stream_bytes", "disk_max_stream_bytes"),
+            _limit,
+            option="storage_max_stream_bytes",
+            text="What `max_bytes` of a stream in files may be at most",
+            kind="integer",
+            default="no limit",
+        ),
+        Field(
+            ("cluster_traffic",),
+            _traffic,
+            idle=_CLUSTERED,
+            binds=False,
+            text="`system` or `owner`; concerns servers that replicate, and is without effect",
+            kind="string",
+            default="system",
+        ),
     )
 )

@@ -81,9 +81,14 @@ def check_proxied(binder: Binder, remote: LeafRemote, position: Position | None)
 
 _PROXY: Final[Table] = Table(
     (
-        Field(("url",), text),
-        Field(("username",), text),
-        Field(("password",), text),
-        Field(("timeout",), duration_or_seconds),
+        Field(("url",), text, text="`http://host:port`; the proxy must allow CONNECT to the hub"),
+        Field(("username",), text, text="User the proxy asks for"),
+        Field(("password",), text, text="And its password"),
+        Field(
+            ("timeout",),
+            duration_or_seconds,
+            text="Time the proxy may take",
+            default="that for reaching the hub",
+        ),
     )
 )

@@ -260,48 +260,94 @@ def _min_version(binder: Binder, entry: Entry) -> str | UnsetType:
 _COMPRESSION: Final = compression("s2_auto", "s2_auto")
 _USER: Final = Table(
     (
-        Field(("user", "username"), text),
-        Field(("password", "pass"), text),
-        Field(("account",), text),
-        Field(("proxy_required",), flag),
+        Field(("user", "username"), text, text="Name"),
+        Field(("password", "pass"), text, text="Password, or a bcrypt hash of it"),
+        Field(("account",), text, text="Account", default="$G"),
+        Field(("proxy_required",), flag, text="As above"),
     )
 )
 _AUTHORIZATION: Final = Table(
     (
-        Field(("user", "username"), text),
-        Field(("password", "pass"), text),
-        Field(("nkey",), text),
-        Field(("account",), text),
-        Field(("users",), _users),
-        Field(("timeout",), seconds),
-        Field(("proxy_required",), flag),
+        Field(("user", "username"), text, text="The only user"),
+        Field(("password", "pass"), text, text="Its password, or a bcrypt hash of it"),
+        Field(("nkey",), text, text="The only user's public key, in the place of both"),
+        Field(
+            ("account",), text, text="Its account; of everybody where nobody needs credentials", default="$G"
+        ),
+        Field(
+            ("users",),
+            _users,
+            text="Several: `user`, `password`, `account`, `proxy_required`",
+            kind="list of maps",
+        ),
+        Field(("timeout",), seconds, text="Time a leaf node has for CONNECT", default="2s"),
+        Field(("proxy_required",), flag, text="Refuse leaf nodes: there are no proxies for them"),
     )
 )
 _REMOTE: Final = Table(
     (
-        Field(("urls", "url"), _urls),
-        Field(("account", "local"), text),
-        Field(("credentials", "creds"), text),
-        Field(("nkey", "seed"), text),
-        Field(("tls",), _client_tls),
-        Field(("hub",), flag),
-        Field(("deny_imports", "deny_import"), strings),
-        Field(("deny_exports", "deny_export"), strings),
-        Field(("no_randomize", "dont_randomize"), flag),
-        Field(("first_info_timeout",), duration_or_seconds),
-        Field(("dial_timeout",), duration_or_seconds),
-        Field(("isolate_leafnode_interest", "isolate"), flag, option="local_isolation"),
-        Field(("request_isolation",), flag),
-        Field(("ignore_discovered_servers",), flag),
-        Field(("disabled",), flag),
-        Field(("compression",), _COMPRESSION, spreads=True),
+        Field(
+            ("urls", "url"),
+            _urls,
+            text=(
+                "One or several: `nats-leaf://user:password@host:port`; a user without a password is a "
+                "token. Port 7422 where there is none"
+            ),
+            kind="string or list",
+        ),
+        Field(("account", "local"), text, text="Account here", default="$G"),
+        Field(("credentials", "creds"), text, text="File with a user's token and seed"),
+        Field(("nkey", "seed"), text, text="A user's seed"),
+        Field(
+            ("tls",),
+            _client_tls,
+            text=(
+                "TLS towards the hub: `ca_file`, `cert_file`, `key_file`, `insecure`, `handshake_first`, "
+                "`timeout`"
+            ),
+            kind="map",
+        ),
+        Field(("hub",), flag, text="This server is the hub although it connects"),
+        Field(("deny_imports", "deny_import"), strings, text="Subjects not wanted from there"),
+        Field(("deny_exports", "deny_export"), strings, text="Subjects not sent there"),
+        Field(("no_randomize", "dont_randomize"), flag, text="Try the URLs in their order"),
+        Field(("first_info_timeout",), duration_or_seconds, text="Time the hub has for INFO"),
+        Field(
+            ("dial_timeout",),
+            duration_or_seconds,
+            text="Time the connection may take",
+            default="that of the block",
+        ),
+        Field(
+            ("isolate_leafnode_interest", "isolate"),
+            flag,
+            option="local_isolation",
+            text="The other side hears of no other leaf node",
+        ),
+        Field(("request_isolation",), flag, text="Ask the hub for the same"),
+        Field(("ignore_discovered_servers",), flag, text="Do not connect to what the hub tells of"),
+        Field(("disabled",), flag, text="Do not connect"),
+        Field(
+            ("compression",),
+            _COMPRESSION,
+            spreads=True,
+            text="As above",
+            kind="string, true, false or map",
+            default="s2_auto",
+        ),
         Field(
             ("ws_compression", "ws_compress", "websocket_compress", "websocket_compression"),
             flag,
             option="ws_compression",
+            text="Over WebSocket (`ws://`, `wss://`): permessage-deflate, where the hub has it",
         ),
-        Field(("ws_no_masking", "websocket_no_masking"), flag, option="ws_no_masking"),
-        Field(("proxy",), leaf_proxy),
+        Field(
+            ("ws_no_masking", "websocket_no_masking"),
+            flag,
+            option="ws_no_masking",
+            text="Over WebSocket: do not mask what is sent, where the hub agrees; one of Headrace does not",
+        ),
+        Field(("proxy",), leaf_proxy, text="HTTP proxy on the way to a hub over WebSocket", kind="map"),
     ),
     unsupported={
         **dict.fromkeys(("jetstream_cluster_migrate", "js_cluster_migrate"), _OFF),
@@ -309,20 +355,66 @@ _REMOTE: Final = Table(
 )
 _LEAFNODES: Final = Table(
     (
-        Field(("listen",), listen, spreads=True),
-        Field(("host", "net"), text),
-        Field(("port",), whole),
-        Field(("authorization",), _authorization),
-        Field(("remotes",), _remotes),
-        Field(("reconnect", "reconnect_delay", "reconnect_interval"), duration_or_seconds),
-        Field(("dial_timeout",), duration_or_seconds),
-        Field(("tls",), _tls),
-        Field(("advertise", "leafnode_advertise"), _advertise),
-        Field(("no_advertise",), flag),
-        Field(("min_version", "minimum_version"), _min_version),
-        Field(("compression",), _COMPRESSION, spreads=True),
-        Field(("isolate_leafnode_interest", "isolate"), flag, option="isolate"),
-        Field(("write_deadline",), duration_or_seconds),
-        Field(("write_timeout",), write_timeout),
+        Field(
+            ("listen",),
+            listen,
+            spreads=True,
+            text="Address and port for leaf nodes",
+            kind='port or "host:port"',
+        ),
+        Field(("host", "net"), text, text="Address for leaf nodes"),
+        Field(
+            ("port",),
+            whole,
+            text="Port for leaf nodes; -1 lets the system choose, 0: there is none",
+            default="0",
+        ),
+        Field(
+            ("authorization",),
+            _authorization,
+            text="Who leaf nodes may be, instead of the server's users; see below",
+            kind="map",
+        ),
+        Field(("remotes",), _remotes, text="Hubs to connect to; see below", kind="list of maps"),
+        Field(
+            ("reconnect", "reconnect_delay", "reconnect_interval"),
+            duration_or_seconds,
+            text="Time before a hub is tried again, and up to as much more",
+        ),
+        Field(("dial_timeout",), duration_or_seconds, text="Time a connection to a hub may take"),
+        Field(("tls",), _tls, text="TLS for leaf nodes, as above", kind="map"),
+        Field(
+            ("advertise", "leafnode_advertise"),
+            _advertise,
+            text="Address told to leaf nodes",
+            kind='"host:port"',
+        ),
+        Field(
+            ("no_advertise",),
+            flag,
+            text="Tell leaf nodes of no other server of the cluster, nor others of this port",
+        ),
+        Field(
+            ("min_version", "minimum_version"),
+            _min_version,
+            text="Oldest version of a leaf node, at least 2.8.0",
+            kind="string",
+        ),
+        Field(
+            ("compression",),
+            _COMPRESSION,
+            spreads=True,
+            text="S2 with leaf nodes, as in a cluster; `true` is `auto`",
+            kind="string, true, false or map",
+            default="s2_auto",
+        ),
+        Field(
+            ("isolate_leafnode_interest", "isolate"),
+            flag,
+            option="isolate",
+            text="Leaf nodes do not hear of each other",
+        ),
+        Field(("write_deadline",), duration_or_seconds, text="Time a write may take", default="the server's"),
+        Field(("write_timeout",), write_timeout, text="As that of a cluster", kind="string"),
     )
 )

@@ -201,5 +201,21 @@ def _integer(token: str, argument: str) -> int:
 
 
 _DESTINATION: Final = Table(
-    (Field(("destination", "dest"), text), Field(("weight",), _weight), Field(("cluster",), text))
+    (
+        Field(("destination", "dest"), text, text="Subject that messages get"),
+        Field(
+            ("weight",),
+            _weight,
+            text="Share of the messages; what is left keeps its subject",
+            kind="percentage or integer",
+        ),
+        Field(
+            ("cluster",),
+            text,
+            text=(
+                "Servers of that cluster map by its destinations only, all others by those without; each "
+                "cluster has weights of its own"
+            ),
+        ),
+    )
 )

@@ -35,8 +35,8 @@ def http_authorization(binder: Binder, entry: Entry) -> MonitorAuthorization | U
 
 HTTP_AUTHORIZATION: Final = Table(
     (
-        Field(("user", "username"), text),
-        Field(("password", "pass"), text),
-        Field(("token",), text),
+        Field(("user", "username"), text, text="Name"),
+        Field(("password", "pass"), text, text="Password"),
+        Field(("token",), text, text="Token, in the place of both"),
     )
 )

@@ -65,20 +65,62 @@ def _keeps(binder: Binder, entry: Entry) -> bool | UnsetType:
 
 _PEER: Final = Table(
     (
-        Field(("verify",), flag),
-        Field(("ca_timeout",), seconds),
-        Field(("allowed_clockskew",), seconds),
-        Field(("cache_ttl_when_next_update_unset",), seconds, option="validity"),
-        Field(("warn_only",), flag),
-        Field(("unknown_is_good",), flag),
-        Field(("allow_when_ca_unreachable",), flag),
+        Field(("verify",), flag, text="Check peers; without it the block does nothing", default="false"),
+        Field(("ca_timeout",), seconds, text="Time that one responder has to answer", default="2s"),
+        Field(
+            ("allowed_clockskew",), seconds, text="How much the responder's clock may differ", default="30s"
+        ),
+        Field(
+            ("cache_ttl_when_next_update_unset",),
+            seconds,
+            option="validity",
+            text="How long an answer holds that does not say it",
+            default="1h",
+        ),
+        Field(("warn_only",), flag, text="Refuse nobody, and say in the log who would have been"),
+        Field(("unknown_is_good",), flag, text="Take a certificate that its responder does not know"),
+        Field(
+            ("allow_when_ca_unreachable",),
+            flag,
+            text=(
+                "Take a certificate that no responder answers about, unless it was revoked when last heard of"
+            ),
+        ),
     )
 )
 _CACHE: Final = Table(
     (
-        Field(("type",), _keeps, option="keeps"),
-        Field(("preserve_revoked",), flag),
-        Field(("local_store",), text, idle=_IN_MEMORY, binds=False),
-        Field(("save_interval",), seconds, idle=_IN_MEMORY, binds=False),
+        Field(
+            ("type",),
+            _keeps,
+            option="keeps",
+            text="`local`: answers are remembered; `none`: they are asked for each time",
+            kind="string",
+            default="local",
+        ),
+        Field(
+            ("preserve_revoked",),
+            flag,
+            text=(
+                "Remember that a certificate was revoked when the answer does not hold any more, for "
+                "`allow_when_ca_unreachable`"
+            ),
+        ),
+        Field(
+            ("local_store",),
+            text,
+            idle=_IN_MEMORY,
+            binds=False,
+            text="Without effect: answers are in memory",
+            default="",
+        ),
+        Field(
+            ("save_interval",),
+            seconds,
+            idle=_IN_MEMORY,
+            binds=False,
+            text="Without effect, as there is nothing to save",
+            default="",
+        ),
     )
 )

@@ -1,6 +1,6 @@
 """The keys of operator mode: `operator`, `trusted_keys`, `resolver` and its own, `default_sentinel`.
 
-Here live their reading (`READERS`) and the rules between them (`operator_options`). Never lives here: the
+Here live their reading and the rules between them (`operator_options`). Never lives here: the
 decision about a client (`headrace.core.trust`), fetching of tokens (`headrace.server`).
 Source: nats-server 2.15.1. No message shows a token.
 """
@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from headrace.conf import operator_options as shapes
 from headrace.conf.fields import UNSET, Binder, Field, Table, duration, flag, string_of, text, whole
 from headrace.conf.problems import shown
+from headrace.conf.toplevel import OPERATOR_OPTIONS
 from headrace.conf.tree import MapNode
 from headrace.protocol.info import COMPATIBLE_VERSION
 from headrace.protocol.jwt.claims import OperatorClaims, UserLimits
@@ -34,7 +35,7 @@ from headrace.protocol.jwt.rules import is_key
 from headrace.protocol.nkeys import KeyKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Collection, Mapping
 
     from headrace.conf.fields import UnsetType
     from headrace.conf.operator_options import OperatorOptions, ResolverOptions, ResolverTLSOptions
@@ -73,7 +74,7 @@ class Surroundings(Struct, frozen=True):
 # --- readers ---
 
 
-def _operators(binder: Binder, entry: Entry) -> tuple[ReadOperator, ...] | UnsetType:
+def operators(binder: Binder, entry: Entry) -> tuple[ReadOperator, ...] | UnsetType:
     """Tokens in place, or files with one each."""
     names = _strings(binder, entry)
     if names is UNSET:
@@ -108,11 +109,13 @@ def _file_or_token(name: str) -> str:
         raise ValueError("the file holds no token") from None
 
 
-def _trusted_keys(binder: Binder, entry: Entry) -> tuple[str, ...] | UnsetType:
+def trusted_keys(binder: Binder, entry: Entry) -> tuple[str, ...] | UnsetType:
+    """Public keys of operators."""
     return _keys(binder, entry, KeyKind.OPERATOR, "trust key {} required to be a valid public operator nkey")
 
 
-def _pinned_accounts(binder: Binder, entry: Entry) -> tuple[str, ...] | UnsetType:
+def pinned_accounts(binder: Binder, entry: Entry) -> tuple[str, ...] | UnsetType:
+    """Public keys of accounts."""
     return _keys(binder, entry, KeyKind.ACCOUNT, "pinned account key {} is not a valid public account nkey")
 
 
@@ -144,7 +147,8 @@ def _strings(binder: Binder, entry: Entry) -> list[tuple[str, Position]] | Unset
     return found
 
 
-def _preload(binder: Binder, entry: Entry) -> Mapping[str, str] | UnsetType:
+def preload(binder: Binder, entry: Entry) -> Mapping[str, str] | UnsetType:
+    """Tokens of accounts by public key."""
     node = binder.map(entry)
     if node is UNSET:
         return UNSET
@@ -165,7 +169,8 @@ def _preload(binder: Binder, entry: Entry) -> Mapping[str, str] | UnsetType:
     return MappingProxyType(tokens)
 
 
-def _resolver(binder: Binder, entry: Entry) -> ResolverOptions | UnsetType:
+def resolver(binder: Binder, entry: Entry) -> ResolverOptions | UnsetType:
+    """Where tokens of accounts come from."""
     if isinstance(entry.node, MapNode):
         return _directory(binder, entry)
     value = string_of(entry.node)
@@ -227,7 +232,8 @@ def _check_directory(binder: Binder, path: str | None, position: Position) -> No
         binder.problem("dir needs to point to an accessible directory", position)
 
 
-def _resolver_tls(binder: Binder, entry: Entry) -> ResolverTLSOptions | UnsetType:
+def resolver_tls(binder: Binder, entry: Entry) -> ResolverTLSOptions | UnsetType:
+    """TLS of requests to a resolver."""
     bound = binder.bind_map(entry, _TLS)
     if bound is UNSET:
         return UNSET
@@ -246,36 +252,31 @@ _REFUSED: Final = {
 }
 _DIRECTORY: Final = Table(
     (
-        Field(("type",), text),
-        Field(("dir",), text, option="directory"),
-        Field(("allow_delete",), flag),
-        Field(("hard_delete",), flag),
-        Field(("limit",), whole),
-        Field(("ttl",), duration),
-        Field(("interval",), duration),
-        Field(("timeout",), duration),
+        Field(("type",), text, text="`full`: all tokens; `cache`: those used lately"),
+        Field(("dir",), text, option="directory", text="The directory"),
+        Field(("allow_delete",), flag, text="Obey `$SYS.REQ.CLAIMS.DELETE`", default="false"),
+        Field(
+            ("hard_delete",),
+            flag,
+            text="Remove deleted tokens instead of renaming their files",
+            default="false",
+        ),
+        Field(("limit",), whole, text="Tokens kept", default="no limit; cache: 1000"),
+        Field(("ttl",), duration, text="Time a token is kept in a cache", default="as long as it is valid"),
+        Field(("interval",), duration, text="Time between comparisons with other servers", default="1m0s"),
+        Field(("timeout",), duration, text="Time for a token to come", default="1.9s"),
     )
 )
 _TLS: Final = Table(
     (
-        Field(("cert_file",), text),
-        Field(("key_file",), text),
-        Field(("ca_file",), text),
-        Field(("insecure",), flag),
-        Field(("verify",), flag),
-        Field(("timeout",), duration),
+        Field(("cert_file",), text, text="Certificate shown to the resolver"),
+        Field(("key_file",), text, text="Its private key"),
+        Field(("ca_file",), text, text="Authorities that the resolver's certificate is checked with"),
+        Field(("insecure",), flag, text="Do not check it", default="false"),
+        Field(("verify",), flag, text="Accepted; the certificate is checked anyway", default="false"),
+        Field(("timeout",), duration, text="Accepted", default=""),
     )
 )
-READERS: Final[Mapping[str, Callable[[Binder, Entry], object]]] = {
-    "operator": _operators,
-    "trusted_keys": _trusted_keys,
-    "resolver": _resolver,
-    "resolver_tls": _resolver_tls,
-    "resolver_preload": _preload,
-    "resolver_pinned_accounts": _pinned_accounts,
-    "default_sentinel": text,
-}
-"""By option, see `toplevel.OPERATOR_KEYS`; the values are for `operator_options` alone."""
 
 
 # --- rules between them ---
@@ -290,10 +291,10 @@ def operator_options(
 ) -> OperatorOptions | None:
     """What the keys add up to; None where there is neither an operator nor a trusted key.
 
-    `values` are those that `READERS` read, `failed` names those with problems: then the rules say nothing.
-    Contradictions are reported to `problems`.
+    `values` are those of `toplevel.OPERATOR_OPTIONS`, `failed` names options with problems: the rules say
+    nothing if one of those is among them. Contradictions are reported to `problems`.
     """
-    if READERS.keys() & set(failed):
+    if OPERATOR_OPTIONS & set(failed):
         return None
     return _Rules(values, positions, problems, around).options()
 

@@ -102,18 +102,68 @@ def _allow_responses(binder: Binder, entry: Entry) -> ResponsePermission | Unset
     return ResponsePermission(max_messages=max(most, -1), expires=max(expires, 0.0))
 
 
-_PUBLISH: Final = Table((Field(("allow",), _subjects), Field(("deny",), _subjects)))
-_SUBSCRIBE: Final = Table((Field(("allow",), _subjects_and_queues), Field(("deny",), _subjects_and_queues)))
+_PUBLISH: Final = Table(
+    (
+        Field(
+            ("allow",),
+            _subjects,
+            text="Subjects that may be published to",
+            kind="string or list",
+            default="all",
+        ),
+        Field(("deny",), _subjects, text="Subjects that may not", kind="string or list"),
+    )
+)
+_SUBSCRIBE: Final = Table(
+    (
+        Field(
+            ("allow",),
+            _subjects_and_queues,
+            text="Subjects, with or without a queue group, that may be subscribed to",
+            kind="string or list",
+            default="all",
+        ),
+        Field(
+            ("deny",),
+            _subjects_and_queues,
+            text="Subjects that may not; a wider subscription is not delivered them",
+            kind="string or list",
+        ),
+    )
+)
 _RESPONSES: Final = Table(
     (
-        Field(("max", "max_msgs", "max_messages", "max_responses"), whole),
-        Field(("expires", "expiration", "ttl"), duration),
+        Field(
+            ("max", "max_msgs", "max_messages", "max_responses"),
+            whole,
+            text="Responses to one message; -1: no limit",
+            default="1",
+        ),
+        Field(
+            ("expires", "expiration", "ttl"),
+            duration,
+            text="Time after which a response is no longer allowed; 0: none",
+            default="2m0s",
+        ),
     )
 )
 _PERMISSIONS: Final = Table(
     (
-        Field(("publish", "pub", "import"), _publish),
-        Field(("subscribe", "sub", "export"), _subscribe),
-        Field(("allow_responses", "publish_allow_responses"), _allow_responses),
+        Field(
+            ("publish", "pub", "import"), _publish, text="Subjects to publish to", kind="string, list or map"
+        ),
+        Field(
+            ("subscribe", "sub", "export"),
+            _subscribe,
+            text='Subjects to subscribe to; `"subject queue"` for a queue group',
+            kind="string, list or map",
+        ),
+        Field(
+            ("allow_responses", "publish_allow_responses"),
+            _allow_responses,
+            text="Whether, or how, one may publish to the reply subjects of messages received",
+            kind="true, false or map",
+            default="false",
+        ),
     )
 )

@@ -49,5 +49,5 @@ def _key(binder: Binder, entry: Entry) -> str | UnsetType:
     return value
 
 
-_PROXY: Final = Table((Field(("key", "public_key"), _key, option="key"),))
-_PROXIES: Final = Table((Field(("trusted",), _trusted),))
+_PROXY: Final = Table((Field(("key", "public_key"), _key, option="key", text="Public key", kind="string"),))
+_PROXIES: Final = Table((Field(("trusted",), _trusted, text="Their keys", kind="list of maps"),))

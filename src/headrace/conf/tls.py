@@ -296,26 +296,96 @@ def _pair(binder: Binder, node: Node) -> CertificateFiles | None:
     return None
 
 
-_PAIR: Final = Table((Field(("cert_file",), text), Field(("key_file",), text)))
+_PAIR: Final = Table(
+    (Field(("cert_file",), text, text="Certificate"), Field(("key_file",), text, text="Its private key"))
+)
 _TLS: Final = Table(
     (
-        Field(("cert_file",), text),
-        Field(("key_file",), text),
-        Field(("certs", "certificates"), _certs),
-        Field(("ca_file",), text),
-        Field(("verify",), flag),
-        Field(("verify_and_map",), flag),
-        Field(("verify_cert_and_check_known_urls",), flag),
-        Field(("pinned_certs",), _pinned_certs),
-        Field(("timeout",), seconds),
-        Field(("handshake_first", "first", "immediate"), _handshake_first),
-        Field(("connection_rate_limit",), whole),
-        Field(("min_version",), _min_version),
-        Field(("cipher_suites",), _named("cipher", ciphers.CIPHERS)),
-        Field(("allow_insecure_cipher_suites",), flag),
-        Field(("curve_preferences",), _named("curve preference", ciphers.CURVES)),
-        Field(("insecure",), flag),
-        Field(("ocsp_peer",), ocsp_peer),
+        Field(
+            ("cert_file",), text, text="Certificate of the server, with those between it and the authority"
+        ),
+        Field(("key_file",), text, text="Its private key, not encrypted"),
+        Field(
+            ("certs", "certificates"),
+            _certs,
+            text=(
+                "Several pairs in the place of `cert_file` and `key_file`, chosen by the name a client "
+                "asks for"
+            ),
+            kind="list of maps",
+        ),
+        Field(
+            ("ca_file",),
+            text,
+            text="Authorities that clients' certificates are checked with",
+            default="the system's",
+        ),
+        Field(("verify",), flag, text="Ask clients for certificates and refuse those without a good one"),
+        Field(
+            ("verify_and_map",), flag, text="As `verify`, and the certificate says which user the client is"
+        ),
+        Field(
+            ("verify_cert_and_check_known_urls",),
+            flag,
+            text=(
+                "For routes and gateways: a server may connect whose certificate is made out to a host "
+                "of the configured URLs; then user and password count for nothing"
+            ),
+            default="false",
+        ),
+        Field(
+            ("pinned_certs",),
+            _pinned_certs,
+            text="SHA-256, in hexadecimal, of the public keys (SubjectPublicKeyInfo) that clients may have",
+            kind="list",
+            default="all",
+        ),
+        Field(("timeout",), seconds, text="Time a handshake may take", default="2s"),
+        Field(
+            ("handshake_first", "first", "immediate"),
+            _handshake_first,
+            text="TLS before INFO: true, or `auto` or a duration: if the client begins within it",
+            kind="true, false, `auto` or duration",
+            default="false",
+        ),
+        Field(
+            ("connection_rate_limit",),
+            whole,
+            text="Handshakes a second; one more is turned away",
+            default="no limit",
+        ),
+        Field(("min_version",), _min_version, text="`1.2` or `1.3`", kind="string", default="1.2"),
+        Field(
+            ("cipher_suites",),
+            _named("cipher", ciphers.CIPHERS),
+            text="Suites of TLS 1.2 by Go's names; those of TLS 1.3 are always on",
+            kind="list",
+            default="OpenSSL's",
+        ),
+        Field(
+            ("allow_insecure_cipher_suites",),
+            flag,
+            text="Take suites that are known to be weak",
+            default="false",
+        ),
+        Field(
+            ("curve_preferences",),
+            _named("curve preference", ciphers.CURVES),
+            text="Curves by Go's names",
+            kind="list",
+            default="OpenSSL's",
+        ),
+        Field(("insecure",), flag, text="Means nothing for a server's own port", default="false"),
+        Field(
+            ("ocsp_peer",),
+            ocsp_peer,
+            text=(
+                "Ask the authorities' OCSP responders whether certificates of peers are still good: of "
+                "clients and leaf nodes, with `verify`, and of hubs; see below"
+            ),
+            kind="true, false or map",
+            default="false",
+        ),
     ),
     unsupported={
         "cert_store": frozenset(),

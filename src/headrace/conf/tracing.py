@@ -65,4 +65,15 @@ def _sampling(binder: Binder, entry: Entry) -> int | UnsetType:
     return value
 
 
-_TRACE: Final = Table((Field(("dest",), _destination), Field(("sampling",), _sampling)))
+_TRACE: Final = Table(
+    (
+        Field(("dest",), _destination, text="Subject that traces are published to", kind="string"),
+        Field(
+            ("sampling",),
+            _sampling,
+            text="Share of the marked messages that are traced",
+            kind="percentage",
+            default="100%",
+        ),
+    )
+)

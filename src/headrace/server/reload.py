@@ -1,7 +1,7 @@
 """A running server takes over a changed configuration: all checks first, then every change at once.
 
-Here lives the table that says for each option how that is done. Never lives here: what differs
-(`conf.changes`), what becomes of clients (`standing`), what belongs to the process (`app`).
+Here live the steps. Never lives here: which of them an option needs (`conf.options`),
+what differs (`conf.changes`), what becomes of clients (`standing`), what belongs to the process (`app`).
 Source: which options the Go server 2.15.1 reloads, and its log lines. Other than there what can be checked is
 checked before anything is changed, and a file without changes is not answered with "Reloaded: accounts".
 """
@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from headrace.conf.changes import changed_options, differences, shown_value
 from headrace.conf.leaf_options import LeafNodeOptions
+from headrace.conf.options import Options
 from headrace.core.accounts import all_accounts
 from headrace.core.mapping import Mappings
 from headrace.engine.reasons import CloseReason
@@ -28,9 +29,12 @@ from headrace.server.tls_contexts import make_contexts
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from headrace.conf.options import AccountOptions, Options
+    from headrace.conf.keys import Reload
+    from headrace.conf.options import AccountOptions
     from headrace.conf.peer_options import ClusterOptions
     from headrace.server.server import Server
+
+    Step = Callable[[Server, Options], Callable[[], None]]
 
 
 class Surroundings(Protocol):
@@ -77,7 +81,7 @@ def change_options(server: Server, new: Options) -> None:
             )
         )
     changed = changed_options(old, new)
-    steps = dict.fromkeys(step for name in changed for step in STEPS.get(name, ()))
+    steps = dict.fromkeys(step for name in changed for step in _STEPS[Options.KEYS[name].reload])
     prepared = [step(server, new) for step in steps]
     if server.surroundings is not None:
         prepared.append(server.surroundings.prepare(new, changed))
@@ -210,54 +214,22 @@ def _account_changes(old: Options, new: Options) -> tuple[list[AccountOptions], 
     return changed, sorted(before.keys() - {account.name for account in after})
 
 
-STEPS: Final[dict[str, tuple[Callable[[Server, Options], Callable[[], None]], ...]]] = {
+_STEPS: Final[dict[Reload, tuple[Step, ...]]] = {
     # before clients are judged, so that nobody is told of a limit and then of something else
-    "max_connections": (_connections,),
-    "max_payload": (_client_limits,),
-    "max_control_line": (_client_limits,),
-    "max_subscriptions": (_client_limits,),
-    "max_sub_tokens": (_client_limits,),
-    "max_pending": (_back_pressure,),
-    "no_fast_producer_stall": (_back_pressure,),
-    "trace": (_tracing,),
-    "authorization": (_users_and_accounts,),
-    "accounts": (_users_and_accounts,),
-    "mappings": (_users_and_accounts,),
-    "no_auth_user": (_users_and_accounts,),
-    "always_enable_nonce": (_users_and_accounts,),
-    "trusted_proxies": (_users_and_accounts, _proxies),
+    "connections": (_connections,),
+    "client limits": (_client_limits,),
+    "back pressure": (_back_pressure,),
+    "tracing": (_tracing,),
+    "users": (_users_and_accounts,),
+    "proxies": (_users_and_accounts, _proxies),
     "cluster": (_cluster,),
     "leafnodes": (_leafnodes,),
-    # looked up each time they are needed
-    "ping_interval": (),
-    "ping_max": (),
-    "write_deadline": (),
-    "lame_duck_duration": (),
-    "lame_duck_grace_period": (),
-    "server_tags": (),
-    "client_advertise": (),
-    "max_traced_msg_len": (),
-    "trace_headers": (),
-    "server_metadata": (),
-    "connect_error_reports": (),
-    "reconnect_error_reports": (),
-    "allow_non_tls": (),
-    # with every reload
-    "tls": (),
-    "ocsp_cache": (),
-    # of the process: `Surroundings`
-    "debug": (),
-    "logtime": (),
-    "logtime_utc": (),
-    "log_file": (),
-    "log_size_limit": (),
-    "log_max_num": (),
-    "syslog": (),
-    "remote_syslog": (),
-    "pid_file": (),
-    "ports_file_dir": (),
+    "lookup": (),
+    "always": (),
+    "process": (),
+    "restart": (),
 }
-"""How each option is taken over."""
+"""How changed options are taken over, by what the entries of their keys say."""
 
 
 # -- words --------------------------------------------------------------------------------------------

@@ -14,13 +14,12 @@ import pytest
 
 from harness.wire import Wire
 from headrace.conf.binding import load_options
-from headrace.conf.changes import RELOADABLE
 from headrace.conf.options import Options
 from headrace.core.accounts import all_accounts
 from headrace.engine.reasons import CloseReason
 from headrace.errors import ConfigError, StartError
 from headrace.protocol import nkeys
-from headrace.server.reload import STEPS
+from headrace.server import reload
 from headrace.server.server import Server
 
 if TYPE_CHECKING:
@@ -80,10 +79,11 @@ def logged(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 def test_every_option_is_taken_over_or_needs_a_restart_by_name() -> None:
-    names = set(Options.__struct_fields__)
+    ways = {option: key.reload for option, key in Options.KEYS.items()}
 
-    assert set(STEPS) == RELOADABLE
-    assert names >= RELOADABLE
+    assert set(ways.values()) == reload._STEPS.keys()
+    assert ways["port"] == "restart"
+    assert ways["max_payload"] == "client limits"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,185 @@
+"""One entry for one key of a configuration.
+
+An option and the entry of its key are one statement in the class of the options (`Keyed`); `options.Options`
+has those of the top level. What deals with keys is made from the entries: what reads files (`toplevel`), what
+checks values (`draft`), what takes changes over (`changes`, `headrace.server.reload`), the flags of the
+command line (`headrace.cli.flags`) and the reference (`docs/reference.py`).
+
+Never lives here: readers of values (`fields`). An entry names its reader, so that a start loads no reader.
+Cost: each start makes the entries of the top level, about a microsecond each.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeVar, cast
+
+from msgspec import Struct, StructMeta
+
+from headrace.structures import Discreet
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import TypeAlias
+
+    Reload: TypeAlias = Literal[
+        "restart",
+        "lookup",
+        "always",
+        "process",
+        "connections",
+        "client limits",
+        "back pressure",
+        "tracing",
+        "users",
+        "proxies",
+        "cluster",
+        "leafnodes",
+    ]
+
+T = TypeVar("T")
+
+NOT_NEGATIVE: Final = (0, float("inf"))
+"""The bounds of an option that may have any value from zero."""
+
+
+class Flag(Struct, frozen=True):
+    """The command line flag of an option.
+
+    `names` are without dashes. `value` stands for the value in help texts, "" for a switch. `group` is the
+    title that help texts show the flag under.
+    """
+
+    names: tuple[str, ...]
+    value: str
+    text: str
+    group: str = "Server"
+
+
+class Key(Struct, frozen=True):
+    """What is known of the key of one option, beside the name of the option.
+
+    - `text`: what the key means, for the reference.
+    - `kind`: the type that the reference shows. A plain kind (`fields.PLAIN`) also says what reads the key.
+    - `name`: the name of the key, where it is not that of the option. None: the option has no key.
+    - `aliases`: other names of the key.
+    - `read`: the reader of a key that is of no plain kind, as `module:function` of this package.
+    - `spreads`: the reader gives several options by name.
+    - `shown_default`: the default as the reference shows it, where the value does not say it.
+    - `zero_is_default`: zero, or an empty text, stands for the default.
+    - `between`: the least and the greatest value.
+    - `normal`: gives the one way in which a value is kept, out of several that mean the same.
+    - `reload`: how a running server takes a change over. "restart": it does not. "lookup": the option is
+      looked up each time it is needed. "always": each reload does. "process": the process does
+      (`Surroundings`). The others name a step of `headrace.server.reload`.
+    - `flag`: the flag of the command line, None without one.
+    """
+
+    default: object
+    text: str
+    kind: str
+    name: str | None = ""
+    aliases: tuple[str, ...] = ()
+    read: str = ""
+    spreads: bool = False
+    shown_default: str | None = None
+    zero_is_default: bool = False
+    between: tuple[float, float] | None = None
+    normal: Callable[[Any], Any] | None = None
+    reload: Reload = "restart"
+    flag: Flag | None = None
+
+    @property
+    def needs_restart(self) -> bool:
+        return self.reload == "restart"
+
+
+_KINDS: Final[dict[type, str]] = {
+    bool: "true or false",
+    int: "integer",
+    float: "duration",
+    tuple: "string or list",
+}
+"""The kinds of keys by the types of their defaults; any other is a string, unless the entry says its kind."""
+
+
+def key(
+    default: T,
+    text: str,
+    kind: str = "",
+    *,
+    name: str | None = "",
+    aliases: tuple[str, ...] = (),
+    read: str = "",
+    spreads: bool = False,
+    shown_default: str | None = None,
+    zero_is_default: bool = False,
+    between: tuple[float, float] | None = None,
+    normal: Callable[[Any], Any] | None = None,
+    reload: Reload = "restart",
+    flag: Flag | None = None,
+) -> T:
+    """The entry of an option of a `Keyed` structure, which makes it the default of the option."""
+    entry = Key(
+        default,
+        text,
+        kind or _KINDS.get(type(default), "string"),
+        name,
+        aliases,
+        read,
+        spreads,
+        shown_default,
+        zero_is_default,
+        between,
+        normal,
+        reload,
+        flag,
+    )
+    return cast("T", entry)
+
+
+class _KeyedMeta(StructMeta):
+    """Takes the entries out of a class's body, so that the structure has plain defaults."""
+
+    def __new__(
+        mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **config: Any
+    ) -> _KeyedMeta:
+        keys = {option: entry for option, entry in namespace.items() if isinstance(entry, Key)}
+        namespace.update({option: entry.default for option, entry in keys.items()})
+        namespace["KEYS"] = keys
+        return super().__new__(mcls, name, bases, namespace, **config)
+
+
+class Keyed(Discreet, metaclass=_KeyedMeta, frozen=True):
+    """A structure of options, some of which are declared with their entries (`key`).
+
+    `KEYS`: the entries by option, in their order.
+    """
+
+    KEYS: ClassVar[Mapping[str, Key]]
+
+
+# -- one way of writing a value out of several that mean the same ---------------------------------------
+
+
+def not_negative(value: int) -> int:
+    """Zero for what is less."""
+    return max(value, 0)
+
+
+def positive_or_unlimited(value: int) -> int:
+    """-1, which is no limit, for zero and less."""
+    return value if value > 0 else -1
+
+
+def clean_path(value: str) -> str:
+    """The path of a URL with a slash before it and none behind; "" for the root."""
+    from posixpath import normpath
+
+    clean = normpath(f"/{value.lstrip('/')}")
+    return "" if clean == "/" else clean
+
+
+def lower_case_tags(value: tuple[str, ...]) -> tuple[str, ...]:
+    """Each tag once, in lower case, without the white space around it."""
+    tags = (tag.strip().lower() for tag in value)
+    return tuple(dict.fromkeys(tag for tag in tags if tag))
