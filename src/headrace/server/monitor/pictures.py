@@ -1,8 +1,9 @@
 """A server of several processes as monitoring sees it: one picture of each, and all of them as one.
 
-Here lives what a picture has and how pictures add up, on the level of snapshots: what endpoints say of a
-whole server they say as of one process, with its paging, sorting and filters. Never lives here: how pictures
-come from one process to the other (`headrace.processes`).
+Here lives what a picture has, and the whole server as a source of snapshots: what endpoints say of a whole
+server they say as of one process, with its paging, sorting and filters. Never lives here: how the fields of
+several processes become one (`source` says it, `combining` does it), how pictures come from one process to
+the other (`headrace.processes`).
 """
 
 from __future__ import annotations
@@ -15,14 +16,8 @@ from msgspec.structs import replace
 
 from headrace.conf.options import Options
 from headrace.errors import HeadraceError
-from headrace.server.monitor.source import (
-    AccountSnapshot,
-    ConnectionState,
-    HealthSnapshot,
-    KindCounts,
-    OCSPCacheSnapshot,
-    SublistSnapshot,
-)
+from headrace.server.monitor.combining import combined
+from headrace.server.monitor.source import ConnectionState, HealthSnapshot
 from headrace.server.snapshot import ServerMonitor
 
 if TYPE_CHECKING:
@@ -31,11 +26,13 @@ if TYPE_CHECKING:
     from headrace.engine.route import RouteLink
     from headrace.server.monitor.jetstream import JetStreamFigures
     from headrace.server.monitor.source import (
+        AccountSnapshot,
         ConnectionSnapshot,
         LeafSnapshot,
         MonitorSource,
         RouteSnapshot,
         ServerSnapshot,
+        SublistSnapshot,
     )
     from headrace.server.snapshot import MonitoredServer
     from headrace.server.worker import Worker
@@ -45,12 +42,6 @@ Row = TypeVar("Row")
 CONNECTIONS_PER_PART: Final = 50
 """Connections that go from one process to another at a time: others have their turn in between."""
 
-_SUMS: Final = (
-    *("memory_bytes", "cpu_percent", "connections", "total_connections"),
-    *("in_msgs", "in_bytes", "out_msgs", "out_bytes"),
-    *("in_client_msgs", "in_client_bytes", "out_client_msgs", "out_client_bytes"),
-    *("stalled_clients", "subscriptions"),
-)
 _TRAFFIC: Final = ("in_msgs", "in_bytes", "out_msgs", "out_bytes")
 
 
@@ -269,25 +260,8 @@ class Whole:
         self._facts = facts
 
     def server(self) -> ServerSnapshot:
-        own = self._own.server()
-        servers = [own, *(each.server for each in self._others)]
-        sums: dict[str, Any] = {name: sum(getattr(each, name) for each in servers) for name in _SUMS}
-        sums["cpu_percent"] = round(sums["cpu_percent"], 1)
-        routes = [route for each in servers if each.cluster is not None for route in each.cluster.routes]
-        leafs = [link for each in servers if each.leafnodes is not None for link in each.leafnodes.links]
-        return replace(
-            own,
-            **sums,
-            slow_consumers=_kinds(each.slow_consumers for each in servers),
-            stale_connections=_kinds(each.stale_connections for each in servers),
-            ocsp_cache=_ocsp_caches(each.ocsp_cache for each in servers),
-            max_procs=self._facts.processes,
-            start_ns=self._facts.start_ns,
-            # a reload is done when it is everywhere
-            config_load_time_ns=min(each.config_load_time_ns for each in servers),
-            cluster=None if own.cluster is None else replace(own.cluster, routes=tuple(routes)),
-            leafnodes=None if own.leafnodes is None else replace(own.leafnodes, links=tuple(leafs)),
-        )
+        servers = [self._own.server(), *(each.server for each in self._others)]
+        return combined(servers, max_procs=self._facts.processes, start_ns=self._facts.start_ns)
 
     def connections(self, state: ConnectionState) -> Iterable[ConnectionSnapshot]:
         yield from self._own.connections(state)
@@ -299,70 +273,22 @@ class Whole:
 
     def subscriptions(self, account: str | None = None) -> SublistSnapshot:
         found = [each.sublist for each in self._others if each.sublist is not None]
-        return _added([self._own.subscriptions(account), *found])
+        return combined([self._own.subscriptions(account), *found])
 
     def accounts(self) -> Sequence[AccountSnapshot]:
         others: dict[str, list[AccountSnapshot]] = {}
         for each in self._others:
             for account in each.accounts:
                 others.setdefault(account.name, []).append(account)
-        return [_account([own, *others.get(own.name, ())]) for own in self._own.accounts()]
+        return [combined([own, *others.get(own.name, ())]) for own in self._own.accounts()]
 
     def health(self) -> HealthSnapshot:
         if self._facts.missing is not None:
             return HealthSnapshot(f"process {self._facts.missing} is not running")
-        errors = (each.health.error for each in self._others)
-        return HealthSnapshot(next(filter(None, [self._own.health().error, *errors]), None))
+        return combined([self._own.health(), *(each.health for each in self._others)])
 
     def jetstream(self) -> JetStreamFigures | None:
         return self._own.jetstream()
-
-
-def _kinds(found: Iterable[KindCounts]) -> KindCounts:
-    total: Counter[str] = Counter()
-    for each in found:
-        total.update(each.by_kind())
-    return KindCounts(**{name: total[name] for name in KindCounts.__struct_fields__})
-
-
-def _ocsp_caches(found: Iterable[OCSPCacheSnapshot | None]) -> OCSPCacheSnapshot | None:
-    """Each process has one of its own."""
-    caches = [each for each in found if each is not None]
-    names = OCSPCacheSnapshot.__struct_fields__
-    return (
-        OCSPCacheSnapshot(*(sum(getattr(each, name) for each in caches) for name in names))
-        if caches
-        else None
-    )
-
-
-def _added(found: Sequence[SublistSnapshot]) -> SublistSnapshot:
-    """Counters together; rates weigh as much as what they are rates of."""
-    matches = sum(each.num_matches for each in found)
-    hits = sum(each.cache_hit_rate * each.num_matches for each in found)
-    walks = [(1 - each.cache_hit_rate) * each.num_matches for each in found]
-    fanout = sum(each.avg_fanout * weight for each, weight in zip(found, walks, strict=True))
-    details = [each.details for each in found]
-    return SublistSnapshot(
-        num_subscriptions=sum(each.num_subscriptions for each in found),
-        num_cache=sum(each.num_cache for each in found),
-        num_inserts=sum(each.num_inserts for each in found),
-        num_removes=sum(each.num_removes for each in found),
-        num_matches=matches,
-        cache_hit_rate=hits / matches if matches else 0.0,
-        max_fanout=max(each.max_fanout for each in found),
-        avg_fanout=fanout / sum(walks) if sum(walks) else 0.0,
-        details=lambda: [row for listed in details for row in listed()],
-    )
-
-
-def _account(found: Sequence[AccountSnapshot]) -> AccountSnapshot:
-    """One account in all processes; the first is this one's."""
-    sums = {
-        name: sum(getattr(each, name) for each in found)
-        for name in ("connections", "leafnodes", *_TRAFFIC, "slow_consumers")
-    }
-    return replace(found[0], **sums, sublist=_added([each.sublist for each in found]))
 
 
 # -- what an endpoint wants -------------------------------------------------------------------------------

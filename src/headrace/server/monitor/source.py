@@ -4,6 +4,9 @@ Here live data shapes only. How they become JSON or Prometheus text is the busin
 modules; how they are gathered is the server's. No field here may hold a password, a token or a key:
 the endpoints print what they are given.
 
+A structure of which each process of a server has one says of each field how those of all are combined
+(`combining`).
+
 Units: every `*_ns` field is integer nanoseconds (times since the Unix epoch in UTC, `rtt_ns` a duration),
 every `*_bytes` field is bytes.
 """
@@ -17,11 +20,13 @@ from msgspec import Struct, field
 from msgspec.structs import asdict
 
 from headrace.conf.options import GLOBAL_ACCOUNT
+from headrace.server.monitor.combining import Combined
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from headrace.conf.options import AccountOptions, Options, SubjectPermission
+    from headrace.server.monitor.combining import Computed, First, Given, Max, Merged, Min, Stated, Sum
     from headrace.server.monitor.jetstream import JetStreamFigures
 
 
@@ -33,13 +38,13 @@ class ConnectionState(Enum):
     ANY = "any"
 
 
-class KindCounts(Struct, frozen=True):
+class KindCounts(Combined, frozen=True):
     """One counter per kind of connection, as `/varz` splits slow and stale connections."""
 
-    clients: int = 0
-    routes: int = 0
-    gateways: int = 0
-    leafs: int = 0
+    clients: Sum[int] = 0
+    routes: Sum[int] = 0
+    gateways: Sum[int] = 0
+    leafs: Sum[int] = 0
 
     @property
     def total(self) -> int:
@@ -89,14 +94,14 @@ class RouteSnapshot(LinkSnapshot, frozen=True, kw_only=True):
     subscriptions: Callable[[], Sequence[SubscriptionSnapshot]] = _no_subscriptions
 
 
-class ClusterSnapshot(Struct, frozen=True, kw_only=True):
+class ClusterSnapshot(Combined, frozen=True, kw_only=True):
     """The cluster this server belongs to; host and port are those of its own port for other servers."""
 
-    name: str
-    host: str
-    port: int
-    certificate_expires_ns: int | None = None
-    routes: tuple[RouteSnapshot, ...] = ()
+    name: First[str]
+    host: First[str]
+    port: First[int]
+    certificate_expires_ns: First[int | None] = None
+    routes: Merged[tuple[RouteSnapshot, ...]] = ()
 
     @property
     def remotes(self) -> int:
@@ -116,26 +121,26 @@ class LeafSnapshot(LinkSnapshot, frozen=True, kw_only=True):
     subjects: Callable[[], Sequence[str]] = tuple
 
 
-class LeafNodesSnapshot(Struct, frozen=True, kw_only=True):
+class LeafNodesSnapshot(Combined, frozen=True, kw_only=True):
     """The leaf links of a server; host and port are those of its port for leaf nodes, port 0 without one."""
 
-    host: str
-    port: int
-    certificate_expires_ns: int | None = None
-    links: tuple[LeafSnapshot, ...] = ()
+    host: First[str]
+    port: First[int]
+    certificate_expires_ns: First[int | None] = None
+    links: Merged[tuple[LeafSnapshot, ...]] = ()
 
 
-class OCSPCacheSnapshot(Struct, frozen=True):
+class OCSPCacheSnapshot(Combined, frozen=True):
     """What is remembered of OCSP responders' answers, and how often it was of use."""
 
-    hits: int = 0
-    misses: int = 0
-    revoked: int = 0
-    good: int = 0
-    unknown: int = 0
+    hits: Sum[int] = 0
+    misses: Sum[int] = 0
+    revoked: Sum[int] = 0
+    good: Sum[int] = 0
+    unknown: Sum[int] = 0
 
 
-class ServerSnapshot(Struct, frozen=True, kw_only=True):
+class ServerSnapshot(Combined, frozen=True, kw_only=True):
     """Everything `/varz` says, except the request counts that the monitor keeps itself.
 
     `options` gives the limits; its secrets are never read here. Hosts and ports are what the listeners are
@@ -143,52 +148,52 @@ class ServerSnapshot(Struct, frozen=True, kw_only=True):
     one core. `language_version` fills the field that the Go server calls `go`.
     """
 
-    server_id: str
-    server_name: str
-    version: str
-    git_commit: str = ""
-    language_version: str
-    host: str
-    port: int
-    http_host: str = ""
-    http_port: int = 0
-    https_port: int = 0
-    options: Options
-    auth_required: bool = False
-    tls_required: bool = False
-    tls_verify: bool = False
-    tls_certificate_expires_ns: int | None = None
-    websocket_port: int = 0
-    websocket_certificate_expires_ns: int | None = None
-    connect_urls: tuple[str, ...] = ()
-    ws_connect_urls: tuple[str, ...] = ()
-    start_ns: int
-    now_ns: int
-    config_load_time_ns: int
-    config_digest: str = ""
-    memory_bytes: int
-    cores: int
-    max_procs: int = 1
-    cpu_percent: float
-    connections: int
-    total_connections: int
-    cluster: ClusterSnapshot | None = None
-    gateways: GatewaysSnapshot | None = None
-    leafnodes: LeafNodesSnapshot | None = None
-    in_msgs: int
-    in_bytes: int
-    out_msgs: int
-    out_bytes: int
-    in_client_msgs: int
-    in_client_bytes: int
-    out_client_msgs: int
-    out_client_bytes: int
-    slow_consumers: KindCounts = field(default_factory=KindCounts)
-    stale_connections: KindCounts = field(default_factory=KindCounts)
-    stalled_clients: int = 0
-    subscriptions: int
-    system_account: str | None = None
-    ocsp_cache: OCSPCacheSnapshot | None = None
+    server_id: First[str]
+    server_name: First[str]
+    version: First[str]
+    git_commit: First[str] = ""
+    language_version: First[str]
+    host: First[str]
+    port: First[int]
+    http_host: First[str] = ""
+    http_port: First[int] = 0
+    https_port: First[int] = 0
+    options: First[Options]
+    auth_required: First[bool] = False
+    tls_required: First[bool] = False
+    tls_verify: First[bool] = False
+    tls_certificate_expires_ns: First[int | None] = None
+    websocket_port: First[int] = 0
+    websocket_certificate_expires_ns: First[int | None] = None
+    connect_urls: First[tuple[str, ...]] = ()
+    ws_connect_urls: First[tuple[str, ...]] = ()
+    start_ns: Given[int]
+    now_ns: First[int]
+    config_load_time_ns: Min[int]
+    config_digest: First[str] = ""
+    memory_bytes: Sum[int]
+    cores: First[int]
+    max_procs: Given[int] = 1
+    cpu_percent: Sum[float]
+    connections: Sum[int]
+    total_connections: Sum[int]
+    cluster: Merged[ClusterSnapshot | None] = None
+    gateways: First[GatewaysSnapshot | None] = None
+    leafnodes: Merged[LeafNodesSnapshot | None] = None
+    in_msgs: Sum[int]
+    in_bytes: Sum[int]
+    out_msgs: Sum[int]
+    out_bytes: Sum[int]
+    in_client_msgs: Sum[int]
+    in_client_bytes: Sum[int]
+    out_client_msgs: Sum[int]
+    out_client_bytes: Sum[int]
+    slow_consumers: Merged[KindCounts] = field(default_factory=KindCounts)
+    stale_connections: Merged[KindCounts] = field(default_factory=KindCounts)
+    stalled_clients: Sum[int] = 0
+    subscriptions: Sum[int]
+    system_account: First[str | None] = None
+    ocsp_cache: Merged[OCSPCacheSnapshot | None] = None
 
 
 class SubscriptionSnapshot(Struct, frozen=True, kw_only=True):
@@ -277,49 +282,61 @@ class GatewaysSnapshot(Struct, frozen=True, kw_only=True):
     inbound: tuple[GatewaySnapshot, ...] = ()
 
 
-class SublistSnapshot(Struct, frozen=True, kw_only=True):
+class SublistSnapshot(Combined, frozen=True, kw_only=True):
     """Counters of the subject index; the rate is 0.0 to 1.0, the fan-outs are subscribers per match.
 
     `details` lists every local subscription; it is called only when `/subsz` is asked for `subs=1`.
     """
 
-    num_subscriptions: int
-    num_cache: int = 0
-    num_inserts: int = 0
-    num_removes: int = 0
-    num_matches: int = 0
-    cache_hit_rate: float = 0.0
-    max_fanout: int = 0
-    avg_fanout: float = 0.0
-    details: Callable[[], Iterable[SubscriptionSnapshot]] = _no_subscriptions
+    num_subscriptions: Sum[int]
+    num_cache: Sum[int] = 0
+    num_inserts: Sum[int] = 0
+    num_removes: Sum[int] = 0
+    num_matches: Sum[int] = 0
+    cache_hit_rate: Computed[float] = 0.0
+    max_fanout: Max[int] = 0
+    avg_fanout: Computed[float] = 0.0
+    details: Merged[Callable[[], Iterable[SubscriptionSnapshot]]] = _no_subscriptions
+
+    @classmethod
+    def computed(cls, parts: Sequence[SublistSnapshot]) -> dict[str, float]:
+        """Rates weigh as much as what they are rates of: matches, and those of them that were not cached."""
+        matches = sum(each.num_matches for each in parts)
+        hits = sum(each.cache_hit_rate * each.num_matches for each in parts)
+        walks = [(1 - each.cache_hit_rate) * each.num_matches for each in parts]
+        fanout = sum(each.avg_fanout * weight for each, weight in zip(parts, walks, strict=True))
+        return {
+            "cache_hit_rate": hits / matches if matches else 0.0,
+            "avg_fanout": fanout / sum(walks) if sum(walks) else 0.0,
+        }
 
 
-class AccountSnapshot(Struct, frozen=True, kw_only=True):
+class AccountSnapshot(Combined, frozen=True, kw_only=True):
     """One account: `options` is what it was configured as (its users are never read here) at `loaded_ns`.
 
     `in_msgs` and `in_bytes` are what its clients sent since the server started.
     """
 
-    options: AccountOptions
-    connections: int = 0
-    leafnodes: int = 0
-    in_msgs: int = 0
-    in_bytes: int = 0
-    out_msgs: int = 0
-    out_bytes: int = 0
-    slow_consumers: int = 0
-    sublist: SublistSnapshot
-    loaded_ns: int
+    options: First[AccountOptions]
+    connections: Sum[int] = 0
+    leafnodes: Sum[int] = 0
+    in_msgs: Sum[int] = 0
+    in_bytes: Sum[int] = 0
+    out_msgs: Sum[int] = 0
+    out_bytes: Sum[int] = 0
+    slow_consumers: Sum[int] = 0
+    sublist: Merged[SublistSnapshot]
+    loaded_ns: First[int]
 
     @property
     def name(self) -> str:
         return self.options.name
 
 
-class HealthSnapshot(Struct, frozen=True):
+class HealthSnapshot(Combined, frozen=True):
     """`error` None means healthy; otherwise one line that says what is not."""
 
-    error: str | None = None
+    error: Stated[str | None] = None
 
 
 class MonitorSource(Protocol):
