@@ -15,11 +15,40 @@ from headrace.client.contexts import Context, read_context
 from headrace.client.errors import AddressError, CredentialsError
 from headrace.client.signing import read_credentials_file, read_seed_file
 from headrace.spark.errors import OptionError
+from headrace.spark.option_entry import Option, read_boolean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 DEFAULT_API: Final = "$JS.API"
+DEFAULT_INBOX: Final = "_INBOX"
+
+
+def _option(name: str, default: str, meaning: str, kind: str = "text") -> Option:
+    return Option(name, kind, default, meaning, writes=True)
+
+
+CONNECTING: Final = (
+    Option("jetStreamDomain", "text", "the server's", "Domain of the streams", ("stream",)),
+    Option("jetStreamApiPrefix", "text", DEFAULT_API, "Where the subjects of the API begin", ("stream",)),
+    _option("url", "NATS_URL, else nats://127.0.0.1:4222", "Server URL; several with commas between them"),
+    _option("context", "none", "Context of the `nats` tool that says what options do not"),
+    _option("user", "NATS_USER", "User name"),
+    _option("password", "NATS_PASSWORD", "Password; prefer `passwordFile` or the environment"),
+    _option("passwordFile", "none", "File that holds the password"),
+    _option("token", "NATS_TOKEN", "Token; prefer `tokenFile` or the environment"),
+    _option("tokenFile", "none", "File that holds the token"),
+    _option("credsFile", "NATS_CREDS", "Credentials file: a user's JWT and seed"),
+    _option("nkeyFile", "none", "File that holds a user's seed"),
+    _option("tlsCaFile", "the system's", "Certificates to trust, PEM"),
+    _option("tlsCertFile", "none", "Client certificate, PEM; needs `tlsKeyFile`"),
+    _option("tlsKeyFile", "none", "Key of the client certificate, PEM"),
+    _option(
+        "tlsFirst", "false", "TLS before the server's first line (its `handshake_first`)", "true or false"
+    ),
+    _option("inboxPrefix", DEFAULT_INBOX, "How reply subjects begin, where permissions want that"),
+)
+"""The options that make up a `Connecting`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +62,7 @@ class Connecting:
     tls_key_file: str | None = None
     tls_first: bool = False
     jetstream_api: str = DEFAULT_API
-    inbox_prefix: str = "_INBOX"
+    inbox_prefix: str = DEFAULT_INBOX
 
     def tls(self) -> ssl.SSLContext | None:
         """None where the system's certificates do. Raises: OptionError if a file cannot be used."""
@@ -48,7 +77,7 @@ class Connecting:
         return context
 
 
-def read_connecting(values: Mapping[str, str], *, tls_first: bool | None) -> Connecting:
+def read_connecting(values: Mapping[str, str]) -> Connecting:
     """The options of the connection; one that is given wins over the context. Raises: OptionError."""
     context = _context(values.get("context"))
     url = values.get("url") or context.url
@@ -57,6 +86,7 @@ def read_connecting(values: Mapping[str, str], *, tls_first: bool | None) -> Con
             parse_addresses(url)
         except AddressError as error:
             raise OptionError(f"option {'url' if values.get('url') else 'context'}: {error}") from error
+    tls_first = read_boolean("tlsFirst", values["tlsfirst"]) if "tlsfirst" in values else context.tls_first
     cert, key = values.get("tlscertfile"), values.get("tlskeyfile")
     if (cert is None) != (key is None):
         raise OptionError("options tlsCertFile and tlsKeyFile need each other: set both or neither")
@@ -66,9 +96,9 @@ def read_connecting(values: Mapping[str, str], *, tls_first: bool | None) -> Con
         tls_ca_file=values.get("tlscafile") or context.tls_ca_file,
         tls_cert_file=cert or context.tls_cert_file,
         tls_key_file=key or context.tls_key_file,
-        tls_first=context.tls_first if tls_first is None else tls_first,
+        tls_first=tls_first,
         jetstream_api=_api(values, context),
-        inbox_prefix=values.get("inboxprefix") or context.inbox_prefix or "_INBOX",
+        inbox_prefix=values.get("inboxprefix") or context.inbox_prefix or DEFAULT_INBOX,
     )
 
 

@@ -14,6 +14,7 @@ from typing import Final
 
 from headrace.protocol.rfc3339 import parse_time
 from headrace.spark.errors import OptionError
+from headrace.spark.option_entry import STORED, Option
 
 
 class Edge(enum.Enum):
@@ -35,6 +36,45 @@ Start = Edge | Moment | int
 
 Starts = Mapping[str, Start] | Edge | Moment
 """The same for several: one for all, or one for each."""
+
+STARTING: Final = (
+    Option(
+        "startingOffsets",
+        "text or JSON",
+        "latest; batch: earliest",
+        'Where a new query begins: `earliest`, `latest` or sequences such as `{"orders": 17}`',
+        STORED,
+    ),
+    Option(
+        "startingTimestamp",
+        "time",
+        "none",
+        "Instead: begin with the first message of that time or later; ms since 1970 or "
+        "`2026-11-21T08:00:00Z`",
+        STORED,
+    ),
+    Option("startingOffsetsByTimestamp", "JSON", "none", "The same for each", STORED),
+)
+"""The options that say where reading begins."""
+
+ENDING: Final = (
+    Option(
+        "endingOffsets",
+        "text or JSON",
+        "latest",
+        "Where a batch read ends: `latest` or the first sequences not read",
+        STORED,
+    ),
+    Option(
+        "endingTimestamp",
+        "time",
+        "none",
+        "Instead: end before the first message of that time or later",
+        STORED,
+    ),
+    Option("endingOffsetsByTimestamp", "JSON", "none", "The same for each", STORED),
+)
+"""The options that say where reading ends."""
 
 _EDGE_NUMBERS: Final = {-2: Edge.EARLIEST, -1: Edge.LATEST}
 """As in Spark's Kafka source."""

@@ -1,4 +1,4 @@
-"""The options of `format("nats")` when it writes: one table, and the frozen value it is read into.
+"""The options of `format("nats")` when it writes: the value they are read into, with the entry of each.
 
 What connects to a server is read by the source's own code, so that it means the same. Which promise a target
 can keep is decided here and nowhere else; asking for more than it can is an error.
@@ -14,13 +14,17 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from headrace.client.jetstream_publish import DEFAULT_PREFIX
 from headrace.client.pipeline import DEFAULT_WINDOW
 from headrace.spark.errors import OptionError
-from headrace.spark.options import OPTIONS, Option, SourceOptions, for_executors, read_options
+from headrace.spark.option_entry import Option, made_of, option, options_of, read_fields
+from headrace.spark.options import OPTIONS, SourceOptions, for_executors, read_options
 from headrace.subjects.grammar import is_valid_literal, is_valid_subject
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 DEFAULT_BUCKET: Final = "headrace_spark"
+
+_STREAMS: Final = ("stream",)
+"""The targets of options that are about message ids."""
 
 
 class Target(enum.Enum):
@@ -53,73 +57,141 @@ class Mode(enum.Enum):
     DROP_MALFORMED = "dropmalformed"
 
 
-SINK_OPTIONS: Final = (
-    Option("stream", "one of `stream`, `channel`, `subject`, `target`", "JetStream stream to write into"),
-    Option("channel", "none", "STAN channel to write into; wins over column `subject`"),
-    Option(
-        "subject", "column `subject`", "Subject of every message, of a stream or core; wins over the column"
-    ),
-    Option(
-        "target", "as the others say", "`channel` or `subject`: where column `subject` names each row's own"
-    ),
-    Option(
-        "deliveryGuarantee",
-        "the target's strongest",
-        "`exactly-once` (streams), `at-least-once` (streams, channels), `best-effort` (subjects)",
-    ),
-    Option("idColumn", "none", "Column with the message's id, the same whenever the row is computed again"),
-    Option("keyColumns", "none", "Columns that tell the rows of one micro-batch apart, commas between them"),
-    Option("positionalIds", "false", "Ids by partition and row: the plan has no shuffle and keeps its order"),
-    Option("writeId", "made up", "Batch writes: name of this write; one started again under it adds nothing"),
-    Option("batchBucket", DEFAULT_BUCKET, "KV bucket that notes where a batch began in its stream"),
-    Option("mode", "failfast", "A row that cannot be a message: `failfast`, or `dropmalformed` and count it"),
-    Option("maxInFlight", str(DEFAULT_WINDOW), "Messages of one task that wait for their acknowledgement"),
-    Option(
-        "jetStreamApiPrefix", DEFAULT_PREFIX, "Subjects of JetStream's API, such as `$JS.hub.API` (streams)"
-    ),
-)
-
-CONNECTION_OPTIONS: Final = frozenset(
-    {
-        "url", "user", "password", "passwordfile", "token", "tokenfile", "tlscafile", "tlscertfile",
-        "tlskeyfile", "tlsfirst", "connectionname", "connecttimeout", "reconnecttimeout", "clusterid",
-        "context", "credsfile", "nkeyfile", "inboxprefix",
-    }
-)  # fmt: skip
-"""Options of the source that mean the same here, by lower-case name."""
-
 OF_SPARK: Final = frozenset({"checkpointlocation", "path", "queryname"})
 """What Spark itself hands a sink among its options."""
 
-_ONLY_STREAMS: Final = (
-    "idColumn",
-    "keyColumns",
-    "positionalIds",
-    "writeId",
-    "batchBucket",
-    "jetStreamApiPrefix",
-)
 _MOST_IN_FLIGHT: Final = 1 << 16
 
 _Kind = TypeVar("_Kind", bound=enum.Enum)
 
 
+def _literal(name: str, text: str) -> str:
+    raw = text.encode()
+    if not is_valid_subject(raw) or not is_valid_literal(raw):
+        raise OptionError(f"option {name}: {text!r} is empty somewhere or has blanks or wildcards")
+    return text
+
+
+def _word(name: str, text: str) -> str:
+    if not text or not all(one.isascii() and (one.isalnum() or one in "-_=") for one in text):
+        raise OptionError(f"option {name}: {text!r} is not made of letters, digits, '-', '_' and '='")
+    return text
+
+
+def _columns(_name: str, text: str) -> tuple[str, ...]:
+    return tuple(filter(None, (part.strip() for part in text.split(","))))
+
+
+def _choice(name: str, text: str, kind: type[_Kind]) -> _Kind:
+    try:
+        return kind(text.lower())
+    except ValueError:
+        raise OptionError(
+            f"option {name}: {text!r} is not one of {', '.join(str(one.value) for one in kind)}"
+        ) from None
+
+
+def _mode(name: str, text: str) -> Mode:
+    return _choice(name, text, Mode)
+
+
+def _in_flight(name: str, text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= _MOST_IN_FLIGHT:
+        raise OptionError(f"option {name}: {text!r} is not a whole number from 1 to {_MOST_IN_FLIGHT}")
+    return int(text)
+
+
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
-    """What one write was told. `name` is the stream or channel, `subject` that of every row."""
+    """What one write was told, each field with the entry of its option.
+
+    `name` is the stream or channel, `subject` that of every row.
+    """
 
     target: Target
-    name: str | None = None
-    subject: str | None = None
-    guarantee: Guarantee = Guarantee.BEST_EFFORT
-    id_column: str | None = None
-    key_columns: tuple[str, ...] = ()
-    positional_ids: bool = False
-    write_id: str | None = None
-    bucket: str = DEFAULT_BUCKET
-    mode: Mode = Mode.FAIL_FAST
-    max_in_flight: int = DEFAULT_WINDOW
-    api_prefix: str = DEFAULT_PREFIX
+    name: str | None = made_of(
+        None,
+        Option(
+            "stream",
+            "text",
+            "one of `stream`, `channel`, `subject`, `target`",
+            "JetStream stream to write into",
+        ),
+        Option("channel", "text", "none", "STAN channel to write into; wins over column `subject`"),
+        Option(
+            "target",
+            "word",
+            "as the others say",
+            "`channel` or `subject`: where column `subject` names each row's own",
+        ),
+    )
+    subject: str | None = option(
+        None,
+        "subject",
+        "Subject of every message, of a stream or core; wins over the column",
+        shown_default="column `subject`",
+        read=_literal,
+    )
+    guarantee: Guarantee = made_of(
+        Guarantee.BEST_EFFORT,
+        Option(
+            "deliveryGuarantee",
+            "word",
+            "the target's strongest",
+            "`exactly-once` (streams), `at-least-once` (streams, channels), `best-effort` (subjects)",
+        ),
+    )
+    id_column: str | None = option(
+        None, "text", "Column with the message's id, the same whenever the row is computed again", of=_STREAMS
+    )
+    key_columns: tuple[str, ...] = option(
+        (),
+        "list",
+        "Columns that tell the rows of one micro-batch apart, commas between them",
+        shown_default="none",
+        of=_STREAMS,
+        read=_columns,
+    )
+    positional_ids: bool = option(
+        False,
+        "true or false",
+        "Ids by partition and row: the plan has no shuffle and keeps its order",
+        of=_STREAMS,
+    )
+    write_id: str | None = option(
+        None,
+        "word",
+        "Batch writes: name of this write; one started again under it adds nothing",
+        shown_default="made up",
+        of=_STREAMS,
+        read=_word,
+    )
+    bucket: str = option(
+        DEFAULT_BUCKET,
+        "word",
+        "KV bucket that notes where a batch began in its stream",
+        name="batchBucket",
+        of=_STREAMS,
+        read=_word,
+    )
+    mode: Mode = option(
+        Mode.FAIL_FAST,
+        "word",
+        "A row that cannot be a message: `failfast`, or `dropmalformed` and count it",
+        shown_default=Mode.FAIL_FAST.value,
+        read=_mode,
+    )
+    max_in_flight: int = option(
+        DEFAULT_WINDOW, "number", "Messages of one task that wait for their acknowledgement", read=_in_flight
+    )
+    api_prefix: str = option(
+        DEFAULT_PREFIX,
+        "subject",
+        "Subjects of JetStream's API, such as `$JS.hub.API`",
+        name="jetStreamApiPrefix",
+        of=_STREAMS,
+        read=_literal,
+    )
     server: SourceOptions = field(default_factory=SourceOptions)
 
     @property
@@ -128,6 +200,13 @@ class SinkOptions:
         if self.target is Target.CHANNEL:
             return f"channel {self.name or 'by row'} of cluster {self.server.cluster_id}"
         return f"{self.target.value} {self.name or self.subject or 'by row'}"
+
+
+SINK_OPTIONS: Final = options_of(SinkOptions)
+"""The entries of all options but those that mean the same as for reading."""
+
+CONNECTION_OPTIONS: Final = frozenset(entry.name.lower() for entry in OPTIONS if entry.writes)
+"""Options of the source that mean the same here, by lower-case name."""
 
 
 def read_sink_options(given: Mapping[str, str]) -> SinkOptions:
@@ -147,17 +226,9 @@ def read_sink_options(given: Mapping[str, str]) -> SinkOptions:
     options = SinkOptions(
         target=target,
         name=_name(values, target),
-        subject=_subject(values.get("subject")),
         guarantee=_guarantee(values, target),
-        id_column=values.get("idcolumn") or None,
-        key_columns=tuple(filter(None, (part.strip() for part in values.get("keycolumns", "").split(",")))),
-        positional_ids=_is_true(values, "positionalIds"),
-        write_id=_word(values, "writeId"),
-        bucket=_word(values, "batchBucket") or DEFAULT_BUCKET,
-        mode=_choice("mode", values, Mode) or Mode.FAIL_FAST,
-        max_in_flight=_in_flight(values),
-        api_prefix=_subject(values.get("jetstreamapiprefix")) or DEFAULT_PREFIX,
         server=for_executors(read_options({**connection, "channel": "any"})),
+        **read_fields(SinkOptions, values),
     )
     _check_ids(options)
     return options
@@ -175,7 +246,7 @@ def _check_name(name: str) -> None:
 
 
 def _target(values: Mapping[str, str]) -> Target:
-    stated = _choice("target", values, Target)
+    stated = _choice("target", values["target"], Target) if "target" in values else None
     named = [kind for kind in (Target.STREAM, Target.CHANNEL) if values.get(kind.value)]
     if len(named) > 1:
         raise OptionError("options stream and channel exclude each other: a query writes to one target")
@@ -197,9 +268,11 @@ def _target(values: Mapping[str, str]) -> Target:
 
 
 def _refuse_strange(values: Mapping[str, str], target: Target) -> None:
-    for name in _ONLY_STREAMS:
-        if name.lower() in values:
-            raise OptionError(f"option {name} goes with option stream: a {target.value} knows no message ids")
+    for entry in SINK_OPTIONS:
+        if entry.of == _STREAMS and entry.name.lower() in values:
+            raise OptionError(
+                f"option {entry.name} goes with option stream: a {target.value} knows no message ids"
+            )
 
 
 def _name(values: Mapping[str, str], target: Target) -> str | None:
@@ -213,21 +286,11 @@ def _name(values: Mapping[str, str], target: Target) -> str | None:
     return name
 
 
-def _subject(text: str | None) -> str | None:
-    return _literal("subject", text) if text else None
-
-
-def _literal(option: str, text: str) -> str:
-    raw = text.encode()
-    if not is_valid_subject(raw) or not is_valid_literal(raw):
-        raise OptionError(f"option {option}: {text!r} is empty somewhere or has blanks or wildcards")
-    return text
-
-
 def _guarantee(values: Mapping[str, str], target: Target) -> Guarantee:
     order = list(Guarantee)
     strongest = STRONGEST[target]
-    wanted = _choice("deliveryGuarantee", values, Guarantee) or strongest
+    text = values.get("deliveryguarantee")
+    wanted = strongest if text is None else _choice("deliveryGuarantee", text, Guarantee)
     if order.index(wanted) < order.index(strongest):
         raise OptionError(
             f"option deliveryGuarantee: a {target.value} cannot give {wanted.value}, {strongest.value} is "
@@ -258,40 +321,3 @@ def _check_ids(options: SinkOptions) -> None:
         raise OptionError("options idColumn, keyColumns and positionalIds go with exactly-once")
     elif options.write_id:
         raise OptionError("option writeId goes with exactly-once")
-
-
-def _word(values: Mapping[str, str], name: str) -> str | None:
-    text = values.get(name.lower())
-    if text is None:
-        return None
-    if not text or not all(one.isascii() and (one.isalnum() or one in "-_=") for one in text):
-        raise OptionError(f"option {name}: {text!r} is not made of letters, digits, '-', '_' and '='")
-    return text
-
-
-def _choice(name: str, values: Mapping[str, str], kind: type[_Kind]) -> _Kind | None:
-    text = values.get(name.lower())
-    if text is None:
-        return None
-    try:
-        return kind(text.lower())
-    except ValueError:
-        raise OptionError(
-            f"option {name}: {text!r} is not one of {', '.join(str(one.value) for one in kind)}"
-        ) from None
-
-
-def _is_true(values: Mapping[str, str], name: str) -> bool:
-    text = values.get(name.lower(), "false").lower()
-    if text not in ("true", "false"):
-        raise OptionError(f"option {name}: {text!r} is neither true nor false")
-    return text == "true"
-
-
-def _in_flight(values: Mapping[str, str]) -> int:
-    text = values.get("maxinflight")
-    if text is None:
-        return DEFAULT_WINDOW
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= _MOST_IN_FLIGHT:
-        raise OptionError(f"option maxInFlight: {text!r} is not a whole number from 1 to {_MOST_IN_FLIGHT}")
-    return int(text)

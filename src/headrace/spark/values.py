@@ -30,6 +30,7 @@ from pyspark.sql.types import (
 )
 
 from headrace.spark.errors import OptionError, ValueFormatError
+from headrace.spark.option_entry import Option
 from headrace.spark.schema import arrow_schema
 
 if TYPE_CHECKING:
@@ -37,6 +38,24 @@ if TYPE_CHECKING:
 
 FORMATS: Final = ("binary", "string", "json")
 MODES: Final = ("permissive", "failfast", "dropmalformed")
+
+VALUE_OPTIONS: Final = (
+    Option("valueFormat", "word", "binary", "What column `data` is: `binary`, `string` or `json`"),
+    Option(
+        "valueSchema",
+        "schema",
+        "none",
+        "With `json`: the fields, as `id bigint, tags array<string>` or Spark's JSON",
+    ),
+    Option(
+        "valueMode",
+        "word",
+        "permissive",
+        "A payload that is not of the format: null (`permissive`), an error (`failfast`), no row "
+        "(`dropmalformed`)",
+    ),
+)
+"""The options that make up a `ValueFormat`."""
 
 _SIMPLE: Final[dict[str, DataType]] = {
     "string": StringType(),

@@ -4,29 +4,22 @@ import re
 import runpy
 from pathlib import Path
 
-from headrace.spark.options import OPTIONS, option_table
+from headrace.spark.options import OPTIONS
 from headrace.spark.schema import COLUMNS
-from headrace.spark.sink_options import CONNECTION_OPTIONS, SINK_OPTIONS
+from headrace.spark.sink_options import SINK_OPTIONS
 from headrace.testing import Server
 
 ROOT = Path(__file__).parents[3]
 
 
-def test_docs_option_table_is_the_codes() -> None:
+def test_docs_option_tables_are_the_codes() -> None:
+    script = runpy.run_path(str(ROOT / "docs" / "spark_options.py"))
     text = (ROOT / "docs" / "spark.md").read_text()
-    section = text.split("## Options")[1].split("\n## ")[0]
-    table = section.split("|---|---|---|\n")[1].split("\n\n")[0] + "\n"
-    assert table == option_table(), "print headrace.spark.options.option_table() into docs/spark.md"
-    assert [line.split("`")[1] for line in table.splitlines()] == [option.name for option in OPTIONS]
-
-
-def test_docs_sink_option_table_is_the_codes() -> None:
-    text = (ROOT / "docs" / "spark.md").read_text()
-    section = text.split("### What the sink is told")[1].split("\n## ")[0]
-    rows = re.findall(r"^\| `(\w+)` \| (.*?) \| (.*?) \|$", section, re.MULTILINE)
-    assert rows == [(option.name, option.default, option.meaning) for option in SINK_OPTIONS]
-    listed = section.split("as for reading")[0]
-    assert {name.lower() for name in re.findall(r"`(\w+)`", listed)} == CONNECTION_OPTIONS
+    assert script["with_tables"](text) == text, "run python -m docs.spark_options"
+    names = [re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) for table in text.split("| for |")]
+    _, reading, writing = names
+    assert reading[: len(OPTIONS)] == [option.name for option in OPTIONS]
+    assert writing[: len(SINK_OPTIONS)] == [option.name for option in SINK_OPTIONS]
 
 
 def test_docs_column_table_is_the_codes() -> None:
