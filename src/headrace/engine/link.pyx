@@ -344,6 +344,12 @@ cdef class Router:
         return self.c.due != NULL or len(self._leaving) > 0
 
     @property
+    def has_work(self):
+        """Whether the end of a tick now would do anything: write, free, serve or close."""
+        return (self.c.dirty != NULL or self.c.removed != NULL or self.c.doomed != NULL or self.c.due != NULL
+                or len(self._leaving) > 0)
+
+    @property
     def is_withdrawing(self):
         """Whether interest of a lost server is still to be removed: so many subscriptions in each tick."""
         return len(self._leaving) > 0

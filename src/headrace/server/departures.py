@@ -151,7 +151,8 @@ class Departures:
         if party.transport is not None:
             party.transport.close()
         party.over(CloseReason(party.link.reason))
-        self._server.after_tick()  # other servers are told what is wanted no more
+        if self._server.router.has_work:  # other servers are told what is wanted no more
+            self._server.after_tick()
 
     def _cut_off(self, party: Party) -> None:
         if party in self._draining:

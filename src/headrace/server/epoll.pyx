@@ -315,8 +315,8 @@ cdef class Poller:
     def wait(self, timeout):
         """Sleeps until something is ready or `timeout` seconds (None: no end) are over, and serves it.
 
-        Returns whether the descriptor given to `host` is ready. What is left to Python, `poll` does
-        (`is_due`). Sessions may have asked the loop for something, so it looks before it waits again.
+        Returns whether the descriptor given to `host` is ready. What is left to Python, the caller of `settle`
+        does (`is_due`). Sessions may have asked the loop for something, so it looks before it waits again.
         """
         cdef epoll_event events[EVENTS]
         cdef int ms = milliseconds(timeout)
@@ -343,23 +343,29 @@ cdef class Poller:
 
     @property
     def is_due(self):
-        """Whether links are to be closed, waited for or released, or a service served: what `poll` is for."""
+        """Whether links are to be closed, waited for or released, or a service served: what `settle` is for."""
         return (self._has_parting or len(self._closing) > 0 or len(self._stalled) > 0
                 or self.router.c.due != NULL)
 
-    def poll(self):
-        """One tick: reads what is ready, delivers, flushes; returns the links to close."""
+    def settle(self):
+        """Ends the tick that `wait` began, without a look at the sockets; returns the links to close."""
         cdef list closing
         self._has_parting = False
+        if self._stalled:
+            self._release_stalled()
+        closing = self._closing + self.router.end_tick()
+        self._closing = []
+        return closing
+
+    def poll(self):
+        """One tick: reads what is ready, delivers, flushes; returns the links to close."""
         self._is_polling = True
         try:
             self._rounds()
         finally:
             self._is_polling = False
             self._gone.clear()
-        closing = self._closing + self.router.end_tick()
-        self._closing = []
-        return closing
+        return self.settle()
 
     cdef bint _serve_all(self, epoll_event *events, int n) except -1:
         """True when the descriptor of `host` is among them."""
@@ -411,5 +417,3 @@ cdef class Poller:
             self.router.c.now = monotonic()
             if self.router.c.now - began > ROUND_NS:
                 break
-        if self._stalled:
-            self._release_stalled()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import selectors
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -33,14 +34,21 @@ class PollerLoop(asyncio.SelectorEventLoop):
         self._front = _Front()
         super().__init__(self._front)
 
-    def sleep_in(self, poller: Poller, tick: Callable[[], object]) -> bool:
-        """Calls `tick` soon whenever the poller is due. False: the loop has a poller already."""
+    def sleep_in(self, poller: Poller, settle: Callable[[], object]) -> bool:
+        """Calls `settle` at once whenever the poller is due. False: the loop has a poller already."""
         if self._front.poller is not None:
             return False
         poller.host(self._front.fileno())
-        self._front.when_due = lambda: self.call_soon(tick)
+        self._front.when_due = partial(self._run, settle)
         self._front.poller = poller
         return True
+
+    def _run(self, settle: Callable[[], object]) -> None:
+        """As a handle of the loop does: a mistake ends what was called, not the loop."""
+        try:
+            settle()
+        except Exception as error:  # noqa: BLE001 -- whatever it is
+            self.call_exception_handler({"message": "Exception at the end of a tick", "exception": error})
 
     def leave(self, poller: Poller) -> bool:
         """The end of `sleep_in`; False when the loop does not sleep in this poller."""

@@ -154,7 +154,7 @@ class Server:
             from headrace.server.epoll import Poller
 
             self.poller = Poller(self.router, busy_poll())
-            if not (isinstance(self.loop, PollerLoop) and self.loop.sleep_in(self.poller, self._poll)):
+            if not (isinstance(self.loop, PollerLoop) and self.loop.sleep_in(self.poller, self._settle)):
                 self.loop.add_reader(self.poller.fileno(), self._poll)
         try:
             await self._open()
@@ -454,11 +454,18 @@ class Server:
     # -- ticks ------------------------------------------------------------------------------------
 
     def _poll(self) -> None:
-        """The poller's tick."""
-        if self.poller is None:  # stopped between the loop's call_soon and this call
-            return
-        self._end(self.poller.poll())
-        if self.poller.has_stalled and self._stall_timer is None:
+        """The poller's tick, on a loop that watches its descriptor."""
+        if self.poller is not None:  # else stopped between the loop's call_soon and this call
+            self._end_tick_of(self.poller, self.poller.poll())
+
+    def _settle(self) -> None:
+        """The end of the poller's tick, on a loop that sleeps in it."""
+        if self.poller is not None:
+            self._end_tick_of(self.poller, self.poller.settle())
+
+    def _end_tick_of(self, poller: Poller, closing: list[Link]) -> None:
+        self._end(closing)
+        if poller.has_stalled and self._stall_timer is None:
             self._stall_timer = self.loop.call_later(STALLED_CHECK, self._poll_stalled)
 
     def _poll_stalled(self) -> None:

@@ -7,6 +7,7 @@ import socket
 import sys
 import threading
 from contextlib import closing
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -15,6 +16,11 @@ from headrace.client.blocking import connect
 from headrace.engine.link import Router
 from headrace.server.loop import PollerLoop, run_in_poller
 from headrace.testing import Server as Embedded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from headrace.engine.link import Link
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="epoll")
 
@@ -77,6 +83,34 @@ def test_closed_clients_leave_the_server_that_sleeps() -> None:
         with connect(server.url) as nc:
             nc.flush()  # the server has served something after the closings
             assert server.call(lambda: len(server.server.clients.sessions)) == 1
+
+
+def test_a_mistake_at_the_end_of_a_tick_ends_neither_the_loop_nor_the_server() -> None:
+    async def main() -> list[object]:
+        loop = asyncio.get_running_loop()
+        told: list[object] = []
+        has_failed = asyncio.Event()
+
+        def note(_: object, context: dict[str, Any]) -> None:
+            told.append(context["exception"])
+            has_failed.set()
+
+        loop.set_exception_handler(note)
+        async with Server(LOCAL, transport="epoll") as server:
+            begin = server.departures.begin
+
+            def fail_once(links: Iterable[Link]) -> None:
+                server.departures.begin = begin  # type: ignore[method-assign]
+                raise mistake
+
+            server.departures.begin = fail_once  # type: ignore[method-assign]
+            await asyncio.to_thread(round_trip, server.url)
+            await asyncio.wait_for(has_failed.wait(), 5)
+            await asyncio.to_thread(round_trip, server.url)
+        return told
+
+    mistake = RuntimeError("a mistake of ours")
+    assert run_in_poller(main()) == [mistake]
 
 
 def test_looks_that_find_nothing_become_rare() -> None:
