@@ -79,6 +79,7 @@ cdef struct socket_t:
     int fd
     int epfd
     uint32_t events
+    bint is_at_end           # everything the peer will ever send has been read
 
 
 cdef int milliseconds(timeout) except -2:
@@ -201,6 +202,7 @@ cdef class Poller:
         s.fd = fd
         s.epfd = self._epfd
         s.events = EPOLLIN
+        s.is_at_end = False
         link.c.transport = s
         link.c.flush = flush_socket
         self._links[fd] = link
@@ -222,10 +224,11 @@ cdef class Poller:
         cdef int i
         if s == NULL:
             return
-        shutdown(s.fd, SHUT_WR)
-        for i in range(DISCARD_READS):
-            if recv(s.fd, scrap, READ_SIZE, MSG_DONTWAIT) <= 0:
-                break
+        if not s.is_at_end:
+            shutdown(s.fd, SHUT_WR)
+            for i in range(DISCARD_READS):
+                if recv(s.fd, scrap, READ_SIZE, MSG_DONTWAIT) <= 0:
+                    break
         if self._is_polling:
             self._gone.append(link)
         del self._links[s.fd]
@@ -260,13 +263,15 @@ cdef class Poller:
         cdef char *data
         cdef size_t room
         cdef ssize_t n
+        cdef socket_t *s = <socket_t *> l.transport
         space(l, &data, &room)
-        n = recv((<socket_t *> l.transport).fd, data, room, MSG_DONTWAIT)
+        n = recv(s.fd, data, room, MSG_DONTWAIT)
         if n > 0:
             received(l, n)
             if l.flags & (LINK_STALLED | LINK_HELD | LINK_CLOSING):
                 self._pause_or_read(l)
         elif n == 0:
+            s.is_at_end = True
             doom(l, REASON_CLIENT_CLOSED)
         elif errno != EAGAIN and errno != EINTR:
             doom(l, REASON_READ_ERROR)
