@@ -66,9 +66,9 @@ EVERY_SERVER = {
 STORED = {"headrace.log", "headrace.turns", "headrace.changes"}
 
 COMMANDS = {
-    "serve": (EVERY_SERVER, 277),
+    "serve": (EVERY_SERVER, 278),
     "streaming": (EVERY_SERVER | STORED | {"headrace.streaming"}, 352),
-    "serve -js": (EVERY_SERVER | STORED | {"headrace.jetstream"}, 352),
+    "serve -js": (EVERY_SERVER | STORED | {"headrace.jetstream"}, 353),
 }
 """By command: packages of ours, and how many modules there may be, those of Python included."""
 

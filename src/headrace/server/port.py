@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from headrace.protocol.info import ConnectOptions
     from headrace.server.admission import Admission
     from headrace.server.auth import Authenticator, Identity
+    from headrace.server.deadlines import Deadlines
     from headrace.server.epoll import Poller
     from headrace.server.handshakes import PeerCheck
     from headrace.server.log_limits import LogLimits
@@ -275,6 +276,8 @@ class SessionHost(Runtime, AccessHost, Protocol):
     def system(self) -> HasClientEvents: ...
     @property
     def clients(self) -> AllClients: ...
+    @property
+    def deadlines(self) -> Deadlines: ...
 
 
 class PeerProcesses(Protocol):

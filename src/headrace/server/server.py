@@ -21,6 +21,7 @@ from headrace.protocol import nkeys
 from headrace.server import logs
 from headrace.server.auth import Authenticator
 from headrace.server.clients import Clients
+from headrace.server.deadlines import Deadlines
 from headrace.server.departures import STALLED_CHECK, Departures
 from headrace.server.info import client_info
 from headrace.server.listener import Listener, bind, busy_poll, default_transport
@@ -129,6 +130,7 @@ class Server:
         self._tasks: set[asyncio.Task[None]] = set()
         self._stalled: list[AsyncioTransport] = []
         self.departures = Departures(self)
+        self.deadlines = Deadlines()
         self._tick_is_due = False
         self._stall_timer: asyncio.TimerHandle | None = None
 
@@ -147,6 +149,7 @@ class Server:
         if options.processes != 1 and self.worker is None:
             check_alone(options)
         self.loop = asyncio.get_running_loop()
+        self.deadlines.begin(self.loop)
         self.start_ns = self.config_load_ns = time_ns()
         announce(self)
         self.use_contexts(make_contexts(options))
@@ -329,6 +332,7 @@ class Server:
         for party in self.parties():
             party.over(CloseReason.SERVER_SHUTDOWN)
         self.departures.close()
+        self.deadlines.close()
         if self._stall_timer is not None:
             self._stall_timer.cancel()
         await self.listeners.close_monitor()
