@@ -66,35 +66,50 @@ class Accepting:
 
     def _take(self) -> None:
         self._ceiling = _ceiling(self._kept)
-        self._loop.add_reader(self._sock, self._accept)
+        self._watch()
 
     def close(self) -> None:
         """Refuse connections from now on."""
         if self._sock.fileno() >= 0:
-            self._loop.remove_reader(self._sock)
+            self._unwatch()
             self._sock.close()
 
-    def _accept(self) -> None:
+    def _watch(self) -> None:
+        """Call `ready` when connections wait."""
+        self._loop.add_reader(self._sock, self.ready)
+
+    def _unwatch(self) -> None:
+        self._loop.remove_reader(self._sock)
+
+    def ready(self) -> None:
+        """Connections wait."""
         for _ in range(ACCEPTS_PER_TICK):
-            try:
-                sock, address = self._sock.accept()
-            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+            number = self._accept()
+            if number is None:
                 return
-            except OSError as error:
-                self._pause(error)
-                return
-            is_last = sock.fileno() >= self._ceiling  # the system gives the lowest that is free
-            sock.setblocking(False)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._open(sock, address)
-            if is_last:
+            if number >= self._ceiling:  # the system gives the lowest that is free
                 self._pause(OSError(EMFILE, os.strerror(EMFILE)))
                 return
+
+    def _accept(self) -> int | None:
+        """Accept and open the next connection; returns its descriptor, None when there is none for now."""
+        try:
+            sock, address = self._sock.accept()
+        except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+            return None
+        except OSError as error:
+            self._pause(error)
+            return None
+        number = sock.fileno()
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._open(sock, address)
+        return number
 
     def _pause(self, error: OSError) -> None:
         """Out of descriptors or memory: the backlog waits, the served clients do not notice."""
         self._complain(error.strerror or str(error), int(ACCEPT_PAUSE * 1000))
-        self._loop.remove_reader(self._sock)
+        self._unwatch()
         self._loop.call_later(ACCEPT_PAUSE, self._resume)
 
     def _resume(self) -> None:

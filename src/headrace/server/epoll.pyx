@@ -3,14 +3,14 @@
 
 Either the event loop is ours (`server.loop`) and sleeps in `wait`, or it is anybody's and watches one
 descriptor (`fileno`), calling `poll` when that is ready. Both run on the thread that runs all Python code:
-no locks. This file reads, writes, pauses and closes sockets and decides nothing.
+no locks. This file accepts, reads, writes, pauses and closes sockets and decides nothing.
 Why this shape: docs/adr/0003-two-transports.md.
 """
 
 cimport cython
 from cpython.object cimport PyObject
-from libc.errno cimport EAGAIN, EINTR, errno
-from libc.stdint cimport int64_t, uint32_t
+from libc.errno cimport EAGAIN, ECONNABORTED, EINTR, errno
+from libc.stdint cimport int64_t, uint16_t, uint32_t, uintptr_t
 from libc.math cimport ceil
 from libc.string cimport strerror
 from posix.unistd cimport close
@@ -48,10 +48,42 @@ cdef extern from "<sys/socket.h>" nogil:
     ssize_t recv(int fd, void *buffer, size_t n, int flags)
     ssize_t send(int fd, const void *buffer, size_t n, int flags)
     int shutdown(int fd, int how)
+    ctypedef unsigned int socklen_t
+    cdef struct sockaddr:
+        unsigned short sa_family
+    int accept4(int fd, sockaddr *address, socklen_t *size, int flags)
+    int setsockopt(int fd, int level, int option, const void *value, socklen_t size)
     enum:
+        AF_INET
+        AF_INET6
         MSG_NOSIGNAL
         MSG_DONTWAIT
         SHUT_WR
+        SOCK_CLOEXEC
+        SOCK_NONBLOCK
+
+cdef extern from "<netinet/in.h>" nogil:
+    cdef struct in_addr:
+        uint32_t s_addr
+    cdef struct in6_addr:
+        pass
+    cdef struct sockaddr_in:
+        uint16_t sin_port
+        in_addr sin_addr
+    cdef struct sockaddr_in6:
+        uint16_t sin6_port
+        in6_addr sin6_addr
+    uint16_t ntohs(uint16_t port)
+    enum:
+        INET6_ADDRSTRLEN
+        IPPROTO_TCP
+
+cdef extern from "<netinet/tcp.h>" nogil:
+    enum:
+        TCP_NODELAY
+
+cdef extern from "<arpa/inet.h>" nogil:
+    const char *inet_ntop(int family, const void *address, char *text, socklen_t size)
 
 cdef extern from *:
     """
@@ -80,6 +112,17 @@ cdef struct socket_t:
     int epfd
     uint32_t events
     bint is_at_end           # everything the peer will ever send has been read
+
+
+cdef union address_t:
+    sockaddr any
+    sockaddr_in v4
+    sockaddr_in6 v6
+
+
+cdef void *mark_of(int fd) noexcept:
+    """What stands for a watched descriptor in an event; odd, as no address of a link is."""
+    return <void *> ((<uintptr_t> fd << 1) | 1)
 
 
 cdef int milliseconds(timeout) except -2:
@@ -149,6 +192,7 @@ cdef class Poller:
     cdef int _epfd
     cdef readonly Router router
     cdef dict _links
+    cdef dict _watched           # by descriptor: who is told that it can be read
     cdef set _stalled
     cdef list _gone              # closed within `poll`: an event that was fetched before may still name them
     cdef bint _is_polling
@@ -167,6 +211,7 @@ cdef class Poller:
             raise OSError(errno, strerror(errno).decode())
         self.router = router
         self._links = {}
+        self._watched = {}
         self._stalled = set()
         self._gone = []
         self._closing = []
@@ -206,6 +251,48 @@ cdef class Poller:
         link.c.transport = s
         link.c.flush = flush_socket
         self._links[fd] = link
+
+    def watch(self, int fd, watcher):
+        """From now on calls `watcher.ready()` in each tick in which a descriptor can be read.
+
+        What that raises goes to `watcher.failed(error)`. Raises: OSError when it cannot be watched.
+        """
+        cdef epoll_event event
+        event.events = EPOLLIN
+        event.data.ptr = mark_of(fd)
+        if epoll_ctl(self._epfd, EPOLL_CTL_ADD, fd, &event) < 0:
+            raise OSError(errno, strerror(errno).decode())
+        self._watched[fd] = watcher
+
+    def unwatch(self, int fd):
+        """The end of `watch`, before the descriptor is closed; one that is not watched is left alone."""
+        if self._watched.pop(fd, None) is not None:
+            epoll_ctl(self._epfd, EPOLL_CTL_DEL, fd, NULL)
+
+    def accept(self, int fd):
+        """The next connection that waits at a listening socket: (descriptor, address of the peer, its port).
+
+        The descriptor does not block and belongs to the caller. None: nobody waits, or who did is gone.
+        Raises: OSError, also when the process may have no more descriptors.
+        """
+        cdef address_t peer
+        cdef socklen_t size = sizeof(address_t)
+        cdef char text[INET6_ADDRSTRLEN]
+        cdef int one = 1
+        cdef int sock = accept4(fd, &peer.any, &size, SOCK_NONBLOCK | SOCK_CLOEXEC)
+        if sock < 0:
+            if errno == EAGAIN or errno == EINTR or errno == ECONNABORTED:
+                return None
+            raise OSError(errno, strerror(errno).decode())
+        setsockopt(sock, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one))
+        text[0] = 0
+        if peer.any.sa_family == AF_INET:
+            inet_ntop(AF_INET, &peer.v4.sin_addr, text, sizeof(text))
+            return sock, text.decode("ascii"), ntohs(peer.v4.sin_port)
+        if peer.any.sa_family == AF_INET6:
+            inet_ntop(AF_INET6, &peer.v6.sin6_addr, text, sizeof(text))
+            return sock, text.decode("ascii"), ntohs(peer.v6.sin6_port)
+        return sock, "", 0
 
     def flush(self, Link link not None):
         """Writes what the socket takes now; True when nothing is left. Reads no more from a closing link."""
@@ -297,6 +384,16 @@ cdef class Poller:
         elif events & (EPOLLERR | EPOLLHUP):
             doom(l, REASON_CLIENT_CLOSED)
 
+    cdef _tell(self, int fd):
+        """A watched descriptor can be read."""
+        cdef object watcher = self._watched.get(fd)
+        if watcher is None:  # it was given up while an earlier event was served
+            return
+        try:
+            watcher.ready()
+        except Exception as error:
+            watcher.failed(error)
+
     cdef _release_stalled(self):
         cdef Link link
         cdef set waiting = self._stalled
@@ -379,6 +476,8 @@ cdef class Poller:
         for i in range(n):
             if events[i].data.ptr == NULL:
                 is_host_ready = True
+            elif <uintptr_t> events[i].data.ptr & 1:
+                self._tell(<int> (<uintptr_t> events[i].data.ptr >> 1))
             else:
                 self._serve(<link_t *> events[i].data.ptr, events[i].events)
         flush_dirty(&self.router.c)

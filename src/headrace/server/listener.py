@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from headrace.server.clients import Clients
     from headrace.server.departures import Departures
+    from headrace.server.epoll import Poller
     from headrace.server.port import SessionHost
     from headrace.server.session import ClientSession
 
@@ -112,6 +113,7 @@ class Listener(Acceptor):
     def __init__(self, server: ListenerHost, context: ssl.SSLContext | None, sock: socket.socket) -> None:
         super().__init__(server, sock)
         self.context = context
+        self._poller = server.poller
         self._access = Access(server)
         self._rate = HandshakeRate(0)
         self._report: asyncio.TimerHandle | None = None
@@ -135,37 +137,90 @@ class Listener(Acceptor):
             say(f"TLS handshake error: {failure(error)}")
         self._server.clients.forget(session.cid, CloseReason.TLS_HANDSHAKE_ERROR)
 
+    # -- accepting by the poller, which makes no socket object of a plain connection
+
+    def _watch(self) -> None:
+        if self._poller is None:
+            super()._watch()
+        else:
+            self._poller.watch(self._sock.fileno(), self)
+
+    def _unwatch(self) -> None:
+        if self._poller is None:
+            super()._unwatch()
+        else:
+            self._poller.unwatch(self._sock.fileno())
+
+    def failed(self, error: Exception) -> None:
+        """A mistake of ours while a connection was opened: the others go on."""
+        self._server.log.error("internal error", exc_info=error)
+
+    def _accept(self) -> int | None:
+        if self._poller is None:
+            return super()._accept()
+        try:
+            accepted = self._poller.accept(self._sock.fileno())
+        except OSError as error:
+            self._pause(error)
+            return None
+        if accepted is None:
+            return None
+        number, host, port = accepted
+        if self.context is not None or self._server.options.proxy_protocol:
+            self._open(self._socket(number), (host, port))
+            return number
+        clients = self._server.clients
+        try:
+            session = clients.new_session(self._access, host, port)
+        except BaseException:
+            os.close(number)  # nobody else knows of it
+            raise
+        if clients.is_full or not clients.admits(session):
+            clients.refuse(session, self._socket(number))
+        else:
+            session.link.send(session.info())
+            self._serve(session, number, self._poller)
+        return number
+
+    def _socket(self, number: int) -> socket.socket:
+        """The socket of a connection that was accepted here."""
+        own = self._sock
+        sock = socket.socket(own.family, own.type, own.proto, fileno=number)
+        sock.setblocking(False)
+        return sock
+
+    def _serve(self, session: ClientSession, number: int, poller: Poller, seen: bytes = b"") -> None:
+        """Gives a plain connection to the poller."""
+        try:
+            session.transport = EpollTransport(poller, session.link, number)
+        except OSError as error:
+            session.error(f"cannot be watched: {error}")
+            os.close(number)
+            self._server.clients.forget(session.cid, CloseReason.READ_ERROR)
+            return
+        session.opened()
+        session.take(seen)
+        session.transport.flush()
+
+    # -- opening
+
     def _open(self, sock: socket.socket, address: tuple[str, int]) -> None:
         server = self._server
         session = server.clients.new_session(self._access, address[0], address[1])
         if server.clients.is_full or not server.clients.admits(session):
             server.clients.refuse(session, sock)
         elif self.context is None and not server.options.proxy_protocol:
-            self._open_plain(session, sock, greet=True)
+            session.link.send(session.info())
+            self._open_plain(session, sock)
         else:
             self._run(self._open_step_by_step(session, sock), sock)
 
-    def _open_plain(
-        self, session: ClientSession, sock: socket.socket, *, greet: bool, seen: bytes = b""
-    ) -> None:
+    def _open_plain(self, session: ClientSession, sock: socket.socket, seen: bytes = b"") -> None:
         """`seen`: bytes that the client has sent and that are not in the socket any more."""
-        server = self._server
-        if greet:
-            session.link.send(session.info())
-        if server.poller is None:
+        if self._poller is None:
             self._run(self._open_asyncio(session, sock, seen=seen), sock)
-            return
-        try:
-            session.transport = EpollTransport(server.poller, session.link, sock.fileno())
-        except OSError as error:
-            session.error(f"cannot be watched: {error}")
-            sock.close()
-            server.clients.forget(session.cid, CloseReason.READ_ERROR)
-            return
-        sock.detach()
-        session.opened()
-        session.take(seen)
-        session.transport.flush()
+        else:
+            self._serve(session, sock.detach(), self._poller, seen)
 
     async def _open_asyncio(
         self,
@@ -226,7 +281,7 @@ class Listener(Acceptor):
         if options.proxy_protocol:
             seen = await self._take_proxy_header(session, sock)
         if context is None or options.tls is None:
-            self._open_plain(session, sock, greet=False, seen=seen)
+            self._open_plain(session, sock, seen)
             return
         if not is_greeted and first and await first_byte(self._server.loop, sock, first) != TLS_RECORD:
             is_greeted = True
@@ -237,7 +292,7 @@ class Listener(Acceptor):
             and options.allow_non_tls
             and (seen or await first_byte(self._server.loop, sock, options.tls.timeout) != TLS_RECORD)
         ):
-            self._open_plain(session, sock, greet=False, seen=seen)
+            self._open_plain(session, sock, seen)
             return
         if seen:  # no handshake begins like that
             raise ConnectionAbortedError("first record does not look like a TLS handshake")

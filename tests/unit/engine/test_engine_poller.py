@@ -391,3 +391,139 @@ def test_poller_that_is_dropped_closes_its_sockets() -> None:
         client.close()
     Broker.stop(broker)
     assert set(os.listdir("/proc/self/fd")) == before
+
+
+# ---- accepting ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("family", "host"), [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")])
+def test_accepted_connection_comes_with_the_address_of_its_peer(
+    family: socket.AddressFamily, host: str
+) -> None:
+    poller = Poller(Broker().router)
+    with socket.create_server((host, 0), family=family) as listening:
+        listening.setblocking(False)
+        assert poller.accept(listening.fileno()) is None
+        with socket.create_connection(listening.getsockname()[:2]) as client:
+            accepted = poller.accept(listening.fileno())
+            assert accepted is not None
+            number, address, port = accepted
+            assert (address, port) == client.getsockname()[:2]
+            with socket.socket(fileno=number) as served:
+                assert not os.get_blocking(number)
+                assert not os.get_inheritable(number)
+                assert served.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+                client.sendall(b"x")
+                assert served.recv(1) == b"x"
+        assert poller.accept(listening.fileno()) is None
+
+
+def test_address_of_a_socket_for_both_protocols_is_as_python_writes_it() -> None:
+    poller = Poller(Broker().router)
+    with socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True) as listening:
+        address = ("127.0.0.1", listening.getsockname()[1])
+        with socket.create_connection(address) as one, socket.create_connection(address) as other:
+            accepted = poller.accept(listening.fileno())
+            assert accepted is not None
+            os.close(accepted[0])
+            served, expected = listening.accept()
+            served.close()
+            assert accepted[1] == expected[0] == "::ffff:127.0.0.1"
+            assert {accepted[2], expected[1]} == {one.getsockname()[1], other.getsockname()[1]}
+
+
+def test_peer_that_is_gone_before_it_is_accepted_is_a_link_that_ends(polled: PolledBroker) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        reset(socket.create_connection(listening.getsockname()))
+        accepted = polled.poller.accept(listening.fileno())
+    assert accepted is not None
+    peer = polled.peer(b"")
+    polled.poller.add(peer.link, accepted[0])
+    polled.until(lambda: peer.link.is_detached)
+    assert peer.reason in (CloseReason.READ_ERROR, CloseReason.CLIENT_CLOSED)
+
+
+def test_descriptor_that_does_not_listen_is_an_error(polled: PolledBroker) -> None:
+    client, served = tcp_pair()
+    with client, served, pytest.raises(OSError) as caught:
+        polled.poller.accept(served.fileno())
+    assert caught.value.errno == errno.EINVAL
+    assert caught.value.strerror == os.strerror(errno.EINVAL)
+
+
+class Watching:
+    """Hears of a descriptor."""
+
+    def __init__(self, mistake: Exception | None = None) -> None:
+        self.calls = 0
+        self.failures: list[Exception] = []
+        self._mistake = mistake
+
+    def ready(self) -> None:
+        self.calls += 1
+        if self._mistake is not None:
+            raise self._mistake
+
+    def failed(self, error: Exception) -> None:
+        self.failures.append(error)
+
+
+def test_watched_descriptor_is_told_of_until_it_is_not_watched(polled: PolledBroker) -> None:
+    watching = Watching()
+    peer, client = polled.connect()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        polled.poller.watch(listening.fileno(), watching)
+        polled.poll()
+        assert watching.calls == 0
+        with socket.create_connection(listening.getsockname()):
+            polled.until(lambda: watching.calls)
+            client.sendall(b"PING\r\n")
+            assert read(polled, client, 6) == b"PONG\r\n"  # links are served beside it
+            assert len(polled.poller) == 1
+            polled.poller.unwatch(listening.fileno())
+            before = watching.calls
+            polled.poll()
+            assert watching.calls == before
+        polled.poller.unwatch(listening.fileno())  # again: nothing happens
+        polled.poller.watch(listening.fileno(), watching)
+        with pytest.raises(OSError, match="exists"):
+            polled.poller.watch(listening.fileno(), watching)
+        polled.poller.unwatch(listening.fileno())
+    assert not peer.link.is_closing
+
+
+def test_mistake_of_who_watches_goes_to_it_and_nobody_else(polled: PolledBroker) -> None:
+    mistake = RuntimeError("ours")
+    watching = Watching(mistake)
+    peer, client = polled.connect()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        polled.poller.watch(listening.fileno(), watching)
+        with socket.create_connection(listening.getsockname()):
+            polled.until(lambda: watching.failures)
+            client.sendall(b"PING\r\n")
+            assert read(polled, client, 6) == b"PONG\r\n"
+        polled.poller.unwatch(listening.fileno())
+    assert set(watching.failures) == {mistake}
+    assert not peer.link.is_closing
+
+
+def test_who_is_given_up_by_another_event_of_the_tick_hears_nothing(polled: PolledBroker) -> None:
+    class Jealous(Watching):
+        def ready(self) -> None:
+            super().ready()
+            for number in numbers:
+                polled.poller.unwatch(number)
+
+    watchers = [Jealous(), Jealous()]
+    with (
+        socket.create_server(("127.0.0.1", 0)) as first,
+        socket.create_server(("127.0.0.1", 0)) as second,
+        socket.create_connection(first.getsockname()),
+        socket.create_connection(second.getsockname()),
+    ):
+        numbers = [first.fileno(), second.fileno()]
+        for number, watcher in zip(numbers, watchers, strict=True):
+            polled.poller.watch(number, watcher)
+        polled.until(lambda: any(watcher.calls for watcher in watchers))
+        polled.poll()
+    assert sum(watcher.calls for watcher in watchers) == 1
