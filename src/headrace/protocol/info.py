@@ -133,12 +133,43 @@ _FIELDS: Final[dict[str, tuple[str, type]]] = {
 """The options by their fields' names in the JSON, with the type of each."""
 
 
-def info_line(info: dict[str, Any]) -> bytes:
-    """`INFO {json} CRLF`; fields that are None, False, "" or empty are left out, `headers` excepted."""
-    kept = {k: v for k, v in info.items() if k in _ALWAYS or v not in (None, False, "", [], ())}
-    return b"INFO " + encode(kept) + b" \r\n"
+class ServerInfo(dict[str, Any]):
+    """The fields of INFO that all clients of a port are sent; they do not change.
+
+    Fields that are None, False, "" or empty are not sent, but for those that clients always get.
+    """
+
+    def __init__(self, fields: Mapping[str, Any]) -> None:
+        super().__init__(fields)
+        self._heads: dict[tuple[tuple[str, Any], ...], bytes] = {}
+
+    def line(self, own: Mapping[str, Any]) -> bytes:
+        """`INFO {json} CRLF` for one client: `own` are fields in place of common ones, and more of them.
+
+        What is common is rendered once for each combination of fields in its place.
+        """
+        replaced = tuple([(name, value) for name, value in own.items() if name in self])
+        head = self._heads.get(replaced)
+        if head is None:
+            head = self._head(replaced)
+        rest = {name: value for name, value in own.items() if name not in self and _is_sent(name, value)}
+        return b"%b,%b \r\n" % (head, encode(rest)[1:]) if rest else head + b"} \r\n"
+
+    def _head(self, replaced: tuple[tuple[str, Any], ...]) -> bytes:
+        """A line up to the last common field, remembered."""
+        kept = {name: value for name, value in {**self, **dict(replaced)}.items() if _is_sent(name, value)}
+        if len(self._heads) == _MOST_HEADS:
+            self._heads.clear()
+        head = self._heads[replaced] = b"INFO " + encode(kept)[:-1]
+        return head
+
+
+def _is_sent(name: str, value: object) -> bool:
+    return value not in (None, False, "", [], ()) or name in _ALWAYS
 
 
 _ALWAYS: Final = frozenset(
     ["server_id", "server_name", "version", "proto", "go", "host", "port", "headers", "max_payload"]
 )
+_MOST_HEADS: Final = 64
+"""Combinations of fields that are remembered: limits of payloads can be in every user's token."""

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from headrace.server.auth import authentication_timeout
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from headrace.conf.tls_options import TLSOptions
     from headrace.server.auth import Authenticator
     from headrace.server.port import AccessHost
@@ -62,6 +64,6 @@ class Access:
         """Whether a client's certificate says which user it is."""
         return self.tls is not None and self.tls.verify_and_map and self.authenticator.has_names
 
-    def info(self) -> dict[str, Any]:
-        """The fields of INFO that all its clients get."""
-        return self._server.info
+    def info_line(self, own: Mapping[str, Any]) -> bytes:
+        """INFO for one of its clients, with its `own` fields."""
+        return self._server.info.line(own)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import platform
 from typing import TYPE_CHECKING, Any, Final
 
-from headrace.protocol.info import COMPATIBLE_VERSION, JETSTREAM_API_LEVEL
+from headrace.protocol.info import COMPATIBLE_VERSION, JETSTREAM_API_LEVEL, ServerInfo
 from headrace.version import __version__
 
 if TYPE_CHECKING:
@@ -21,8 +21,12 @@ LANGUAGE: Final = f"python{platform.python_version()}"
 """What runs it, in the field that nats-server calls `go`."""
 
 
-def client_info(server: InfoHost) -> dict[str, Any]:
-    """The fields of INFO."""
+def client_info(server: InfoHost) -> ServerInfo:
+    """What all clients are told."""
+    return ServerInfo(_fields(server))
+
+
+def _fields(server: InfoHost) -> dict[str, Any]:
     options = server.options
     host, port = server.listeners.advertised_address
     return {

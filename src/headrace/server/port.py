@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from headrace.core.service import Host, Service
     from headrace.engine.link import Link, Router
     from headrace.engine.reasons import CloseReason
-    from headrace.protocol.info import ConnectOptions
+    from headrace.protocol.info import ConnectOptions, ServerInfo
     from headrace.server.admission import Admission
     from headrace.server.auth import Authenticator, Identity
     from headrace.server.deadlines import Deadlines
@@ -248,8 +248,8 @@ class AccessHost(Protocol):
     @property
     def gate(self) -> Authorizer | None: ...
     @property
-    def info(self) -> dict[str, Any]:
-        """The fields of INFO that all clients get; another dictionary when one of them changes."""
+    def info(self) -> ServerInfo:
+        """The fields of INFO that all clients get; another object when one of them changes."""
 
 
 class AllClients(Protocol):

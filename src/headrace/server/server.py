@@ -18,6 +18,7 @@ from headrace.engine.link import Router
 from headrace.engine.reasons import CloseReason
 from headrace.errors import StartError
 from headrace.protocol import nkeys
+from headrace.protocol.info import ServerInfo
 from headrace.server import logs
 from headrace.server.auth import Authenticator
 from headrace.server.clients import Clients
@@ -110,7 +111,7 @@ class Server:
         self.hosts: list[ServiceHost] = []
         self.server_id = self.gate.server_id if self.gate is not None else nkeys.new_server_id()
         self.name = self.options.server_name or self.server_id
-        self.info: dict[str, Any] = {}
+        self.info = ServerInfo({})
         self.start_ns = 0
         self.config_load_ns = 0
         self.tls = ServerTLS(self)

@@ -23,7 +23,7 @@ from headrace.engine.reasons import CloseReason
 from headrace.engine.verdicts import Verdicts
 from headrace.errors import ProtocolError
 from headrace.protocol import nkeys
-from headrace.protocol.info import PROTOCOL_WITH_ASYNC_INFO, ConnectOptions, info_line
+from headrace.protocol.info import PROTOCOL_WITH_ASYNC_INFO, ConnectOptions
 from headrace.server.auth import AUTHORIZATION_VIOLATION
 from headrace.server.traced_client import TracedClient
 from headrace.server.wording import (
@@ -161,12 +161,12 @@ class ClientSession(TracedClient):
 
     def info(self, **changes: Any) -> bytes:
         """This client's INFO line; the nonce is in the first one only."""
-        info = {**self.access.info(), "client_id": self.cid, "client_ip": self.address, **changes}
+        own = {"client_id": self.cid, "client_ip": self.address, **changes}
         if self.is_connected:  # the first one hides what a no_auth_user need not know
-            info["auth_required"] = self.access.requires_authentication
+            own["auth_required"] = self.access.requires_authentication
         elif self.nonce:
-            info["nonce"] = self.nonce.decode()
-        return info_line(info)
+            own["nonce"] = self.nonce.decode()
+        return self.access.info_line(own)
 
     def opened(self) -> None:
         """The connection can carry the protocol: start the clock on authentication, or on liveness."""

@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from headrace.protocol.info import ServerInfo
 from headrace.server.access import Access
 from headrace.server.auth import Authenticator
 from headrace.server.info import websocket_urls
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from headrace.conf.options import Options, WebSocketOptions
     from headrace.conf.tls_options import TLSOptions
     from headrace.server.port import InfoHost
@@ -33,8 +36,8 @@ class WebSocketAccess(Access):
         self._options = options
         self._own: Authenticator | None = None
         self._made_beside: Authenticator | None = None
-        self._info: dict[str, Any] = {}
-        self._info_beside: dict[str, Any] | None = None
+        self._info = ServerInfo({})
+        self._info_beside: ServerInfo | None = None
         self._own_info = {
             "host": options.host,
             "port": port,
@@ -65,18 +68,18 @@ class WebSocketAccess(Access):
         block = self._server.options.websocket  # it may have been read again
         return block.tls if block is not None else None
 
-    def info(self) -> dict[str, Any]:
-        others = super().info()
+    def info_line(self, own: Mapping[str, Any]) -> bytes:
+        others = self._server.info
         if self._info_beside is not others:  # at first, and when the server or its cluster has changed
             self._info, self._info_beside = self._made_of(others), others
         required = self._options.overrides_authorization or super().requires_authentication
-        return {**self._info, "auth_required": required}
+        return self._info.line({"auth_required": required, **own})
 
-    def _made_of(self, others: dict[str, Any]) -> dict[str, Any]:
+    def _made_of(self, others: ServerInfo) -> ServerInfo:
         """INFO as it is said on this port: addresses of the other port are no use here."""
         fields = {name: value for name, value in others.items() if name != "connect_urls"}
         urls = websocket_urls(self._server)
-        return {**fields, **self._own_info, **({"connect_urls": list(urls)} if urls else {})}
+        return ServerInfo({**fields, **self._own_info, **({"connect_urls": list(urls)} if urls else {})})
 
 
 def own_authenticator(options: Options, websocket: WebSocketOptions) -> Authenticator | None:
