@@ -23,7 +23,7 @@ from headrace.engine.reasons import CloseReason
 from headrace.engine.verdicts import Verdicts
 from headrace.errors import ProtocolError
 from headrace.protocol import nkeys
-from headrace.protocol.info import PROTOCOL_WITH_ASYNC_INFO, ConnectOptions
+from headrace.protocol.info import NO_OPTIONS, PROTOCOL_WITH_ASYNC_INFO, ConnectOptions
 from headrace.server.auth import AUTHORIZATION_VIOLATION
 from headrace.server.traced_client import TracedClient
 from headrace.server.wording import (
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     # A function: what a task has not begun when it is cancelled must not have been made.
     _Decision: TypeAlias = Callable[[], Coroutine[Any, Any, Identity | None]]
 
-_NO_OPTIONS: Final = ConnectOptions()
 _UNLIMITED: Final = -1
 _LONGEST_TIMER: Final = 86_400.0  # seconds; a loop's timers are not made for years
 _USER_EXPIRED: Final = "User Authentication Expired"
@@ -111,7 +110,7 @@ class ClientSession(TracedClient):
         self.address = address
         self.port = port
         self.behind = ""  # for log lines only: where it says it comes from, and a slash
-        self.options = _NO_OPTIONS
+        self.options = NO_OPTIONS
         self.identity: Identity | None = None
         self.nonce = nkeys.new_nonce() if access.authenticator.needs_nonce else b""
         self.is_connected = False
