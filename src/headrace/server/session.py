@@ -68,7 +68,8 @@ class ClientSession(TracedClient):
         "_deadline",
         "_expiry",
         "_has_pinged",
-        "_is_known_as",
+        "_introduction",
+        "_known_as",
         "_ping_sent_ns",
         "_pings_out",
         "_responses",
@@ -128,7 +129,8 @@ class ClientSession(TracedClient):
         self.peer_certificates: tuple[bytes, ...] = ()  # DER, its own first
         self.transport: Transport | None = None
         self._has_pinged = False
-        self._is_known_as = ""
+        self._introduction: tuple[ConnectOptions, Identity] | None = None  # makes `_known_as`
+        self._known_as = ""
         self._pings_out = 0
         self._ping_sent_ns = 0
         self._responses: ResponseTracker | None = None
@@ -334,8 +336,8 @@ class ClientSession(TracedClient):
         self._expire_with(identity)
         self.is_connected = True
         server.clients.admission.leave(self)
-        if not self._is_known_as:
-            self._is_known_as = client_label(options, identity)
+        if not self._name_in_log:
+            self._introduction = options, identity
         self.link.configure(
             verbose=options.verbose,
             pedantic=options.pedantic,
@@ -680,10 +682,17 @@ class ClientSession(TracedClient):
         return "nats" if self.connection_type == "STANDARD" else self.connection_type.lower()
 
     @property
+    def _name_in_log(self) -> str:
+        """Who it says it is, from its first CONNECT that says anything; most clients are never in the log."""
+        if self._introduction is not None:
+            self._known_as, self._introduction = client_label(*self._introduction), None
+        return self._known_as
+
+    @property
     def label(self) -> str:
         """The head of this client's log lines: `127.0.0.1:50000 - cid:7 - "python:name" -`."""
         host = f"[{self.address}]" if ":" in self.address else self.address
-        return f"{self.behind}{host}:{self.port} - {self.access.log_name}:{self.cid}{self._is_known_as} -"
+        return f"{self.behind}{host}:{self.port} - {self.access.log_name}:{self.cid}{self._name_in_log} -"
 
 
 def _tighter(first: int, second: int) -> int:
