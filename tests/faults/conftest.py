@@ -43,7 +43,7 @@ class Served:
         return wire
 
     def closed_reasons(self) -> list[str]:
-        return [snapshot.reason for snapshot in self.embedded.call(lambda: list(self.server.clients.closed))]
+        return [record.reason.text for record in self.embedded.call(lambda: list(self.server.clients.closed))]
 
     def wait_for_connections(self, count: int) -> None:
         wait_until(lambda: len(self.server.clients.sessions) == count, f"{count} connections")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from headrace.engine.reasons import CloseReason
 from headrace.server.admission import Admission
-from headrace.server.connection_snapshot import closed_snapshot
+from headrace.server.connection_snapshot import record_of
 from headrace.server.session import ClientSession
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from headrace.core.account import Account
     from headrace.server.access import Access
+    from headrace.server.connection_snapshot import ClientRecord
     from headrace.server.departures import Departures
-    from headrace.server.monitor.source import ConnectionSnapshot
     from headrace.server.port import Client, ClientEvents, SessionHost
 
     class _Events(ClientEvents, Protocol):
@@ -55,13 +55,13 @@ if TYPE_CHECKING:
 class Clients:
     """The sessions by their numbers, the oldest first, and the figures of all that ever were.
 
-    `closed` are the last ones that are gone, as many as `max_closed_clients`.
+    `closed` are records of the last ones that are gone, as many as `max_closed_clients`.
     """
 
     def __init__(self, server: ClientsHost) -> None:
         self._server = server
         self.sessions: dict[int, ClientSession] = {}
-        self.closed: deque[ConnectionSnapshot] = deque(maxlen=server.options.max_closed_clients)
+        self.closed: deque[ClientRecord] = deque(maxlen=server.options.max_closed_clients)
         self.admission = Admission()
         self.total = 0
         self.stale_connections = 0
@@ -108,7 +108,7 @@ class Clients:
             return
         account = session.account
         session.ended(reason)
-        self.closed.append(closed_snapshot(session))
+        self.closed.append(record_of(session, is_last=True))
         session.link.detach()
         self._server.system.events.disconnected(session, account)
         self._server.departures.forget(session)

@@ -185,7 +185,8 @@ class ServerMonitor:
                 if not session.is_closed:  # it may have ended while the caller paused
                     yield connection_snapshot(session)
         if state is not ConnectionState.OPEN:
-            yield from list(self._server.clients.closed)
+            for record in list(self._server.clients.closed):
+                yield record.snapshot()
 
     def subscriptions(self, account: str | None = None) -> SublistSnapshot:
         chosen = [each for each in self._server.accounts if account in (None, each.name)]

@@ -81,7 +81,7 @@ def test_clients_that_nobody_hears_are_given_up_without_waiting_for_an_answer(se
     grown = {kind for kind, count in after.items() if count - before[kind] >= CROWD // 2}
     ours = {kind.__name__ for kind in grown if kind.__module__.startswith("headrace")}
     # Closed connections are remembered for /connz, what was written of the clients is in the store.
-    assert ours <= {"ConnectionSnapshot", "StoredMessage"}
+    assert ours <= {"ClientRecord", "StoredMessage"}
     # Plans are a cache of subjects, as large as it is.
     assert {name for name in engine_after if engine_after[name] > engine_before[name]} <= {"plans", "blocks"}
 

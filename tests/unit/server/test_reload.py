@@ -222,7 +222,7 @@ def test_fewer_connections_close_the_youngest(tmp_path: Path, caplog: pytest.Log
         for wire in wires[:2]:
             assert await asyncio.to_thread(wire.sync) == b""
         assert "Closed 3 connections to fall within max_connections" in logged(caplog)
-        reasons = {snapshot.reason for snapshot in it.server.clients.closed}
+        reasons = {record.reason.text for record in it.server.clients.closed}
         assert reasons == {CloseReason.MAX_CONNECTIONS_EXCEEDED.text}
 
     run(tmp_path, "", test)
@@ -265,7 +265,7 @@ def test_pending_bytes_follow(tmp_path: Path) -> None:
         it.reload("max_pending: 2000\nmax_payload: 1900")
         wire.send(b"PUB x 1500\r\n" + b"x" * 1500 + b"\r\nPUB x 1500\r\n" + b"x" * 1500 + b"\r\n")
         await asyncio.to_thread(wire.take_rest)
-        assert it.server.clients.closed[-1].reason == CloseReason.SLOW_CONSUMER_PENDING_BYTES.text
+        assert it.server.clients.closed[-1].reason is CloseReason.SLOW_CONSUMER_PENDING_BYTES
 
     run(tmp_path, "", test)
 
