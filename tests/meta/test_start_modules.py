@@ -67,7 +67,7 @@ STORED = {"headrace.log", "headrace.turns", "headrace.changes"}
 
 COMMANDS = {
     "serve": (EVERY_SERVER, 278),
-    "streaming": (EVERY_SERVER | STORED | {"headrace.streaming"}, 352),
+    "streaming": (EVERY_SERVER | STORED | {"headrace.streaming"}, 353),
     "serve -js": (EVERY_SERVER | STORED | {"headrace.jetstream"}, 353),
 }
 """By command: packages of ours, and how many modules there may be, those of Python included."""
