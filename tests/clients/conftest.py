@@ -12,6 +12,7 @@ import pytest
 
 from harness.certificates import Authority
 from harness.processes import ALL, ServerProcess
+from harness.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -65,7 +66,7 @@ class Clients:
     async def __call__(self, server: ServerProcess | str, **options: Any) -> Client:
         url = server if isinstance(server, str) else server.url
         client = await nats.connect(
-            url, **{"allow_reconnect": False, "error_cb": self._note, "connect_timeout": 5, **options}
+            url, **{"allow_reconnect": False, "error_cb": self._note, "connect_timeout": PATIENCE, **options}
         )
         self._open.append(client)
         return client

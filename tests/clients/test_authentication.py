@@ -9,6 +9,7 @@ import pytest
 from nats.errors import Error as NatsError
 
 from harness.nats_py import settle
+from harness.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,7 +63,7 @@ async def test_right_credentials_connect_and_wrong_ones_are_refused(
     client = await connect(server, **right)
     subscription = await client.subscribe("a")
     await client.publish("a", b"x")
-    assert (await subscription.next_msg(timeout=5)).data == b"x"
+    assert (await subscription.next_msg(timeout=PATIENCE)).data == b"x"
 
     with pytest.raises(NatsError, match=r"(?i)authorization|no servers"):
         await connect(server, **wrong)
@@ -117,7 +118,7 @@ async def test_forbidden_publish_is_reported_and_dropped(
     assert 'permissions violation for publish to "ok.secret"' in (await connect.next_error()).lower()
     await joe.publish("ok.fine", b"x")
 
-    assert (await everything.next_msg(timeout=5)).subject == "ok.fine"
+    assert (await everything.next_msg(timeout=PATIENCE)).subject == "ok.fine"
     assert joe.is_connected
 
 
@@ -135,7 +136,7 @@ async def test_forbidden_subscription_is_reported_and_gets_nothing(
     await root.publish("no.way", b"x")
     await root.publish("ok.way", b"x")
 
-    assert (await allowed.next_msg(timeout=5)).subject == "ok.way"
+    assert (await allowed.next_msg(timeout=PATIENCE)).subject == "ok.way"
     assert forbidden.pending_msgs == 0
 
 
@@ -156,7 +157,7 @@ async def test_no_auth_user_stands_for_clients_without_credentials(
     assert 'violation for publish to "h.a"' in (await connect.next_error()).lower()
     await guest.publish("g.a", b"x")
 
-    assert (await subscription.next_msg(timeout=5)).data == b"x"
+    assert (await subscription.next_msg(timeout=PATIENCE)).data == b"x"
 
 
 async def test_unauthenticated_client_cannot_use_the_server(

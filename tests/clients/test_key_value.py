@@ -16,6 +16,7 @@ from nats.js.errors import (
 )
 
 from harness.processes import HEADRACES, NATS_SERVER, ServerProcess
+from harness.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +47,7 @@ async def taken(
     """So many updates, None where the initial values end."""
     found: list[tuple[str, bytes | None, int, str | None] | None] = []
     for _ in range(count):
-        entry = await watcher.updates(timeout=5)
+        entry = await watcher.updates(timeout=PATIENCE)
         found.append(entry and (entry.key, entry.value, entry.revision, entry.operation))
     return found
 

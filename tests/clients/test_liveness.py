@@ -84,7 +84,7 @@ async def test_pinging_client_and_pinging_server_keep_the_connection(
     await asyncio.sleep(0.5)  # ten intervals of both sides: what is tested is that nothing happens
     await client.publish("alive", b"x")
 
-    assert (await subscription.next_msg(timeout=5)).data == b"x"
+    assert (await subscription.next_msg(timeout=PATIENCE)).data == b"x"
     assert client.is_connected
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from nats.errors import MaxPayloadError
 
 from harness.nats_py import settle
+from harness.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
@@ -32,7 +33,7 @@ async def test_published_message_reaches_a_subscriber(server: ServerProcess, con
     await settle(reader)
 
     await writer.publish("greet.joe", b"hello", reply="answers")
-    message = await subscription.next_msg(timeout=5)
+    message = await subscription.next_msg(timeout=PATIENCE)
 
     assert (message.subject, message.data, message.reply) == ("greet.joe", b"hello", "answers")
 
@@ -103,7 +104,7 @@ async def test_no_echo_client_does_not_hear_itself(server: ServerProcess, connec
     await settle(client)
     await other.publish("echo", b"theirs")
 
-    assert (await own.next_msg(timeout=5)).data == b"theirs"
+    assert (await own.next_msg(timeout=PATIENCE)).data == b"theirs"
 
 
 async def test_headers_with_several_values_arrive_as_sent(server: ServerProcess, connect: Clients) -> None:
@@ -112,8 +113,8 @@ async def test_headers_with_several_values_arrive_as_sent(server: ServerProcess,
     await client.publish("headed", b"body", headers={"One": "1", "Two-Words": "with spaces: and colons"})
     await client.publish("headed", b"", headers={"Only": "headers"})
 
-    first = await subscription.next_msg(timeout=5)
-    second = await subscription.next_msg(timeout=5)
+    first = await subscription.next_msg(timeout=PATIENCE)
+    second = await subscription.next_msg(timeout=PATIENCE)
 
     assert first.headers == {"One": "1", "Two-Words": "with spaces: and colons"}
     assert first.data == b"body"
@@ -154,7 +155,7 @@ async def test_drained_connection_loses_nothing_it_published(server: ServerProce
     await writer.drain()
 
     assert writer.is_closed
-    received = [(await subscription.next_msg(timeout=5)).data for _ in range(100)]
+    received = [(await subscription.next_msg(timeout=PATIENCE)).data for _ in range(100)]
     assert received == [b"%d" % number for number in range(100)]
 
 
@@ -169,7 +170,7 @@ async def test_repeated_header_of_another_client_is_passed_on(
         wire.send(b"HPUB repeated %d %d\r\n%bhi\r\n" % (len(headers), len(headers) + 2, headers))
         wire.sync()
 
-    message = await subscription.next_msg(timeout=5)
+    message = await subscription.next_msg(timeout=PATIENCE)
 
     assert message.data == b"hi"
     assert message.headers is not None
@@ -228,10 +229,10 @@ async def test_fifty_clients_each_get_every_message(server: ServerProcess, conne
         await client.publish("crowd", b"%d" % number)
 
     for subscription in subscriptions:
-        got = {(await subscription.next_msg(timeout=5)).data for _ in clients}
+        got = {(await subscription.next_msg(timeout=PATIENCE)).data for _ in clients}
         assert got == {b"%d" % number for number in range(50)}
 
 
 async def subjects(subscription: Subscription, count: int) -> list[str]:
     """Subjects of the next `count` messages."""
-    return [(await subscription.next_msg(timeout=5)).subject for _ in range(count)]
+    return [(await subscription.next_msg(timeout=PATIENCE)).subject for _ in range(count)]

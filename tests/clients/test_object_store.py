@@ -12,6 +12,7 @@ from nats.js.api import ObjectMeta, ObjectMetaOptions
 from nats.js.errors import NotFoundError, ObjectDeletedError, ObjectNotFoundError
 
 from harness.processes import HEADRACES, NATS_SERVER, ServerProcess
+from harness.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -128,12 +129,12 @@ async def test_watch(jetstream: ServerProcess, connect: Clients) -> None:
     await store.put("a", b"1")
     watcher = await store.watch()
 
-    first = await watcher.updates(timeout=5)
-    end = await watcher.updates(timeout=5)
+    first = await watcher.updates(timeout=PATIENCE)
+    end = await watcher.updates(timeout=PATIENCE)
     await store.put("b", b"2")
-    second = await watcher.updates(timeout=5)
+    second = await watcher.updates(timeout=PATIENCE)
     await store.delete("a")
-    third = await watcher.updates(timeout=5)
+    third = await watcher.updates(timeout=PATIENCE)
 
     assert first is not None
     assert end is None

@@ -10,6 +10,7 @@ from nats.errors import NoRespondersError
 from nats.errors import TimeoutError as NatsTimeoutError
 
 from harness.nats_py import settle
+from harness.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
@@ -27,7 +28,7 @@ async def test_request_is_answered(server: ServerProcess, connect: Clients) -> N
     await service.subscribe("double", cb=double)
     await settle(service)
 
-    answer = await client.request("double", b"ab", timeout=5, headers={"Trace": "7"})
+    answer = await client.request("double", b"ab", timeout=PATIENCE, headers={"Trace": "7"})
 
     assert answer.data == b"abab"
 
@@ -40,7 +41,7 @@ async def test_old_style_request_is_answered(server: ServerProcess, connect: Cli
 
     await client.subscribe("echo", cb=echo)
 
-    assert (await client.request("echo", b"x", timeout=5, old_style=True)).data == b"x"
+    assert (await client.request("echo", b"x", timeout=PATIENCE, old_style=True)).data == b"x"
 
 
 async def test_many_concurrent_requests_get_their_own_answers(
@@ -84,4 +85,4 @@ async def test_request_with_custom_inbox_prefix_is_answered(server: ServerProces
 
     await client.subscribe("where", cb=tell_reply)
 
-    assert (await client.request("where", b"", timeout=5)).data.startswith(b"_MINE.private.")
+    assert (await client.request("where", b"", timeout=PATIENCE)).data.startswith(b"_MINE.private.")

@@ -9,6 +9,7 @@ import nats
 import pytest
 
 from harness.processes import HEADRACES, NATS_SERVER, ServerProcess
+from harness.waiting import PATIENCE
 from headrace.client import stan
 
 if TYPE_CHECKING:
@@ -77,13 +78,15 @@ def test_streams_and_consumers(other: ServerProcess) -> None:
 
         pushed = await js.subscribe("s.>", durable="push", manual_ack=True)
         for number in range(COUNT):
-            message = await pushed.next_msg(timeout=5)
+            message = await pushed.next_msg(timeout=PATIENCE)
             assert (message.subject, message.metadata.sequence.stream) == ("s.a", number + 1)
             await message.ack_sync()
         assert (await pushed.consumer_info()).num_ack_pending == 0
 
         ordered = await js.subscribe("s.>", ordered_consumer=True)
-        assert [(await ordered.next_msg(timeout=5)).data for _ in range(COUNT)] == [m.data for m in got]
+        assert [(await ordered.next_msg(timeout=PATIENCE)).data for _ in range(COUNT)] == [
+            m.data for m in got
+        ]
 
         bucket = await js.create_key_value(bucket="b")
         await bucket.put("k", b"v")

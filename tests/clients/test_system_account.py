@@ -12,6 +12,7 @@ from nats.errors import Error as NatsError
 from nats.errors import NoRespondersError
 
 from harness.nats_py import settle
+from harness.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +34,7 @@ system_account: SYS
 
 
 async def asked(client: Client, subject: str, **body: Any) -> dict[str, Any]:
-    answer = await client.request(subject, json.dumps(body).encode() if body else b"", timeout=5)
+    answer = await client.request(subject, json.dumps(body).encode() if body else b"", timeout=PATIENCE)
     found: dict[str, Any] = json.loads(answer.data)
     return found
 
@@ -153,7 +154,7 @@ async def test_users_of_other_accounts_reach_nothing(
     forbidden = [subject.replace("<id>", server_id(watch)) for subject in FORBIDDEN]
     for subject in forbidden:
         with pytest.raises(NoRespondersError):
-            await client.request(subject, b'{"cid":1}', timeout=5)
+            await client.request(subject, b'{"cid":1}', timeout=PATIENCE)
 
     await asked(watch, "$SYS.REQ.SERVER.PING.IDZ")
     heard = [(await requests.next_msg()).subject for _ in range(requests.pending_msgs)]
@@ -219,8 +220,8 @@ async def test_user_is_told_who_the_server_takes_it_for(
     client = await connect(server, **as_user("a"))
     forged = {"Nats-Request-Info": json.dumps({"acc": "SYS", "user": "s", "id": 1})}
 
-    plain = await client.request("$SYS.REQ.USER.INFO", timeout=5)
-    lied = await client.request("$SYS.REQ.USER.INFO", headers=forged, timeout=5)
+    plain = await client.request("$SYS.REQ.USER.INFO", timeout=PATIENCE)
+    lied = await client.request("$SYS.REQ.USER.INFO", headers=forged, timeout=PATIENCE)
 
     expected = {"user": "a", "account": "A", "account_name": "A"}
     assert json.loads(plain.data)["data"] == json.loads(lied.data)["data"] == expected
@@ -242,8 +243,12 @@ async def test_answer_is_compressed_on_request(
 ) -> None:
     watch = await connect(any_server(CONFIG), **as_user("s"))
 
-    answer = await watch.request("$SYS.REQ.SERVER.PING.VARZ", headers={"Accept-Encoding": "gzip"}, timeout=5)
-    unknown = await watch.request("$SYS.REQ.SERVER.PING.VARZ", headers={"Accept-Encoding": "br"}, timeout=5)
+    answer = await watch.request(
+        "$SYS.REQ.SERVER.PING.VARZ", headers={"Accept-Encoding": "gzip"}, timeout=PATIENCE
+    )
+    unknown = await watch.request(
+        "$SYS.REQ.SERVER.PING.VARZ", headers={"Accept-Encoding": "br"}, timeout=PATIENCE
+    )
 
     assert answer.headers == {"Content-Encoding": "gzip"}
     assert "server_id" in json.loads(gzip.decompress(answer.data))["data"]

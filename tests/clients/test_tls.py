@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from harness.certificates import tls_config
-from harness.waiting import wait_until
+from harness.waiting import PATIENCE, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +23,7 @@ async def converse(client: object) -> None:
     subscription = await client.subscribe("tls")  # type: ignore[attr-defined]
     payload = bytes(range(256)) * 1000
     await client.publish("tls", payload)  # type: ignore[attr-defined]
-    assert (await subscription.next_msg(timeout=5)).data == payload
+    assert (await subscription.next_msg(timeout=PATIENCE)).data == payload
 
 
 async def test_tls_after_info(
@@ -108,5 +108,5 @@ async def test_tls_with_credentials_and_pipelined_publishing(
     for number in range(5000):
         await client.publish("many", b"%d" % number)
 
-    received = [(await subscription.next_msg(timeout=5)).data for _ in range(5000)]
+    received = [(await subscription.next_msg(timeout=PATIENCE)).data for _ in range(5000)]
     assert received == [b"%d" % number for number in range(5000)]

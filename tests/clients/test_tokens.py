@@ -24,6 +24,7 @@ from harness.keys import ACCOUNT, USER, credentials, key_pair
 from harness.nats_py import settle
 from harness.operators import SYSTEM, configuration, signed
 from harness.processes import HEADRACES, ServerProcess
+from harness.waiting import PATIENCE
 from headrace.core.callout import SUBJECT
 from headrace.protocol.jwt.decoding import decode_authorization_request
 
@@ -63,7 +64,7 @@ async def test_credentials_file_lets_in(
     client = await connect(server, user_credentials=written(tmp_path, "right", user_token(), USER_KEY))
     subscription = await client.subscribe("a")
     await client.publish("a", b"x")
-    assert (await subscription.next_msg(timeout=5)).data == b"x"
+    assert (await subscription.next_msg(timeout=PATIENCE)).data == b"x"
     with pytest.raises(NatsError):
         await connect(server, user_credentials=written(tmp_path, "wrong", user_token(), OTHER))
     await settle(client)
@@ -97,7 +98,7 @@ async def test_request_between_accounts_of_tokens_is_answered(
 
     await service.subscribe("svc", cb=answer)
     await settle(service)
-    assert (await caller.request("theirs", b"ping", timeout=5)).data == b"pong"
+    assert (await caller.request("theirs", b"ping", timeout=PATIENCE)).data == b"pong"
 
 
 async def serve(client: Any) -> None:
@@ -124,7 +125,7 @@ async def test_callout_service_decides(any_server: Callable[..., ServerProcess],
     subscription = await clients[0].subscribe("a")
     await settle(clients[0])
     await clients[1].publish("a", b"x")
-    assert (await subscription.next_msg(timeout=5)).data == b"x"
+    assert (await subscription.next_msg(timeout=PATIENCE)).data == b"x"
     for wrong in ({"user": "joe", "password": "no"}, {"user": "eve", "password": "j0e"}, {}):
         with pytest.raises(NatsError):
             await connect(server, **wrong)
@@ -149,7 +150,9 @@ async def test_no_level_of_the_log_shows_a_secret(program: Program, connect: Cli
         client = await connect(server, user_credentials=written(tmp_path, "a", mine, USER_KEY))
         boss = await connect(server, user_credentials=written(tmp_path, "s", system, OTHER))
         new = account_token(outer={"iat": 1_700_000_100})
-        await boss.request(f"$SYS.REQ.ACCOUNT.{ACCOUNT_KEY.public}.CLAIMS.UPDATE", new.encode(), timeout=5)
+        await boss.request(
+            f"$SYS.REQ.ACCOUNT.{ACCOUNT_KEY.public}.CLAIMS.UPDATE", new.encode(), timeout=PATIENCE
+        )
         with server.connect() as wire:
             signature = signed(OTHER, wire.info["nonce"])
             said = f'"jwt":"{mine}","sig":"{signature}","pass":"p4ss","auth_token":"t0ken"'

@@ -12,6 +12,7 @@ import websockets
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from harness.certificates import tls_config
+from harness.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,7 +42,7 @@ async def converse(client: Any) -> None:
     subscription = await client.subscribe("ws")
     payload = bytes(range(256)) * 1000
     await client.publish("ws", payload)
-    assert (await subscription.next_msg(timeout=5)).data == payload
+    assert (await subscription.next_msg(timeout=PATIENCE)).data == payload
 
 
 async def test_nats_py_over_websocket(any_server: Callable[..., ServerProcess], connect: Clients) -> None:
@@ -69,7 +70,7 @@ async def test_clients_of_both_ports_talk_to_each_other(
 
     await inside.subscribe("upper", cb=answer)
     await inside.flush()
-    assert (await outside.request("upper", b"hello", timeout=5)).data == b"HELLO"
+    assert (await outside.request("upper", b"hello", timeout=PATIENCE)).data == b"HELLO"
 
 
 async def test_info_and_monitoring_know_the_kind_of_client(any_server: Callable[..., ServerProcess]) -> None:

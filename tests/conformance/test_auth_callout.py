@@ -14,6 +14,7 @@ from harness.claims import NO_LIMITS, account_token, claims_of
 from harness.keys import ACCOUNT, USER, KeyPair, key_pair
 from harness.operators import configuration, say, signed
 from harness.processes import HEADRACES, NATS_SERVER, ServerProcess
+from harness.waiting import at_once
 from headrace.core.callout import SUBJECT
 from headrace.protocol.jwt.decoding import decode_authorization_request
 from headrace.protocol.keypairs import CurveKeyPair
@@ -245,7 +246,7 @@ def silence(arena: Arena) -> list[Any]:
 
 
 def test_late_answers_are_nobodys(hasty: list[Arena]) -> None:
-    go, ours = (silence(arena) for arena in hasty)
+    go, ours = at_once(silence, hasty)
 
     assert ours == go
 
@@ -261,7 +262,7 @@ def first_counts(arena: Arena) -> list[Any]:
 
 
 def test_second_answer_changes_nothing(arenas: list[Arena]) -> None:
-    go, ours = (first_counts(arena) for arena in arenas)
+    go, ours = at_once(first_counts, arenas)
 
     assert ours == go
 

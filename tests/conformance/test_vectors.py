@@ -14,6 +14,7 @@ import pytest
 from conformance.conftest import Served
 from conformance.run_vectors import play
 from harness.processes import HEADRACES
+from harness.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from conformance.conftest import CurrentServer
@@ -56,7 +57,7 @@ def test_vector_played_against_the_server_matches(
 ) -> None:
     (server,) = current.serve(wanted)
 
-    problem, transcript = play(vector, ("127.0.0.1", server.port), timeout=5)
+    problem, transcript = play(vector, ("127.0.0.1", server.port), timeout=PATIENCE)
 
     shown = "\n".join(f"{who} {way} {data[:400]!r}" for who, way, data in transcript)
     assert problem is None, f"{problem}\n{shown}"

@@ -12,7 +12,7 @@ import nats
 import pytest
 
 from harness.processes import HEADRACES, Program
-from harness.waiting import wait_until
+from harness.waiting import PATIENCE, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -266,7 +266,7 @@ def test_traffic_that_stays_allowed_loses_nothing(
                 await a.publish(f"news.{published % 7}", b"%d" % published)
                 published += 1
             asked = b"%d" % published
-            assert (await b.request("svc", asked, timeout=5)).data == asked
+            assert (await b.request("svc", asked, timeout=PATIENCE)).data == asked
         await reloads
         await asyncio.gather(a.flush(), b.flush())
         assert heard == list(range(published))

@@ -13,6 +13,7 @@ import pytest
 from harness.keys import ACCOUNT, OPERATOR, USER, KeyPair, credentials
 from harness.ports import free_port
 from harness.processes import EPOLL, NATS_SERVER, Program, ServerProcess
+from harness.waiting import PATIENCE
 from process.streaming_client import READY, STREAMING, Client
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def test_monitoring_has_no_listener_beside_it(
     join(server, b"me").publish(b"foo", b"x")
 
     def get(path: str) -> dict[str, object]:
-        with urllib.request.urlopen(streaming.monitor_url + path, timeout=5) as answer:
+        with urllib.request.urlopen(streaming.monitor_url + path, timeout=PATIENCE) as answer:
             return json.load(answer)
 
     assert get("/streaming/serverz")["state"] == "STANDALONE"
@@ -240,9 +241,11 @@ def test_standby_takes_over_when_the_active_server_is_killed(
     standby.wait_for_line("STREAM: Starting in standby mode")
 
     def look(process: ServerProcess) -> tuple[str, int]:
-        with urllib.request.urlopen(process.monitor_url + "/streaming/serverz", timeout=5) as answer:
+        with urllib.request.urlopen(process.monitor_url + "/streaming/serverz", timeout=PATIENCE) as answer:
             state = json.load(answer)["state"]
-        with urllib.request.urlopen(process.monitor_url + "/streaming/isFTActive", timeout=5) as answer:
+        with urllib.request.urlopen(
+            process.monitor_url + "/streaming/isFTActive", timeout=PATIENCE
+        ) as answer:
             return state, answer.status
 
     assert (look(active), look(standby)) == (("FT_ACTIVE", 200), ("FT_STANDBY", 204))

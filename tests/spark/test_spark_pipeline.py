@@ -13,6 +13,7 @@ import pytest
 from pipeline_runs import BODIES, SECONDS, publish, publish_in_two_windows, rows, run, run_starter, totals
 from rich.console import Console
 
+from harness.waiting import PATIENCE
 from headrace.client.blocking import connect
 from headrace.conf.streaming_options import StreamingOptions
 from headrace.errors import ConfigError, HeadraceError
@@ -87,7 +88,7 @@ def test_rows_go_to_the_table_or_to_the_dead_letters_once_over_restarts(
         good, shown = run(
             TYPED, tmp_path, spark, {"url": server.url}, report="stats", metrics=("127.0.0.1", 0)
         )
-        reports = [json.loads(payload) for payload in listener.receive(timeout=5.0).payloads]
+        reports = [json.loads(payload) for payload in listener.receive(timeout=PATIENCE).payloads]
     assert good, shown
     assert rows(tmp_path / "table", "n") == [(n * 10,) for n in range(0, 90, 2)]
     dead = rows(tmp_path / "dead", "row", "expectations", "view")

@@ -11,6 +11,7 @@ import nats
 import pytest
 from msgspec.structs import replace
 
+from harness.waiting import PATIENCE
 from headrace.cli import streaming as cli
 from headrace.client import stan
 from headrace.conf.binding import load_options
@@ -119,7 +120,7 @@ def test_publishers_of_both_append_and_readers_of_both_see_all(tmp_path: Path) -
                         assert (await js.publish("orders", b"%d" % number)).seq == number
                     message = await anext(feed)
                     assert (message.sequence, message.data) == (number, b"%d" % number)
-                    heard = await live.next_msg(timeout=5)
+                    heard = await live.next_msg(timeout=PATIENCE)
                     assert heard.data == b"%d" % number
             expected = [(number, b"%d" % number) for number in range(1, 11)]
             assert await everything(server, 10) == expected

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from harness.certificates import Authority
+from harness.waiting import PATIENCE
 from headrace.client.address import Credentials
 from headrace.client.blocking import connect
 from headrace.client.errors import (
@@ -68,7 +69,7 @@ def test_request_and_reply_and_no_responders(go_server: Start) -> None:
     url = go_server().url
     with connect(url) as service, connect(url) as nc:
         with pytest.raises(NoRespondersError):
-            nc.request("echo", b"x", timeout=5)
+            nc.request("echo", b"x", timeout=PATIENCE)
         service.subscribe("echo")
         service.flush()
 
@@ -80,7 +81,7 @@ def test_request_and_reply_and_no_responders(go_server: Start) -> None:
 
         thread = threading.Thread(target=serve)
         thread.start()
-        assert nc.request("echo", b"x", timeout=5).data == b"X"
+        assert nc.request("echo", b"x", timeout=PATIENCE).data == b"X"
         thread.join()
 
 

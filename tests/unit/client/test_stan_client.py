@@ -11,6 +11,7 @@ import nats
 import pytest
 from fake_stan import SUBJECTS, scenario
 
+from harness.waiting import PATIENCE
 from headrace.client import stan
 from headrace.client.errors import ConnectError, MaxPayloadError
 from headrace.client.stan.liveness import Pings
@@ -81,7 +82,7 @@ async def test_refused_connect_carries_the_servers_text(world: World) -> None:
 
     heartbeat_inbox = (await world.fake.next(DISCOVER)).heartbeat_inbox.decode()
     with pytest.raises(nats.errors.NoRespondersError):  # nothing is left behind
-        await world.fake.nc.request(heartbeat_inbox, b"", timeout=5)
+        await world.fake.nc.request(heartbeat_inbox, b"", timeout=PATIENCE)
 
 
 @scenario
@@ -497,7 +498,7 @@ async def test_heartbeats_are_answered_while_a_callback_waits(world: World) -> N
 
     heartbeat_inbox = (await world.fake.next(DISCOVER)).heartbeat_inbox.decode()
     for _ in range(3):
-        assert (await world.fake.nc.request(heartbeat_inbox, b"", timeout=5)).data == b""
+        assert (await world.fake.nc.request(heartbeat_inbox, b"", timeout=PATIENCE)).data == b""
 
     await world.fake.nc.publish(heartbeat_inbox, b"nobody to answer")
     may_return.set()
@@ -725,7 +726,7 @@ async def test_close_tells_the_server_and_leaves_nats_open(world: World) -> None
     assert world.nc.is_connected
     for inbox in (heartbeat_inbox, subscription.inbox):
         with pytest.raises(nats.errors.NoRespondersError):
-            await world.fake.nc.request(inbox, b"", timeout=5)
+            await world.fake.nc.request(inbox, b"", timeout=PATIENCE)
 
 
 @scenario

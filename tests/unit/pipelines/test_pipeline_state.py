@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from harness.waiting import PATIENCE
 from headrace.client.blocking import connect
 from headrace.errors import StartError
 from headrace.pipelines.display import RunDisplay
@@ -183,7 +184,7 @@ def test_reports_are_published_every_few_seconds_and_outlive_the_server() -> Non
         state.fail("gone")
         reporter.tell([state])
         listener.flush()
-        found = [json.loads(payload) for payload in listener.receive(timeout=5.0).payloads]
+        found = [json.loads(payload) for payload in listener.receive(timeout=PATIENCE).payloads]
     assert [(one["pipeline"], one["queries"][0]["status"]) for one in found] == [
         ("orders", "running"),
         ("orders", "failed"),

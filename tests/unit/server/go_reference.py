@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from harness.waiting import PATIENCE
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
@@ -84,7 +86,7 @@ class RawClient:
     """A connection that sends protocol lines and reads what comes back until the next PONG."""
 
     def __init__(self, port: int, options: Callable[[str], dict[str, object]]) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port), timeout=5)
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._file = self._socket.makefile("rb")
         self.info = json.loads(self._file.readline().removeprefix(b"INFO "))

@@ -389,7 +389,7 @@ def comparable(reason: str) -> str:
 
 def our_answer(arena: Arena, case: dict[str, Any]) -> TokenIdentity | str:
     connect = ConnectClaims(user="joe", password="pwd", name="compared")
-    question = arena.ours.question(arena.callout, ClientClaims(host="127.0.0.1"), connect, timeout=5)
+    question = arena.ours.question(arena.callout, ClientClaims(host="127.0.0.1"), connect, timeout=PATIENCE)
     curve = question.headers[0][1] if question.headers else ""
     try:
         return our_identity(arena, question, answered(arena, case, question.payload, curve))

@@ -17,6 +17,7 @@ import pytest
 from msgspec.structs import replace
 
 import headrace
+from harness.waiting import PATIENCE
 from headrace.client import stan
 from headrace.client.blocking import connect
 from headrace.conf.options import AccountOptions, Options, UserOptions
@@ -42,11 +43,11 @@ def test_server_in_with_serves_on_entry_and_is_gone_on_exit(transport: str) -> N
         with connect(server.url) as client:
             client.subscribe("a")
             client.publish("a", b"x")
-            batch = client.receive(timeout=5)
+            batch = client.receive(timeout=PATIENCE)
             assert list(batch.payloads) == [b"x"]
 
     with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(("127.0.0.1", port), timeout=5)
+        socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
@@ -108,7 +109,7 @@ def test_server_exit_delivers_what_was_published_before() -> None:
 
     received = 0
     while received < 100:
-        received += len(subscriber.receive(timeout=5).payloads)
+        received += len(subscriber.receive(timeout=PATIENCE).payloads)
     subscriber.close()
 
 
@@ -125,7 +126,7 @@ def test_server_options_reach_the_server() -> None:
 def test_server_with_monitoring_answers() -> None:
     with (
         Server(monitoring=True) as server,
-        urllib.request.urlopen(f"{server.monitor_url}/healthz", timeout=5) as answer,
+        urllib.request.urlopen(f"{server.monitor_url}/healthz", timeout=PATIENCE) as answer,
     ):
         assert answer.status == 200
 
@@ -192,7 +193,7 @@ def test_server_that_ended_by_itself_can_still_be_left(end: str) -> None:
     with Server(lame_duck_duration=0.1, lame_duck_grace_period=0.01) as server:
         server.call(getattr(server.server, end))
         with pytest.raises(ConnectionRefusedError):
-            socket.create_connection((server.host, server.port), timeout=5)
+            socket.create_connection((server.host, server.port), timeout=PATIENCE)
 
     assert threading.active_count() == threads
 
@@ -225,7 +226,10 @@ def test_many_servers_one_after_the_other_leave_nothing() -> None:
     descriptors, objects = open_descriptors(), live_objects()
 
     for _ in range(20):
-        with Server() as server, socket.create_connection((server.host, server.port), timeout=5) as sock:
+        with (
+            Server() as server,
+            socket.create_connection((server.host, server.port), timeout=PATIENCE) as sock,
+        ):
             assert sock.recv(4) == b"INFO"
     del server
 
