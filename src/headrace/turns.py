@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from headrace.core.service import Host, Timer
-    from headrace.log.committer import Committer
+    from headrace.log.committer import Committer, SyncMarks
     from headrace.log.port import MessageLog
 
 
@@ -31,6 +31,11 @@ class Turns:
         self._stopped = False
         self._numbers = itertools.count()
         self._commits: dict[int, tuple[MessageLog, Callable[[StorageError | None], None]]] = {}
+
+    @property
+    def marks(self) -> SyncMarks | None:
+        """The committer's, if it tells at once."""
+        return self._committer.marks
 
     def on_settle(self, work: Callable[[], bool]) -> None:
         """`work` does one round of what is due and says whether there may be more."""

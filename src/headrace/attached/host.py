@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from headrace.client.address import ServerAddress
     from headrace.client.codec import Head, MessageBatch
     from headrace.core.service import Service, Timer
+    from headrace.engine.lanes import Lane
 
 FIRST_PAUSE: Final = 0.05
 LONGEST_PAUSE: Final = 2.0
@@ -102,6 +103,9 @@ class RemoteHost:
             self._gathered.discard(sid)
             self._named.discard(sid)
             self._queue(encode_unsub(b"%d" % sid))
+
+    def open_lane(self, sid: int, lane: Lane) -> None:
+        """What comes over a connection is delivered."""
 
     def publish(self, subject: bytes, payload: bytes, *, reply: bytes = b"", headers: bytes = b"") -> None:
         if self.outgoing.add(subject, payload, reply=reply, headers=headers):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from headrace.core.tracing import MessageTrace
     from headrace.engine.batches import Outgoing
+    from headrace.engine.lanes import Lane
 
 
 class Delivery(NamedTuple):
@@ -85,6 +86,9 @@ class Host(Protocol):
         """
 
     def unsubscribe(self, sid: int) -> None: ...
+
+    def open_lane(self, sid: int, lane: Lane) -> None:
+        """Offers a subscription's messages to compiled code first; a host without a link delivers all."""
 
     def publish(self, subject: bytes, payload: bytes, *, reply: bytes = b"", headers: bytes = b"") -> None:
         """Queued in `outgoing`; delivered with everything else of this tick."""

@@ -12,7 +12,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memchr, memcmp, memcpy
 
-from headrace.engine.batches cimport Gathered, Outgoing, delivery, is_word, part_of, part_t, record_t
+from headrace.engine.batches cimport Block, Gathered, Outgoing, delivery, is_word, part_of, part_t, record_t
 from headrace.engine.memory cimport give, resize
 from headrace.engine.messages cimport Messages, NewMessages, message_t
 from headrace.engine.pending cimport PendingMap
@@ -119,13 +119,9 @@ cdef inline char *put_bytes(char *at, const char *text, size_t n) noexcept:
 cdef class Publications(NewMessages):
     """Publications to one stream in order of arrival, with where the PubAck of each goes. `make`: as of its class.
 
-    What is stored has no reply subject: that is the publisher's, and answered here.
+    What is stored has no reply subject: that is the publisher's, and answered here. `size`: bytes of all headers
+    and payloads.
     """
-
-    cdef part_t *_replies
-    cdef Py_ssize_t _places
-    cdef readonly uint64_t size
-    """Bytes of all headers and payloads."""
 
     def __init__(self, type make):
         pass
@@ -156,6 +152,22 @@ cdef class Publications(NewMessages):
         m.time = time_ns
         self.size += m.headers_len + m.payload_len
 
+    cdef int gather(self, record_t *record, const char *subject, Block block) except -1:
+        """One more: the record of a batch whose parts begin at `subject`, in `block`."""
+        cdef part_t reply
+        cdef message_t *m
+        reply.text = subject + record.subject_len
+        reply.len = record.reply_len
+        m = self.take(reply)
+        m.subject = subject
+        m.subject_len = record.subject_len
+        m.headers = reply.text + record.reply_len
+        m.headers_len = record.header_len
+        m.payload = m.headers + record.header_len
+        m.payload_len = record.body_len - record.header_len
+        self.size += record.body_len
+        return self.keep(block)
+
     cdef int copy(self, Publications other, Py_ssize_t place) except -1:
         cdef message_t *m = self.take(other._replies[place])
         m[0] = other.items[place]
@@ -173,20 +185,34 @@ cdef class Publications(NewMessages):
         some._owners.append(self)
         return some
 
-    def at(self, int64_t time_ns) -> None:
+    cpdef at(self, int64_t time_ns):
         """Those that have no time yet are to be stored with this one."""
         cdef Py_ssize_t i
         for i in range(self.count):
             if self.items[i].time == 0:
                 self.items[i].time = time_ns
 
-    def stored(self, uint64_t first) -> None:
+    cdef int at_any_time(self) except -1:
+        """They have no time yet."""
+        cdef Py_ssize_t i
+        for i in range(self.count):
+            self.items[i].time = 0
+        return 0
+
+    cdef int clear(self) except -1:
+        """There are none; the memory stays."""
+        self.count = 0
+        self.size = 0
+        self._owners.clear()
+        return 0
+
+    cpdef stored(self, uint64_t first):
         """They were stored, with sequences from `first` on."""
         cdef Py_ssize_t i
         for i in range(self.count):
             self.items[i].sequence = first + <uint64_t> i
 
-    def acknowledge(self, Outgoing out not None, bytes head not None, bytes tail not None) -> None:
+    cpdef acknowledge(self, Outgoing out, bytes head, bytes tail):
         """Answers everyone who waits: `head`, the sequence of the message, `tail`."""
         cdef Py_ssize_t i
         cdef number_t sequence
@@ -228,6 +254,15 @@ cdef inline bint is_steered(part_t reply) noexcept:
     return reply.len > 4 and memcmp(reply.text + reply.len - 4, b".$FI", 4) == 0
 
 
+cdef bint is_special(record_t *record, const char *subject, uint64_t largest) noexcept:
+    """Whether a publication is more than a message to store: see `take_publications`. Its parts begin at `subject`."""
+    cdef part_t reply
+    reply.text = subject + record.subject_len
+    reply.len = record.reply_len
+    return (record.header_len and has_orders(reply.text + reply.len, record.header_len)) or is_steered(reply) \
+        or record.subject_len > LONGEST_SUBJECT or (largest and record.body_len > largest)
+
+
 def take_publications(Gathered run not None, Publications batch not None, special, uint64_t largest=0) -> None:
     """Adds a run of messages to `batch`, in order.
 
@@ -239,30 +274,17 @@ def take_publications(Gathered run not None, Publications batch not None, specia
     cdef record_t record
     cdef const char *at = run.begin
     cdef const char *subject
-    cdef part_t reply
-    cdef message_t *m
     while at < run.end:
         memcpy(&record, at, sizeof(record_t))
         subject = at + sizeof(record_t)
-        reply.text = subject + record.subject_len
-        reply.len = record.reply_len
-        at = reply.text + record.reply_len + record.body_len
-        if (record.header_len and has_orders(at - record.body_len, record.header_len)) or is_steered(reply) \
-                or record.subject_len > LONGEST_SUBJECT or (largest and record.body_len > largest):
-            other = special(
-                delivery(run._delivery, &record, subject, PyBytes_FromStringAndSize(subject, record.subject_len)))
-            if other is not None:
-                batch = other
+        at = subject + record.subject_len + record.reply_len + record.body_len
+        if not is_special(&record, subject, largest):
+            batch.gather(&record, subject, run.block)
             continue
-        m = batch.take(reply)
-        m.subject = subject
-        m.subject_len = record.subject_len
-        m.headers = at - record.body_len
-        m.headers_len = record.header_len
-        m.payload = m.headers + record.header_len
-        m.payload_len = record.body_len - record.header_len
-        batch.size += record.body_len
-        batch.keep(run.block)
+        other = special(
+            delivery(run._delivery, &record, subject, PyBytes_FromStringAndSize(subject, record.subject_len)))
+        if other is not None:
+            batch = other
 
 
 # ---- acknowledgements ---------------------------------------------------------------------------

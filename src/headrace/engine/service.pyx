@@ -2,8 +2,9 @@
 """A service of this process as a link: what it subscribes to arrives in batches, what it publishes is queued.
 
 Its subscriptions hang in the same interest as everybody's. A message for it is appended to one growable buffer;
-at the end of the tick (`serve_due` in `link`) the whole batch goes to Python in one call, and what the service
-published meanwhile is routed. Nothing of it becomes a frame, knows a socket, or is refused for being slow.
+at the end of the tick (`serve_due` in `link`) lanes (`lanes`) take what they can off its front, the rest goes to
+Python in one call, and what the service published meanwhile is routed. Nothing of it becomes a frame, knows a
+socket, or is refused for being slow.
 
 Back-pressure: a service works on the thread that reads the sockets, so while it works nobody is read, and a
 publisher that were stalled would wait for nothing. The bound is therefore kept by serving at once: past
@@ -23,6 +24,7 @@ The session of a service link answers these calls:
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.object cimport PyObject
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
@@ -31,6 +33,7 @@ from headrace.engine.client cimport add_sid, find_sid, is_valid_subject, new_sub
 from headrace.engine.delivery cimport remove_sub, route
 from headrace.engine.exchange cimport with_info
 from headrace.engine.interest cimport plan_for, unmapped_plan
+from headrace.engine.lanes cimport Lane, run_lanes
 from headrace.engine.link cimport Link, mark_due
 from headrace.engine.memory cimport buf_append, buf_free, buf_grow, buf_reserve
 from headrace.engine.reply_mapping cimport find_mapped_reply
@@ -87,8 +90,6 @@ cdef int accept(sub_t *s, msg_t *m) except -1:
         buf_grow(b, link._usual)
     record.sid = number(s.text, s.sid_len)
     record.is_gathered = s.flags & SUB_GATHERED
-    if record.is_gathered:
-        link._has_runs = True
     record.tail_len = record.head_len = record.trace = 0
     if m.trace != NULL:
         link._traces.append(<object> m.trace)
@@ -128,7 +129,7 @@ cdef void serve(link_t *l) noexcept:
     link._is_served = True
     try:
         if link._count:
-            session.deliver(link._take_batch())
+            link._serve_batch(session)
     except Exception as error:
         session.failed(error)
     link._is_served = False
@@ -192,7 +193,7 @@ cdef class ServiceLink(Link):
     cdef uint64_t _last_sid
     cdef object _delivery
     cdef list _traces            # of messages in the batch, by place from 1
-    cdef bint _has_runs          # the batch has messages that are gathered
+    cdef list _lanes             # by the sids of their subscriptions; None where there is none
     cdef size_t _usual           # bytes to begin a batch with, after one was given away
     cdef public bint maps        # what it publishes passes through its account's mappings, as what clients publish
     cdef bint _is_served         # its service is at work: what it publishes is routed afterwards
@@ -204,6 +205,7 @@ cdef class ServiceLink(Link):
         self.outgoing = Outgoing()
         self._delivery = delivery
         self._traces = []
+        self._lanes = []
         self.maps = True
         self.c.flags |= LINK_SERVICE
         self.c.accept = accept
@@ -265,6 +267,19 @@ cdef class ServiceLink(Link):
         s = find_sid(&self.c, at, n, <uint32_t> hr_hash(at, n, self.c.interest.seed))
         if s != NULL:
             remove_sub(s)
+        if sid < <size_t> len(self._lanes):
+            self._lanes[sid] = None
+
+    def open_lane(self, uint64_t sid, Lane lane not None):
+        """Offers the messages of a subscription to a lane before Python gets them, until it ends.
+
+        Raises: ValueError for a subscription that was never made.
+        """
+        if not 0 < sid <= self._last_sid:
+            raise ValueError(f"there is no subscription {sid}")
+        while <size_t> len(self._lanes) <= sid:
+            self._lanes.append(None)
+        self._lanes[sid] = lane
 
     def publish(self, bytes subject not None, bytes payload not None, *, bytes reply not None=b"",
                 bytes headers not None=b""):
@@ -367,18 +382,36 @@ cdef class ServiceLink(Link):
         """Bytes of the batch that waits for the end of the tick."""
         return self._batch.end - self._batch.start
 
-    cdef list _take_batch(self):
-        """The messages of the batch, which is empty then. A subject that repeats is one object."""
+    cdef int _serve_batch(self, object session) except -1:
+        """Lanes take from the front of the batch; the rest is the session's, as is the turn that a lane asks for."""
+        cdef Block block = self._give_block()
+        cdef const char *at = block.buffer.data + block.buffer.start
+        cdef const char *end = block.buffer.data + block.buffer.end
+        cdef list traces = self._traces
+        cdef bint wants_turn = False
+        if traces:
+            self._traces = []
+        elif self._lanes:
+            at = run_lanes(self._lanes, block, at, end, session, &wants_turn)
+            if self.outgoing.buffer.end > PUBLISH_MARK:
+                self._route_published(session)
+        if at < end or wants_turn:
+            session.deliver(self._take_batch(block, at, end, traces))
+        if (<PyObject *> block).ob_refcnt == 1 and self._batch.data == NULL and not self.c.flags & LINK_CLOSING:
+            self._batch = block.buffer  # nothing points into it
+            memset(&block.buffer, 0, sizeof(buf_t))
+            reuse(&self._batch)
+        return 0
+
+    cdef list _take_batch(self, Block block, const char *at, const char *end, list traces):
+        """The messages from `at` on. A subject that repeats is one object."""
         cdef list batch = []
         cdef record_t record
-        cdef const char *at = self._batch.data + self._batch.start
-        cdef const char *end = self._batch.data + self._batch.end
         cdef bytes subject = b""
-        cdef Block block = self._give_block()
         while at < end:
             memcpy(&record, at, sizeof(record_t))
             if record.is_gathered:
-                at = self._take_run(batch, block, at, end)
+                at = self._take_run(batch, block, at, end, traces)
                 continue
             at += sizeof(record_t)
             if <size_t> PyBytes_GET_SIZE(subject) != record.subject_len \
@@ -387,25 +420,19 @@ cdef class ServiceLink(Link):
             batch.append(delivery(self._delivery, &record, at, subject))
             at += record.subject_len + record.reply_len + record.body_len
         HR_GUARD(at == end)
-        reuse(&self._batch)
-        self._count = 0
-        if self._traces:
-            self._traces = []
         return batch
 
     cdef Block _give_block(self):
-        """The batch's buffer as something that runs can point into; None when there are none."""
-        cdef Block block
-        if not self._has_runs:
-            return None
-        block = Block()
+        """The batch's buffer as something that runs can point into; the batch is empty then."""
+        cdef Block block = Block()
         block.buffer = self._batch
         self._usual = 2 * (self._batch.end - self._batch.start)
         memset(&self._batch, 0, sizeof(buf_t))
-        self._has_runs = False
+        self._count = 0
         return block
 
-    cdef const char *_take_run(self, list batch, Block block, const char *at, const char *end) except NULL:
+    cdef const char *_take_run(self, list batch, Block block, const char *at, const char *end,
+                               list traces) except NULL:
         """Adds the run that begins at `at`; gives where it ends."""
         cdef Gathered run
         cdef record_t record
@@ -420,7 +447,7 @@ cdef class ServiceLink(Link):
             at += sizeof(record_t) + record.subject_len + record.reply_len + record.body_len
             run.count += 1
             if record.trace:  # it is a run of its own
-                run.trace = self._traces[record.trace - 1]
+                run.trace = traces[record.trace - 1]
                 break
         run.end = at
         batch.append(run)

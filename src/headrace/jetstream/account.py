@@ -142,6 +142,11 @@ class AccountJetStream:
                 self._guarded(stream.flush)
                 self._guarded(self.usage.measure, stream)
 
+    @property
+    def has_due(self) -> bool:
+        """Whether there is something to do in this turn."""
+        return bool(self._touched or self._woken) or self.journal.wants_turn
+
     def _serve(self) -> None:
         while self._woken:
             served = next(iter(self._woken))
@@ -208,18 +213,33 @@ class AccountJetStream:
 
     def room_for(self, config: StreamConfig, size: int) -> int:
         """The same for a stream that may not be there yet."""
-        storage = config.storage
-        tier = self.tiers.select(config.num_replicas)
-        if tier is None:
+        bounds = self.bounds(config)
+        if bounds is None:
             return 10120
-        _, limits = tier
-        most = limits.max_memory if storage is Storage.MEMORY else limits.max_storage
-        if 0 <= most < self.usage.held.of(storage) + size:
+        most, of_server = bounds
+        if 0 <= most < self.usage.held.of(config.storage) + size:
             return 10002
-        of_server = self.settings.max_memory if storage is Storage.MEMORY else self.settings.max_storage
-        if 0 < of_server < self.system.held.of(storage):
+        if 0 < of_server < self.system.held.of(config.storage):
             return 10023
         return 0
+
+    def bounds(self, config: StreamConfig) -> tuple[int, int] | None:
+        """Bytes that the account may hold in a stream's storage (negative: any), and all accounts (0: any).
+
+        None: the account has no limits for such a stream, and so may not have it.
+        """
+        tier = self.tiers.select(config.num_replicas)
+        if tier is None:
+            return None
+        _, limits = tier
+        if config.storage is Storage.MEMORY:
+            return limits.max_memory, self.settings.max_memory
+        return limits.max_storage, self.settings.max_storage
+
+    @property
+    def held(self) -> tuple[Held, Held]:
+        """Bytes that the account holds, and all accounts."""
+        return self.usage.held, self.system.held
 
     def purge(self, done: Callable[[LogError | None], None]) -> None:
         """Removes every stream; `done` is called when they are gone."""
@@ -244,6 +264,8 @@ class AccountJetStream:
     def set_limits(self, tiers: dict[str, AccountLimits]) -> None:
         """From now on; what is there already stays."""
         self.tiers = Tiers(tiers)
+        for stream in self.streams.values():
+            stream.ingest.configured()
 
     def reserved_of(self, storage: Storage) -> int:
         """Bytes that the streams of a storage may grow to, as far as they are bounded."""

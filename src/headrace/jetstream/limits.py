@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from msgspec import Struct, field
 
 from headrace.conf.options import JetStreamAccountLimits as AccountLimits
+from headrace.engine.lanes import HeldBytes
 from headrace.limits import MAX_CONSUMERS
 from headrace.protocol.jetstream.configs import Storage
 
@@ -106,11 +107,8 @@ class ApiCounters(Struct):
     inflight: int = 0
 
 
-class Held(Struct):
+class Held(HeldBytes):
     """Bytes of messages, by storage."""
-
-    memory: int = 0
-    storage: int = 0
 
     def add(self, storage: Storage, size: int) -> None:
         if storage is Storage.MEMORY:
@@ -132,13 +130,15 @@ class Measured(Protocol):
     @property
     def log(self) -> MessageLog: ...
 
+    measured: int
+    """Bytes that it is counted with."""
+
 
 class Usage(Struct):
     """Of one account; `server` is the sum over all of them."""
 
     server: Held
     held: Held = field(default_factory=Held)
-    _streams: dict[str, int] = field(default_factory=dict)
 
     def measure(self, stream: Measured) -> None:
         """Counts a stream anew. Cheap: no message is read."""
@@ -146,12 +146,11 @@ class Usage(Struct):
 
     def forget(self, stream: Measured) -> None:
         self._set(stream, 0)
-        self._streams.pop(stream.name, None)
 
     def _set(self, stream: Measured, size: int) -> None:
-        change = size - self._streams.get(stream.name, 0)
+        change = size - stream.measured
         if change:
-            self._streams[stream.name] = size
+            stream.measured = size
             self.held.add(stream.config.storage, change)
             self.server.add(stream.config.storage, change)
 
@@ -160,7 +159,6 @@ class Usage(Struct):
         self.server.memory -= self.held.memory
         self.server.storage -= self.held.storage
         self.held = Held()
-        self._streams.clear()
 
 
 def reserved(configs: Iterable[StreamConfig], storage: Storage) -> int:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from headrace.core.service import Host, Timer
     from headrace.engine.direct_gets import DirectGets
     from headrace.engine.jetstream import Publications
+    from headrace.engine.lanes import HeldBytes, StreamCounts
     from headrace.errors import StorageError
     from headrace.jetstream.consumer.ack_state import AckState
     from headrace.jetstream.limits import Inflight, ServerSettings, Tiers
@@ -119,6 +120,20 @@ class Effects(Protocol):
     def refused(self, stream: StreamPort, size: int) -> int:
         """The error that `size` more bytes in a stream are refused with, 0 when there is room."""
 
+    def bounds(self, config: StreamConfig) -> tuple[int, int] | None:
+        """Bytes that the account may hold in a stream's storage (negative: any), and all accounts (0: any).
+
+        None: the account has no limits for such a stream, and so may not have it.
+        """
+
+    @property
+    def held(self) -> tuple[HeldBytes, HeldBytes]:
+        """Bytes that the account holds, and all accounts."""
+
+    @property
+    def has_due(self) -> bool:
+        """Whether there is something to do in this turn."""
+
 
 class ConsumerOwner(Effects, Protocol):
     """Who owns consumers: an account."""
@@ -214,6 +229,14 @@ class StreamPort(Protocol):
     @property
     def followers(self) -> dict[Follower, None]:
         """Who takes this stream's messages over: told when there are more."""
+
+    @property
+    def counts(self) -> StreamCounts:
+        """How far it is, as compiled code sees it."""
+
+    @property
+    def may_trim(self) -> bool:
+        """Whether a limit may remove messages when others are stored."""
 
     @property
     def positions(self) -> Mapping[str, bytes]:

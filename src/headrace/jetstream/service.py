@@ -132,7 +132,7 @@ class AccountService(AccountJetStream):
         self.flush()
         self._serve()
         self.journal.flush()
-        return bool(self._touched or self._woken) or not self.journal.idle
+        return self.has_due
 
     # -- messages --------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ import threading
 import time
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from headrace.errors import LogClosed, LogError, StorageError
 from headrace.log.begun import BegunSyncs
@@ -18,7 +18,7 @@ from headrace.log.port import SyncPolicy
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from headrace.log.begun import Ended
     from headrace.log.port import Done, MessageLog
@@ -34,7 +34,24 @@ FEW_BYTES: Final = 4 << 10
 """What one sync on the owner's thread covers at most: who sends more goes on sending meanwhile."""
 
 
+class SyncMarks(NamedTuple):
+    """For whoever appends and tells at once, without a call of `request`. On the owner's thread.
+
+    What was appended is synced when `due` says so; where that says nothing, `note` the log. A log that is in
+    `failed` could not be synced: nobody may be told without `request`, which says why.
+    """
+
+    due: Mapping[MessageLog, float] | None
+    """When each log is to be synced; None: no log ever is."""
+    failed: Mapping[MessageLog, StorageError]
+    note: Callable[[MessageLog], None]
+
+
 class Committer(Protocol):
+    @property
+    def marks(self) -> SyncMarks | None:
+        """None where those who ask are told after a sync."""
+
     def request(self, log: MessageLog, done: Done) -> None:
         """Calls `done` on the owner's thread when all that was appended to `log` before is durable.
 
@@ -53,6 +70,8 @@ class Committer(Protocol):
 
 class InlineCommitter:
     """Syncs and tells before `request` returns: for logs in memory, tools and tests."""
+
+    marks: Final = None
 
     def request(self, log: MessageLog, done: Done) -> None:
         done(_sync(log))
@@ -131,6 +150,7 @@ class ThreadCommitter:
         """What waits for a log that is among them waits for that."""
         if add_reader is not None and remove_reader is not None:
             self._begun = BegunSyncs(add_reader, remove_reader, self._take)
+        self.marks: Final = None if policy is SyncPolicy.GROUP else self._make_marks()
 
     @classmethod
     def on(
@@ -165,9 +185,21 @@ class ThreadCommitter:
             self._finished.append(partial(done, self._failed.get(log)))
             if not self._in_turn:
                 self._tell_soon(self._call_soon or self._wake)
-            if self._policy is SyncPolicy.INTERVAL and log not in self._due:
-                self._due[log] = self._clock() + self._interval
-                self._set_to_work()
+            self._note_change(log)
+
+    def _make_marks(self) -> SyncMarks:
+        due = self._due if self._policy is SyncPolicy.INTERVAL else None
+        return SyncMarks(due, self._failed, self._note_alone)
+
+    def _note_alone(self, log: MessageLog) -> None:
+        with self._lock:
+            self._note_change(log)
+
+    def _note_change(self, log: MessageLog) -> None:
+        """Under INTERVAL a log is synced some time after its first change."""
+        if self._policy is SyncPolicy.INTERVAL and log not in self._due:
+            self._due[log] = self._clock() + self._interval
+            self._set_to_work()
 
     def _begin(self, log: MessageLog) -> None:
         """Has a log synced that somebody waits for."""

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 class ServiceHost:
     """One service's `core.service.Host`; also the session that its link calls.
 
-    `subscribe`, `unsubscribe`, `publish`, `announce`, `backlog`, `is_alone` and `listens` are the link's own:
-    no call between.
+    `subscribe`, `unsubscribe`, `open_lane`, `publish`, `announce`, `backlog`, `is_alone` and `listens` are
+    the link's own: no call between.
     """
 
     sees_receivers: Final = True
@@ -60,6 +60,7 @@ class ServiceHost:
         self.link.maps = maps
         self.subscribe = self.link.subscribe
         self.unsubscribe = self.link.unsubscribe
+        self.open_lane = self.link.open_lane
         self.publish = self.link.publish
         self.outgoing = self.link.outgoing
         self.announce = self.link.announce

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from headrace.core.service import Service
+    from headrace.engine.lanes import Lane
     from headrace.errors import StorageError
     from headrace.log.committer import Committer
     from headrace.log.port import MessageLog
@@ -89,6 +90,9 @@ class TableHost:
 
     def unsubscribe(self, sid: int) -> None:
         del self._subscriptions[sid]
+
+    def open_lane(self, sid: int, lane: Lane) -> None:
+        """Everything is delivered here."""
 
     def publish(self, subject: bytes, payload: bytes, *, reply: bytes = b"", headers: bytes = b"") -> None:
         self.outgoing.add(subject, payload, reply=reply, headers=headers)
@@ -162,6 +166,8 @@ class TableHost:
 
 class HeldCommitter:
     """Commits when a test says so."""
+
+    marks = None
 
     def __init__(self) -> None:
         self.waiting: list[Callable[[StorageError | None], None]] = []

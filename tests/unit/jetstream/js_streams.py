@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.core.service import Delivery
 from headrace.engine.batches import Gathered, Outgoing
+from headrace.engine.lanes import HeldBytes
 from headrace.jetstream.stream.stream import Stream, log_limits
 from headrace.log.memory import MemoryLog
 from headrace.protocol.jetstream.configs import StreamConfig
@@ -17,6 +18,7 @@ from headrace.turns import Turns
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from headrace.engine.lanes import Lane
     from headrace.errors import StorageError
     from headrace.log.port import MessageLog
 
@@ -59,6 +61,9 @@ class HandHost:
     def unsubscribe(self, sid: int) -> None:
         raise AssertionError("accounts unsubscribe")
 
+    def open_lane(self, sid: int, lane: Lane) -> None:
+        """Everything is delivered here."""
+
     def publish(self, subject: bytes, payload: bytes, *, reply: bytes = b"", headers: bytes = b"") -> None:
         assert self.outgoing.add(subject, payload, reply=reply, headers=headers)
         self.announce()
@@ -99,6 +104,8 @@ class HandHost:
 
 class HandCommitter:
     """Tells at once, or with `release` what was requested while it was `held`."""
+
+    marks = None
 
     def __init__(self) -> None:
         self.held = False
@@ -141,6 +148,8 @@ class HandAccount:
         self.streams: dict[str, Stream] = {}
         self.advisories: list[tuple[str, str, dict[str, object]]] = []
         self.room = 1 << 60
+        self.held = HeldBytes(), HeldBytes()
+        self.has_due = False
         self._numbers = itertools.count(1)
         self.turns.on_settle(self._round)
 
@@ -168,6 +177,9 @@ class HandAccount:
 
     def refused(self, stream: Stream, size: int) -> int:
         return 10002 if size > self.room else 0
+
+    def bounds(self, config: StreamConfig) -> tuple[int, int]:
+        return self.room, 0
 
     def advise(self, suffix: str, kind: str, **fields: object) -> None:
         self.advisories.append((suffix, kind, fields))

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from headrace.core.service import Host
     from headrace.engine.batches import Gathered
+    from headrace.engine.lanes import Lane
     from headrace.errors import StorageError
     from headrace.log.committer import Committer
     from headrace.log.port import MessageLog
@@ -107,6 +108,9 @@ class ManualHost:
     def unsubscribe(self, sid: int) -> None:
         del self.subscriptions[sid]
 
+    def open_lane(self, sid: int, lane: Lane) -> None:
+        """Everything is delivered here."""
+
     def publish(self, subject: bytes, payload: bytes, *, reply: bytes = b"", headers: bytes = b"") -> None:
         assert self.outgoing.add(subject, payload, reply=reply, headers=headers)
         self.announce()
@@ -164,6 +168,8 @@ class ManualHost:
 
 class HeldCommitter:
     """Commits when a test says so; what was asked for later is not committed with it."""
+
+    marks = None
 
     def __init__(self) -> None:
         self.waiting: list[tuple[MessageLog, Callable[[StorageError | None], None]]] = []

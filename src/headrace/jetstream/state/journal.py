@@ -85,6 +85,11 @@ class Journal(ChangeWriter):
     def idle(self) -> bool:
         return not (self._is_due and self.deltas) and super().idle
 
+    @property
+    def wants_turn(self) -> bool:
+        """Whether there is something to write now, or a timer to be set for what lingers."""
+        return not self.idle or bool(self.deltas and self._timer is None)
+
     def flush(self) -> None:
         super().flush()
         if self.deltas and self._timer is None:  # most of what changed is written in the same turn

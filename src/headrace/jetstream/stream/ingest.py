@@ -1,7 +1,9 @@
 """Messages on their way into a stream's log: gathered over a turn, judged, appended, answered when durable.
 
-Plain messages stay in compiled code. One with conditions is judged against everything before it, so what was
-gathered is appended first. What a message asks for is `publication`'s; consumers are told by the stream.
+Plain messages stay in compiled code, most of them from the socket to the answer (`engine.publish_lane`): what
+is done here for a batch is done there in the same order. One with conditions is judged against everything
+before it, so what was gathered is appended first. What a message asks for is `publication`'s; consumers are
+told by the stream.
 Source: JetStream specification, 3.
 """
 
@@ -15,6 +17,7 @@ from msgspec.structs import replace
 
 from headrace.core.tracing import stored
 from headrace.engine.jetstream import Publications, take_publications
+from headrace.engine.publish_lane import PublishLane
 from headrace.errors import LogError, LogFull, MessageTooLarge
 from headrace.jetstream.batch.headers import FAST_SUFFIX
 from headrace.jetstream.stream.acceptance import check_size, judge, may_roll_up
@@ -23,7 +26,7 @@ from headrace.jetstream.stream.publication import TRACED_DUPLICATE, Duplicate, P
 from headrace.log.port import NewMessage
 from headrace.protocol.jetstream import headers as hdr
 from headrace.protocol.jetstream import pubacks
-from headrace.protocol.jetstream.configs import PersistMode
+from headrace.protocol.jetstream.configs import PersistMode, Retention, Storage
 from headrace.protocol.jetstream.errors import ApiError
 
 if TYPE_CHECKING:
@@ -75,12 +78,85 @@ class Ingest:
         self._effects = effects
         self._head = pubacks.head(stream.name, self._effects.domain)
         self._next = self._empty()
-        self._unanswered = 0
+        self._refused: LogError | None = None
+        """Why the log did not take what is gathered, when the lane tried."""
+        self._held: list[tuple[_Batch, int]] = []
+        """What the lane has appended in this tick, from which sequence on, and what waits for a sync."""
         self.waiting = 0
         """Messages that are in the log and not durable yet."""
+        host = effects.host
+        self._lane: Final = PublishLane(
+            *(stream.counts, self, stream.dedupe, stream.log, effects.now_ns),
+            *(host.outgoing, self._head, pubacks.TAIL),
+        )
 
     def _empty(self) -> _Batch:
-        return _Batch(Publications(NewMessage))
+        return _Batch(self.make_batch())
+
+    # -- the lane --------------------------------------------------------------------------------------
+
+    def configured(self) -> None:
+        """What compiled code may do with messages that ask for nothing; after every change of the rules."""
+        stream, effects, config = self._stream, self._effects, self._stream.config
+        bounds = effects.bounds(config)
+        self._lane.is_open = False
+        if (
+            bounds is None
+            or stream.is_closed
+            or config.retention is Retention.INTEREST  # filters of consumers decide what is kept
+            or config.persist_mode is PersistMode.ASYNC
+            or config.mirror is not None
+            or stream.republisher is not None
+            or stream.judges_all
+        ):
+            return
+        is_memory = config.storage is Storage.MEMORY
+        marks = None if is_memory else effects.turns.marks
+        room, room_of_all = bounds
+        self._lane.open(
+            *(stream.consumers, stream.followers, *effects.held),
+            largest=max(config.max_msg_size, 0),
+            answers=not config.no_ack,
+            waits=not is_memory and marks is None,
+            marks=marks,
+            is_memory=is_memory,
+            trims=stream.may_trim or config.max_age > 0,
+            room=room,
+            room_of_all=room_of_all,
+        )
+
+    def close(self) -> None:
+        """The stream takes nothing any more."""
+        self._lane.is_open = False
+
+    def subscribe(self, subject: bytes) -> int:
+        """Takes what is published there."""
+        sid = self._effects.subscribe(subject, self.receive, gathered=True)
+        self._effects.host.open_lane(sid, self._lane)
+        return sid
+
+    def make_batch(self) -> Publications:
+        return Publications(NewMessage)
+
+    def take_over(self, batch: Publications, error: LogError | None) -> None:
+        """What the lane gathered is stored in the next turn. `error`: why the log refused it, if it did."""
+        self.append()
+        self._next = _Batch(batch)
+        self._refused = error
+        self._effects.touch(self._stream)
+
+    def appended(self, last: int, time_ns: int, stored: int) -> None:
+        self._stream.appended(last, time_ns, stored)
+
+    def hold(self, batch: Publications, first: int) -> None:
+        """The lane has appended messages from `first` on, whose publishers hear when they are durable."""
+        self._held.append((_Batch(batch), first))
+        self._effects.touch(self._stream)
+
+    def announce(self, batch: Publications, first: int) -> bool:
+        """Messages of the lane are durable, and answered; whether that leaves something to do in a turn."""
+        self._stream.committed(first, batch, wanted=True)
+        return self._effects.has_due
 
     @property
     def stream_name(self) -> str:
@@ -91,6 +167,7 @@ class Ingest:
     def receive(self, run: Gathered[Delivery]) -> None:
         """Messages of a subscription, in order."""
         stream = self._stream
+        self._commit_held()
         if run.trace is not None:
             for delivery in run:
                 self._receive_traced(delivery, run.trace.of(stream.name))
@@ -266,16 +343,26 @@ class Ingest:
 
     def append(self) -> bool:
         """Appends what was gathered; False when there was nothing."""
+        was_held = self._commit_held()
         batch, self._next = self._next, self._empty()
-        if not len(batch.messages):
+        refused, self._refused = self._refused, None
+        if len(batch.messages):
+            self._store(batch, refused)
+        elif not was_held:
             return False
-        self._store(batch)
-        if self._unanswered > MOST_UNANSWERED:
+        if self._lane.unanswered > MOST_UNANSWERED:
             self._effects.finish_commits()
         return True
 
-    def _store(self, batch: _Batch) -> None:
-        """Appends a batch; of one that the log does not take whole, what it takes.
+    def _commit_held(self) -> bool:
+        """Has what the lane appended made durable; False: that was nothing."""
+        held, self._held = self._held, []
+        for batch, first in held:
+            self._commit(batch, first, [], self._stream.last_time_ns)
+        return bool(held)
+
+    def _store(self, batch: _Batch, failed: LogError | None = None) -> None:
+        """Appends a batch; of one that the log does not take whole, what it takes. `failed`: it was tried.
 
         After one that is refused few are tried, and twice as many after each part that is taken. Were always
         all of them tried, a long row of those that are refused would be looked at once for each of them.
@@ -285,7 +372,8 @@ class Ingest:
         while start < count:
             some = min(most, count - start)
             part = batch if some == count else batch.part(start, some)
-            refused = self._try(part)
+            refused = self._try(part) if failed is None else self._refusal(failed)
+            failed = None
             if refused is None:
                 start += some
                 most = 2 * most
@@ -316,17 +404,21 @@ class Ingest:
         copies = self._copies(batch, first)
         try:
             self._append(batch, first)
-        except LogFull as full:
-            is_final = full.index == 0 and stream.is_full
-            return full.index, ApiError(10077, err=str(full)), is_final
-        except MessageTooLarge:
-            return None, ApiError(10077, err="message to large"), False
         except LogError as error:
-            self._effects.note.error("stream %s: message could not be stored: %s", stream.name, error)
-            return None, ApiError(10077, err=str(error)), True
+            return self._refusal(error)
         self._stored(batch, first, time_ns)
         self._commit(batch, first, copies, time_ns)
         return None
+
+    def _refusal(self, error: LogError) -> tuple[int | None, ApiError, bool]:
+        """What `_try` gives for an error of the log."""
+        stream = self._stream
+        if isinstance(error, LogFull):
+            return error.index, ApiError(10077, err=str(error)), error.index == 0 and stream.is_full
+        if isinstance(error, MessageTooLarge):
+            return None, ApiError(10077, err="message to large"), False
+        self._effects.note.error("stream %s: message could not be stored: %s", stream.name, error)
+        return None, ApiError(10077, err=str(error)), True
 
     def _append(self, batch: _Batch, first: int) -> None:
         log, limits = self._stream.log, self._stream.log.limits
@@ -343,7 +435,7 @@ class Ingest:
             log.append(batch.messages, batch.first)
 
     def _commit(self, batch: _Batch, first: int, copies: list[Copy | None], time_ns: int) -> None:
-        self._unanswered += batch.weight
+        self._lane.unanswered += batch.weight
         self.waiting += len(batch.messages)
         if self._stream.config.persist_mode is PersistMode.ASYNC:
             self._committed(batch, first, copies, time_ns, None)
@@ -405,7 +497,7 @@ class Ingest:
         error: StorageError | None,
     ) -> None:
         stream = self._stream
-        self._unanswered -= batch.weight
+        self._lane.unanswered -= batch.weight
         self.waiting -= len(batch.messages)
         if error is not None:
             self._effects.note.error("stream %s could not be synced: %s", stream.name, error)
@@ -449,7 +541,7 @@ class Ingest:
 
     def _in_turn(self, answer: Callable[[], None]) -> None:
         """Publishers hear in the order of their messages: after those that wait for the disk."""
-        if not self._unanswered:
+        if not self._lane.unanswered:
             answer()
         else:
             self._effects.commit(self._stream.log, lambda _error: answer())

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from headrace.engine.direct_gets import DirectGets
+from headrace.engine.lanes import StreamCounts
 from headrace.jetstream.batch.atomic import AtomicBatches
 from headrace.jetstream.batch.fast import FastBatches
 from headrace.jetstream.batch.recovery import remove_incomplete_batch
@@ -66,7 +67,7 @@ def log_limits(config: StreamConfig) -> Limits:
     )
 
 
-class Stream:
+class Stream(StreamCounts):
     """`log` has `log_limits` of the configuration, and stays its owner's to close and to remove."""
 
     def __init__(
@@ -77,8 +78,6 @@ class Stream:
         self.created_ns: Final = created_ns
         self.log: Final = log
         self.consumers: dict[str, Consumer] = {}
-        self.epoch = 0
-        """Changes whenever messages were removed."""
         self.is_closed = False
         self._is_purged = False
         """It was purged: even when it never had a message, it says now where the first will be."""
@@ -91,11 +90,9 @@ class Stream:
         if config.first_seq > 1 and log.state().last_sequence == 0:
             log.append([], config.first_seq)
         state = log.state()
-        self.last_sequence: int = state.last_sequence
-        self.last_time_ns: int = state.last_time_ns
-        self._held = state.messages
-        self.visible = state.last_sequence
-        """The last sequence that is durable: consumers get messages up to it."""
+        self.last_sequence = self.visible = state.last_sequence
+        self.last_time_ns = state.last_time_ns
+        self.held = state.messages
         self.dedupe: Final = Dedupe(config.duplicate_window, log, account.now_ns)
         log.when_opened(self.dedupe.fill)
         self.direct_gets: Final = DirectGets(config.name.encode())
@@ -110,6 +107,7 @@ class Stream:
         self.features: Final = features_of(self, account)
         self.sourcing: Final = SourceManager(self, account)
         self.ingest: Final = Ingest(self, account)
+        self.ingest.configured()
 
     def _apply(self, config: StreamConfig) -> None:
         self.config = config
@@ -122,7 +120,11 @@ class Stream:
         again = config.republish
         self.republisher = Republisher(self.name, again) if again and again.dest else None
         self.dedupe.window_ns = config.duplicate_window
-        self._may_trim = config.max_msgs > 0 or config.max_bytes > 0 or config.max_msgs_per_subject > 0
+        self.may_trim = config.max_msgs > 0 or config.max_bytes > 0 or config.max_msgs_per_subject > 0
+
+    @property
+    def counts(self) -> StreamCounts:
+        return self
 
     # -- life ------------------------------------------------------------------------------------------
 
@@ -140,7 +142,7 @@ class Stream:
         for subject in set(self._sids) - wanted:
             self.account.unsubscribe(self._sids.pop(subject))
         for subject in sorted(wanted - set(self._sids)):
-            self._sids[subject] = self.account.subscribe(subject.encode(), self.ingest.receive, gathered=True)
+            self._sids[subject] = self.ingest.subscribe(subject.encode())
 
     def update(self, config: StreamConfig) -> None:
         """Another configuration, which was found good; limits hold at once. Raises: StorageError."""
@@ -148,6 +150,7 @@ class Stream:
         retention = self.config.retention
         self.log.limits = log_limits(config)
         self._apply(config)
+        self.ingest.configured()
         self._trim()
         self._subscribe()
         if config.retention is not retention:
@@ -161,6 +164,7 @@ class Stream:
         """The server ends; what was received has been appended and answered."""
         self.is_closed = True
         self.direct_gets.reads = None
+        self.ingest.close()
         self.sourcing.stop()
         for feature in self.features:
             feature.stop()
@@ -223,10 +227,10 @@ class Stream:
 
     def appended(self, last: int, time_ns: int, stored: int) -> None:
         """The log has `stored` messages more, up to `last`. From `ingest`."""
-        self._held += stored
+        self.held += stored
         self.last_sequence = last
         self.last_time_ns = max(self.last_time_ns, time_ns)
-        if self._may_trim:
+        if self.may_trim:
             self._trim()
         self.expiry.watch()
 
@@ -348,8 +352,8 @@ class Stream:
     def removed(self) -> None:
         """Notices whether messages went, by whatever way."""
         held = self.log.state().messages
-        if held != self._held:
-            self._held = held
+        if held != self.held:
+            self.held = held
             self.epoch += 1
 
     def acked(self, consumer: ConsumerView, sequences: Sequence[int]) -> None:

@@ -1,0 +1,22 @@
+"""Publications and the words of JetStream's wire, for compiled code. See jetstream.pyx."""
+
+from libc.stdint cimport int64_t, uint64_t
+
+from headrace.engine.batches cimport Block, Outgoing, part_t, record_t
+from headrace.engine.messages cimport NewMessages, message_t
+
+cdef class Publications(NewMessages):
+    cdef part_t *_replies
+    cdef Py_ssize_t _places
+    cdef readonly uint64_t size
+
+    cdef message_t *take(self, part_t reply) except NULL
+    cdef int gather(self, record_t *record, const char *subject, Block block) except -1
+    cdef int at_any_time(self) except -1
+    cdef int clear(self) except -1
+    cdef int copy(self, Publications other, Py_ssize_t place) except -1
+    cpdef at(self, int64_t time_ns)
+    cpdef stored(self, uint64_t first)
+    cpdef acknowledge(self, Outgoing out, bytes head, bytes tail)
+
+cdef bint is_special(record_t *record, const char *subject, uint64_t largest) noexcept

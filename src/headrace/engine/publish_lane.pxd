@@ -1,0 +1,40 @@
+"""Plain publications to one stream without Python. See publish_lane.pyx."""
+
+from libc.stdint cimport int64_t, uint64_t
+
+from headrace.engine.batches cimport Outgoing
+from headrace.engine.jetstream cimport Publications
+from headrace.engine.lanes cimport HeldBytes, Lane, StreamCounts
+
+cdef class PublishLane(Lane):
+    cdef StreamCounts _stream
+    cdef object _owner
+    cdef object _ids             # of messages that were stored lately
+    cdef object _log
+    cdef object _now_ns
+    cdef Outgoing _out
+    cdef bytes _head
+    cdef bytes _tail
+    cdef Publications _gathered  # since it was finished; None: nothing
+    cdef Publications _spare     # an empty one
+    cdef public uint64_t unanswered
+    # What `open` said:
+    cdef uint64_t _largest       # bytes of headers and payload of one message; 0: any
+    cdef bint _answers           # publishers hear of what is stored
+    cdef bint _waits             # a message is only answered when it was synced
+    cdef bint _is_memory
+    cdef bint _trims             # limits remove messages, or age does
+    cdef int64_t _room           # bytes that the account may hold; negative: any
+    cdef int64_t _room_of_all    # bytes that all accounts may hold; 0: any
+    cdef HeldBytes _held         # by the account
+    cdef HeldBytes _held_by_all
+    cdef object _marks           # SyncMarks of the committer; None: publishers wait for it, or the log is in memory
+    cdef dict _due               # what they say; None: no log is ever synced
+    cdef dict _failed
+    cdef dict _consumers
+    cdef dict _followers
+
+    cdef bint _must_ask(self, Publications batch) except -1
+    cdef bint _take_over(self, Publications batch, object error) except -1
+    cdef int _count(self, Publications batch, uint64_t first, int64_t now) except -1
+    cdef bint _answer(self, Publications batch, uint64_t first) except -1

@@ -1,0 +1,154 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""Publications to one stream that ask for nothing but to be stored: gathered, appended, counted, answered.
+
+What here is done in one call after the other, Python does in the same order for everything else
+(`headrace.jetstream.stream.ingest`), and with the same results, byte for byte. The owner of a lane opens it where
+no message without headers of ours needs a look at anything but limits. What a limit, the log or a sync that failed
+stands against goes back to the owner, which judges it as ever: nothing is refused here.
+"""
+
+from cpython.dict cimport PyDict_Contains, PyDict_Size
+from cpython.object cimport PyObject
+from libc.stdint cimport int64_t, uint64_t
+
+from headrace.engine.batches cimport Block, Outgoing, record_t
+from headrace.engine.jetstream cimport Publications, is_special
+from headrace.engine.lanes cimport NOT_MINE, TAKEN, HeldBytes, Lane, StreamCounts
+from headrace.errors import LogError
+
+cdef enum:
+    SPARE_ROOM = 4096        # messages that an empty batch keeps its memory for
+
+
+cdef class PublishLane(Lane):
+    """Of one stream. `unanswered`: bytes of its publications, and what they take besides, that wait for a sync.
+
+    The owner answers these calls:
+
+        make_batch()                   an empty `Publications`
+        take_over(batch, error)        to be judged and stored in the turn that is next, before anything else;
+                                       `error`: why the log refused it, or None when it was not tried
+        appended(last, time, stored)   what follows an append where limits may remove something
+        hold(batch, first)             appended from sequence `first` on, to be answered when it is durable
+        announce(batch, first)         durable: whoever follows the stream is to hear of it; gives whether a turn
+                                       is wanted
+    """
+
+    def __init__(self, StreamCounts stream not None, owner, ids, log, now_ns, Outgoing out not None,
+                 bytes head not None, bytes tail not None):
+        self._stream = stream
+        self._owner = owner
+        self._ids = ids
+        self._log = log
+        self._now_ns = now_ns
+        self._out = out
+        self._head = head
+        self._tail = tail
+
+    def open(self, dict consumers not None, dict followers not None, HeldBytes held not None,
+             HeldBytes held_by_all not None, *, uint64_t largest, bint answers, bint waits, marks, bint is_memory,
+             bint trims, int64_t room, int64_t room_of_all):
+        """Messages may be taken from now on, by these rules; again for others. See the fields for what they are."""
+        self._consumers = consumers
+        self._followers = followers
+        self._held = held
+        self._held_by_all = held_by_all
+        self._largest = largest
+        self._answers = answers
+        self._waits = waits
+        self._marks = marks
+        self._due = None if marks is None else marks.due
+        self._failed = None if marks is None else marks.failed
+        self._is_memory = is_memory
+        self._trims = trims
+        self._room = room
+        self._room_of_all = room_of_all
+        self.is_open = True
+
+    cdef int take(self, record_t *record, const char *subject, Block block) except -1:
+        if is_special(record, subject, self._largest):
+            return NOT_MINE
+        if self._gathered is None:
+            self._gathered, self._spare = self._spare, None
+            if self._gathered is None:
+                self._gathered = self._owner.make_batch()
+        self._gathered.gather(record, subject, block)
+        return TAKEN
+
+    cdef bint finish(self) except -1:
+        cdef Publications batch = self._gathered
+        cdef uint64_t first = self._stream.last_sequence + 1
+        cdef int64_t now
+        cdef bint wants_turn
+        self._gathered = None
+        if self._must_ask(batch):
+            return self._take_over(batch, None)
+        now = max(<int64_t> self._now_ns(), self._stream.last_time_ns)
+        batch.at(now)
+        try:
+            self._log.append(batch)
+        except LogError as error:
+            return self._take_over(batch, error)
+        self._count(batch, first, now)
+        if self._waits:
+            self._owner.hold(batch, first)
+            return True
+        wants_turn = self._answer(batch, first)
+        if (<PyObject *> batch).ob_refcnt == 1 and batch._room <= SPARE_ROOM:
+            batch.clear()
+            self._spare = batch
+        return wants_turn
+
+    cdef bint _must_ask(self, Publications batch) except -1:
+        """Whether anything stands against storing and answering these here."""
+        cdef int64_t held, held_by_all
+        if not self.is_open:
+            return True
+        if not self._waits and (self.unanswered or self._failed is not None
+                                and PyDict_Contains(self._failed, self._log)):
+            return True
+        held = self._held.memory if self._is_memory else self._held.storage
+        held_by_all = self._held_by_all.memory if self._is_memory else self._held_by_all.storage
+        return 0 <= self._room < held + <int64_t> batch.size or 0 < self._room_of_all < held_by_all
+
+    cdef bint _take_over(self, Publications batch, object error) except -1:
+        """Gives what was gathered back to the owner."""
+        batch.at_any_time()
+        self._owner.take_over(batch, error)
+        return True
+
+    cdef int _count(self, Publications batch, uint64_t first, int64_t now) except -1:
+        """What follows for messages that are in the log now."""
+        cdef StreamCounts stream = self._stream
+        cdef uint64_t last = first + <uint64_t> batch.count - 1
+        cdef int64_t size, more
+        batch.stored(first)
+        self._ids.last_id = b""
+        if self._trims:
+            self._owner.appended(last, now, batch.count)
+        else:
+            stream.held += batch.count
+            stream.last_sequence = last
+            stream.last_time_ns = now
+        size = self._log.size
+        more = size - stream.measured
+        stream.measured = size
+        if self._is_memory:
+            self._held.memory += more
+            self._held_by_all.memory += more
+        else:
+            self._held.storage += more
+            self._held_by_all.storage += more
+        return 0
+
+    cdef bint _answer(self, Publications batch, uint64_t first) except -1:
+        """Tells publishers and consumers; whether a turn is wanted."""
+        cdef uint64_t last = first + <uint64_t> batch.count - 1
+        if self._due is not None and not PyDict_Contains(self._due, self._log):
+            self._marks.note(self._log)
+        if self._answers:
+            batch.acknowledge(self._out, self._head, self._tail)
+        self._stream.visible = max(self._stream.visible, last)
+        if PyDict_Size(self._consumers) or PyDict_Size(self._followers):
+            return self._owner.announce(batch, first)
+        return False
