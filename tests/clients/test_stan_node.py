@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from harness.node import Run, installed
-from harness.processes import BIN, Program, ServerProcess
+from harness.processes import STREAMING, ServerProcess
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SOURCES = Path(__file__).parent / "stan_node"
-STREAMING = Program("headrace-streaming", (str(BIN / "headrace"), "streaming"))
 CLUSTER = "node-cluster"
 
 

@@ -11,11 +11,10 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from harness.processes import HEADRACES
-from harness.stored_sources import GoStream, StanChannel
+from harness.stored_sources import CLUSTER_ID, GoStream, StanChannel
 from headrace.client import stan
 from headrace.client.blocking import connect
 from headrace.client.streaming_admin import StreamingAdmin
-from headrace.demo.server import CLUSTER_ID
 from headrace.spark.datasource import NatsDataSource
 from headrace.spark.errors import DataLossError, StoredStreamError
 from headrace.spark.stored_link import idle

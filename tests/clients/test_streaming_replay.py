@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from harness.processes import BIN, Program, ServerProcess
+from harness.processes import STREAMING, ServerProcess
 from headrace.client import stan
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from clients.conftest import Clients
 
-STREAMING = Program("headrace-streaming", (str(BIN / "headrace"), "streaming"))
 COUNT = 100
 
 

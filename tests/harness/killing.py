@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from harness.ports import free_port
-from harness.processes import Program, ServerProcess
+from harness.processes import STREAMING, ServerProcess
 from harness.stored_sources import GoStream
 from harness.waiting import LONG, wait_until
 from headrace.client.blocking import connect
@@ -42,7 +42,6 @@ TARGETS: Final = ("driver", "jvm", "worker", "worker", "headrace", "nats-server"
 STREAMS: Final = {"OUT": "out.>", "COPY": "copy"}
 
 
-_STREAMING: Final = Program("headrace-streaming", (sys.executable, "-m", "headrace", "streaming"))
 _PROGRAM: Final = Path(__file__).parents[1] / "spark" / "killed_driver.py"
 _SOURCES: Final = Path(__file__).parents[2] / "src"
 _BURST: Final = 100
@@ -64,7 +63,7 @@ class StreamingServer:
         store = ("-cid", CLUSTER_ID, "-st", "FILE", "-dir", str(self._folder / "store"))
         listen = ("-a", "127.0.0.1", "-p", str(self._port))
         self._process = ServerProcess(
-            _STREAMING, self._folder, *store, "--max_msgs", "0", "--max_bytes", "0", listen=listen
+            STREAMING, self._folder, *store, "--max_msgs", "0", "--max_bytes", "0", listen=listen
         )
 
     def kill(self) -> None:

@@ -61,6 +61,7 @@ def limited(program: Program, limits: str) -> Program:
 _SERVE = (str(BIN / "headrace"), "serve")
 EPOLL = Program("headrace-epoll", _SERVE, {"HEADRACE_TRANSPORT": "epoll"})
 ASYNCIO = Program("headrace-asyncio", _SERVE, {"HEADRACE_TRANSPORT": "asyncio"})
+STREAMING = Program("headrace-streaming", (str(BIN / "headrace"), "streaming"))
 NATS_SERVER = Program("nats-server", (str(BIN / "nats-server"),))
 
 HEADRACES = (EPOLL, ASYNCIO) if sys.platform == "linux" else (ASYNCIO,)

@@ -12,15 +12,16 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from harness.ports import free_port
-from harness.processes import HEADRACES, NATS_SERVER, Program, ServerProcess
+from harness.processes import HEADRACES, NATS_SERVER, STREAMING, Program, ServerProcess
 from headrace.client import stan
 from headrace.client.blocking import connect
 from headrace.client.streaming_admin import StreamingAdmin
-from headrace.demo.server import CLUSTER_ID, DemoServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+CLUSTER_ID: Final = "stored"
 
 
 class Source(Protocol):
@@ -43,18 +44,37 @@ class Source(Protocol):
     def stop(self) -> None: ...
 
 
-class StanChannel:
+class Store:
+    """A server over a store: its process, which comes back at the same port with what it had."""
+
+    def __init__(self, program: Program, folder: Path, *arguments: str, config: str = "") -> None:
+        self._start = (program, folder, *arguments)
+        self._config = config or None
+        self._listen = ("-a", "127.0.0.1", "-p", str(free_port()))
+        self.url = f"nats://127.0.0.1:{self._listen[-1]}"
+        self.start()
+
+    def start(self) -> None:
+        self._server = ServerProcess(*self._start, listen=self._listen, config=self._config)
+
+    def kill(self) -> None:
+        self._server.kill()
+
+    def stop(self) -> None:
+        if self._server.process.poll() is None:
+            self._server.kill()
+
+
+class StanChannel(Store):
     word = "channel"
 
     def __init__(self, folder: Path) -> None:
         self.store = folder / "store"
-        self._server = DemoServer(self.store, folder / "server.log")
-        self.start, self.kill, self.stop = self._server.start, self._server.kill, self._server.stop
-        self.start()
+        super().__init__(STREAMING, folder, "-cid", CLUSTER_ID, "-st", "FILE", "-dir", str(self.store))
 
-    @property
-    def url(self) -> str:
-        return self._server.url
+    def start(self) -> None:
+        super().start()
+        self._server.wait_for_line("Streaming Server is ready")
 
     def options(self) -> dict[str, str]:
         return {"url": self.url, "clusterId": CLUSTER_ID, "channel": "a"}
@@ -79,29 +99,14 @@ class StanChannel:
             StreamingAdmin(nc, CLUSTER_ID).delete("a")
 
 
-class GoStream:
+class GoStream(Store):
     word = "stream"
     program: Program = NATS_SERVER
 
     def __init__(self, folder: Path, config: str = "", **stream: Any) -> None:
-        self._folder = folder
         self.store = folder / "js"
-        self._config = config
         self._stream = stream
-        self._port = free_port()
-        self.url = f"nats://127.0.0.1:{self._port}"
-        self.start()
-
-    def start(self) -> None:
-        listen = ("-a", "127.0.0.1", "-p", str(self._port), "-js", "-sd", str(self.store))
-        self._server = ServerProcess(self.program, self._folder, listen=listen, config=self._config or None)
-
-    def kill(self) -> None:
-        self._server.kill()
-
-    def stop(self) -> None:
-        if self._server.process.poll() is None:
-            self._server.kill()
+        super().__init__(self.program, folder, "-js", "-sd", str(self.store), config=config)
 
     def options(self) -> dict[str, str]:
         return {"url": self.url, "stream": "a"}

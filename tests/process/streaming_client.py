@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from harness.processes import ServerProcess
     from harness.wire import Wire
 
-STREAMING: Final = Program("headrace-streaming", (str(BIN / "headrace"), "streaming"))
 SERVE: Final = Program("headrace-serve", (str(BIN / "headrace"), "serve"))
 READY: Final = r"\[INF\] STREAM: Streaming Server is ready$"
 _requests = count(1)

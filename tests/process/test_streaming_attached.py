@@ -12,9 +12,9 @@ import pytest
 
 from harness.keys import ACCOUNT, OPERATOR, USER, KeyPair, credentials
 from harness.ports import free_port
-from harness.processes import EPOLL, NATS_SERVER, Program, ServerProcess
+from harness.processes import EPOLL, NATS_SERVER, STREAMING, Program, ServerProcess
 from harness.waiting import PATIENCE
-from process.streaming_client import READY, STREAMING, Client
+from process.streaming_client import READY, Client
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

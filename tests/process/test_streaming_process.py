@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from harness.processes import BIN, Program
-from process.streaming_client import READY, SERVE, STREAMING, Client
+from harness.processes import BIN, STREAMING, Program
+from process.streaming_client import READY, SERVE, Client
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
