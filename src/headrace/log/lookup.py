@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from headrace.errors import MessageDamaged
 from headrace.log.filters import SubjectFilter
 from headrace.log.port import SubjectState
 from headrace.subjects import grammar
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
     from headrace.log.chain import Chain
     from headrace.log.ledger import Ledger
-    from headrace.log.outline import Outline
     from headrace.log.port import StoredMessage
     from headrace.log.reader import Reader
     from headrace.log.retention import Retention
@@ -47,23 +47,27 @@ class Lookup:
 
     def newest(self) -> StoredMessage | None:
         """The newest message that can be read."""
-        sequence = self._ledger.last_sequence
-        for _ in range(64):  # mostly the very last one
-            if self._ledger.is_live(sequence) and (message := self._reader.message(sequence)):
+        last = self._ledger.last_sequence
+        for sequence in range(last, max(last - 64, 0), -1):  # mostly the very last one
+            if message := self._readable(sequence):
                 return message
-            sequence -= 1
         return self._last_live()
+
+    def _readable(self, sequence: int) -> StoredMessage | None:
+        """None for a message that is not there, or damaged."""
+        try:
+            return self._reader.message(sequence) if self._ledger.is_live(sequence) else None
+        except MessageDamaged:
+            return None
 
     def _last_live(self) -> StoredMessage | None:
         """Looks from the last mark of the index backwards."""
         end = self._ledger.last_sequence
         for segment in reversed(self._chain.segments):
             for start in [*reversed(segment.index.sequences), segment.base]:
-                found: Outline | None = None
-                for found in self._reader.outlines(start, end):  # noqa: B007
-                    pass
-                if found is not None:
-                    return self._reader.message(found.sequence)
+                for outline in reversed([*self._reader.outlines(start, end)]):
+                    if message := self._readable(outline.sequence):
+                        return message
                 end = start - 1
         return None
 
