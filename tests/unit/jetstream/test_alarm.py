@@ -5,8 +5,8 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from js_account import SECOND, START, TableHost
 
+from harness.js_account import SECOND, START, TableHost
 from headrace.jetstream.alarm import Alarm
 from headrace.log.committer import InlineCommitter
 from headrace.turns import Turns

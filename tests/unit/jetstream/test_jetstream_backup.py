@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from js_account import API, Place, encoded
 
+from harness.js_account import API, Place, encoded
 from headrace.jetstream.assets import stream_log
 from headrace.protocol import archive, s2
 from headrace.protocol.jetstream import headers as block

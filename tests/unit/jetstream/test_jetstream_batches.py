@@ -6,8 +6,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from js_account import SECOND, HeldCommitter, Place
 
+from harness.js_account import SECOND, HeldCommitter, Place
 from headrace.errors import StorageError
 from headrace.jetstream.limits import BatchLimits, ServerSettings
 from headrace.protocol.jetstream import headers as block

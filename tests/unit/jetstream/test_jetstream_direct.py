@@ -5,8 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any
 
-from js_account import API, Place, encoded
-
+from harness.js_account import API, Place, encoded
 from headrace.protocol.jetstream import headers as block
 
 if TYPE_CHECKING:

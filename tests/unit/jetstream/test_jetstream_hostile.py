@@ -9,8 +9,8 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from js_account import SECOND, Place
 
+from harness.js_account import SECOND, Place
 from headrace.log.port import LARGEST_SEQUENCE
 from headrace.protocol import archive, s2
 from headrace.protocol.archive import Entry

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import functools
 import json
-from typing import TYPE_CHECKING, Annotated, Any, Final, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn, get_args, get_origin
 
 import msgspec
 import pytest
-from js_account import API, Place
 
+from harness.js_account import API, Place
+from headrace.errors import MessageDamaged
 from headrace.jetstream.account import AccountJetStream
 from headrace.jetstream.api import endpoints
 from headrace.jetstream.api.backup import _Sending
@@ -267,3 +268,54 @@ def test_time_is_judged_however_its_name_is_written(name: str) -> None:
     made = place()
     sent = '{"stream_name":"S","config":{"deliver_policy":"by_start_time","NAME":"no time"}}'
     assert made.error("CONSUMER.CREATE.S", sent.replace("NAME", name)) == 10025
+
+
+def _damaged(place: Place, stream: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No message of the stream can be read alone."""
+
+    def read(sequence: int) -> NoReturn:
+        raise MessageDamaged(sequence, "its record on disk is damaged")
+
+    monkeypatch.setattr(place.account.streams[stream].log, "read", read)
+
+
+def test_damaged_message_ends_a_batch_of_direct_gets_with_a_status(monkeypatch: pytest.MonkeyPatch) -> None:
+    place = Place()
+    place.stream("S", subjects=["s.>"], allow_direct=True)
+    place.publish("s.a")
+    _damaged(place, "S", monkeypatch)
+
+    answer = place.raw(f"{API}DIRECT.GET.S", {"multi_last": ["s.>"]})
+
+    assert answer is not None
+    assert answer.headers.startswith(b"NATS/1.0 404")
+
+
+def test_damaged_message_is_let_go_when_one_of_two_has_done_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other has a filter, and what the subject was nobody can say."""
+    place = Place()
+    place.stream("S", subjects=["s.>"], retention="interest")
+    place.consumer("S", "a", filter_subject="s.a")
+    place.consumer("S", "b", filter_subject="s.b")
+    place.publish("s.a")
+    (message,) = place.fetch("S", "a")
+    _damaged(place, "S", monkeypatch)
+
+    place.acknowledge(message)
+
+    assert place.account.streams["S"].log.state().messages == 0
+
+
+def test_damaged_message_that_expires_leaves_a_marker(monkeypatch: pytest.MonkeyPatch) -> None:
+    place = Place()
+    second = 1_000_000_000
+    place.stream(
+        "S", subjects=["s"], max_age=second, subject_delete_marker_ttl=10 * second, allow_rollup_hdrs=True
+    )
+    place.publish("s")
+    _damaged(place, "S", monkeypatch)
+
+    place.host.pass_time(3)
+
+    (marker,) = place.account.streams["S"].log.read_from(1).messages
+    assert b"Nats-Marker-Reason: MaxAge" in marker.headers

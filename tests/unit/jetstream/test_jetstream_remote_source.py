@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from js_account import Place, Sent
 
+from harness.js_account import Place, Sent
 from headrace.protocol.jetstream import headers as block
 
 EXTERNAL = {"api": "FROM.API", "deliver": "TO.me"}

@@ -7,8 +7,8 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from js_account import SECOND, Place
 
+from harness.js_account import SECOND, Place
 from headrace.jetstream.sourcing.origin import Origin, identity_of, index_name, noted, short_hash
 from headrace.protocol.jetstream import headers as block
 from headrace.protocol.jetstream.configs import External, StreamConsumerSource, StreamSource, SubjectTransform
@@ -354,7 +354,7 @@ def test_a_chain_of_streams() -> None:
 @pytest.mark.parametrize("name", ["T", "M"])
 def test_what_is_not_durable_at_the_origin_is_not_taken(name: str) -> None:
     """Else a crash could leave a copy of what never was."""
-    from js_account import HeldCommitter
+    from harness.js_account import HeldCommitter
 
     committer = HeldCommitter()
     place = Place(committer=committer)

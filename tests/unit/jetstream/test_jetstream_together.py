@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from js_account import SECOND, Place, Sent
 
+from harness.js_account import SECOND, Place, Sent
 from headrace.protocol import archive, s2
 from headrace.protocol.archive import Entry
 

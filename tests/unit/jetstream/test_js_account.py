@@ -7,8 +7,8 @@ import shutil
 from typing import TYPE_CHECKING
 
 import pytest
-from js_account import SECOND, HeldCommitter, Place
 
+from harness.js_account import SECOND, HeldCommitter, Place
 from headrace.changes import entry
 from headrace.errors import StartError, StorageError
 from headrace.jetstream.assets import state_log, stream_log

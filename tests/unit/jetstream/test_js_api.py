@@ -10,8 +10,8 @@ import json
 from typing import Any
 
 import pytest
-from js_account import API, SECOND, Place
 
+from harness.js_account import API, SECOND, Place
 from headrace.core.service import Delivery
 from headrace.errors import StorageError
 from headrace.jetstream.limits import UNTIERED, AccountLimits, ServerSettings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from js_account import Place
+from harness.js_account import Place
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from js_account import Place
 
+from harness.js_account import Place
 from headrace.log.store import FileStore
 from headrace.testing.faultfs import MemoryFileSystem, holding, image_of
 

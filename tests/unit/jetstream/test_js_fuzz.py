@@ -10,8 +10,8 @@ import random
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from js_account import Place
 
+from harness.js_account import Place
 from headrace.jetstream.api.endpoints import ENDPOINTS
 from headrace.protocol.jetstream.configs import ConsumerConfig, StreamConfig
 

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from js_account import API, Place, encoded
 
 from harness import depth
+from harness.js_account import API, Place, encoded
 from headrace.errors import LogError, StartError
 from headrace.log.store import FileStore
 from headrace.testing.faultfs import FaultyFileSystem, MemoryFileSystem
@@ -140,6 +140,23 @@ def test_the_nth_call_to_the_file_system_fails_for_every_n(code: int) -> None:
             assert again.ask("INFO")["api"]["level"] == 5
     else:
         pytest.fail("the scenario makes more calls than were tried")
+
+
+def test_what_the_disk_did_not_let_go_goes_when_it_works_again() -> None:
+    files = FaultyFileSystem(MemoryFileSystem(), only={"pwrite"})
+    place = _place(files)
+    place.stream("W", subjects=["w"], retention="workqueue")
+    place.consumer("W", "c")
+    place.publish("w", b"x")
+    (message,) = place.fetch("W", "c")
+
+    files.fail_at, files.failures = files.calls + 1, 2  # the removal, then the state
+    place.acknowledge(message)
+    assert place.account.streams["W"].log.state().messages == 1
+    place.host.pass_time(3)
+
+    assert files.failed == ["pwrite"] * 2
+    assert place.account.streams["W"].log.state().messages == 0
 
 
 class _Counting(MemoryFileSystem):

@@ -34,15 +34,10 @@ def _by_policy(config: ConsumerConfig, log: MessageLog, state: LogState, filters
         case DeliverPolicy.LAST:
             if not filters:
                 return state.last_sequence
-            return max((_last_of(log, subject) for subject in filters), default=0)
+            return max(map(log.last_of, filters))
         case DeliverPolicy.BY_START_TIME if config.opt_start_time is not None:
             return log.sequence_at(to_ns(config.opt_start_time))
     return state.last_sequence + 1
-
-
-def _last_of(log: MessageLog, subject: bytes) -> int:
-    message = log.last(subject)
-    return message.sequence if message is not None else 0
 
 
 def last_per_subject(log: MessageLog, filters: Sequence[bytes]) -> list[int]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from headrace.errors import MessageDamaged
 from headrace.jetstream.consumer.port import Outcome
 from headrace.jetstream.consumer.serving import PAGE_BYTES, PAGE_MESSAGES
 from headrace.subjects.grammar import tokens
@@ -18,6 +19,7 @@ from headrace.subjects.grammar import tokens
 if TYPE_CHECKING:
     from headrace.jetstream.consumer.port import ConsumerPort
     from headrace.jetstream.consumer.serving import Serving
+    from headrace.log.port import StoredMessage
 
 MOST_PASSED_OVER: Final = 8192
 """Messages that may be passed over; then nothing new goes out until some of them could."""
@@ -104,6 +106,13 @@ class KeyedOrder:
         self._sent.add(sequence)
         self._under_way[key] += 1
 
+    def _read(self, sequence: int) -> StoredMessage | None:
+        """None for a message that is not there, or damaged: it holds up no other."""
+        try:
+            return self._consumer.stream.log.read(sequence)
+        except MessageDamaged:
+            return None
+
     def _look(self) -> None:
         """Forgets what is pending no more; after a restart, reads what the subjects of the others are."""
         consumer = self._consumer
@@ -111,7 +120,7 @@ class KeyedOrder:
         if not self._is_read:
             self._is_read = True
             for sequence in [*pending, *held]:
-                message = consumer.stream.log.read(sequence)
+                message = self._read(sequence)
                 if message is not None and sequence in pending:
                     self._count(sequence, self._key(message.subject))
                 elif message is not None:

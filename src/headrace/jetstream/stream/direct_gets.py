@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from headrace.errors import MessageDamaged
 from headrace.protocol.jetstream import headers as block
 from headrace.protocol.rfc3339 import short_time
 
@@ -124,8 +125,8 @@ def send_last(
         pending -= 1
         if place < sequence:
             continue
-        message = stream.log.read(place)
-        if message is None:  # it expired while this was read
+        message = _read(stream, place)
+        if message is None:  # it expired while this was read, or is damaged
             publish(reply, b"", headers=_NOT_FOUND)
             return
         publish(reply, message.payload, headers=answered(name, message, _IN_BATCH % (pending, last)))
@@ -134,6 +135,14 @@ def send_last(
         if room <= 0 or 0 < batch <= count:
             break
     publish(reply, b"", headers=_END % (pending, last) + _UP_TO % highest + b"\r\n")
+
+
+def _read(stream: StreamPort, sequence: int) -> StoredMessage | None:
+    try:
+        return stream.log.read(sequence)
+    except MessageDamaged as damage:
+        stream.account.note.error("stream %s: %s", stream.name, damage)
+        return None
 
 
 def _last_sequences(log: MessageLog, filters: Sequence[bytes], highest: int) -> list[int] | None:

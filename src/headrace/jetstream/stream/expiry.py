@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from headrace.errors import LogError
+from headrace.errors import LogError, MessageDamaged
 from headrace.jetstream.stream.publication import Publication
 from headrace.protocol.durations import format_ns
 from headrace.protocol.jetstream import headers as hdr
@@ -93,8 +93,14 @@ class Expiry:
         return removed
 
     def _is_marker(self, sequence: int) -> bool:
-        """Whether the message says already that its subject is empty, as what key-value stores purge does."""
-        message = self._stream.log.read(sequence)
+        """Whether the message says already that its subject is empty, as what key-value stores purge does.
+
+        One that is damaged says nothing.
+        """
+        try:
+            message = self._stream.log.read(sequence)
+        except MessageDamaged:
+            return False
         if message is None or hdr.value(message.headers, REASON):
             return True
         return hdr.value(message.headers, _OPERATION) == _PURGE

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from headrace.errors import LogError
+from headrace.errors import LogError, MessageDamaged
 from headrace.protocol.jetstream.configs import Retention
 
 if TYPE_CHECKING:
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from headrace.jetstream.ports import ConsumerView, Effects, StreamPort
 
 _PAGE: Final = 1024
+_AGAIN_S: Final = 1.0
+"""Seconds until what a disk did not let go is tried again."""
 
 
 class InterestRetention:
@@ -27,6 +29,8 @@ class InterestRetention:
         self._effects = effects
         self._done: set[int] = set()
         """Sequences that are removed with the next flush."""
+        self._waits = False
+        """The last try failed, and the next one has its time."""
 
     def acked(self, consumer: ConsumerView, sequences: Sequence[int]) -> None:
         """One consumer has done with messages."""
@@ -47,7 +51,10 @@ class InterestRetention:
             if not consumer.filters:
                 return True
             if subject is None:
-                message = self._stream.log.read(sequence)
+                try:
+                    message = self._stream.log.read(sequence)
+                except MessageDamaged:  # nobody can be given it
+                    return False
                 if message is None:
                     return False
                 subject = message.subject
@@ -63,16 +70,24 @@ class InterestRetention:
 
     def flush(self) -> bool:
         """Removes what nobody needs; False when there was nothing."""
-        if not self._done:
+        if not self._done or self._waits:
             return False
         done, self._done = self._done, set()
         stream = self._stream
         try:
             if stream.log.remove(done):
                 stream.removed()
-        except LogError as error:  # they are removed after the next start
+        except LogError as error:
             self._effects.note.error("stream %s: messages could not be removed: %s", stream.name, error)
+            self._done |= done
+            self._waits = True
+            self._effects.later(_AGAIN_S, self._again)
         return True
+
+    def _again(self) -> None:
+        self._waits = False
+        if not self._stream.is_closed:
+            self._effects.touch(self._stream)
 
     def changed(self) -> None:
         """The retention is another one now: by interest, what consumers were given and are done with goes.
