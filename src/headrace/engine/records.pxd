@@ -77,6 +77,7 @@ cdef enum:
     HEAD = 48
     HAS_TTL = 1
     SEALED = 2
+    BY_LIMITS = 4   # of FLOOR and RANGES: it follows from the limits of the log, which remove again
     SEGMENT_HEAD = 64     # what a record of a header holds
     SIZE_BESIDES = 32     # what a message counts for besides its parts: headrace.log.port.size_of
     RANGES_AT_ONCE = 4096  # pairs in one record of ranges

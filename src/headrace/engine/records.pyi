@@ -24,7 +24,13 @@ def encode(
     overhead: int = 0,
 ) -> bytes: ...
 def encode_removal(
-    ranges: Sequence[tuple[int, int]], floor: int, last: int, time: int, salt: int
+    ranges: Sequence[tuple[int, int]],
+    floor: int,
+    last: int,
+    time: int,
+    salt: int,
+    *,
+    by_limits: bool = False,
 ) -> bytes: ...
 def encode_segments(pairs: Sequence[tuple[int, int]], last: int, time: int, salt: int) -> bytes: ...
 def encode_header(header: bytes, base: int, time: int, salt: int) -> bytes: ...

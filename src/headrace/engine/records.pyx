@@ -167,14 +167,19 @@ def encode(NewMessages batch not None, uint64_t first, int64_t last_time, int64_
     return out
 
 
-def encode_removal(ranges, uint64_t floor, uint64_t last, int64_t time, uint32_t salt) -> bytes:
-    """Records that say what was removed: everything below `floor` (0: nothing said) and each of `ranges`."""
+def encode_removal(ranges, uint64_t floor, uint64_t last, int64_t time, uint32_t salt, *, bint by_limits=False) -> bytes:
+    """Records that say what was removed: everything below `floor` (0: nothing said) and each of `ranges`.
+
+    `by_limits`: because of what was appended before; where that was lost, so is the removal (`Scan.removals`).
+    """
     cdef hr_record_t r
     cdef size_t count, i, start
+    cdef uint16_t flags = BY_LIMITS if by_limits else 0
     parts = []
     if floor:
         memset(&r, 0, sizeof(r))
         r.version, r.kind, r.sequence, r.time, r.previous = VERSION, FLOOR, floor, time, last
+        r.flags = flags
         r.body_crc = hr_crc(salt, NULL, 0)
         out = PyBytes_FromStringAndSize(NULL, HEAD)
         close_header(PyBytes_AS_STRING(out), &r, salt)
@@ -188,6 +193,7 @@ def encode_removal(ranges, uint64_t floor, uint64_t last, int64_t time, uint32_t
             hr_put64(PyBytes_AS_STRING(out) + HEAD + 16 * i + 8, some[i][1])
         memset(&r, 0, sizeof(r))
         r.version, r.kind, r.sequence, r.time, r.previous = VERSION, RANGES, some[0][0], time, last
+        r.flags = flags
         r.body = <uint32_t> (16 * count)
         r.body_crc = hr_crc(salt, PyBytes_AS_STRING(out) + HEAD, r.body)
         close_header(PyBytes_AS_STRING(out), &r, salt)
@@ -570,7 +576,9 @@ cdef class Scan:
 
     def removals(self, bytes data, bint final, SequenceSet removed, uint64_t widest) -> int:
         """Adds what records of ranges say to `removed` and `ranges`, and raises `floor`; gives how many such
-        records there were. A range of more than `widest` sequences is not believed: no log holds as many.
+        records there were. A range of more than `widest` sequences is not believed: no log holds as many. Nor is a
+        removal by limits behind damage: the message that had no room beside what was removed may be the one that was
+        lost. A segment before this one was synced before this one was begun, so it is not looked at.
         """
         cdef const char *p = PyBytes_AS_STRING(data)
         cdef size_t n = PyBytes_GET_SIZE(data), known = len(self.ranges)
@@ -579,7 +587,9 @@ cdef class Scan:
         self._begin()
         while self._step(p, n, final, &r):
             self.last_time = max(self.last_time, r.time)
-            if r.kind == FLOOR:
+            if r.flags & BY_LIMITS and (r.kind == FLOOR or r.kind == RANGES) and self.damaged:
+                found += 1
+            elif r.kind == FLOOR:
                 self.floor = max(self.floor, r.sequence)
                 found += 1
             elif r.kind == RANGES:

@@ -148,7 +148,7 @@ class Ledger:
         if not self.has_news:
             return b""
         ranges = [(max(a, self.floor), b) for a, b in self._ranges if b >= self.floor]
-        return encode_removal(ranges, self.floor, self.last_sequence, self.last_time, salt)
+        return encode_removal(ranges, self.floor, self.last_sequence, self.last_time, salt, by_limits=True)
 
     def noted(self) -> None:
         self._ranges = []

@@ -70,6 +70,18 @@ class Bed:
         content[at : at + len(data)] = data
         path.write_bytes(content)
 
+    def lose(self, sequence: int) -> None:
+        """Zeros where the record of a message was."""
+        for path in self.segments:
+            content = bytearray(path.read_bytes())
+            for at in range(len(content) - RECORD):
+                found = struct.unpack_from("<BBHIQ", content, at + 8)
+                if found == (1, 1, 1, LENGTH - RECORD, sequence):  # version, message, subject, body
+                    content[at : at + LENGTH] = bytes(LENGTH)
+                    path.write_bytes(content)
+                    return
+        raise AssertionError(f"no record of {sequence}")
+
 
 @pytest.fixture
 def bed(tmp_path: Path) -> Bed:
@@ -102,6 +114,51 @@ class TestDamage:
             log.read(5)
         assert log.append([NewMessage(b"a", b"next")]) == 11
         assert log.read_from(6).damaged == []
+
+    @pytest.mark.parametrize("damaged", [1, 3, 8])
+    def test_the_newest_message_is_the_newest_that_can_be_read(self, bed: Bed, damaged: int) -> None:
+        """Of a log that is opened from its checkpoint, which reads none of them."""
+        bed.fill(70 + damaged)
+        for record in range(70, 70 + damaged):
+            bed.spoil(record, 60)
+
+        newest = bed.open().last()
+
+        assert newest is not None
+        assert newest.sequence == 70
+
+    def test_the_newest_message_of_a_log_that_is_damaged_as_a_whole(self, bed: Bed) -> None:
+        bed.fill(70)
+        for record in range(70):
+            bed.spoil(record, 60)
+
+        assert bed.open().last() is None
+
+    @pytest.mark.parametrize("checkpoint", [False, True])
+    def test_what_a_lost_message_had_no_room_beside_is_there_again(self, bed: Bed, checkpoint: bool) -> None:
+        """A power loss may take a message and leave what was written behind it: a removal that it caused."""
+        limits = Limits(max_messages_per_subject=1)
+        log = bed.open(limits)
+        log.append([NewMessage(b"a", BODY)])
+        log.close()
+        log = bed.open(limits)
+        log.append([NewMessage(b"a", BODY)])
+        log.append([NewMessage(b"b", BODY)])  # says that the first is removed
+        before = {path: path.read_bytes() for path in bed.directory.iterdir()}
+        log.close()
+        for path in bed.directory.iterdir():
+            path.unlink()
+        for path, content in before.items():  # as if the process had been killed
+            path.write_bytes(content)
+        bed.lose(2)
+        if not checkpoint:
+            bed.forget_rest()
+
+        again = bed.open(limits)
+
+        assert present(again) == [1, 3]
+        assert again.append([NewMessage(b"a", BODY)]) == 4
+        assert present(again) == [3, 4]
 
     def test_a_damaged_message_can_be_deleted_and_purged(self, bed: Bed) -> None:
         bed.fill()
@@ -524,10 +581,10 @@ def write_golden(directory: Path) -> None:
     log.close()
 
 
-@pytest.mark.parametrize("golden", ["v1", "v1-twice"])
+@pytest.mark.parametrize("golden", ["v1", "v1-twice", "v1-limits"])
 def test_golden_log_is_read(tmp_path: Path, golden: str) -> None:
-    """Version 1 as it was when it was first written, and since headers are there twice. A new format is a new
-    version, and reads these.
+    """Version 1 as it was when it was first written, since headers are there twice, and since removals by
+    limits say so. A new format is a new version, and reads these.
     """
     shutil.copytree(GOLDEN / golden, tmp_path / "log")
     is_old = golden == "v1"  # its checkpoint is of version 1, and disposable
@@ -554,7 +611,7 @@ def test_golden_log_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("headrace.log.chain.new_salt", lambda: 0x5EED)
     write_golden(tmp_path / "log")
 
-    for path in sorted((GOLDEN / "v1-twice").glob("*.log")):
+    for path in sorted((GOLDEN / "v1-limits").glob("*.log")):
         assert (tmp_path / "log" / path.name).read_bytes() == path.read_bytes(), path.name
 
 
