@@ -143,7 +143,8 @@ class FileLog:
             if self._make is None and not self._fs.is_directory(directory):
                 make_directory(self._fs, directory)
         recovery = Recovery(directory, self._fs, cipher, self._limits.weights)
-        found = Found(Ledger()) if self._make is not None else recovery.run()
+        from_disk = self.left is None and self._policy is not SyncPolicy.NEVER
+        found = Found(Ledger()) if self._make is not None else recovery.run(from_disk=from_disk)
         self._ledger = ledger = found.ledger
         self._reader = Reader(chain, ledger, self._found_damage, cipher)
         self._reads = FileReads(self._reader.points, ledger)

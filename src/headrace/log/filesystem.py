@@ -92,6 +92,12 @@ class FileSystem(Protocol):
     def fdatasync(self, handle: int) -> None:
         """As `fsync`, without times and owners; the size is included."""
 
+    def forget_read(self, handle: int) -> None:
+        """After a sync: what is read next comes from the disk, as far as the system can be told to.
+
+        A system may go on showing what an earlier sync, which failed, did not write.
+        """
+
     def rename(self, old: Path, new: Path) -> None:
         """Replaces `new` when it is a file; atomic."""
 
@@ -160,6 +166,10 @@ class RealFileSystem:
     def fdatasync(self, handle: int) -> None:
         # Where there is no fdatasync (macOS), fsync is the nearest.
         getattr(os, "fdatasync", os.fsync)(handle)
+
+    def forget_read(self, handle: int) -> None:
+        if hasattr(os, "posix_fadvise"):  # not on macOS
+            os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
 
     def rename(self, old: Path, new: Path) -> None:
         os.replace(old, new)

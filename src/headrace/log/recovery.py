@@ -98,9 +98,14 @@ class Recovery:
         self._fs = filesystem
         self._cipher = cipher
 
-    def run(self) -> Found:
-        """Raises StorageError when the directory cannot be read, or the log is sealed and there is no key."""
+    def run(self, *, from_disk: bool = False) -> Found:
+        """`from_disk`: what a process left that did not close the log is not taken for durable; this writes.
+
+        Raises StorageError when the directory cannot be read, or the log is sealed and there is no key.
+        """
         with storage_errors(f"cannot read the log in {self._directory.name}"):
+            if from_disk:
+                self._read_from_disk()
             saved = self._checkpoint()
             found = self._list(saved)
             if saved is not None and self._fits(saved, found):
@@ -109,6 +114,22 @@ class Recovery:
                 found = self._list(saved)
                 self._count_all(found, saved)
             return found
+
+    def _read_from_disk(self) -> None:
+        """Sees to it that the newest segment is read as the disk has it; those before it were synced.
+
+        A process may have ended after a sync that failed: the system shows what was written, takes it for
+        clean, and never writes it. What came behind it would be durable, with a hole in front of it.
+        """
+        bases = [one for name in self._fs.listdir(self._directory) if (one := base_of(name)) is not None]
+        if not bases:
+            return
+        handle = self._fs.open(segment_path(self._directory, max(bases)), Mode.UPDATE)
+        try:
+            self._fs.fdatasync(handle)
+            self._fs.forget_read(handle)
+        finally:
+            self._fs.close(handle)
 
     def without_header(self, base: int) -> Segment | None:
         """A segment whose header is damaged in both places, as far as it can be told. Raises: OSError."""

@@ -92,6 +92,11 @@ class _Inode(Struct, eq=False):
             change.apply(self.durable)
         self.pending.clear()
 
+    def forget_read(self) -> None:
+        self.data = bytearray(self.durable)
+        for change in self.pending:
+            change.apply(self.data)
+
     def lose_power(self, random: Random) -> None:
         for change in _survivors(self.pending, random):
             torn = isinstance(change, _Write) and random.random() < 0.2
@@ -291,6 +296,10 @@ class MemoryFileSystem:
     fdatasync = fsync
 
     @_locked
+    def forget_read(self, handle: int) -> None:
+        self._handle(handle).inode.forget_read()
+
+    @_locked
     def rename(self, old: Path, new: Path) -> None:
         source, target = self._directory(old.parent), self._directory(new.parent)
         node, replaced = source.entries.get(old.name), target.entries.get(new.name)
@@ -468,6 +477,10 @@ class FaultyFileSystem:
     def fdatasync(self, handle: int) -> None:
         self._sync("fdatasync", handle)
         self.inner.fdatasync(handle)
+
+    def forget_read(self, handle: int) -> None:
+        self._count("forget_read")
+        self.inner.forget_read(handle)
 
     def rename(self, old: Path, new: Path) -> None:
         self._count("rename", old)

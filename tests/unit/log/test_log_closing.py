@@ -179,9 +179,12 @@ def test_a_log_that_could_not_be_synced_is_not_in_the_mark(files: MemoryFileSyst
     failing = FaultyFileSystem(files, only=["fdatasync"])
     store = store_of(failing)
     for name in NAMES:
-        put(store.open(name), b"x")
-        put(store.open(name), b"x")
-        put(store.open(name), b"x")
+        log = store.open(name)
+        put(log, b"x")
+        put(log, b"x")
+        put(log, b"x")
+        log.sync()
+        put(log, b"which nobody was told is there")
     failing.fail_at = failing.calls + 1  # of the log that is closed first
     with pytest.raises(HeadraceError):
         store.close()

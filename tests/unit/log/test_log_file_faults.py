@@ -197,6 +197,29 @@ def test_power_loss(seed: int) -> None:
         inner.crash(random)
 
 
+def test_a_process_that_begins_after_a_failed_sync_sees_what_the_disk_has() -> None:
+    """Else what it appends would be durable behind a hole."""
+    inner = MemoryFileSystem()
+    files = FaultyFileSystem(inner, only={"fdatasync"})
+    log = open_log(files, segment_bytes=1 << 20)
+    log.append([NewMessage(b"a", b"first")])
+    log.sync()
+    log.append([NewMessage(b"a", b"second")])
+    files.fail_at, files.failures = files.calls + 1, 100
+    with pytest.raises(StorageError):
+        log.sync()
+    inner.kill()
+
+    files.fail_at = 0
+    again = open_log(files)
+    assert held(again) == {1: b"first"}
+    assert again.append([NewMessage(b"a", b"third")]) == 2
+    again.sync()
+    inner.crash(Random(0))
+
+    assert held(open_log(inner)) == {1: b"first", 2: b"third"}
+
+
 def fill(log: FileLog) -> None:
     while True:
         log.append([NewMessage(b"a", b"x" * 500)] * 3)
