@@ -13,7 +13,7 @@ from setuptools import Extension, setup
 COMPILED = [
     "conf.plain",
     "engine.memory",
-    "engine.verdicts",
+    "engine.permission_cache",
     "engine.trie",
     "engine.interest",
     "engine.s2",

@@ -16,8 +16,8 @@ from engine_peers import ALLOWED, FILTERED, REFUSED, Broker, Peer
 
 from fuzz.frames import read_frames
 from fuzz.playing import EVERYTHING, Playing, any_line, mapped, play_twice
+from headrace.engine.permission_cache import PermissionCache
 from headrace.engine.reasons import CloseReason
-from headrace.engine.verdicts import Verdicts
 
 if TYPE_CHECKING:
     import random
@@ -59,7 +59,7 @@ class Play(Playing):
     def _side(self, number: int) -> Side:
         side = Side(self.broker.peer(b"", **LIMITS[number]))
         hooks = side.peer.session.hooks
-        hooks["subscribe_verdict"] = _subscribe_verdict
+        hooks["subscribe_permission"] = _subscribe_permission
         hooks["publish_refused"] = lambda subject: subject.startswith(b"r")
         hooks["op_before_connect"] = side.peer.link.adopt
         if number == self.LINKS - 1:
@@ -111,8 +111,8 @@ class Play(Playing):
             side.peer.link.release_if_drained()
 
     def restrict(self, argument: int) -> None:
-        publish = Verdicts(_may_publish) if argument & 1 else None
-        deliver = Verdicts(_may_be_delivered) if argument & 2 else None
+        publish = PermissionCache(_may_publish) if argument & 1 else None
+        deliver = PermissionCache(_may_be_delivered) if argument & 2 else None
         self.link(self.chosen).restrict(publish, deliver, bool(argument & 4), bool(argument & 8))
 
     def map_subjects(self, argument: int) -> None:
@@ -144,7 +144,7 @@ _QUEUE: Final = any_line((b"SUB", 3))
 """Any line that might put a member into a queue group."""
 
 
-def _subscribe_verdict(subject: bytes, _queue: bytes | None) -> int:
+def _subscribe_permission(subject: bytes, _queue: bytes | None) -> int:
     return {b"n": REFUSED, b"f": FILTERED, b"*": FILTERED}.get(subject[:1], ALLOWED)
 
 

@@ -2,7 +2,7 @@ from collections.abc import Callable
 from typing import Any
 
 from headrace.engine.link import Link, Router
-from headrace.engine.verdicts import Verdicts
+from headrace.engine.permission_cache import PermissionCache
 
 class ClientLink(Link):
     def __init__(
@@ -38,8 +38,8 @@ class ClientLink(Link):
     def demand_connect(self) -> None: ...
     def restrict(
         self,
-        publish_verdicts: Verdicts | None,
-        deliver_verdicts: Verdicts | None,
+        publish_permissions: PermissionCache | None,
+        deliver_permissions: PermissionCache | None,
         checks_subscribe: bool,
         tracks_replies: bool,
     ) -> None: ...

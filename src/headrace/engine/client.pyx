@@ -9,8 +9,8 @@ policy, is a call on the session:
     first_ping()                       after the PONG to the first PING that asks for an INFO
     pong()
     peer_error(text), peer_info(json)
-    subscribe_verdict(subject, queue)  0 refused (the session has said so), 1 allowed, 2 allowed but filtered
-    publish_refused(subject)           the verdict was no: the session answers; True lets it pass (a response)
+    subscribe_permission(subject, queue)  0 refused (the session has said so), 1 allowed, 2 allowed but filtered
+    publish_refused(subject)           not allowed: the session answers; True lets it pass (a response)
     reply_refused(reply)               a reserved reply subject: the session answers
     subscriptions_exceeded()           after -ERR was sent
     parse_failed(text)                 a bad argument; the link is doomed already
@@ -39,7 +39,7 @@ from headrace.engine.structs cimport (
 )
 from headrace.engine.tracing cimport asks_for_trace, close_trace, open_trace
 from headrace.engine.trie cimport insert, tell_limit
-from headrace.engine.verdicts cimport Verdicts, verdict
+from headrace.engine.permission_cache cimport PermissionCache, is_allowed
 
 cdef enum op_t:
     OP_PUB = 2
@@ -351,8 +351,8 @@ cdef int carry(link_t *l, msg_t *m) except -1:
             if m.trace != NULL:
                 (<object> m.trace).mapped(m.subject[:m.subject_len])
             hash = hr_hash(m.subject, m.subject_len, l.interest.seed)
-    if l.publish_verdicts != NULL and not verdict(
-            <Verdicts> l.publish_verdicts, hash, m.subject, m.subject_len):
+    if l.publish_permissions != NULL and not is_allowed(
+            <PermissionCache> l.publish_permissions, hash, m.subject, m.subject_len):
         if not (<object> l.session).publish_refused(m.subject[:m.subject_len]):
             if m.trace != NULL:
                 (<object> m.trace).publish_refused(m.subject[:m.subject_len])
@@ -576,7 +576,7 @@ cdef int subscribe(link_t *l, line_t *line) except -1:
     cdef uint32_t hash
     cdef sub_t *s
     if l.flags & LINK_CHECKS_SUBSCRIBE:
-        allowed = (<object> l.session).subscribe_verdict(
+        allowed = (<object> l.session).subscribe_permission(
             subject.text[:subject.len], None if queue == NULL else queue.text[:queue.len])
         if not allowed:
             return 0
@@ -755,16 +755,16 @@ cdef class ClientLink(Link):
         """The next op must be a CONNECT, as that of a new connection."""
         self._set_flag(LINK_MUST_CONNECT, True)
 
-    def restrict(self, publish_verdicts, deliver_verdicts, bint checks_subscribe, bint tracks_replies):
+    def restrict(self, publish_permissions, deliver_permissions, bint checks_subscribe, bint tracks_replies):
         """Installs (or with None removes) the memory of permission answers."""
-        if publish_verdicts is not None and not isinstance(publish_verdicts, Verdicts):
-            raise TypeError("publish_verdicts must be a Verdicts")
-        if deliver_verdicts is not None and not isinstance(deliver_verdicts, Verdicts):
-            raise TypeError("deliver_verdicts must be a Verdicts")
-        self._publish_verdicts = publish_verdicts
-        self._deliver_verdicts = deliver_verdicts
-        self.c.publish_verdicts = NULL if publish_verdicts is None else <PyObject *> publish_verdicts
-        self.c.deliver_verdicts = NULL if deliver_verdicts is None else <PyObject *> deliver_verdicts
+        if publish_permissions is not None and not isinstance(publish_permissions, PermissionCache):
+            raise TypeError("publish_permissions must be a PermissionCache")
+        if deliver_permissions is not None and not isinstance(deliver_permissions, PermissionCache):
+            raise TypeError("deliver_permissions must be a PermissionCache")
+        self._publish_permissions = publish_permissions
+        self._deliver_permissions = deliver_permissions
+        self.c.publish_permissions = NULL if publish_permissions is None else <PyObject *> publish_permissions
+        self.c.deliver_permissions = NULL if deliver_permissions is None else <PyObject *> deliver_permissions
         self._set_flag(LINK_CHECKS_SUBSCRIBE, checks_subscribe)
         self._set_flag(LINK_TRACKS_REPLIES, tracks_replies)
 

@@ -27,7 +27,7 @@ from headrace.engine.structs cimport (
 )
 from headrace.engine.tracing cimport TRACE_REFUSED, TRACE_TAKEN, TRACE_UNSEEN, judge_traced
 from headrace.engine.trie cimport remove
-from headrace.engine.verdicts cimport allows
+from headrace.engine.permission_cache cimport allows
 
 cdef enum:
     # What a second look at a delivery comes to.

@@ -45,7 +45,7 @@ from headrace.engine.structs cimport (
 )
 from headrace.engine.tracing cimport refuse_hop
 from headrace.engine.trie cimport insert, next_node
-from headrace.engine.verdicts cimport Verdicts, verdict
+from headrace.engine.permission_cache cimport PermissionCache, is_allowed
 from headrace.engine.wire cimport add_word, new_far_sub, write_interest, write_message
 
 # ---- subjects -----------------------------------------------------------------------------------
@@ -69,8 +69,8 @@ cdef bint is_answer(const char *s, uint32_t n) noexcept:
     return begins(s, n, b"_R_.", 4) or n > 8 and begins(s, n, b"$JS.ACK.", 8)
 
 
-cdef inline int allows(Verdicts verdicts, const char *s, uint32_t n) except -1:
-    return verdict(verdicts, hr_hash(s, n, table_seed), s, n)
+cdef inline int allows(PermissionCache permissions, const char *s, uint32_t n) except -1:
+    return is_allowed(permissions, hr_hash(s, n, table_seed), s, n)
 
 
 # ---- interest of the other server ---------------------------------------------------------------
@@ -334,9 +334,9 @@ cdef class LeafLink(PeerLink):
     cdef frozenset _always
     cdef bint _is_listening
     cdef bint _is_isolated
-    cdef Verdicts _tells
-    cdef Verdicts _sends
-    cdef Verdicts _receives
+    cdef PermissionCache _tells
+    cdef PermissionCache _sends
+    cdef PermissionCache _receives
 
     def __cinit__(self, *_args, **_options):
         self._loop = b""
@@ -362,9 +362,9 @@ cdef class LeafLink(PeerLink):
         may be sent that, and may want it where it is no pattern; `receives` whether it may send that. What was told
         before stays told.
         """
-        self._tells = None if tells is None else Verdicts(tells)
-        self._sends = None if sends is None else Verdicts(sends)
-        self._receives = None if receives is None else Verdicts(receives)
+        self._tells = None if tells is None else PermissionCache(tells)
+        self._sends = None if sends is None else PermissionCache(sends)
+        self._receives = None if receives is None else PermissionCache(receives)
 
     def track_replies(self, bint on):
         """Whether the session is told of the reply subjects of messages that go there."""

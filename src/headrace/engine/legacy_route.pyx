@@ -47,7 +47,7 @@ from headrace.engine.structs cimport (
 )
 from headrace.engine.tracing cimport begin_hop, end_hop
 from headrace.engine.trie cimport insert, next_node
-from headrace.engine.verdicts cimport verdict
+from headrace.engine.permission_cache cimport is_allowed
 from headrace.engine.wire cimport keep_tail, split
 
 cdef enum:
@@ -84,7 +84,7 @@ cdef int subscribe(LegacyRouteLink link, line_t *line) except -1:
     if link.wire.count != 2 and queue == NULL:
         return bad_line(link, OP_SUB, line)
     rsid = words + link.wire.count - 1
-    if link._dedicated == NULL or link._exports is not None and not verdict(
+    if link._dedicated == NULL or link._exports is not None and not is_allowed(
             link._exports, hr_hash(subject.text, subject.len, table_seed), subject.text, subject.len):
         return 0
     hash = <uint32_t> hr_hash(rsid.text, rsid.len, table_seed)

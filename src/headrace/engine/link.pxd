@@ -31,8 +31,8 @@ cdef class Link:
     cdef readonly Router router
     cdef readonly object session
     cdef object _interest
-    cdef object _publish_verdicts
-    cdef object _deliver_verdicts
+    cdef object _publish_permissions
+    cdef object _deliver_permissions
     cdef object _write
     cdef bint _is_detached
     cdef _hear_nothing(self)

@@ -4,7 +4,7 @@ from headrace.engine.directory cimport Directory
 from headrace.engine.interest cimport Interest
 from headrace.engine.peer cimport PeerLink
 from headrace.engine.structs cimport interest_t, msg_t, sub_t
-from headrace.engine.verdicts cimport Verdicts
+from headrace.engine.permission_cache cimport PermissionCache
 
 cdef class RouteLink(PeerLink):
     cdef Directory _directory
@@ -12,8 +12,8 @@ cdef class RouteLink(PeerLink):
     cdef bint _is_dedicated
     cdef bint _has_origin
     cdef bint _origin_unsub
-    cdef Verdicts _imports
-    cdef Verdicts _exports
+    cdef PermissionCache _imports
+    cdef PermissionCache _exports
     cdef _tell_all(self, Interest interest, bint wanted)
     cdef _hear_nothing(self)
     cdef _drop(self, Interest interest)

@@ -38,7 +38,7 @@ from headrace.engine.structs cimport (
     FAR_LEAF, FAR_ROUTE, LINK_CLOSING, LINK_HEADERS, SIDE_NONE, group_t, hr_hash, interest_t, link_t, msg_t, node_t, side_t, sub_t, target_t, word_t,
 )
 from headrace.engine.trie cimport insert, next_node
-from headrace.engine.verdicts cimport Verdicts, verdict
+from headrace.engine.permission_cache cimport PermissionCache, is_allowed
 from headrace.engine.wire cimport add_word, new_far_sub, wire_t, write_interest, write_message
 
 cdef word_t r_word, l_word, no_word
@@ -68,7 +68,7 @@ cdef int subscribe(RouteLink link, line_t *line, bint is_leaf) except -1:
         weight = max(0, size_of(&words[at + 2]))
     if not link._is_dedicated:
         it = interest_of(link._directory, link.session, words[at - 1].text, words[at - 1].len)
-    if it == NULL or link._exports is not None and not verdict(
+    if it == NULL or link._exports is not None and not is_allowed(
             link._exports, hr_hash(subject.text, subject.len, table_seed), subject.text, subject.len):
         return 0
     compose_key(link, origin, at, group)
@@ -171,7 +171,7 @@ cdef void tell(link_t *l, sub_t *s, int64_t weight) noexcept:
 
 cdef bint may_import(RouteLink link, sub_t *s) noexcept:
     try:
-        return verdict(link._imports, hr_hash(s.subject, s.subject_len, table_seed), s.subject, s.subject_len)
+        return is_allowed(link._imports, hr_hash(s.subject, s.subject_len, table_seed), s.subject, s.subject_len)
     except Exception as error:
         link.session.failed(error)
         return False
@@ -230,7 +230,7 @@ cdef void tell_row(RouteLink link, sub_t **row, uint32_t count, bint wanted) noe
 # ---- what the other server is sent --------------------------------------------------------------
 
 cdef bint may_export(RouteLink link, msg_t *m) except -1:
-    return verdict(link._exports, hr_hash(m.subject, m.subject_len, table_seed), m.subject, m.subject_len)
+    return is_allowed(link._exports, hr_hash(m.subject, m.subject_len, table_seed), m.subject, m.subject_len)
 
 
 cdef int send(target_t *target, msg_t *m) except -1:
@@ -431,8 +431,8 @@ cdef class RouteLink(PeerLink):
 
         What was told before stays told. The answers are remembered.
         """
-        self._imports = None if imports is None else Verdicts(imports)
-        self._exports = None if exports is None else Verdicts(exports)
+        self._imports = None if imports is None else PermissionCache(imports)
+        self._exports = None if exports is None else PermissionCache(exports)
 
     @property
     def served(self):

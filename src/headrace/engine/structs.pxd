@@ -480,8 +480,8 @@ cdef struct link_t:
     buf_t carry                  # bytes of an incomplete frame
     size_t need                  # bytes the incomplete frame has in all; 0: not known yet
     bint carry_direct            # carry is received into directly (large frame)
-    PyObject *publish_verdicts   # borrowed from the Link: Verdicts or NULL
-    PyObject *deliver_verdicts
+    PyObject *publish_permissions   # borrowed from the Link: PermissionCache or NULL
+    PyObject *deliver_permissions
     sub_t **sids
     uint32_t sids_cap
     uint32_t sids_count

@@ -35,7 +35,7 @@ from headrace.engine.structs cimport (
     FAR_LEAF, LINK_CLOSING, LINK_CONGESTED, LINK_NO_ECHO, LINK_SERVICE, SUB_FILTERED, SUB_PASSES_ON, SUB_REMOVED,
     SUB_SHADOW, interest_t, link_t, msg_t, sub_t,
 )
-from headrace.engine.verdicts cimport allows
+from headrace.engine.permission_cache cimport allows
 
 cdef enum:
     BEFORE_D = 12            # "\nNats-Trace-"

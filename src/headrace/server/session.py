@@ -19,8 +19,8 @@ from msgspec.structs import replace
 
 from headrace import limits
 from headrace.engine.client import ClientLink
+from headrace.engine.permission_cache import PermissionCache
 from headrace.engine.reasons import CloseReason
-from headrace.engine.verdicts import Verdicts
 from headrace.errors import ProtocolError
 from headrace.protocol import nkeys
 from headrace.protocol.info import NO_OPTIONS, PROTOCOL_WITH_ASYNC_INFO, ConnectOptions
@@ -532,7 +532,10 @@ class ClientSession(TracedClient):
             return
         self._responses = permissions.response_tracker(monotonic_ns)
         self.link.restrict(
-            Verdicts(permissions.may_publish), Verdicts(self._may_deliver), True, self._responses is not None
+            PermissionCache(permissions.may_publish),
+            PermissionCache(self._may_deliver),
+            True,
+            self._responses is not None,
         )
 
     def _may_deliver(self, key: bytes) -> bool:
@@ -541,7 +544,7 @@ class ClientSession(TracedClient):
         subject, _, queue = key.partition(b" ")
         return self.identity.permissions.may_deliver(subject, queue or None)
 
-    def subscribe_verdict(self, subject: bytes, queue: bytes | None) -> int:
+    def subscribe_permission(self, subject: bytes, queue: bytes | None) -> int:
         """0 refused, 1 allowed, 2 allowed but each delivery is checked."""
         permissions = self.identity.permissions if self.identity else None
         if permissions is None:

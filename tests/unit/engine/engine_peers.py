@@ -124,7 +124,7 @@ class Session:
         except ValueError:
             self.link.doom(CloseReason.PROTOCOL_VIOLATION)
 
-    def _subscribe_verdict(self, subject: bytes, queue: bytes | None) -> int:
+    def _subscribe_permission(self, subject: bytes, queue: bytes | None) -> int:
         return ALLOWED
 
     def _publish_refused(self, subject: bytes) -> bool:

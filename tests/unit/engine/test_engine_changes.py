@@ -9,8 +9,8 @@ import pytest
 from account_spaces import Spaces
 from engine_peers import QUIET, Broker
 
+from headrace.engine.permission_cache import PermissionCache
 from headrace.engine.reasons import CloseReason
-from headrace.engine.verdicts import Verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,7 +58,7 @@ def test_filter_comes_and_goes_with_the_judgement(spaces: Spaces) -> None:
     spaces.b.import_stream(spaces.a, b"x.>")
     b = spaces.b.peer().send(b"SUB x.> 1\r\n")
     a, own = spaces.a.peer(), spaces.b.peer()
-    b.link.restrict(None, Verdicts(lambda key: key != b"x.no"), True, False)
+    b.link.restrict(None, PermissionCache(lambda key: key != b"x.no"), True, False)
 
     def published() -> bytes:
         for peer in (a, own):

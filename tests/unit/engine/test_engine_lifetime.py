@@ -13,7 +13,7 @@ from headrace.engine.client import ClientLink
 from headrace.engine.interest import Interest
 from headrace.engine.link import Router
 from headrace.engine.memory import live_objects
-from headrace.engine.verdicts import Verdicts
+from headrace.engine.permission_cache import PermissionCache
 
 
 def random_subject(rng: random.Random) -> bytes:
@@ -66,7 +66,7 @@ def test_parts_may_be_dropped_in_any_order(order: str) -> None:
     link = ClientLink(parts["router"], None)
     link.interest = parts["interest"]
     link.feed(b"SUB a 1\r\nSUB a q 2\r\nSUB b.> 3\r\n")
-    link.restrict(Verdicts(lambda _key: True), Verdicts(lambda _key: True), False, False)
+    link.restrict(PermissionCache(lambda _key: True), PermissionCache(lambda _key: True), False, False)
     link.feed(b"PUB a 1\r\nx\r\nPUB a 100000\r\nxxx")
     if order == "link first":
         del link
@@ -93,7 +93,7 @@ def test_cycle_of_session_link_and_account_is_collected() -> None:
         session = Session()
         session.link = ClientLink(router, session)
         session.link.interest = account.interest
-        session.link.restrict(Verdicts(session.may_publish), None, False, False)
+        session.link.restrict(PermissionCache(session.may_publish), None, False, False)
         account.links.append(session.link)
         session.link.feed(QUIET + b"SUB a 1\r\nSUB a.> q 2\r\n" + b"PUB a 1\r\nx\r\n" * 3)
     gone = weakref.ref(account)
@@ -116,10 +116,10 @@ def test_carry_outbox_and_table_are_given_back_by_detach(plain_broker: Broker) -
     assert live_objects()["blocks"] <= before
 
 
-def test_verdicts_are_given_back() -> None:
-    verdicts = Verdicts(lambda _key: True)
+def test_cached_permissions_are_given_back() -> None:
+    permissions = PermissionCache(lambda _key: True)
     for n in range(3000):
-        verdicts(b"key %d" % n)
+        permissions(b"key %d" % n)
     assert live_objects()["blocks"] > 500
-    del verdicts
+    del permissions
     assert live_objects()["blocks"] < 500

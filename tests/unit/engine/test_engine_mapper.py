@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from engine_peers import NO_RESPONDERS, QUIET
 
-from headrace.engine.verdicts import Verdicts
+from headrace.engine.permission_cache import PermissionCache
 
 if TYPE_CHECKING:
     from engine_peers import Broker
@@ -86,7 +86,7 @@ def test_request_mapped_to_nobody_is_answered_with_the_subject_it_was_mapped_to(
 def test_publish_is_judged_by_the_subject_it_was_mapped_to(broker: Broker) -> None:
     broker.interest.mapper = Mapper(old_x=(b"new.x", True), old_y=(b"no", True), old_z=(b"", True))
     peer = broker.peer(QUIET + b"SUB > 1\r\n")
-    peer.link.restrict(Verdicts(lambda subject: subject.startswith(b"new")), None, False, False)
+    peer.link.restrict(PermissionCache(lambda subject: subject.startswith(b"new")), None, False, False)
     peer.send(PUBLISH + b"PUB old.y 0\r\n\r\nPUB old.z 0\r\n\r\nPUB new.y 0\r\n\r\n")
     refused = b"-ERR 'Permissions Violation for Publish to \"%b\"'\r\n"
     lost = refused % b""  # what is lost has no subject, which no list allows

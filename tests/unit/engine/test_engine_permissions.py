@@ -1,4 +1,4 @@
-"""What a session's policy may say: verdicts on publishes, subscriptions and deliveries, and replies noted.
+"""What a session's policy may say: permissions on publishes, subscriptions and deliveries, and replies noted.
 
 Source: client protocol specification, section 8.
 """
@@ -11,7 +11,7 @@ import pytest
 from engine_peers import FILTERED, QUIET, QUIET_WITH_HEADERS
 
 from headrace.engine.memory import live_objects
-from headrace.engine.verdicts import Verdicts
+from headrace.engine.permission_cache import PermissionCache
 
 if TYPE_CHECKING:
     from engine_peers import Broker
@@ -29,57 +29,63 @@ class Policy:
         return key not in self.denied
 
 
-# ---- Verdicts -----------------------------------------------------------------------------------
+# ---- PermissionCache -----------------------------------------------------------------------------------
 
 
-def test_verdicts_ask_once_per_key() -> None:
+def test_cached_permissions_ask_once_per_key() -> None:
     policy = Policy(b"no")
-    verdicts = Verdicts(policy)
-    assert [verdicts(key) for key in (b"yes", b"no", b"yes", b"no", b"")] == [True, False, True, False, True]
+    permissions = PermissionCache(policy)
+    assert [permissions(key) for key in (b"yes", b"no", b"yes", b"no", b"")] == [
+        True,
+        False,
+        True,
+        False,
+        True,
+    ]
     assert policy.asked == [b"yes", b"no", b""]
 
 
-def test_verdicts_keep_a_bounded_number_and_stay_right() -> None:
+def test_cached_permissions_keep_a_bounded_number_and_stay_right() -> None:
     policy = Policy(*(b"key.%d" % n for n in range(0, 5000, 7)))
-    verdicts = Verdicts(policy)
+    permissions = PermissionCache(policy)
     before = live_objects()["blocks"]
     for n in range(5000):
-        assert verdicts(b"key.%d" % n) is bool(n % 7)
+        assert permissions(b"key.%d" % n) is bool(n % 7)
         assert live_objects()["blocks"] - before <= 1 + 1024
-    assert verdicts(b"key.4999") is True
+    assert permissions(b"key.4999") is True
     assert len(policy.asked) == 5000
-    assert verdicts(b"key.0") is False
+    assert permissions(b"key.0") is False
     assert len(policy.asked) == 5001
 
 
-def test_verdicts_ask_about_long_keys_each_time() -> None:
+def test_cached_permissions_ask_about_long_keys_each_time() -> None:
     policy = Policy()
-    verdicts = Verdicts(policy)
+    permissions = PermissionCache(policy)
     for _ in range(3):
-        assert verdicts(b"k" * 512)
-        assert verdicts(b"k" * 513)
+        assert permissions(b"k" * 512)
+        assert permissions(b"k" * 513)
     assert len(policy.asked) == 1 + 3
 
 
-def test_verdicts_pass_on_what_the_policy_raises() -> None:
+def test_cached_permissions_pass_on_what_the_policy_raises() -> None:
     def fail(_key: bytes) -> bool:
         raise LookupError("no policy")
 
-    verdicts = Verdicts(fail)
+    permissions = PermissionCache(fail)
     with pytest.raises(LookupError):
-        verdicts(b"a")
+        permissions(b"a")
 
 
-def test_verdicts_may_be_asked_while_they_ask() -> None:
+def test_cached_permissions_may_be_asked_while_they_ask() -> None:
     def ask(key: bytes) -> bool:
-        return verdicts(key[1:]) if key else True
+        return permissions(key[1:]) if key else True
 
-    verdicts = Verdicts(ask)
-    assert verdicts(b"x" * 40)
-    assert verdicts(b"x" * 41)
+    permissions = PermissionCache(ask)
+    assert permissions(b"x" * 40)
+    assert permissions(b"x" * 41)
 
 
-def test_restrict_refuses_what_is_no_verdicts(plain_broker: Broker) -> None:
+def test_restrict_refuses_what_is_no_cached_permissions(plain_broker: Broker) -> None:
     peer = plain_broker.peer()
     for arguments in [(bool, None), (None, object())]:
         with pytest.raises(TypeError):
@@ -93,7 +99,7 @@ def test_restrict_refuses_what_is_no_verdicts(plain_broker: Broker) -> None:
 def test_publish_that_is_denied_is_dropped_without_ok(broker: Broker, line: bytes) -> None:
     peer = broker.peer(b'CONNECT {"pedantic":false,"headers":true}\r\nSUB > 1\r\n')
     peer.received()
-    peer.link.restrict(Verdicts(Policy(b"no")), None, False, False)
+    peer.link.restrict(PermissionCache(Policy(b"no")), None, False, False)
     peer.send(line + b"PUB yes 1\r\ny\r\n")
     refused = b"-ERR 'Permissions Violation for Publish to \"no\"'\r\n"
     assert peer.received() == refused + b"+OK\r\nMSG yes 1 1\r\ny\r\n"
@@ -101,7 +107,7 @@ def test_publish_that_is_denied_is_dropped_without_ok(broker: Broker, line: byte
 
 def test_publish_that_the_session_lets_pass_is_delivered(broker: Broker) -> None:
     peer = broker.peer(QUIET + b"SUB > 1\r\n")
-    peer.link.restrict(Verdicts(Policy(b"r.1")), None, False, False)
+    peer.link.restrict(PermissionCache(Policy(b"r.1")), None, False, False)
     peer.session.hooks["publish_refused"] = lambda subject: subject == b"r.1"
     peer.send(b"PUB r.1 1\r\nx\r\n")
     assert peer.received() == b"MSG r.1 1 1\r\nx\r\n"
@@ -110,7 +116,7 @@ def test_publish_that_the_session_lets_pass_is_delivered(broker: Broker) -> None
 def test_publish_is_judged_once_per_subject(broker: Broker) -> None:
     policy = Policy()
     peer = broker.peer()
-    peer.link.restrict(Verdicts(policy), None, False, False)
+    peer.link.restrict(PermissionCache(policy), None, False, False)
     peer.send(b"PUB a 0\r\n\r\nPUB b 0\r\n\r\n" * 5)
     assert policy.asked == [b"a", b"b"]
 
@@ -118,7 +124,7 @@ def test_publish_is_judged_once_per_subject(broker: Broker) -> None:
 def test_restriction_that_is_lifted_asks_no_more(broker: Broker) -> None:
     policy = Policy(b"a")
     peer = broker.peer(QUIET + b"SUB a 1\r\n")
-    peer.link.restrict(Verdicts(policy), None, True, True)
+    peer.link.restrict(PermissionCache(policy), None, True, True)
     peer.link.restrict(None, None, False, False)
     peer.send(b"PUB a 0\r\n\r\n")
     assert peer.received() == b"MSG a 1 0\r\n\r\n"
@@ -131,8 +137,8 @@ def test_restriction_that_is_lifted_asks_no_more(broker: Broker) -> None:
 def test_filtered_subscription_is_checked_at_each_delivery(broker: Broker) -> None:
     policy = Policy(b"a.secret")
     subscriber, publisher = broker.peer(), broker.peer(QUIET_WITH_HEADERS)
-    subscriber.session.hooks["subscribe_verdict"] = lambda _subject, _queue: FILTERED
-    subscriber.link.restrict(None, Verdicts(policy), True, False)
+    subscriber.session.hooks["subscribe_permission"] = lambda _subject, _queue: FILTERED
+    subscriber.link.restrict(None, PermissionCache(policy), True, False)
     subscriber.send(b"SUB a.* 1\r\n")
     publisher.send(b"PUB a.open 1\r\nx\r\nPUB a.secret 1\r\ny\r\nHPUB a.secret 1 1\r\nz\r\n" * 3)
     assert subscriber.received() == b"MSG a.open 1 1\r\nx\r\n" * 3
@@ -142,8 +148,8 @@ def test_filtered_subscription_is_checked_at_each_delivery(broker: Broker) -> No
 def test_filtered_queue_member_that_is_denied_is_skipped(broker: Broker) -> None:
     policy = Policy(b"a q")
     denied = broker.peer()
-    denied.session.hooks["subscribe_verdict"] = lambda _subject, _queue: FILTERED
-    denied.link.restrict(None, Verdicts(policy), True, False)
+    denied.session.hooks["subscribe_permission"] = lambda _subject, _queue: FILTERED
+    denied.link.restrict(None, PermissionCache(policy), True, False)
     denied.send(b"SUB a q 1\r\n")
     other = broker.peer(QUIET + b"SUB a q 2\r\n" + b"PUB a 0\r\n\r\n" * 30)
     assert denied.received() == b""
@@ -151,9 +157,9 @@ def test_filtered_queue_member_that_is_denied_is_skipped(broker: Broker) -> None
     assert policy.asked == [b"a q"]
 
 
-def test_filtered_subscription_without_verdicts_gets_everything(broker: Broker) -> None:
+def test_filtered_subscription_without_cached_permissions_gets_everything(broker: Broker) -> None:
     peer = broker.peer()
-    peer.session.hooks["subscribe_verdict"] = lambda _subject, _queue: FILTERED
+    peer.session.hooks["subscribe_permission"] = lambda _subject, _queue: FILTERED
     peer.link.restrict(None, None, True, False)
     peer.send(b"SUB a 1\r\nPUB a 0\r\n\r\n")
     assert peer.received() == b"MSG a 1 0\r\n\r\n"
@@ -171,7 +177,7 @@ def test_policy_that_raises_reaches_the_caller_of_feed(plain_broker: Broker) -> 
         raise LookupError("no policy")
 
     peer = plain_broker.peer()
-    peer.link.restrict(Verdicts(fail), None, False, False)
+    peer.link.restrict(PermissionCache(fail), None, False, False)
     with pytest.raises(LookupError):
         peer.link.feed(b"PUB a 0\r\n\r\n")
 
@@ -181,7 +187,7 @@ def test_policy_that_raises_ends_the_link_that_asked(plain_broker: Broker) -> No
         raise LookupError("no policy")
 
     peer, other = plain_broker.peer(), plain_broker.peer(QUIET + b"SUB a 1\r\n")
-    peer.link.restrict(Verdicts(fail), None, False, False)
+    peer.link.restrict(PermissionCache(fail), None, False, False)
     data = b"PUB a 0\r\n\r\n"
     peer.link.buffer()[: len(data)] = data
     peer.link.received(len(data))

@@ -14,8 +14,8 @@ from engine_peers import QUIET, Broker, Session
 from headrace.engine.client import ClientLink
 from headrace.engine.link import Link
 from headrace.engine.memory import live_objects
+from headrace.engine.permission_cache import PermissionCache
 from headrace.engine.reasons import CloseReason
-from headrace.engine.verdicts import Verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +33,7 @@ CALLS = (
     "pong",
     "publish_refused",
     "reply_refused",
-    "subscribe_verdict",
+    "subscribe_permission",
     "subscriptions_exceeded",
     "trace",
     "trace_delivery",
@@ -52,7 +52,7 @@ def restless(broker: Broker, act: Callable[[Peer], None], call: str) -> Peer:
     peer = broker.peer(b"", max_subscriptions=3)
     peer.link.traced = True
     peer.link.restrict(
-        Verdicts(lambda key: not key.startswith(b"no")), Verdicts(lambda _key: True), True, True
+        PermissionCache(lambda key: not key.startswith(b"no")), PermissionCache(lambda _key: True), True, True
     )
     answer = getattr(type(peer.session), f"_{call}", None)
 

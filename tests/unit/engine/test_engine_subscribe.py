@@ -232,11 +232,11 @@ def test_members_left_in_a_queue_group_are_just_those_not_removed(broker: Broker
 
 def test_session_is_asked_about_subscriptions_when_restricted(broker: Broker) -> None:
     peer = broker.peer()
-    verdicts = {b"no": REFUSED, b"some.>": FILTERED}
-    peer.session.hooks["subscribe_verdict"] = lambda subject, queue: verdicts.get(subject, 1)
+    permissions = {b"no": REFUSED, b"some.>": FILTERED}
+    peer.session.hooks["subscribe_permission"] = lambda subject, queue: permissions.get(subject, 1)
     peer.link.restrict(None, None, True, False)
     peer.send(b"SUB no 1\r\nSUB yes q 2\r\nSUB some.> 3\r\n")
-    assert peer.session.called("subscribe_verdict") == [(b"no", None), (b"yes", b"q"), (b"some.>", None)]
+    assert peer.session.called("subscribe_permission") == [(b"no", None), (b"yes", b"q"), (b"some.>", None)]
     assert sorted(row[0] for row in peer.link.subscriptions()) == [b"some.>", b"yes"]
 
 

@@ -64,7 +64,7 @@ def test_a_limit_is_told_when_it_is_set_and_when_it_is_reached(server: Server) -
 def test_a_limit_is_not_told_of_one_that_does_not_get_all_it_matches(server: Server) -> None:
     far = server.legacy_route()
     peer = client(server)
-    peer.session.hooks["subscribe_verdict"] = lambda _subject, _queue: 2
+    peer.session.hooks["subscribe_permission"] = lambda _subject, _queue: 2
     peer.link.restrict(None, None, True, False)
     peer.send(b"SUB a 1\r\nUNSUB 1 2\r\nUNSUB 1\r\n")
     assert far.heard() == b"SUB a  RSID:1:1\r\nUNSUB RSID:1:1\r\n"

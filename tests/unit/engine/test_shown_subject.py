@@ -11,8 +11,8 @@ from engine_peers import FILTERED, NO_RESPONDERS, QUIET, QUIET_WITH_HEADERS, Bro
 
 from headrace.core.service import Delivery
 from headrace.engine.batches import Outgoing
+from headrace.engine.permission_cache import PermissionCache
 from headrace.engine.service import ServiceLink
-from headrace.engine.verdicts import Verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -132,8 +132,8 @@ def test_a_denied_subject_is_denied_by_either_name(
     plain_broker: Broker, store: Store, denied: bytes, gets: bool
 ) -> None:
     peer = plain_broker.peer()
-    peer.session.hooks["subscribe_verdict"] = lambda *_: FILTERED
-    peer.link.restrict(None, Verdicts(lambda key: key != denied), True, False)
+    peer.session.hooks["subscribe_permission"] = lambda *_: FILTERED
+    peer.link.restrict(None, PermissionCache(lambda key: key != denied), True, False)
     peer.send(b"SUB * 1\r\n")
     store.pass_on(b"i", b"orders.1")
     assert peer.received() == (b"MSG orders.1 1 1\r\nx\r\n" if gets else b"")
@@ -141,8 +141,8 @@ def test_a_denied_subject_is_denied_by_either_name(
 
 def test_denied_member_of_a_group_is_passed_over(plain_broker: Broker, store: Store) -> None:
     first, second = plain_broker.peer(), plain_broker.peer().send(b"SUB i g 2\r\n")
-    first.session.hooks["subscribe_verdict"] = lambda *_: FILTERED
-    first.link.restrict(None, Verdicts(lambda key: key != b"orders.1 g"), True, False)
+    first.session.hooks["subscribe_permission"] = lambda *_: FILTERED
+    first.link.restrict(None, PermissionCache(lambda key: key != b"orders.1 g"), True, False)
     first.send(b"SUB i g 1\r\n")
     for _ in range(20):
         store.pass_on(b"i", b"orders.1")
@@ -194,8 +194,8 @@ def test_over_an_imported_stream_what_is_denied_is_what_the_importer_sees(
 ) -> None:
     spaces.b.import_stream(spaces.a, b"i", b"from.i")
     peer = spaces.b.peer()
-    peer.session.hooks["subscribe_verdict"] = lambda *_: FILTERED
-    peer.link.restrict(None, Verdicts(lambda key: key != denied), True, False)
+    peer.session.hooks["subscribe_permission"] = lambda *_: FILTERED
+    peer.link.restrict(None, PermissionCache(lambda key: key != denied), True, False)
     peer.send(b"SUB from.* 1\r\n")
     exporting.pass_on(b"i", b"orders.1")
     assert peer.received() == (b"MSG orders.1 1 1\r\nx\r\n" if gets else b"")

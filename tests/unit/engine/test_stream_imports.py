@@ -10,8 +10,8 @@ from account_spaces import Spaces
 from engine_peers import QUIET_WITH_HEADERS, Broker
 
 from headrace.core.service import Delivery
+from headrace.engine.permission_cache import PermissionCache
 from headrace.engine.service import ServiceLink
-from headrace.engine.verdicts import Verdicts
 from headrace.subjects import grammar
 from headrace.subjects.imports import ImportedSubject
 
@@ -113,14 +113,14 @@ def test_queue_group_over_accounts_takes_one(spaces: Spaces) -> None:
 def test_imported_message_is_filtered_by_its_local_subject(spaces: Spaces) -> None:
     spaces.b.import_stream(spaces.a, b"st.>", b"in.>")
     b = spaces.b.peer()
-    b.session.hooks["subscribe_verdict"] = lambda subject, queue: 2
+    b.session.hooks["subscribe_permission"] = lambda subject, queue: 2
     asked: list[bytes] = []
 
     def allowed(key: bytes) -> bool:
         asked.append(key)
         return key != b"in.no"
 
-    b.link.restrict(None, Verdicts(allowed), True, False)
+    b.link.restrict(None, PermissionCache(allowed), True, False)
     b.send(b"SUB in.> 1\r\n")
 
     spaces.a.peer().send(b"PUB st.no 1\r\nx\r\nPUB st.yes 1\r\ny\r\n")

@@ -1,5 +1,5 @@
 from collections.abc import Callable
 
-class Verdicts:
+class PermissionCache:
     def __init__(self, ask: Callable[[bytes], bool]) -> None: ...
     def __call__(self, key: bytes) -> bool: ...
