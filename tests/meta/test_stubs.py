@@ -39,7 +39,7 @@ COMPILED: Final = [
     "headrace.engine.route",
     "headrace.engine.s2",
     "headrace.engine.service",
-    "headrace.engine.shadows",
+    "headrace.engine.stream_imports",
     "headrace.engine.stan",
     "headrace.engine.jetstream",
     "headrace.engine.legacy_route",
@@ -54,7 +54,7 @@ ALLOWED: Final = r"""
 # Cython's own: classes carry pickling hooks and method tables, modules a table of doctests.
 headrace\..*\.__(pyx_capi|test|reduce_cython|setstate_cython|pyx_vtable)__
 # Constructors are __cinit__ in Cython: the signature of __init__ is not to be seen.
-headrace\.engine\.(batches\.(Block|Gathered|Outgoing)|columns\.ColumnsBuilder|frames\.Payload|gateway\.GatewayLink|client\.ClientLink|exchange\.(AccountLink|ServiceImport)|leaf\.LeafLink|peer\.PeerLink|link\.(Link|Router)|log_reading\.PointReads|records\.Scan|route\.RouteLink|legacy_route\.LegacyRouteLink|s2\.Stream|service\.ServiceLink|shadows\.StreamImport|permission_cache\.PermissionCache|interest\.Interest)\.__(init|new)__
+headrace\.engine\.(batches\.(Block|Gathered|Outgoing)|columns\.ColumnsBuilder|frames\.Payload|gateway\.GatewayLink|client\.ClientLink|service_imports\.(AccountLink|ServiceImport)|leaf\.LeafLink|peer\.PeerLink|link\.(Link|Router)|log_reading\.PointReads|records\.Scan|route\.RouteLink|legacy_route\.LegacyRouteLink|s2\.Stream|service\.ServiceLink|stream_imports\.StreamImport|permission_cache\.PermissionCache|interest\.Interest)\.__(init|new)__
 headrace\.server\.epoll\.Poller\.__(init|new)__
 headrace\.conf\.plain\.PlainReader\.__(init|new)__
 # The buffer protocol has no method to be seen before Python 3.12.

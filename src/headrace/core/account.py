@@ -10,9 +10,9 @@ from __future__ import annotations
 from operator import add, sub
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from headrace.engine.exchange import AccountLink
 from headrace.engine.interest import Interest
-from headrace.engine.shadows import change_imports
+from headrace.engine.service_imports import AccountLink
+from headrace.engine.stream_imports import change_imports
 from headrace.engine.traffic import traffic
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """All accounts of one server, wired together as their exports and imports say.
 
 Here lives the composition. Never lives here: the rules (`conf.account_rules`, asked before), how messages
-pass from one account to another (`engine.shadows`, `engine.exchange`).
+pass from one account to another (`engine.stream_imports`, `engine.service_imports`).
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from headrace.core.account import Account
 from headrace.core.jetstream_domain import with_domain
 from headrace.core.mapping import Mappings
 from headrace.core.system_services import with_system_services
-from headrace.engine.exchange import ServiceImport
-from headrace.engine.shadows import StreamImport, change_imports
+from headrace.engine.service_imports import ServiceImport
+from headrace.engine.stream_imports import StreamImport, change_imports
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -29,7 +29,7 @@ _NS: Final = 1_000_000_000
 
 
 class Meter(Protocol):
-    """Takes the times of one exported service; `engine.exchange` says how."""
+    """Takes the times of one exported service; `engine.service_imports` says how."""
 
     def begins(self, requestor: bytes | None, headers: bytes, /, *, has_reply: bool) -> Any: ...
     def close(self) -> None: ...

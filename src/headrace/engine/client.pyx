@@ -30,7 +30,7 @@ from headrace.engine.interest cimport find_plain, plan_at, plan_for
 from headrace.engine.link cimport Link, doom, emit
 from headrace.engine.memory cimport buf_reserve, give, live, take
 from headrace.engine.reply_mapping cimport find_mapped_reply
-from headrace.engine.shadows cimport hang_shadows
+from headrace.engine.stream_imports cimport hang_shadows
 from headrace.engine.structs cimport (
     FAR_GATEWAY, FAR_LEAF, FAR_ROUTE, HR_GUARD, HR_PAD, LINK_CHECKS_SUBSCRIBE, LINK_CLOSING, LINK_HEADERS, LINK_HELD,
     LINK_MUST_CONNECT, LINK_NO_ECHO, LINK_NO_RESPONDERS, LINK_PEDANTIC, LINK_PING_INFO, LINK_TRACED, LINK_TRACKS_REPLIES,

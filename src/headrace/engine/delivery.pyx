@@ -19,7 +19,7 @@ from headrace.engine.far cimport add_target, bridged_member, fallback_of, is_ask
 from headrace.engine.link cimport emit, make_room, mark_dirty, next_random, stall
 from headrace.engine.memory cimport buf_reserve
 from headrace.engine.reply_mapping cimport remember_mapped_reply
-from headrace.engine.shadows cimport drop_shadows, rename
+from headrace.engine.stream_imports cimport drop_shadows, rename
 from headrace.engine.structs cimport (
     DELIVERY_CHECKS, FAR_ROUTE, HR_GUARD, LINK_CLOSING, LINK_CONGESTED, LINK_DIRTY, LINK_HEADERS, LINK_NO_ECHO, LINK_SERVICE,
     LINK_TRACED, LINK_TRACKS_REPLIES, SUB_FILTERED, SUB_LIMITED, SUB_REMOVED, SUB_SHADOW, buf_t, hr_copy, hr_hash, link_t,

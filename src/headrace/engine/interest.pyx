@@ -352,9 +352,9 @@ cdef class Interest:
 
     @property
     def imports(self):
-        """What subscriptions here also receive from other accounts: a tuple of `shadows.StreamImport`.
+        """What subscriptions here also receive from other accounts: a tuple of `stream_imports.StreamImport`.
 
-        Set before there are subscriptions, afterwards changed by `shadows.change_imports`, to () too when the
+        Set before there are subscriptions, afterwards changed by `stream_imports.change_imports`, to () too when the
         account ends: two that import from each other hold each other.
         """
         return () if self._imports is None else self._imports

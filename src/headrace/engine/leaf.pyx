@@ -38,7 +38,7 @@ from headrace.engine.peer cimport (
     OP_HMSG, OP_LMSG, OP_LS_MINUS, OP_LS_PLUS, PeerLink, know, protocol_t, take_message,
 )
 from headrace.engine.reply_mapping cimport is_mapped, pass_on, unmap_subject
-from headrace.engine.shadows cimport hang_shadows, rename
+from headrace.engine.stream_imports cimport hang_shadows, rename
 from headrace.engine.structs cimport (
     FAR_LEAF, LINK_CLOSING, LINK_HEADERS, LINK_TRACKS_REPLIES, REASON_PROTOCOL_VIOLATION, SUB_FAR, SUB_SHADOW,
     far_t, group_t, hr_hash, interest_t, link_t, msg_t, node_t, plan_t, router_t, sub_t, target_t, word_t,

@@ -23,7 +23,7 @@ from headrace.engine.interest cimport Interest, row_of
 from headrace.engine.memory cimport buf_free, buf_grow, give, live, take
 from headrace.engine.reply_mapping cimport forget_mapped_replies
 from headrace.engine.s2 cimport compress_tail, free_s2, new_s2
-from headrace.engine.shadows cimport shadow_rows
+from headrace.engine.stream_imports cimport shadow_rows
 from headrace.engine.structs cimport (
     HR_GUARD, HR_PAD, LINK_BLOCKED, LINK_CLOSING, LINK_CONGESTED, LINK_DIRTY, LINK_DOOMED, LINK_HELD,
     LINK_STALLED, LINK_TRACED, REASON_SLOW_PENDING, buf_t, link_t, router_t,

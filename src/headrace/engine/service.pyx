@@ -31,13 +31,13 @@ from libc.string cimport memcmp, memcpy, memset
 from headrace.engine.batches cimport Block, Gathered, Outgoing, delivery, is_word, record_t
 from headrace.engine.client cimport add_sid, find_sid, is_valid_subject, new_sub
 from headrace.engine.delivery cimport remove_sub, route
-from headrace.engine.exchange cimport with_info
+from headrace.engine.service_imports cimport with_info
 from headrace.engine.interest cimport plan_for, unmapped_plan
 from headrace.engine.lanes cimport Lane, run_lanes
 from headrace.engine.link cimport Link, mark_due
 from headrace.engine.memory cimport buf_append, buf_free, buf_grow, buf_reserve
 from headrace.engine.reply_mapping cimport find_mapped_reply
-from headrace.engine.shadows cimport hang_shadows
+from headrace.engine.stream_imports cimport hang_shadows
 from headrace.engine.structs cimport (
     HR_GUARD, LINK_CLOSING, LINK_DIRTY, LINK_SERVICE, SUB_GATHERED, SUB_NAMED, SUB_REMOVED, buf_t, hr_hash, link_t, msg_t, plan_t,
     router_t, sub_t, word_t,

@@ -16,7 +16,7 @@ A trace (`msg_t.trace`) lives as long as the message is routed. It is told what 
     mapped(subject), publish_refused(subject), reply_refused(reply)
     egress(session, account, subscription, queue, error)     a connection got it, or did not for that reason
     stream_export(account, subject, allows)                  it is about to pass into that account
-    service_import(account, subject, to), dest, hops, redirected(headers, subject)      see exchange.pyx
+    service_import(account, subject, to), dest, hops, redirected(headers, subject)      see service_imports.pyx
     next_hop(headers)                  the headers for the next server it goes to
     finish()                           it has been routed
 
@@ -30,7 +30,7 @@ from libc.stdint cimport uint32_t
 from libc.string cimport memchr, memcmp
 
 from headrace.engine.reframing cimport change_headers
-from headrace.engine.shadows cimport StreamImport, rename
+from headrace.engine.stream_imports cimport StreamImport, rename
 from headrace.engine.structs cimport (
     FAR_LEAF, LINK_CLOSING, LINK_CONGESTED, LINK_NO_ECHO, LINK_SERVICE, SUB_FILTERED, SUB_PASSES_ON, SUB_REMOVED,
     SUB_SHADOW, interest_t, link_t, msg_t, sub_t,

@@ -5,7 +5,7 @@ from libc.stdint cimport uint32_t
 from libc.string cimport memset
 
 from headrace.engine.memory cimport give, live
-from headrace.engine.shadows cimport drop_shadows, free_shadow
+from headrace.engine.stream_imports cimport drop_shadows, free_shadow
 from headrace.engine.structs cimport LINK_CLOSING, SUB_REMOVED, link_t, router_t, sub_t
 from headrace.engine.trie cimport remove
 

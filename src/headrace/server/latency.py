@@ -1,7 +1,7 @@
 """How long services of other accounts take: one message for each request that is sampled.
 
 Here live the sampling, by chance or by the headers that tracing systems set, and the form of the message.
-Never lives here: which requests there are (`engine.exchange` tells).
+Never lives here: which requests there are (`engine.service_imports` tells).
 Source: which headers count, statuses and the message's fields compared with the Go server 2.15.1.
 """
 

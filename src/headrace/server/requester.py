@@ -2,7 +2,7 @@
 and the same fields in events.
 
 Here lives the form. Never lives here: when it is sent, and that a requester cannot write the header himself
-(`engine.exchange`).
+(`engine.service_imports`).
 Source: names, order and what is left out compared with the Go server 2.15.1.
 """
 

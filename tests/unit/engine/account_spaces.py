@@ -6,9 +6,9 @@ from typing import Any
 
 from engine_peers import QUIET, Broker, Peer
 
-from headrace.engine.exchange import AccountLink, ServiceImport
 from headrace.engine.interest import Interest
-from headrace.engine.shadows import StreamImport
+from headrace.engine.service_imports import AccountLink, ServiceImport
+from headrace.engine.stream_imports import StreamImport
 from headrace.subjects.imports import ImportedSubject
 
 

@@ -11,7 +11,7 @@ from leaf_peers import Hub, Leaf
 
 from headrace.engine.memory import live_objects
 from headrace.engine.reasons import CloseReason
-from headrace.engine.shadows import StreamImport, change_imports
+from headrace.engine.stream_imports import StreamImport, change_imports
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

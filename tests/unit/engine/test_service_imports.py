@@ -367,7 +367,7 @@ def test_failure_to_translate_ends_the_requester_only(spaces: Spaces) -> None:
         def to_exported(self, subject: bytes, /) -> bytes:
             raise RuntimeError("broken")
 
-    from headrace.engine.exchange import ServiceImport
+    from headrace.engine.service_imports import ServiceImport
 
     spaces.b.link.add(b"svc", ServiceImport(spaces.a.link, Broken(), "export"))
     b = spaces.b.peer()

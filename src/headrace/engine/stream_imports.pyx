@@ -1,12 +1,13 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Imported streams: a subscription that wants some of one also hangs in the account that exports it.
+"""Stream imports: shadow subscriptions in the account that exports a stream.
 
-Such a shadow has the sid, the queue group and the link of its subscription and goes with it. What is delivered
-over it has the subject the importing account knows it by; which that is, is asked once per subject. As in
-the reference server a shadow's deliveries do not count for the limit of an UNSUB, and an import is not
-passed on: what one account imports is no part of what a third one imports from it.
+A subscription that wants messages of an imported stream gets a shadow subscription in the exporting account. The
+shadow has the sid, the queue group and the link of its subscription, and is removed with it. Messages that are
+delivered over a shadow have the subject that the importing account knows; Python is asked once per subject which
+one that is. As in the reference server a shadow's deliveries do not count for the limit of an UNSUB, and an
+import is not passed on: a third account that imports from the importing account does not get it.
 
-Which accounts import what from whom, and how subjects are translated, is decided elsewhere.
+Accounts, their imports and the translation of subjects are decided in Python (`core.accounts`).
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
@@ -29,7 +30,7 @@ cdef enum:
 
 
 cdef inline bint imports_streams(sub_t *s) noexcept:
-    """Whether imported streams reach a subscription: those of routes and gateways have them where they are."""
+    """True if imported streams reach a subscription. Those of routes and gateways get them at their own server."""
     return not s.flags & (SUB_SHADOW | SUB_PASSES_ON) and (
         not s.flags & SUB_FAR or s.link.far != NULL and s.link.far.kind == FAR_LEAF)
 

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Imported services: requests that pass into the account that answers them, and responses that come back.
+"""Service imports: requests pass into the account that answers them, and responses come back.
 
 Every account has one link of this kind. In the importing account it subscribes to the local subject of each
 import; what it accepts is routed at once, in the same call, to whoever has that service in the exporting

@@ -1,4 +1,4 @@
-"""Subscriptions that hang in the interest of an account that exports a stream, for one that imports it."""
+"""Stream imports: shadow subscriptions in the account that exports a stream."""
 
 from headrace.engine.interest cimport Interest
 from headrace.engine.structs cimport link_t, msg_t, sub_t
