@@ -19,7 +19,7 @@ COMPILED: Final = [
     "headrace.engine.columns",
     "headrace.engine.direct_gets",
     "headrace.engine.consumer",
-    "headrace.engine.exchange",
+    "headrace.engine.service_imports",
     "headrace.engine.frames",
     "headrace.engine.gateway",
     "headrace.engine.holdings",

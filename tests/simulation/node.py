@@ -106,7 +106,7 @@ class Node:
         self.is_settling = False
         self.has_mistake = ""
         self.clients: list[SimulatedClient] = []
-        self.router = Router(withdraws=2)
+        self.router = Router(unsubscribes=2)
         self._told = told
         self._names = 0
         everything = Options(accounts=tuple(map(AccountOptions, accounts)))

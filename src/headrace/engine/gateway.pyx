@@ -38,7 +38,7 @@ from libc.string cimport memcmp, memcpy, memset
 from headrace.engine.client cimport add_sid, bad_arguments, find_sid, is_valid_subject, line_t
 from headrace.engine.cluster_interest cimport cluster_changed, tell_all
 from headrace.engine.delivery cimport remove_sub, route_far
-from headrace.engine.directory cimport Directory, interest_of
+from headrace.engine.account_cache cimport AccountCache, interest_of
 from headrace.engine.far cimport (
     add_target, is_asked_for, is_response, listen, note_served, open_target, prefix_of, room_to_tell, unlisten,
 )
@@ -94,7 +94,7 @@ cdef int subscribe(GatewayLink link, line_t *line) except -1:
     cdef view_t *view
     if link.wire.count != 2 and group == NULL:
         return bad_arguments(&link.c, "RemoteSub", line)
-    it = interest_of(link._directory, link.session, words[0].text, words[0].len)
+    it = interest_of(link._accounts, link.session, words[0].text, words[0].len)
     view = view_of(&link._views, it) if it != NULL else NULL
     if view == NULL or view.is_off and group == NULL:
         return 0
@@ -136,7 +136,7 @@ cdef int unsubscribe(GatewayLink link, line_t *line) except -1:
     cdef sub_t *s
     if link.wire.count != 2 and group == NULL:
         return bad_arguments(&link.c, "RemoteUnsub", line)
-    it = interest_of(link._directory, link.session, words[0].text, words[0].len)
+    it = interest_of(link._accounts, link.session, words[0].text, words[0].len)
     view = view_of(&link._views, it) if it != NULL else NULL
     if view == NULL:
         return 0
@@ -230,7 +230,7 @@ cdef int account_off(GatewayLink link, line_t *line) except -1:
     cdef view_t *view
     if link.wire.count != 1:
         return bad_arguments(&link.c, "AccountUnsub", line)
-    it = interest_of(link._directory, link.session, link.wire.words[0].text, link.wire.words[0].len)
+    it = interest_of(link._accounts, link.session, link.wire.words[0].text, link.wire.words[0].len)
     view = view_of(&link._views, it) if it != NULL else NULL
     if view == NULL:
         return 0
@@ -251,7 +251,7 @@ cdef int account_on(GatewayLink link, line_t *line) except -1:
     cdef view_t *view
     if link.wire.count != 1:
         return bad_arguments(&link.c, "AccountSub", line)
-    it = interest_of(link._directory, link.session, link.wire.words[0].text, link.wire.words[0].len)
+    it = interest_of(link._accounts, link.session, link.wire.words[0].text, link.wire.words[0].len)
     view = view_of(&link._views, it) if it != NULL else NULL
     if view != NULL and view.is_off:
         view.is_off = False
@@ -372,7 +372,7 @@ cdef uint32_t words_before(link_t *l, int op) noexcept:
 cdef interest_t *account_of(link_t *l, int op) except? NULL:
     """The account that the line in hand names."""
     cdef GatewayLink link = <GatewayLink> l.owner
-    return interest_of(link._directory, link.session, link.wire.words[0].text, link.wire.words[0].len)
+    return interest_of(link._accounts, link.session, link.wire.words[0].text, link.wire.words[0].len)
 
 
 cdef int arrived(link_t *l, int op, msg_t *m) except -1:
@@ -437,7 +437,7 @@ gateway_protocol.arrived = arrived
 cdef class GatewayLink(PeerLink):
     """A connection to a server of another cluster. `is_outbound`: this side has opened it."""
 
-    cdef Directory _directory
+    cdef AccountCache _accounts
     cdef Interest _refused       # where subjects hang that RS- has named, of all accounts
     cdef views_t _views
     cdef bint _is_interest_only
@@ -451,7 +451,7 @@ cdef class GatewayLink(PeerLink):
         if self._is_outbound:
             self.far.offer = offer
         self.protocol = &gateway_protocol
-        self._directory = Directory()
+        self._accounts = AccountCache()
         self._refused = Interest()
 
     def __dealloc__(self):
@@ -460,12 +460,12 @@ cdef class GatewayLink(PeerLink):
 
     cdef _leave(self):
         PeerLink._leave(self)
-        self._directory.clear()
+        self._accounts.clear()
 
     cdef _hear_nothing(self):
-        for interest in self._directory.served.values():
+        for interest in self._accounts.served.values():
             unlisten(&(<Interest> interest).c, &self.c)
-        self._directory.served.clear()
+        self._accounts.served.clear()
         release_views(&self._views)
 
     @property
@@ -500,13 +500,13 @@ cdef class GatewayLink(PeerLink):
         Nothing when that is so already, or the connection is closing. Raises: ValueError for an interest of
         another account.
         """
-        if self.c.flags & LINK_CLOSING or self._directory.served.get(account) is interest:
+        if self.c.flags & LINK_CLOSING or self._accounts.served.get(account) is interest:
             return
         if interest.account != account:
             raise ValueError(f"the interest of {interest.account!r} is not that of {account!r}")
         self.withdraw(account)
-        self._directory.forget(account)
-        self._directory.know(account, interest)
+        self._accounts.forget(account)
+        self._accounts.know(account, interest)
         if self._is_outbound:
             add_view(&self._views, &interest.c, not self._is_interest_only)
         else:
@@ -515,11 +515,11 @@ cdef class GatewayLink(PeerLink):
             say(self, complete)
             self.far.snapshot_end = self.c.written + self.c.out.end - self.c.out.start
         listen(&interest.c, &self.c)
-        self._directory.served[account] = interest
+        self._accounts.served[account] = interest
 
     def withdraw(self, bytes account not None):
         """An account has ended. Inbound: nothing is wanted in it any more, which is said."""
-        cdef Interest interest = self._directory.served.pop(account, None)
+        cdef Interest interest = self._accounts.served.pop(account, None)
         cdef view_t *view
         if interest is None:
             return
@@ -531,11 +531,11 @@ cdef class GatewayLink(PeerLink):
             drop_view(&self._views, &interest.c)
         else:
             tell_all(&self.c, &interest.c, False)
-        self._directory.forget(account)
+        self._accounts.forget(account)
 
     def switch(self, bytes account not None, *, bint complete):
         """Outbound: the peer's command that it begins to tell all it wants in an account, or has done so."""
-        cdef Interest interest = self._directory.served.get(account)
+        cdef Interest interest = self._accounts.served.get(account)
         cdef view_t *view = view_of(&self._views, &interest.c) if interest is not None else NULL
         if view == NULL:
             return
@@ -555,7 +555,7 @@ cdef class GatewayLink(PeerLink):
         """Outbound: messages of these accounts (bytes) are offered to the others first. An iterable."""
         cdef Interest interest
         for account in accounts:
-            interest = self._directory.served.get(account)
+            interest = self._accounts.served.get(account)
             if interest is not None:
                 unlisten(&interest.c, &self.c)
                 listen(&interest.c, &self.c)
@@ -563,13 +563,13 @@ cdef class GatewayLink(PeerLink):
     @property
     def served(self):
         """Names of the accounts that are served here."""
-        return tuple(self._directory.served)
+        return tuple(self._accounts.served)
 
     def views(self):
         """Outbound: [(account, mode: 0 to 2 as above, refused subjects, plain subscriptions, queue groups' ones)], as for /gatewayz."""
         cdef view_t *view
         cdef list rows = []
-        for account, interest in self._directory.served.items():
+        for account, interest in self._accounts.served.items():
             view = view_of(&self._views, &(<Interest> interest).c)
             if view != NULL:
                 rows.append((account, <int> view.mode, view.refused, view.plain, view.groups))

@@ -11,7 +11,7 @@ cdef enum:
     USUAL_OUTBOX = 98304     # of small frames so much is flushed at once: what one read makes, in one call, and of
                              # a longer run the receiver begins with the front while the rest is written
     IDLE_OUTBOX = 131072     # an empty outbox larger than this gives its memory back
-    WITHDRAWN_AT_ONCE = 2048 # subscriptions of lost servers that one tick removes: some milliseconds
+    UNSUBSCRIBED_AT_ONCE = 2048 # subscriptions of lost servers that one tick removes: some milliseconds
 
 cdef inline uint64_t next_random(router_t *r) noexcept:
     r.random ^= r.random << 13
@@ -23,7 +23,7 @@ cdef class Router:
     cdef router_t c
     cdef list _leaving
     cdef object _tracer
-    cdef uint32_t _withdraws
+    cdef uint32_t _unsubscribes
     cdef _let_leave(self)
 
 cdef class Link:

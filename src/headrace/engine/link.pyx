@@ -28,7 +28,7 @@ from headrace.engine.structs cimport (
     HR_GUARD, HR_PAD, LINK_BLOCKED, LINK_CLOSING, LINK_CONGESTED, LINK_DIRTY, LINK_DOOMED, LINK_HELD,
     LINK_STALLED, LINK_TRACED, REASON_SLOW_PENDING, buf_t, link_t, router_t,
 )
-from headrace.engine.withdrawal cimport sweep, withdraw_all, withdraw_some
+from headrace.engine.unsubscribe cimport free_removed, unsubscribe_all, unsubscribe_some
 
 cdef enum:
     STALL_NS = 10_000_000    # the longest one read of a publisher waits for a receiver
@@ -282,21 +282,21 @@ cdef class Router:
     """What the connections of one event loop share.
 
     `max_pending` is in bytes; `now` is monotonic ns, set by transports once per tick. `seed` (below 2^64) makes
-    the choice among members of queue groups repeat. A tick removes `withdraws` subscriptions of lost servers.
+    the choice among members of queue groups repeat. A tick removes `unsubscribes` subscriptions of lost servers.
     """
 
     def __cinit__(self, *, max_pending=64 << 20, congestion_mark=2 << 20, drops_when_congested=False, seed=None,
-                  uint32_t withdraws=WITHDRAWN_AT_ONCE):
+                  uint32_t unsubscribes=UNSUBSCRIBED_AT_ONCE):
         memset(&self.c, 0, sizeof(router_t))
         self._leaving = []
-        self._withdraws = max(withdraws, 1)
+        self._unsubscribes = max(unsubscribes, 1)
         self.c.read_buffer = <char *> take(READ_SIZE + DIRECT_FRAME + HR_PAD)
         memset(self.c.read_buffer, 0, READ_SIZE + DIRECT_FRAME + HR_PAD)
         self.c.random = (int.from_bytes(os.urandom(8), "little") if seed is None else seed) | 1
         self.limit(max_pending=max_pending, congestion_mark=congestion_mark, drops_when_congested=drops_when_congested)
 
     def __dealloc__(self):
-        sweep(&self.c)
+        free_removed(&self.c)
         give(self.c.read_buffer)
         buf_free(&self.c.scratch)
         buf_free(&self.c.stripped)
@@ -340,7 +340,7 @@ cdef class Router:
 
     @property
     def has_due(self):
-        """Whether the next tick must come without a socket being ready: a service waits, or `is_withdrawing`."""
+        """Whether the next tick must come without a socket being ready: a service waits, or `is_unsubscribing`."""
         return self.c.due != NULL or len(self._leaving) > 0
 
     @property
@@ -350,7 +350,7 @@ cdef class Router:
                 or len(self._leaving) > 0)
 
     @property
-    def is_withdrawing(self):
+    def is_unsubscribing(self):
         """Whether interest of a lost server is still to be removed: so many subscriptions in each tick."""
         return len(self._leaving) > 0
 
@@ -373,7 +373,7 @@ cdef class Router:
         flush_dirty(&self.c)
         if self._leaving:
             self._let_leave()
-        sweep(&self.c)
+        free_removed(&self.c)
         while self.c.doomed != NULL:
             l = self.c.doomed
             self.c.doomed = l.next_doomed
@@ -384,13 +384,13 @@ cdef class Router:
     cdef _let_leave(self):
         """Detached links go; those to other servers when few of their subscriptions are left."""
         cdef list leaving = self._leaving, staying = []
-        cdef uint32_t left = self._withdraws
+        cdef uint32_t left = self._unsubscribes
         cdef Link link
         self._leaving = staying
         for link in leaving:
             link._quit()
             if link.c.far != NULL:
-                left = withdraw_some(&link.c, left)
+                left = unsubscribe_some(&link.c, left)
             if link.c.far == NULL or link.c.sids_count == 0:
                 link._leave()
             else:
@@ -434,7 +434,7 @@ cdef class Link:
         cdef link_t *l = &self.c
         l.flush = NULL
         leave_lists(l)
-        withdraw_all(l)
+        unsubscribe_all(l)
         buf_free(&l.out)
         buf_free(&l.carry)
         l.carry_direct = False
@@ -453,7 +453,7 @@ cdef class Link:
         self.c.flush = NULL
         self._write = None
         self._is_detached = True
-        if self.c.router.parsing != NULL or self.c.far != NULL and self.c.sids_count > self.router._withdraws:
+        if self.c.router.parsing != NULL or self.c.far != NULL and self.c.sids_count > self.router._unsubscribes:
             self.router._leaving.append(self)
         else:
             self._leave()

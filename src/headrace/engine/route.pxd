@@ -1,13 +1,13 @@
 """The connection to another server of the cluster, as both route protocols have it."""
 
-from headrace.engine.directory cimport Directory
+from headrace.engine.account_cache cimport AccountCache
 from headrace.engine.interest cimport Interest
 from headrace.engine.peer cimport PeerLink
 from headrace.engine.structs cimport interest_t, msg_t, sub_t
 from headrace.engine.permission_cache cimport PermissionCache
 
 cdef class RouteLink(PeerLink):
-    cdef Directory _directory
+    cdef AccountCache _accounts
     cdef interest_t *_dedicated  # of the only account here, while _is_dedicated
     cdef bint _is_dedicated
     cdef bint _has_origin

@@ -24,7 +24,7 @@ from libc.string cimport memcpy
 
 from headrace.engine.client cimport add_sid, bad_arguments, find_sid, is_valid_subject, line_t, size_of
 from headrace.engine.delivery cimport remove_sub, route_far
-from headrace.engine.directory cimport Directory, interest_of
+from headrace.engine.account_cache cimport AccountCache, interest_of
 from headrace.engine.far cimport (
     is_told, is_wanted_beside, listen, origin_of, reweigh, same_word, unlisten, weight_told,
 )
@@ -67,7 +67,7 @@ cdef int subscribe(RouteLink link, line_t *line, bint is_leaf) except -1:
     if group != NULL:
         weight = max(0, size_of(&words[at + 2]))
     if not link._is_dedicated:
-        it = interest_of(link._directory, link.session, words[at - 1].text, words[at - 1].len)
+        it = interest_of(link._accounts, link.session, words[at - 1].text, words[at - 1].len)
     if it == NULL or link._exports is not None and not is_allowed(
             link._exports, hr_hash(subject.text, subject.len, table_seed), subject.text, subject.len):
         return 0
@@ -135,7 +135,7 @@ cdef interest_t *account_of(link_t *l, int op) except? NULL:
         return link._dedicated
     if op == OP_LMSG:
         account += 1
-    return interest_of(link._directory, link.session, account.text, account.len)
+    return interest_of(link._accounts, link.session, account.text, account.len)
 
 
 cdef int arrived(link_t *l, int op, msg_t *m) except -1:
@@ -306,7 +306,7 @@ cdef class RouteLink(PeerLink):
         self.far.send = send
         self.far.changed = changed
         self.protocol = &route_protocol
-        self._directory = Directory()
+        self._accounts = AccountCache()
 
     def __dealloc__(self):
         self._hear_nothing()
@@ -314,7 +314,7 @@ cdef class RouteLink(PeerLink):
 
     cdef _leave(self):
         PeerLink._leave(self)
-        self._directory.clear()
+        self._accounts.clear()
         self._dedicated = NULL
 
     cdef _tell_all(self, Interest interest, bint wanted):
@@ -322,9 +322,9 @@ cdef class RouteLink(PeerLink):
         tell_all(self, &interest.c, wanted)
 
     cdef _hear_nothing(self):
-        for interest in self._directory.served.values():
+        for interest in self._accounts.served.values():
             unlisten(&(<Interest> interest).c, &self.c)
-        self._directory.served.clear()
+        self._accounts.served.clear()
 
     def configure(self, *, bint headers, bint has_origin, bint origin_unsub, bytes server_hash=None, bint traces=False):
         """The handshake is over: interest and messages may come.
@@ -354,21 +354,21 @@ cdef class RouteLink(PeerLink):
             return
         if interest.account != account:
             raise ValueError(f"the interest of {interest.account!r} is not that of {account!r}")
-        if self._directory.served.get(account) is interest and self._is_dedicated == dedicated:
+        if self._accounts.served.get(account) is interest and self._is_dedicated == dedicated:
             self._tell_all(interest, True)
             return
-        served = self._directory.served
+        served = self._accounts.served
         if account in served or served and (dedicated or self._is_dedicated) or self._is_dedicated and not dedicated:
             raise ValueError(f"a route cannot serve {account!r} beside what it serves")
-        known = self._directory.forget(account)
+        known = self._accounts.forget(account)
         if known is not interest:
             self._drop(known)
-        self._directory.know(account, interest)
+        self._accounts.know(account, interest)
         if dedicated:
             self._is_dedicated = True
             self._dedicated = &interest.c
         listen(&interest.c, &self.c)
-        self._directory.served[account] = interest
+        self._accounts.served[account] = interest
         self._tell_all(interest, True)
         self.far.snapshot_end = self.c.written + self.c.out.end - self.c.out.start
 
@@ -380,14 +380,14 @@ cdef class RouteLink(PeerLink):
         cdef Interest interest
         if self._is_detached:  # its table of subscriptions may be gone in part
             return
-        interest = self._directory.served.pop(account, None)
+        interest = self._accounts.served.pop(account, None)
         if interest is not None:
             unlisten(&interest.c, &self.c)
             if tell:
                 self._tell_all(interest, False)
             if self._dedicated == &interest.c:
                 self._dedicated = NULL
-        self._drop(self._directory.forget(account))
+        self._drop(self._accounts.forget(account))
 
     cdef _drop(self, Interest interest):
         """Removes what hangs in an account."""
@@ -410,7 +410,7 @@ cdef class RouteLink(PeerLink):
         if side == self.far.side or self._is_detached:
             return
         self.far.side = side
-        for interest in self._directory.served.values():
+        for interest in self._accounts.served.values():
             for i in range(interest.c.listeners_count):
                 other = interest.c.listeners[i]
                 if other != &self.c and other.far.kind == FAR_ROUTE and other.far.side != SIDE_NONE:
@@ -437,7 +437,7 @@ cdef class RouteLink(PeerLink):
     @property
     def served(self):
         """Names of the accounts that are served here."""
-        return tuple(self._directory.served)
+        return tuple(self._accounts.served)
 
     def interest_rows(self):
         """[(account, subject, queue group or None, members)] that the other server wants, in no particular order."""

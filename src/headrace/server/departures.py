@@ -144,7 +144,7 @@ class Departures:
         if self._timer is not None:
             self._timer.cancel()
         router = self._server.router
-        while router.is_withdrawing:
+        while router.is_unsubscribing:
             router.end_tick()
 
     def _finish(self, party: Party) -> None:

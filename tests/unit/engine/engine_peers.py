@@ -213,6 +213,6 @@ class Broker:
             peer.link.detach()
             vars(peer.session).clear()
         self.end_tick()
-        while self.router.is_withdrawing:
+        while self.router.is_unsubscribing:
             self.end_tick()
         vars(self).clear()

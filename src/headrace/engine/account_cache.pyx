@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Accounts by name, as a link to another server looks them up with each line.
+"""The account cache of one link to another server, which looks up an account by name with each line.
 
 An account that is not there yet is asked for once: `session.account_interest(name)` gives its Interest, or None;
 that is remembered too, for a bounded number of names.
@@ -18,33 +18,33 @@ cdef enum:
     MOST_UNKNOWN = 1024      # names of unknown accounts that are remembered
 
 
-cdef interest_t *interest_of(Directory directory, object session, const char *name, uint32_t n) except? NULL:
-    """The interest of the account with this name; NULL: there is none."""
+cdef interest_t *interest_of(AccountCache cache, object session, const char *name, uint32_t n) except? NULL:
+    """Return the interest of the account with this name, or NULL if there is no such account."""
     cdef uint64_t hash = hr_hash(name, n, table_seed)
-    cdef uint32_t i = hash & (directory._cap - 1)
+    cdef uint32_t i = hash & (cache._cap - 1)
     cdef account_t *account
     cdef bytes key
-    while directory._table != NULL:
-        account = &directory._table[i]
+    while cache._table != NULL:
+        account = &cache._table[i]
         if account.name == NULL:
             break
         if account.hash == hash and account.len == n and memcmp(account.name, name, n) == 0:
             return account.interest
-        i = (i + 1) & (directory._cap - 1)
+        i = (i + 1) & (cache._cap - 1)
     key = name[:n]
     found = session.account_interest(key)
     if found is None:
-        if directory._unknown < MOST_UNKNOWN:
-            directory.know(key, None)
+        if cache._unknown < MOST_UNKNOWN:
+            cache.know(key, None)
         return NULL
     if not isinstance(found, Interest):
         raise TypeError(f"account_interest gave {found!r}")
-    directory.know(key, found)
+    cache.know(key, found)
     return &(<Interest> found).c
 
 
 @cython.no_gc  # what it holds must outlive what the link has hanging there: the collector may not look inside
-cdef class Directory:
+cdef class AccountCache:
     """The accounts that one link knows."""
 
     def __cinit__(self):
@@ -55,7 +55,7 @@ cdef class Directory:
         give(self._table)
 
     cdef know(self, bytes name, Interest interest):
-        """An account has this interest, which lives as long as it is here; None: there is no such account."""
+        """Remember the interest of an account, and keep it alive; None: there is no such account."""
         self.forget(name)
         self._interests[name] = interest
         if interest is None:
@@ -66,7 +66,7 @@ cdef class Directory:
             self._place(name, interest)
 
     cdef Interest forget(self, bytes name):
-        """An account is asked for again when it is named; returns its interest, if there was one."""
+        """Forget an account, which is asked for again when it is named; return its interest, if there was one."""
         cdef Interest interest
         if name not in self._interests:
             return None

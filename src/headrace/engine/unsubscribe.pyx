@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Subscriptions of links that end: out of the interest, and freed at the end of the tick."""
+"""Unsubscribing for links that end: their subscriptions leave the interest and are freed at the end of the tick."""
 
 from libc.stdint cimport uint32_t
 from libc.string cimport memset
@@ -15,7 +15,7 @@ memset(&nobody, 0, sizeof(link_t))
 nobody.flags = LINK_CLOSING
 
 
-cdef void withdraw(sub_t *s, router_t *r) noexcept:
+cdef void unsubscribe(sub_t *s, router_t *r) noexcept:
     if s.shadows != NULL:
         drop_shadows(s, &nobody)
     remove(s)
@@ -25,33 +25,33 @@ cdef void withdraw(sub_t *s, router_t *r) noexcept:
     r.removed = s
 
 
-cdef void withdraw_all(link_t *l) noexcept:
-    """Whatever the link has; it has no table then."""
+cdef void unsubscribe_all(link_t *l) noexcept:
+    """Remove every subscription of a link, and free its table."""
     cdef uint32_t i
     for i in range(l.sids_cap):
         if l.sids[i] != NULL:
-            withdraw(l.sids[i], l.router)
+            unsubscribe(l.sids[i], l.router)
     give(l.sids)
     l.sids = NULL
     l.sids_cap = l.sids_count = 0
 
 
-cdef uint32_t withdraw_some(link_t *l, uint32_t most) noexcept:
-    """So many, the last ones of the table: from then on it is good for nothing but this.
+cdef uint32_t unsubscribe_some(link_t *l, uint32_t most) noexcept:
+    """Remove at most `most` subscriptions, from the end of the link's table, which serves no lookup from then on.
 
-    Returns how many fewer there were.
+    Returns how many of `most` are left over.
     """
     while most and l.sids_count:
         l.sids_cap -= 1
         if l.sids[l.sids_cap] != NULL:
-            withdraw(l.sids[l.sids_cap], l.router)
+            unsubscribe(l.sids[l.sids_cap], l.router)
             l.sids_count -= 1
             most -= 1
     return most
 
 
-cdef void sweep(router_t *r) noexcept:
-    """Frees subscriptions that were removed in this tick: no plan in use names them any more."""
+cdef void free_removed(router_t *r) noexcept:
+    """Free the subscriptions that were removed in this tick: no plan in use names them any more."""
     cdef sub_t *s = r.removed
     cdef sub_t *following
     r.removed = NULL

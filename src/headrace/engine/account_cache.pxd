@@ -1,4 +1,4 @@
-"""Accounts by name, as links to other servers look them up."""
+"""The account cache of a link to another server."""
 
 from libc.stdint cimport uint32_t, uint64_t
 
@@ -11,7 +11,7 @@ cdef struct account_t:
     uint32_t len
     interest_t *interest     # NULL: the account is not known
 
-cdef class Directory:
+cdef class AccountCache:
     cdef dict served         # name -> Interest that the link listens to
     cdef dict _interests     # name -> Interest, or None
     cdef account_t *_table
@@ -23,4 +23,4 @@ cdef class Directory:
     cdef Interest forget(self, bytes name)
     cdef clear(self)
 
-cdef interest_t *interest_of(Directory directory, object session, const char *name, uint32_t n) except? NULL
+cdef interest_t *interest_of(AccountCache cache, object session, const char *name, uint32_t n) except? NULL

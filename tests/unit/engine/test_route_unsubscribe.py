@@ -18,7 +18,7 @@ SUBSCRIPTIONS: Final = 3 * AT_ONCE + 5
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    server = Server(withdraws=AT_ONCE)
+    server = Server(unsubscribes=AT_ONCE)
     yield server
     server.stop()
 
@@ -38,7 +38,7 @@ def test_a_tick_removes_so_many_and_no_more(server: Server) -> None:
     far.link.detach()
     assert (far.link.is_detached, held(server)) == (True, SUBSCRIPTIONS)
     left = []
-    while server.router.is_withdrawing:
+    while server.router.is_unsubscribing:
         assert server.router.has_due, "else nobody would end the next tick"
         server.end_tick()
         left.append(held(server))
@@ -50,7 +50,7 @@ def test_two_lost_servers_share_what_a_tick_removes(server: Server) -> None:
     for far in (wanting(server), wanting(server, "more")):
         far.link.detach()
     ticks = 0
-    while server.router.is_withdrawing:
+    while server.router.is_unsubscribing:
         server.end_tick()
         ticks += 1
     assert ticks == -(-2 * SUBSCRIPTIONS // AT_ONCE)
@@ -59,7 +59,7 @@ def test_two_lost_servers_share_what_a_tick_removes(server: Server) -> None:
 def test_few_go_at_once(server: Server) -> None:
     far = server.route().say(b"RS+ $G a\r\n" * AT_ONCE)
     far.link.detach()
-    assert (held(server), server.router.is_withdrawing) == (0, False)
+    assert (held(server), server.router.is_unsubscribing) == (0, False)
 
 
 def test_nothing_is_sent_to_who_is_lost(server: Server) -> None:
@@ -95,7 +95,7 @@ def test_who_comes_back_meanwhile_is_served(server: Server) -> None:
     server.end_tick()
     server.peer().send(b"PUB much.1 1\r\nx\r\n")
     assert again.heard() == b"RMSG $G much.1 1\r\nx\r\n"
-    while server.router.is_withdrawing:
+    while server.router.is_unsubscribing:
         server.end_tick()
     assert len(again.link.interest_rows()) == held(server) == SUBSCRIPTIONS
 
@@ -114,22 +114,22 @@ def test_one_that_ends_while_it_is_read_goes_at_the_end_of_the_tick(server: Serv
     far.session.peer_info = lambda _: far.link.detach()  # type: ignore[method-assign]
     far.link.feed(b"INFO {}\r\n")
     assert held(server) == SUBSCRIPTIONS
-    while server.router.is_withdrawing:
+    while server.router.is_unsubscribing:
         server.end_tick()
     assert held(server) == 0
 
 
 def test_a_router_that_goes_takes_along_what_is_left() -> None:
-    server = Server(withdraws=AT_ONCE)
+    server = Server(unsubscribes=AT_ONCE)
     wanting(server).link.detach()
-    assert server.router.is_withdrawing
+    assert server.router.is_unsubscribing
     server.others.clear()
     vars(server).clear()
     gc.collect()  # a router and what leaves it refer to each other
 
 
 def test_at_least_one_is_removed_in_a_tick() -> None:
-    server = Server(withdraws=0)
+    server = Server(unsubscribes=0)
     server.route().say(b"RS+ $G a\r\nRS+ $G b\r\n").link.detach()
     for left in (1, 0):
         server.end_tick()

@@ -1,9 +1,0 @@
-"""Subscriptions of links that end."""
-
-from libc.stdint cimport uint32_t
-
-from headrace.engine.structs cimport link_t, router_t
-
-cdef void withdraw_all(link_t *l) noexcept
-cdef uint32_t withdraw_some(link_t *l, uint32_t most) noexcept
-cdef void sweep(router_t *r) noexcept
