@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """One connection's buffers, and the router that ties connections together within a tick.
 
-A transport brings what it reads to `intake` and takes frames from the outbox. A router holds what connections
+A transport brings what it reads to `input_buffer` and takes frames from the outbox. A router holds what connections
 share: the read buffer, the list of outboxes to flush, the list of connections to close, the figures. Sockets,
 clocks and the meaning of any byte live elsewhere.
 """
@@ -18,7 +18,7 @@ from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport int64_t, uint32_t
 from libc.string cimport memcpy, memmove, memset
 
-from headrace.engine.intake cimport DIRECT_FRAME, READ_SIZE, received, reparse, space
+from headrace.engine.input_buffer cimport DIRECT_FRAME, READ_SIZE, received, reparse, space
 from headrace.engine.interest cimport Interest, row_of
 from headrace.engine.memory cimport buf_free, buf_grow, give, live, take
 from headrace.engine.reply_mapping cimport forget_mapped_replies

@@ -28,7 +28,7 @@ from headrace.engine.client cimport add_sid, find_sid, new_sub
 from headrace.engine.delivery cimport remove_sub, route, route_far
 from headrace.engine.interest cimport pin, plan_for, unpin
 from headrace.engine.link cimport Link
-from headrace.engine.reframing cimport tail_of
+from headrace.engine.header_rewrite cimport tail_of
 from headrace.engine.structs cimport (
     FAR_LEAF, HR_PAD, LINK_SERVICE, SUB_LOCAL, SUB_PASSES_ON, hr_hash, link_t, match_t, msg_t, plan_t, sub_t, via_t, word_t,
 )

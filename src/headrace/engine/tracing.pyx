@@ -29,7 +29,7 @@ from cpython.object cimport PyObject
 from libc.stdint cimport uint32_t
 from libc.string cimport memchr, memcmp
 
-from headrace.engine.reframing cimport change_headers
+from headrace.engine.header_rewrite cimport change_headers
 from headrace.engine.stream_imports cimport StreamImport, rename
 from headrace.engine.structs cimport (
     FAR_LEAF, LINK_CLOSING, LINK_CONGESTED, LINK_NO_ECHO, LINK_SERVICE, SUB_FILTERED, SUB_PASSES_ON, SUB_REMOVED,

@@ -16,7 +16,7 @@ from libc.string cimport strerror
 from posix.unistd cimport close
 
 from headrace.engine.clock cimport monotonic
-from headrace.engine.intake cimport READ_SIZE, received, space
+from headrace.engine.input_buffer cimport READ_SIZE, received, space
 from headrace.engine.link cimport (
     Link, Router, after_write, doom, flush_dirty, prepare_outbox, release_stalled_of,
 )

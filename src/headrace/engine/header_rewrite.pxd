@@ -1,4 +1,4 @@
-"""A message with other headers than it came with."""
+"""Header rewriting: a message gets another header block."""
 
 from headrace.engine.structs cimport msg_t
 

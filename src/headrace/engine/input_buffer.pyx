@@ -1,10 +1,10 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""What comes in on a connection: where its bytes are put, and how they get to the parser of its wire.
+"""The input buffer of a connection: where received bytes are put, and how they reach the parser of its protocol.
 
 A transport asks `space` where to put bytes and reports them with `received`. Bytes that the parser could not use
 are kept in `carry`. They are put in front of the next read, except when the frame is known to be large: then `carry`
-gets the frame's size and the rest is received straight into it. What is compressed is taken in as if its blocks had
-been read. Never lives here: what goes out (`link`), the meaning of any byte.
+gets the frame's size and the rest is received straight into it. Of a compressed connection, each decompressed block
+is handled as if it had been read. Never lives here: output (`link`), the meaning of any byte.
 """
 
 from libc.stdint cimport uint32_t
@@ -17,7 +17,7 @@ from headrace.engine.structs cimport HR_GUARD, LINK_CLOSING, LINK_HELD, REASON_R
 
 
 cdef void space(link_t *l, char **data, size_t *n) except *:
-    """Where the transport puts the next bytes of this connection, and how many fit."""
+    """Give the address at which the transport puts the connection's next bytes, and how many fit."""
     if l.s2 == NULL:
         space_for_ops(l, data, n)
         return
@@ -28,7 +28,7 @@ cdef void space(link_t *l, char **data, size_t *n) except *:
 
 
 cdef int received(link_t *l, size_t n) except -1:
-    """The transport has put n bytes where `space` said."""
+    """Take in n bytes that the transport has put where `space` said."""
     if l.s2 == NULL:
         return received_ops(l, n)
     if n > READ_SIZE:

@@ -1,4 +1,4 @@
-"""What comes in on a connection: where its bytes are put, and how they get to the parser of its wire."""
+"""The input buffer of a connection: where received bytes are put, and how they reach the parser."""
 
 from headrace.engine.structs cimport link_t
 

@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""A message with other headers than it came with: the tail of its frames, composed anew.
+"""Header rewriting: a message gets another header block, so the tail of its frames is composed anew.
 
-For messages that cross accounts or are traced, which are few. Whoever changes a message keeps what is given
-back for as long as the message is routed.
+Only messages that cross accounts or are traced need it, which are few. The caller keeps the returned bytes for as
+long as the message is routed.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
@@ -14,7 +14,7 @@ cdef bytes padding = b"\0" * HR_PAD
 
 
 cdef bytes tail_of(bytes reply, bytes headers, bytes payload):
-    """The tail of a frame, with the bytes behind it that a copy may read."""
+    """Compose the tail of a frame, followed by the padding that a copy may read."""
     cdef list words = [reply] if reply else []
     if headers:
         words.append(b"%d" % len(headers))
@@ -23,7 +23,7 @@ cdef bytes tail_of(bytes reply, bytes headers, bytes payload):
 
 
 cdef bytes change_headers(msg_t *m, bytes headers):
-    """From now on the message has this header block; gives the bytes that it is made of then."""
+    """Give the message another header block, and return the bytes that it points into from then on."""
     cdef bytes tail = tail_of(m.reply[:m.reply_len], headers, m.body[m.header_len:m.body_len])
     m.body_len += <uint32_t> PyBytes_GET_SIZE(headers) - m.header_len
     m.header_len = <uint32_t> PyBytes_GET_SIZE(headers)
