@@ -20,7 +20,7 @@ COMPILED = [
     "engine.input_buffer",
     "engine.link",
     "engine.reply_mapping",
-    "engine.far",
+    "engine.remote",
     "engine.header_rewrite",
     "engine.tracing",
     "engine.delivery",

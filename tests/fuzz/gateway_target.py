@@ -30,9 +30,9 @@ class GatewayPlay(RoutePlay):
 
     def _side(self, number: int) -> Any:
         if number == ROUTE:
-            far = self.server.route()
-            far.link.configure(headers=True, has_origin=True, origin_unsub=True, server_hash=OTHER_HASH)
-            return far
+            remote = self.server.route()
+            remote.link.configure(headers=True, has_origin=True, origin_unsub=True, server_hash=OTHER_HASH)
+            return remote
         if number > ROUTE:
             return self.client(SERVED[number - ROUTE - 1])
         is_outbound = number == OUTBOUND

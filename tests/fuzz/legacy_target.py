@@ -11,7 +11,7 @@ from collections import Counter
 from typing import Any, Final
 
 from engine_peers import QUIET_WITH_HEADERS
-from route_peers import GLOBAL, Far
+from route_peers import GLOBAL, Remote
 
 from fuzz.frames import read_frames
 from fuzz.playing import play_twice
@@ -38,7 +38,7 @@ class LegacyPlay(RoutePlay):
         self._take_side(number, side)
         return side
 
-    def _take_side(self, number: int, side: Far) -> None:
+    def _take_side(self, number: int, side: Remote) -> None:
         side.link.take_side((1 if number < LEGACY else 2) if self.is_bridge else 0)
 
     def map_or_bridge(self, argument: int) -> None:
@@ -51,7 +51,7 @@ class LegacyPlay(RoutePlay):
 
     COMMANDS = (*RoutePlay.COMMANDS[:-1], map_or_bridge)
 
-    def serve(self, side: Far) -> None:
+    def serve(self, side: Remote) -> None:
         side.link.serve(GLOBAL, self.server.interest, dedicated=True)
 
     def _check_told(self) -> None:

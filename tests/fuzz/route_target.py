@@ -13,7 +13,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from engine_peers import QUIET_WITH_HEADERS, Peer
-from route_peers import GLOBAL, Far, Server
+from route_peers import GLOBAL, Remote, Server
 
 from fuzz.frames import read_frames
 from fuzz.playing import EVERYTHING, Playing, any_line, mapped, play_twice
@@ -119,20 +119,20 @@ class RoutePlay(Playing):
 
     def restrict(self, argument: int) -> None:
         side = self.sides[self.chosen]
-        if isinstance(side, Far) and self.chosen == 1:
+        if isinstance(side, Remote) and self.chosen == 1:
             self.is_restricted[1] = True
             side.link.restrict(has_no_n if argument & 1 else None, has_no_n if argument & 2 else None)
 
     def withdraw(self, argument: int) -> None:
         side = self.sides[self.chosen]
-        if isinstance(side, Far) and self.chosen < 2:
+        if isinstance(side, Remote) and self.chosen < 2:
             side.link.withdraw(GLOBAL, tell=True)
             if argument & 1:
                 self.serve(side)
             else:
                 self.is_restricted[self.chosen] = True
 
-    def serve(self, side: Far) -> None:
+    def serve(self, side: Remote) -> None:
         """A route serves the account of most again."""
         side.link.serve(GLOBAL, self.server.interest)
 

@@ -32,7 +32,7 @@ def connections(nodes: int, pool: int = POOL, dedicated: int = DEDICATED) -> int
     return nodes * (nodes - 1) // 2 * (pool + dedicated)
 
 
-def far_subscriptions(nodes: int, subjects: int) -> int:
+def remote_subscriptions(nodes: int, subjects: int) -> int:
     """That one node keeps: the distinct subjects of each other node."""
     return (nodes - 1) * subjects
 
@@ -65,7 +65,7 @@ def measure(nodes: int) -> Measured:
         for subject in range(SUBJECTS):
             client.subscribe(f"s.{number}.{subject}")
         cluster.append(node)
-    want = far_subscriptions(nodes, SUBJECTS)
+    want = remote_subscriptions(nodes, SUBJECTS)
     while any(
         node.accounts["$G"].interest.statistics()["subscriptions"] < want + SUBJECTS for node in cluster
     ):
@@ -86,7 +86,7 @@ def measure(nodes: int) -> Measured:
     return result
 
 
-def bytes_of_a_far_subscription(count: int = 200_000) -> float:
+def bytes_of_a_remote_subscription(count: int = 200_000) -> float:
     """Memory, measured: a route that tells so many subjects."""
 
     class Session:
@@ -120,9 +120,9 @@ def simulated() -> None:
         )
 
 
-def calculated(per_far: float) -> None:
+def calculated(per_remote: float) -> None:
     print(
-        "| clusters × nodes | clients a node | connections a node | of one cluster | far subs a node "
+        "| clusters × nodes | clients a node | connections a node | of one cluster | remote subs a node "
         "| their memory | RS+ bytes to join |"
     )
     print("|---|---:|---:|---:|---:|---:|---:|")
@@ -130,10 +130,10 @@ def calculated(per_far: float) -> None:
         for clients in (1_000, 10_000):
             gateways = 2 * (clusters - 1)  # one out to each other cluster, about as many in
             of_node = (nodes - 1) * (POOL + DEDICATED) + gateways
-            far = far_subscriptions(nodes, clients + SHARED)
+            remote = remote_subscriptions(nodes, clients + SHARED)
             print(
-                f"| {clusters} × {nodes} | {clients:,} | {of_node:,} | {connections(nodes):,} | {far:,} "
-                f"| {far * per_far / 1e6:,.0f} MB | {far * LINE / 1e6:,.0f} MB |"
+                f"| {clusters} × {nodes} | {clients:,} | {of_node:,} | {connections(nodes):,} | {remote:,} "
+                f"| {remote * per_remote / 1e6:,.0f} MB | {remote * LINE / 1e6:,.0f} MB |"
             )
 
 
@@ -142,11 +142,11 @@ SHARED = 200
 
 
 def main() -> int:
-    per_far = bytes_of_a_far_subscription()
-    print(f"\nOne far subscription to an inbox takes {per_far:.0f} bytes.\n")
+    per_remote = bytes_of_a_remote_subscription()
+    print(f"\nOne remote subscription to an inbox takes {per_remote:.0f} bytes.\n")
     simulated()
     print()
-    calculated(per_far)
+    calculated(per_remote)
     return 0
 
 

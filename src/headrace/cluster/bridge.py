@@ -2,7 +2,7 @@
 
 A server of 1.x and one that speaks only 2.x are never connected. One that speaks both is connected to either,
 and of all such servers exactly one may pass on what they say, or it would arrive twice: the bridge. It tells
-each side what the other wants; what then goes where is the engine's (`engine.far`).
+each side what the other wants; what then goes where is the engine's (`engine.remote`).
 
 The bridge is the server that speaks both and has run for longest, so that one that joins, or comes back,
 takes nothing over. It is known by what all such servers say in their INFO, so no votes are needed. A server

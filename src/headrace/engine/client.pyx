@@ -32,7 +32,7 @@ from headrace.engine.memory cimport buf_reserve, give, live, take
 from headrace.engine.reply_mapping cimport find_mapped_reply
 from headrace.engine.stream_imports cimport hang_shadows
 from headrace.engine.structs cimport (
-    FAR_GATEWAY, FAR_LEAF, FAR_ROUTE, HR_GUARD, HR_PAD, LINK_CHECKS_SUBSCRIBE, LINK_CLOSING, LINK_HEADERS, LINK_HELD,
+    REMOTE_GATEWAY, REMOTE_LEAF, REMOTE_ROUTE, HR_GUARD, HR_PAD, LINK_CHECKS_SUBSCRIBE, LINK_CLOSING, LINK_HEADERS, LINK_HELD,
     LINK_MUST_CONNECT, LINK_NO_ECHO, LINK_NO_RESPONDERS, LINK_PEDANTIC, LINK_PING_INFO, LINK_TRACED, LINK_TRACKS_REPLIES,
     LINK_VERBOSE, REASON_MAX_CONTROL_LINE, REASON_MAX_PAYLOAD, REASON_PARSE_ERROR, REASON_PROTOCOL_VIOLATION,
     SUB_FILTERED, SUB_LIMITED, buf_t, hr_hash, link_t, msg_t, plan_t, sub_t, word_t,
@@ -195,7 +195,7 @@ cdef int bad_arguments(link_t *l, str op, line_t *line) except -1:
 cdef int unknown_op(link_t *l, const char *at, const char *end) except -1:
     emit(l, b"-ERR 'Unknown Protocol Operation'\r\n", 35)
     doom(l, REASON_PROTOCOL_VIOLATION)
-    kind = "Client" if l.far == NULL else {FAR_ROUTE: "Router", FAR_LEAF: "Leafnode", FAR_GATEWAY: "Gateway"}[l.far.kind]
+    kind = "Client" if l.remote == NULL else {REMOTE_ROUTE: "Router", REMOTE_LEAF: "Leafnode", REMOTE_GATEWAY: "Gateway"}[l.remote.kind]
     (<object> l.session).parse_failed(f"{kind} parser ERROR, proto={bytes(at[:min(32, end - at)])!r}")
     return 0
 
@@ -276,7 +276,7 @@ cdef bint is_response(link_t *l, msg_t *m) except -1:
         return False
     subject = m.subject[:m.subject_len]  # the next plan may be written over the one it stands in
     plan = plan_for(l.interest, subject, m.subject_len)
-    for i in range(plan.plain_count + plan.far_count):  # which stand one behind the other
+    for i in range(plan.plain_count + plan.remote_count):  # which stand one behind the other
         if not plan.plain[i].link.flags & LINK_CLOSING:
             return True
     return False

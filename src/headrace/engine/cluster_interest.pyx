@@ -7,7 +7,7 @@ Source: gateway protocol, section 8.
 
 from libc.stdint cimport int64_t, uint32_t
 
-from headrace.engine.structs cimport FAR_GATEWAY, SUB_FAR, SUB_LOCAL, group_t, interest_t, link_t, node_t, sub_t, word_t
+from headrace.engine.structs cimport REMOTE_GATEWAY, SUB_REMOTE, SUB_LOCAL, group_t, interest_t, link_t, node_t, sub_t, word_t
 from headrace.engine.trie cimport next_node
 from headrace.engine.wire cimport write_interest
 
@@ -16,14 +16,14 @@ cdef inline bint is_counted(sub_t *s) noexcept:
     """Whether other clusters are told of it."""
     if s.flags & SUB_LOCAL:
         return False
-    return not s.flags & SUB_FAR or s.link.far != NULL and s.link.far.kind != FAR_GATEWAY and not s.link.far.is_spoke
+    return not s.flags & SUB_REMOTE or s.link.remote != NULL and s.link.remote.kind != REMOTE_GATEWAY and not s.link.remote.is_spoke
 
 
 cdef int64_t weight_here(group_t *group) noexcept:
     """How many members a queue group has in this cluster."""
-    cdef int64_t weight = group.near_count
+    cdef int64_t weight = group.local_count
     cdef uint32_t i
-    for i in range(group.near_count, group.count):
+    for i in range(group.local_count, group.count):
         if is_counted(group.members[i]):
             weight += <int64_t> group.members[i].limit
     return weight
@@ -48,7 +48,7 @@ cdef void cluster_changed(link_t *l, sub_t *s, int64_t change) noexcept:
         if (weight > 0) != (weight - change > 0):
             tell(l, s, weight > 0)
         return
-    for i in range(node.plain_count):  # near ones nearly always count, so one of the first two ends this
+    for i in range(node.plain_count):  # local ones nearly always count, so one of the first two ends this
         if node.plain[i] != s and is_counted(node.plain[i]):
             return
     tell(l, s, change > 0)

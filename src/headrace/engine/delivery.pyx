@@ -3,9 +3,9 @@
 
 A frame is three copies into the receiver's outbox: head ("MSG subject "), sid, tail ("[reply] size",
 payload), where the tail is the publisher's own bytes whenever they were in canonical form. Queue
-groups take one member each, from a random start, skipping those that cannot take it. What has far
-receivers too is `route_far`: near ones first, then one frame for each other server by the rules of far.pyx.
-A message that is traced goes the same way, whether it has far receivers or not; others ask for that once.
+groups take one member each, from a random start, skipping those that cannot take it. What has remote
+receivers too is `route_remote`: local ones first, then one frame for each other server by the rules of remote.pyx.
+A message that is traced goes the same way, whether it has remote receivers or not; others ask for that once.
 
 Source: client protocol specification, sections 6 and 7.
 """
@@ -15,13 +15,13 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdio cimport snprintf
 from libc.string cimport memcpy
 
-from headrace.engine.far cimport add_target, bridged_member, fallback_of, is_asked_for, is_left_across, may_go, note_served, send_all
+from headrace.engine.remote cimport add_target, bridged_member, fallback_of, is_asked_for, is_left_across, may_go, note_served, send_all
 from headrace.engine.link cimport emit, make_room, mark_dirty, next_random, stall
 from headrace.engine.memory cimport buf_reserve
 from headrace.engine.reply_mapping cimport remember_mapped_reply
 from headrace.engine.stream_imports cimport drop_shadows, rename
 from headrace.engine.structs cimport (
-    DELIVERY_CHECKS, FAR_ROUTE, HR_GUARD, LINK_CLOSING, LINK_CONGESTED, LINK_DIRTY, LINK_HEADERS, LINK_NO_ECHO, LINK_SERVICE,
+    DELIVERY_CHECKS, REMOTE_ROUTE, HR_GUARD, LINK_CLOSING, LINK_CONGESTED, LINK_DIRTY, LINK_HEADERS, LINK_NO_ECHO, LINK_SERVICE,
     LINK_TRACED, LINK_TRACKS_REPLIES, SUB_FILTERED, SUB_LIMITED, SUB_REMOVED, SUB_SHADOW, buf_t, hr_copy, hr_hash, link_t,
     msg_t, plan_t, router_t, sub_t,
 )
@@ -131,7 +131,7 @@ cdef int judge(sub_t *s, msg_t *m, const char *head, size_t head_len) except -1:
     if s.flags & SUB_FILTERED and not (
             allows(s, m.subject, m.subject_len) and (m.head == NULL or allows(s, head + 5, head_len - 6))):
         return REFUSED
-    if l.flags & LINK_CONGESTED and m.source.far == NULL:  # other servers wait for nobody: others stand behind them
+    if l.flags & LINK_CONGESTED and m.source.remote == NULL:  # other servers wait for nobody: others stand behind them
         if l.router.drops_when_congested:
             return REFUSED
         if not m.source.flags & LINK_SERVICE:  # which is not read, so cannot wait: the receiver has max_pending
@@ -216,8 +216,8 @@ cdef int route(plan_t *plan, msg_t *m) except -1:
     cdef size_t head_len = plan.head_len
     cdef uint32_t i, j, k, start = 0, count
     cdef int delivered = 0
-    if plan.is_far or m.trace != NULL:
-        return route_far(plan, m)
+    if plan.is_remote or m.trace != NULL:
+        return route_remote(plan, m)
     if m.head != NULL:
         head = m.head
         head_len = m.head_len
@@ -239,29 +239,29 @@ cdef int route(plan_t *plan, msg_t *m) except -1:
 
 
 cdef int serve_group(plan_t *plan, uint32_t group, uint32_t base, msg_t *m) except -1:
-    """One member of a queue group that has far ones, or may: 1 when a near one got it; else one may be a target.
+    """One member of a queue group that has remote ones, or may: 1 when a local one got it; else one may be a target.
 
-    Near members count one and far ones their weight when the first to be asked is drawn; the others are asked in
-    turn, near ones before far ones. What came over a route is for near members first.
+    Local members count one and remote ones their weight when the first to be asked is drawn; the others are asked in
+    turn, local ones before remote ones. What came over a route is for local members first.
     """
     cdef router_t *r = m.source.router
     cdef uint32_t start = plan.group_ends[group - 1] if group else 0
     cdef sub_t **members = plan.members + start
-    cdef uint32_t near_count = plan.near_ends[group] - start
+    cdef uint32_t local_count = plan.local_ends[group] - start
     cdef uint32_t count = plan.group_ends[group] - start, at, i
     cdef sub_t *fallback = NULL
     cdef bint is_final = False
-    if m.source.far != NULL and m.source.far.kind == FAR_ROUTE:
-        fallback = bridged_member(members, near_count, count, m)
+    if m.source.remote != NULL and m.source.remote.kind == REMOTE_ROUTE:
+        fallback = bridged_member(members, local_count, count, m)
         if fallback == NULL:
-            if serve_near(plan, members, near_count, m):
+            if serve_local(plan, members, local_count, m):
                 return 1
-            for i in range(near_count, count):
+            for i in range(local_count, count):
                 fallback = fallback_of(members[i], fallback, m, &is_final)
     else:
-        at = draw(members, near_count, count, r)
+        at = draw(members, local_count, count, r)
         for i in range(count):
-            if at >= near_count:
+            if at >= local_count:
                 fallback = fallback_of(members[at], fallback, m, &is_final)
                 if is_final:
                     break
@@ -275,8 +275,8 @@ cdef int serve_group(plan_t *plan, uint32_t group, uint32_t base, msg_t *m) exce
     return 0
 
 
-cdef int serve_near(plan_t *plan, sub_t **members, uint32_t count, msg_t *m) except -1:
-    """1 when one of these near members got it; they are asked in turn."""
+cdef int serve_local(plan_t *plan, sub_t **members, uint32_t count, msg_t *m) except -1:
+    """1 when one of these local members got it; they are asked in turn."""
     cdef router_t *r = m.source.router
     cdef uint32_t at = <uint32_t> (next_random(r) % count) if count else 0, i
     for i in range(count):
@@ -317,8 +317,8 @@ cdef inline size_t head_len_of(plan_t *plan, msg_t *m) noexcept:
 
 
 cdef inline int note_reply(sub_t *s, msg_t *m) except -1:
-    """Somebody near has got a message: where an answer goes is remembered, if it came from another cluster."""
-    if m.source.far != NULL and m.source.far.prefix.len and m.via == NULL and m.reply_len:
+    """Somebody local has got a message: where an answer goes is remembered, if it came from another cluster."""
+    if m.source.remote != NULL and m.source.remote.prefix.len and m.via == NULL and m.reply_len:
         remember_mapped_reply(s, m)
     return 0
 
@@ -329,39 +329,39 @@ cdef inline int note_delivered(plan_t *plan, sub_t *s, router_t *r) except -1:
     return 1
 
 
-cdef uint32_t draw(sub_t **members, uint32_t near_count, uint32_t count, router_t *r) noexcept:
+cdef uint32_t draw(sub_t **members, uint32_t local_count, uint32_t count, router_t *r) noexcept:
     """A member's place, drawn by weight."""
-    cdef uint64_t total = near_count, drawn
+    cdef uint64_t total = local_count, drawn
     cdef uint32_t i
-    for i in range(near_count, count):
+    for i in range(local_count, count):
         total += members[i].limit
     if total == 0:
         return 0
     drawn = next_random(r) % total
-    if drawn < near_count:
+    if drawn < local_count:
         return <uint32_t> drawn
-    drawn -= near_count
-    for i in range(near_count, count):
+    drawn -= local_count
+    for i in range(local_count, count):
         if drawn < members[i].limit:
             return i
         drawn -= members[i].limit
     return 0
 
 
-cdef int route_far(plan_t *plan, msg_t *m) except -1:
+cdef int route_remote(plan_t *plan, msg_t *m) except -1:
     """`route` for a plan that other servers have a part in, or a message that is traced."""
     cdef router_t *r = m.source.router
     cdef uint32_t base = r.choice.targets_count, picks = r.choice.picks_count, served = r.choice.served_count
     cdef uint32_t i, start
     cdef int delivered = 0
     try:
-        # A near plain subscription may route another message for this one's sake; what follows cannot, so the
+        # A local plain subscription may route another message for this one's sake; what follows cannot, so the
         # targets from `base` on are this one's alone.
         for i in range(plan.plain_count):
             if hand(plan, plan.plain[i], m):
                 delivered += 1
                 note_reply(plan.plain[i], m)
-        for i in range(plan.plain_count, plan.plain_count + plan.far_count):
+        for i in range(plan.plain_count, plan.plain_count + plan.remote_count):
             if may_go(plan.plain[i], m):
                 add_target(r, base, plan.plain[i])
         for i in range(plan.group_count):

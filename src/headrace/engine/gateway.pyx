@@ -11,7 +11,7 @@ PONG; every question of policy is a call on the session, as for routes (route.py
     wrong_side(op)                     interest on an inbound connection, or a message on an outbound one: doom it
     trace(op, arguments, payload), trace_delivery(subject, key, reply, header_size, size)
 
-**What is wanted there**, on an outbound connection, hangs in the accounts' tries (SUB_FAR of a FAR_GATEWAY link):
+**What is wanted there**, on an outbound connection, hangs in the accounts' tries (SUB_REMOTE of a REMOTE_GATEWAY link):
 plans name it, leaf links hear of it, nothing is sent for its sake but by `offer`. For each account the peer is
 believed in one of three modes:
 
@@ -37,9 +37,9 @@ from libc.string cimport memcmp, memcpy, memset
 
 from headrace.engine.client cimport add_sid, bad_arguments, find_sid, is_valid_subject, line_t
 from headrace.engine.cluster_interest cimport cluster_changed, tell_all
-from headrace.engine.delivery cimport remove_sub, route_far
+from headrace.engine.delivery cimport remove_sub, route_remote
 from headrace.engine.account_cache cimport AccountCache, interest_of
-from headrace.engine.far cimport (
+from headrace.engine.remote cimport (
     add_target, is_asked_for, is_response, listen, note_served, open_target, prefix_of, room_to_tell, unlisten,
 )
 from headrace.engine.gateway_interest cimport (
@@ -53,11 +53,11 @@ from headrace.engine.peer cimport (
 )
 from headrace.engine.reply_mapping cimport CLUSTER_AT, HASH_LEN, PREFIX_LEN, SERVER_AT, is_mapped, pass_on, unmap_subject
 from headrace.engine.structs cimport (
-    FAR_GATEWAY, FAR_LEAF, LINK_CLOSING, LINK_HEADERS, REASON_PROTOCOL_VIOLATION, SUB_FAR, SUB_LOCAL, SUB_REMOVED,
-    far_t, hr_hash, interest_t, link_t, msg_t, plan_t, router_t, sub_t, target_t, word_t,
+    REMOTE_GATEWAY, REMOTE_LEAF, LINK_CLOSING, LINK_HEADERS, REASON_PROTOCOL_VIOLATION, SUB_REMOTE, SUB_LOCAL, SUB_REMOVED,
+    remote_t, hr_hash, interest_t, link_t, msg_t, plan_t, router_t, sub_t, target_t, word_t,
 )
 from headrace.engine.trie cimport insert
-from headrace.engine.wire cimport add_word, new_far_sub, wire_t, write_message
+from headrace.engine.wire cimport add_word, new_remote_sub, wire_t, write_message
 
 cdef enum:
     MOST_REFUSED = 1 << 14
@@ -116,7 +116,7 @@ cdef int want(GatewayLink link, view_t *view, interest_t *it, word_t *group) exc
     if not is_valid_subject(subject.text, subject.len, False):
         emit(&link.c, b"-ERR 'Invalid Subscription'\r\n", 29)
         return 0
-    s = new_far_sub(&link.wire, &link.c, NULL, subject.len, group.len if group != NULL else 0, hash)
+    s = new_remote_sub(&link.wire, &link.c, NULL, subject.len, group.len if group != NULL else 0, hash)
     s.limit = 1
     add_sid(&link.c, s)
     insert(it, s)
@@ -179,7 +179,7 @@ cdef int refuse(GatewayLink link, view_t *view) except -1:
     if not view.is_guessed or view.refused >= MOST_REFUSED or not is_valid_subject(subject.text, subject.len, True) \
             or find_sid(&link.c, link.wire.text.data, <uint32_t> link.wire.text.end, hash) != NULL:
         return 0
-    s = new_far_sub(&link.wire, &link.c, NULL, subject.len, 0, hash)
+    s = new_remote_sub(&link.wire, &link.c, NULL, subject.len, 0, hash)
     add_sid(&link.c, s)
     insert(&link._refused.c, s)
     view.refused += 1
@@ -294,13 +294,13 @@ cdef bint choose(GatewayLink link, view_t *view, plan_t *plan, msg_t *m, uint32_
     cdef sub_t *s
     if view.is_guessed and not is_refused(link, view, m):
         open_target(r, &link.c, plan.interest)
-    for i in range(plan.plain_count, plan.plain_count + plan.far_count):
+    for i in range(plan.plain_count, plan.plain_count + plan.remote_count):
         s = plan.plain[i]
         if s.link == &link.c and not s.flags & SUB_REMOVED:
             add_target(r, base, s)
             break
     for i in range(plan.group_count if view.groups else 0):
-        for j in range(plan.near_ends[i], plan.group_ends[i]):
+        for j in range(plan.local_ends[i], plan.group_ends[i]):
             s = plan.members[j]
             if s.link == &link.c and not s.flags & SUB_REMOVED:
                 if is_asked_for(s, m) and not is_served(r, served_from, s):
@@ -311,24 +311,24 @@ cdef bint choose(GatewayLink link, view_t *view, plan_t *plan, msg_t *m, uint32_
 
 
 cdef int offer(link_t *l, plan_t *plan, msg_t *m, uint32_t served_from) except -1:
-    """A far link's hook: see far.pyx.
+    """A remote link's hook: see remote.pyx.
 
     What came from another server of the cluster, or over a gateway, was offered where it was published.
     """
     cdef GatewayLink link = <GatewayLink> l.owner
-    cdef far_t *source = m.source.far
+    cdef remote_t *source = m.source.remote
     cdef router_t *r = l.router
     cdef uint32_t base = r.choice.targets_count
     cdef view_t *view
     cdef target_t *target
     cdef word_t account
-    if source != NULL and source.kind != FAR_LEAF and m.via == NULL and (
+    if source != NULL and source.kind != REMOTE_LEAF and m.via == NULL and (
             not source.is_answer or is_response(m)):
         return 0
     if m.subject_len == 0 or l.flags & LINK_CLOSING:
         return 0
     if is_mapped(m.subject, m.subject_len):
-        if memcmp(m.subject + CLUSTER_AT, l.far.hash, HASH_LEN) != 0:
+        if memcmp(m.subject + CLUSTER_AT, l.remote.hash, HASH_LEN) != 0:
             return 0
         open_target(r, l, plan.interest)
     else:
@@ -348,7 +348,7 @@ cdef int offer(link_t *l, plan_t *plan, msg_t *m, uint32_t served_from) except -
 cdef void noted(link_t *l, sub_t *s, int64_t change) noexcept:
     """A listener's hook on outbound connections: answers to who has just subscribed need help to come back."""
     if change > 0 and not s.flags & SUB_LOCAL and (
-            not s.flags & SUB_FAR or s.link.far != NULL and s.link.far.kind == FAR_LEAF):
+            not s.flags & SUB_REMOTE or s.link.remote != NULL and s.link.remote.kind == REMOTE_LEAF):
         s.interest.subscribed = l.router.now
 
 
@@ -383,7 +383,7 @@ cdef int arrived(link_t *l, int op, msg_t *m) except -1:
         return 0
     if r.is_gateway and is_mapped(m.subject, m.subject_len) and (pass_on(it, m) or not unmap_subject(r, m)):
         return 0
-    route_far(unmapped_plan(it, m.subject, m.subject_len), m)
+    route_remote(unmapped_plan(it, m.subject, m.subject_len), m)
     return 0
 
 
@@ -445,11 +445,11 @@ cdef class GatewayLink(PeerLink):
 
     def __cinit__(self, *_args, **_options):
         memset(&self._views, 0, sizeof(views_t))
-        self.far.kind = FAR_GATEWAY
-        self.far.send = send_nothing
-        self.far.changed = noted if self._is_outbound else cluster_changed
+        self.remote.kind = REMOTE_GATEWAY
+        self.remote.send = send_nothing
+        self.remote.changed = noted if self._is_outbound else cluster_changed
         if self._is_outbound:
-            self.far.offer = offer
+            self.remote.offer = offer
         self.protocol = &gateway_protocol
         self._accounts = AccountCache()
         self._refused = Interest()
@@ -482,7 +482,7 @@ cdef class GatewayLink(PeerLink):
         if self._is_outbound:
             if len(cluster_hash) != HASH_LEN:
                 raise ValueError("a hash has six characters")
-            memcpy(self.far.hash, PyBytes_AS_STRING(cluster_hash), HASH_LEN)
+            memcpy(self.remote.hash, PyBytes_AS_STRING(cluster_hash), HASH_LEN)
             memcpy(self._prefix, b"_GR_.", CLUSTER_AT)
             memcpy(self._prefix + CLUSTER_AT, self.c.router.cluster_hash, HASH_LEN)
             memcpy(self._prefix + SERVER_AT, self.c.router.server_hash, HASH_LEN)
@@ -490,7 +490,7 @@ cdef class GatewayLink(PeerLink):
         self._set_flag(LINK_HEADERS, headers)
         self._is_open = True
         self._is_interest_only = interest_only
-        self.far.traces = traces
+        self.remote.traces = traces
 
     def serve(self, bytes account not None, Interest interest not None, *, bytes start not None=b"",
               bytes complete not None=b""):
@@ -513,7 +513,7 @@ cdef class GatewayLink(PeerLink):
             say(self, start)
             tell_all(&self.c, &interest.c, True)
             say(self, complete)
-            self.far.snapshot_end = self.c.written + self.c.out.end - self.c.out.start
+            self.remote.snapshot_end = self.c.written + self.c.out.end - self.c.out.start
         listen(&interest.c, &self.c)
         self._accounts.served[account] = interest
 

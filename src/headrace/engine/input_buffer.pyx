@@ -120,7 +120,7 @@ cdef int keep_rest(link_t *l, char *at, size_t n) except -1:
 
 cdef int parse(link_t *l, char *start, char *end) except -1:
     cdef char *rest
-    if l.parse == NULL or l.interest == NULL and l.far == NULL:
+    if l.parse == NULL or l.interest == NULL and l.remote == NULL:
         raise RuntimeError("a link needs a parser and an interest before its first byte")
     l.need = 0
     l.router.parsing = l

@@ -59,8 +59,8 @@ cdef int by_name(const void *a, const void *b) noexcept nogil:
 
 
 cdef int make_room_for_members(interest_t *it) except -1:
-    """Room for what was found behind the near plain subscriptions; scratch.pointers is how many that are in all."""
-    cdef uint32_t i, total = it.match.found_count + it.match.found_far_count
+    """Room for what was found behind the local plain subscriptions; scratch.pointers is how many that are in all."""
+    cdef uint32_t i, total = it.match.found_count + it.match.found_remote_count
     for i in range(it.match.found_groups_count):
         total += it.match.found_groups[i].count
     if total > it.match.found_cap:
@@ -75,9 +75,9 @@ cdef int make_room_for_members(interest_t *it) except -1:
 
 
 cdef int gather_members(interest_t *it) except -1:
-    """Lays far plain subscriptions and the matched queue groups out behind the near plain ones.
+    """Lays remote plain subscriptions and the matched queue groups out behind the local plain ones.
 
-    Groups of one name become one, its near members before its far ones.
+    Groups of one name become one, its local members before its remote ones.
     """
     cdef plan_t *plan = &it.match.scratch
     cdef group_t **groups = it.match.found_groups
@@ -87,31 +87,31 @@ cdef int gather_members(interest_t *it) except -1:
         qsort(groups, count, sizeof(group_t *), by_name)
     plan.plain = it.match.found
     plan.plain_count = it.match.found_count
-    plan.far_count = it.match.found_far_count
-    if plan.far_count:
-        memcpy(plan.plain + plan.plain_count, it.match.found_far, plan.far_count * sizeof(sub_t *))
-    plan.members = plan.plain + plan.plain_count + plan.far_count
+    plan.remote_count = it.match.found_remote_count
+    if plan.remote_count:
+        memcpy(plan.plain + plan.plain_count, it.match.found_remote, plan.remote_count * sizeof(sub_t *))
+    plan.members = plan.plain + plan.plain_count + plan.remote_count
     plan.group_ends = it.match.scratch_ends
-    plan.near_ends = it.match.scratch_ends + it.match.scratch_ends_cap
+    plan.local_ends = it.match.scratch_ends + it.match.scratch_ends_cap
     plan.group_count = 0
-    plan.is_far = plan.far_count > 0 or it.offered_to > 0
+    plan.is_remote = plan.remote_count > 0 or it.offered_to > 0
     while i < count:
         j = i
         while j < count and (j == i or by_name(&groups[i], &groups[j]) == 0):
-            memcpy(plan.members + end, groups[j].members, groups[j].near_count * sizeof(sub_t *))
-            end += groups[j].near_count
+            memcpy(plan.members + end, groups[j].members, groups[j].local_count * sizeof(sub_t *))
+            end += groups[j].local_count
             j += 1
-        plan.near_ends[plan.group_count] = end
+        plan.local_ends[plan.group_count] = end
         for k in range(i, j):
-            if groups[k].count > groups[k].near_count:
-                memcpy(plan.members + end, groups[k].members + groups[k].near_count,
-                       (groups[k].count - groups[k].near_count) * sizeof(sub_t *))
-                end += groups[k].count - groups[k].near_count
-                plan.is_far = True
+            if groups[k].count > groups[k].local_count:
+                memcpy(plan.members + end, groups[k].members + groups[k].local_count,
+                       (groups[k].count - groups[k].local_count) * sizeof(sub_t *))
+                end += groups[k].count - groups[k].local_count
+                plan.is_remote = True
         plan.group_ends[plan.group_count] = end
         plan.group_count += 1
         i = j
-    HR_GUARD(plan.plain_count + plan.far_count + end == plan.pointers)
+    HR_GUARD(plan.plain_count + plan.remote_count + end == plan.pointers)
     return 0
 
 
@@ -144,26 +144,26 @@ cdef plan_t *keep(interest_t *it, plan_t *scratch) except NULL:
     """A copy of the scratch plan in one block: header, pointers, ends, text."""
     cdef size_t pointers = scratch.pointers * sizeof(sub_t *)
     cdef size_t ends = scratch.group_count * sizeof(uint32_t)
-    cdef size_t near_ends = ends if scratch.is_far else 0
+    cdef size_t local_ends = ends if scratch.is_remote else 0
     cdef size_t text = scratch.subject_len + scratch.head_len
-    cdef char *block = <char *> take(sizeof(plan_t) + pointers + ends + near_ends + text + HR_PAD)
+    cdef char *block = <char *> take(sizeof(plan_t) + pointers + ends + local_ends + text + HR_PAD)
     cdef plan_t *plan = <plan_t *> block
     plan[0] = scratch[0]
     block += sizeof(plan_t)
     if pointers:
         memcpy(block, scratch.plain, pointers)
     plan.plain = <sub_t **> block
-    plan.members = plan.plain + plan.plain_count + plan.far_count
+    plan.members = plan.plain + plan.plain_count + plan.remote_count
     block += pointers
     if ends:
         memcpy(block, scratch.group_ends, ends)
     plan.group_ends = <uint32_t *> block
     block += ends
-    plan.near_ends = plan.group_ends  # every member is near
-    if near_ends:
-        memcpy(block, scratch.near_ends, near_ends)
-        plan.near_ends = <uint32_t *> block
-    block += near_ends
+    plan.local_ends = plan.group_ends  # every member is local
+    if local_ends:
+        memcpy(block, scratch.local_ends, local_ends)
+        plan.local_ends = <uint32_t *> block
+    block += local_ends
     memcpy(block, scratch.subject, text)
     plan.subject = block
     plan.head = block + plan.subject_len
@@ -234,7 +234,7 @@ cdef void unpin(interest_t *it, match_t *pinned) noexcept:
 
 cdef void free_match(match_t *match) noexcept:
     give(match.found)
-    give(match.found_far)
+    give(match.found_remote)
     give(match.found_groups)
     give(match.scratch_ends)
     buf_free(&match.scratch_text)
@@ -262,7 +262,7 @@ cdef plan_t *make_plan(interest_t *it, slot_t *slot, uint64_t hash, const char *
     it.match.scratch.renames = target != subject
     it.match.scratch.bucket = it.tokens[0].hash & 255 if it.tokens_cap and target_n else 0
     it.match.scratch.stamp = stamp_of(it, it.match.scratch.bucket)
-    fanout = it.match.scratch.plain_count + it.match.scratch.far_count + it.match.scratch.group_count
+    fanout = it.match.scratch.plain_count + it.match.scratch.remote_count + it.match.scratch.group_count
     it.fanout_total += fanout
     it.fanout_max = max(it.fanout_max, fanout)
     if not is_lasting or it.pins or n + target_n > 2 * LONGEST_CACHED:
@@ -389,7 +389,7 @@ cdef class Interest:
         if self.c.is_followed:
             raise RuntimeError("the interest is in use: a message is being delivered")
         plan = plan_for(&self.c, subject, <uint32_t> len(subject))
-        return plan.plain_count + plan.far_count, plan.group_count
+        return plan.plain_count + plan.remote_count, plan.group_count
 
     def statistics(self):
         """Figures for /subsz: counts since start, and the present sizes."""

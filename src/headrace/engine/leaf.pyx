@@ -14,7 +14,7 @@ handshakes and every question of policy are calls on the session:
     pong(), peer_error(text), parse_failed(text), failed(error)
     trace(op, arguments, payload), trace_delivery(subject, key, reply, header_size, size)
 
-What interest is, where messages go and what counts: far.pyx. Lines name no account: the link is of one. A far
+What interest is, where messages go and what counts: remote.pyx. Lines name no account: the link is of one. A remote
 subscription's sid is its key, "subject [group]". Messages are mapped as those of clients are.
 
 Which interest is told (`counts`): to a spoke everything but its own and its cluster's, to a hub only what is
@@ -30,8 +30,8 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcmp
 
 from headrace.engine.client cimport add_sid, bad_arguments, find_sid, is_valid_subject, line_t, size_of
-from headrace.engine.delivery cimport remove_sub, route_far
-from headrace.engine.far cimport listen, origin_of, reweigh, same_word, unlisten
+from headrace.engine.delivery cimport remove_sub, route_remote
+from headrace.engine.remote cimport listen, origin_of, reweigh, same_word, unlisten
 from headrace.engine.interest cimport Interest, plan_for, table_seed
 from headrace.engine.link cimport doom, emit
 from headrace.engine.peer cimport (
@@ -40,13 +40,13 @@ from headrace.engine.peer cimport (
 from headrace.engine.reply_mapping cimport is_mapped, pass_on, unmap_subject
 from headrace.engine.stream_imports cimport hang_shadows, rename
 from headrace.engine.structs cimport (
-    FAR_LEAF, LINK_CLOSING, LINK_HEADERS, LINK_TRACKS_REPLIES, REASON_PROTOCOL_VIOLATION, SUB_FAR, SUB_SHADOW,
-    far_t, group_t, hr_hash, interest_t, link_t, msg_t, node_t, plan_t, router_t, sub_t, target_t, word_t,
+    REMOTE_LEAF, LINK_CLOSING, LINK_HEADERS, LINK_TRACKS_REPLIES, REASON_PROTOCOL_VIOLATION, SUB_REMOTE, SUB_SHADOW,
+    remote_t, group_t, hr_hash, interest_t, link_t, msg_t, node_t, plan_t, router_t, sub_t, target_t, word_t,
 )
 from headrace.engine.tracing cimport refuse_hop
 from headrace.engine.trie cimport insert, next_node
 from headrace.engine.permission_cache cimport PermissionCache, is_allowed
-from headrace.engine.wire cimport add_word, new_far_sub, write_interest, write_message
+from headrace.engine.wire cimport add_word, new_remote_sub, write_interest, write_message
 
 # ---- subjects -----------------------------------------------------------------------------------
 
@@ -119,7 +119,7 @@ cdef int subscribe(LeafLink link, line_t *line) except -1:
     if not is_valid_subject(subject.text, subject.len, False):
         emit(l, b"-ERR 'Invalid Subscription'\r\n", 29)
         return 0
-    s = new_far_sub(&link.wire, l, NULL, subject.len, group.len if group != NULL else 0, hash)
+    s = new_remote_sub(&link.wire, l, NULL, subject.len, group.len if group != NULL else 0, hash)
     s.limit = weight
     add_sid(l, s)
     insert(l.interest, s)
@@ -170,9 +170,9 @@ cdef int arrived(link_t *l, int op, msg_t *m) except -1:
         m.subject_len = plan.head_len - 6
         if m.trace != NULL:
             (<object> m.trace).mapped(m.subject[:m.subject_len])
-        if link.far.queues_count == 0:
-            link.far.queues = NULL  # who chose groups for it did not know what it is called here
-    route_far(plan, m)
+        if link.remote.queues_count == 0:
+            link.remote.queues = NULL  # who chose groups for it did not know what it is called here
+    route_remote(plan, m)
     return 0
 
 
@@ -180,26 +180,26 @@ cdef int arrived(link_t *l, int op, msg_t *m) except -1:
 
 cdef bint counts(LeafLink link, sub_t *s) noexcept:
     """Whether a subscription is interest that the other server hears of."""
-    cdef far_t *far = s.link.far
+    cdef remote_t *remote = s.link.remote
     cdef word_t origin
     if s.link == &link.c:
         return False
-    if not s.flags & SUB_FAR:
+    if not s.flags & SUB_REMOTE:
         return True
-    if far != NULL and far.kind == FAR_LEAF and link._is_isolated:
+    if remote != NULL and remote.kind == REMOTE_LEAF and link._is_isolated:
         return False
-    if link.far.is_spoke and (far == NULL or far.kind != FAR_LEAF or far.is_spoke) \
+    if link.remote.is_spoke and (remote == NULL or remote.kind != REMOTE_LEAF or remote.is_spoke) \
             and not is_for_loops(s.subject, s.subject_len):
         return False
     origin = origin_of(s)
-    return not origin.len or not same_word(&origin, &link.far.origin)
+    return not origin.len or not same_word(&origin, &link.remote.origin)
 
 
 cdef bint is_wanted_beside(LeafLink link, sub_t *s) noexcept:
     """Whether the other server is told of the same subject for another plain subscription too."""
     cdef node_t *node = s.node
     cdef uint32_t i
-    for i in range(node.plain_count):  # near ones always count, so one of the first two ends this
+    for i in range(node.plain_count):  # local ones always count, so one of the first two ends this
         if node.plain[i] != s and counts(link, node.plain[i]):
             return True
     return False
@@ -207,9 +207,9 @@ cdef bint is_wanted_beside(LeafLink link, sub_t *s) noexcept:
 
 cdef int64_t weight_of(LeafLink link, group_t *group) noexcept:
     """How many members of a queue group the other server is told of."""
-    cdef int64_t weight = group.near_count
+    cdef int64_t weight = group.local_count
     cdef uint32_t i
-    for i in range(group.near_count, group.count):
+    for i in range(group.local_count, group.count):
         if counts(link, group.members[i]):
             weight += <int64_t> group.members[i].limit
     return weight
@@ -236,7 +236,7 @@ cdef void tell(LeafLink link, sub_t *s, int64_t weight) noexcept:
 
 
 cdef void changed(link_t *l, sub_t *s, int64_t change) noexcept:
-    """A listener's hook: see far.pyx."""
+    """A listener's hook: see remote.pyx."""
     cdef LeafLink link = <LeafLink> l.owner
     if change == 0 or not counts(link, s):  # 0: members that weigh nothing
         return
@@ -275,7 +275,7 @@ cdef void tell_row(LeafLink link, sub_t **row, uint32_t count, int64_t weight) n
 # ---- what the other server is sent --------------------------------------------------------------
 
 cdef int send(target_t *target, msg_t *m) except -1:
-    """A far link's hook: see far.pyx."""
+    """A remote link's hook: see remote.pyx."""
     cdef const char *subject = m.subject
     cdef uint32_t subject_len = m.subject_len
     cdef const char *head
@@ -329,7 +329,7 @@ leaf_protocol.arrived = arrived
 cdef class LeafLink(PeerLink):
     """A connection between an account and one of another server."""
 
-    cdef bytes _origin           # far.origin is borrowed from it
+    cdef bytes _origin           # remote.origin is borrowed from it
     cdef bytes _loop
     cdef frozenset _always
     cdef bint _is_listening
@@ -341,9 +341,9 @@ cdef class LeafLink(PeerLink):
     def __cinit__(self, *_args, **_options):
         self._loop = b""
         self._always = frozenset()
-        self.far.kind = FAR_LEAF
-        self.far.send = send
-        self.far.changed = changed
+        self.remote.kind = REMOTE_LEAF
+        self.remote.send = send
+        self.remote.changed = changed
         self.protocol = &leaf_protocol
 
     def __dealloc__(self):
@@ -385,10 +385,10 @@ cdef class LeafLink(PeerLink):
             return
         self.interest = interest
         self._origin = origin
-        self.far.origin.text = PyBytes_AS_STRING(self._origin)
-        self.far.origin.len = <uint32_t> PyBytes_GET_SIZE(self._origin)
-        self.far.is_spoke = is_spoke
-        self.far.traces = traces
+        self.remote.origin.text = PyBytes_AS_STRING(self._origin)
+        self.remote.origin.len = <uint32_t> PyBytes_GET_SIZE(self._origin)
+        self.remote.is_spoke = is_spoke
+        self.remote.traces = traces
         self._set_flag(LINK_HEADERS, headers)
         self._is_isolated = isolated
         self._loop = loop
@@ -397,7 +397,7 @@ cdef class LeafLink(PeerLink):
         self._is_listening = True
         self._tell_always(frozenset([*always, loop] if loop else always))
         tell_all(self, &interest.c)
-        self.far.snapshot_end = self.c.written + self.c.out.end - self.c.out.start
+        self.remote.snapshot_end = self.c.written + self.c.out.end - self.c.out.start
 
     def wants(self, always):
         """What is wanted from now on whoever subscribes to it, beside the subject that finds circles."""

@@ -13,14 +13,14 @@ of, the one that is served; headers do not exist. A connection begins as one of 
 somebody without a number (a service here, a leaf cluster, a subscription of an importing account) has 0 for a `cid`
 and a `sid` of ours. The peer gives these texts back and reads nothing in them.
 
-**Translation.** What the peer wants hangs in the trie as its own far subscriptions, a member of a queue group
-weighing one, so far.pyx decides about them as about those of any route. A message that goes there for plain
+**Translation.** What the peer wants hangs in the trie as its own remote subscriptions, a member of a queue group
+weighing one, so remote.pyx decides about them as about those of any route. A message that goes there for plain
 interest and for n queue groups becomes 1 + n frames: the peer serves its plain subscriptions for the first, and one
-member for each other. What comes in under an RSID is for all near plain subscriptions here, under a QRSID for that
+member for each other. What comes in under an RSID is for all local plain subscriptions here, under a QRSID for that
 member alone; is it gone, for another member of its group, of this server or of a third one. So nothing is
 delivered twice, and a member that leaves takes no message with it. The groups of members that left are remembered
 for a while. Nothing that came over a route goes to another one otherwise, but for what this server carries between
-peers of 1.x and of 2.x as their bridge (far.pyx). A queue group of peers of 2.x is told as a plain subscription: a frame
+peers of 1.x and of 2.x as their bridge (remote.pyx). A queue group of peers of 2.x is told as a plain subscription: a frame
 for a member of it, beside the one for plain subscriptions, would reach those twice, as RMSG is for both. What then
 comes under an RSID is also for groups whose members are all of 2.x; the peer has found none for them.
 
@@ -35,14 +35,14 @@ from headrace.engine.client cimport (
     add_sid, bad_arguments, find_sid, has_payload, is_valid_subject, line_t, new_sub,
     read_line, size_of, trimmed,
 )
-from headrace.engine.delivery cimport deliver, remove_sub, route_far, strip_headers
-from headrace.engine.far cimport admits, is_told, room_to_send, room_to_tell, sent
+from headrace.engine.delivery cimport deliver, remove_sub, route_remote, strip_headers
+from headrace.engine.remote cimport admits, is_told, room_to_send, room_to_tell, sent
 from headrace.engine.interest cimport Interest, table_seed, unmapped_plan
 from headrace.engine.link cimport emit
 from headrace.engine.peer cimport OP_MSG, OP_PUB, OP_SUB, OP_UNSUB, count_arrival, know, name_of, protocol_t
 from headrace.engine.route cimport RouteLink, may_export, may_import
 from headrace.engine.structs cimport (
-    FAR_ROUTE, HR_GUARD, LINK_CLOSING, LINK_TRACED, SUB_FAR, SUB_FILTERED, SUB_LIMITED, SUB_SHADOW, group_t,
+    REMOTE_ROUTE, HR_GUARD, LINK_CLOSING, LINK_TRACED, SUB_REMOTE, SUB_FILTERED, SUB_LIMITED, SUB_SHADOW, group_t,
     hr_copy, hr_hash, link_t, msg_t, node_t, plan_t, router_t, sub_t, target_t, word_t,
 )
 from headrace.engine.tracing cimport begin_hop, end_hop
@@ -94,7 +94,7 @@ cdef int subscribe(LegacyRouteLink link, line_t *line) except -1:
         emit(l, b"-ERR 'Invalid Subject'\r\n", 24)
         return 0
     s = new_sub(l, subject, queue, rsid, hash)
-    s.flags |= SUB_FAR
+    s.flags |= SUB_REMOTE
     s.limit = 1 if queue != NULL else 0
     add_sid(l, s)
     insert(link._dedicated, s)
@@ -158,13 +158,13 @@ cdef char *message(link_t *l, int op, char *at, char *args, char *end, size_t *n
     m.body = line.next
     m.body_len = <uint32_t> size
     m.head = m.plain_tail = NULL
-    link.far.queues_count = 0
-    link.far.came_from.len = 0
+    link.remote.queues_count = 0
+    link.remote.came_from.len = 0
     keep_tail(l, last, last, &line, &m)
     count_arrival(l, &m)
     if link._dedicated != NULL:
         if member is None:
-            route_far(unmapped_plan(link._dedicated, m.subject, m.subject_len), &m)
+            route_remote(unmapped_plan(link._dedicated, m.subject, m.subject_len), &m)
         elif is_member(member):
             serve_member(link, member, &m)
         else:
@@ -194,7 +194,7 @@ cdef int serve_member(LegacyRouteLink link, bytes rsid, msg_t *m) except -1:
             if <size_t> s != wanted:
                 continue
             group = s.queue[:s.queue_len]
-            if not s.flags & SUB_FAR and deliver(s, plan.head, plan.head_len, m):
+            if not s.flags & SUB_REMOTE and deliver(s, plan.head, plan.head_len, m):
                 link.c.router.out_msgs += 1
                 return 0
         start = plan.group_ends[i]
@@ -203,21 +203,21 @@ cdef int serve_member(LegacyRouteLink link, bytes rsid, msg_t *m) except -1:
         return 0
     queue.text = group
     queue.len = <uint32_t> len(group)
-    link.far.queues = &queue
-    link.far.queues_count = 1
+    link.remote.queues = &queue
+    link.remote.queues_count = 1
     only = plan[0]
-    only.plain_count = only.far_count = 0
+    only.plain_count = only.remote_count = 0
     try:
-        route_far(&only, m)
+        route_remote(&only, m)
     finally:
-        link.far.queues_count = 0
+        link.remote.queues_count = 0
     return 0
 
 
 # ---- what the other server is told --------------------------------------------------------------
 
 cdef void changed(link_t *l, sub_t *s, int64_t change) noexcept:
-    """A listener's hook: see far.pyx."""
+    """A listener's hook: see remote.pyx."""
     cdef LegacyRouteLink link = <LegacyRouteLink> l.owner
     if not is_told(l, s):
         return
@@ -231,17 +231,17 @@ cdef void changed(link_t *l, sub_t *s, int64_t change) noexcept:
 
 
 cdef inline bint is_told_as_member(sub_t *s) noexcept:
-    return s.queue_len and not (s.flags & SUB_FAR and s.link.far.kind == FAR_ROUTE)
+    return s.queue_len and not (s.flags & SUB_REMOTE and s.link.remote.kind == REMOTE_ROUTE)
 
 
 cdef inline bint is_still_member(sub_t *s) noexcept:
-    """Whether a far member of a group only weighs less than before."""
-    return s.flags & SUB_FAR and s.group != NULL and s.limit and s.index < s.group.count \
+    """Whether a remote member of a group only weighs less than before."""
+    return s.flags & SUB_REMOTE and s.group != NULL and s.limit and s.index < s.group.count \
         and s.group.members[s.index] == s
 
 
 cdef void limited(link_t *l, sub_t *s) noexcept:
-    """A listener's hook: see far.pyx.
+    """A listener's hook: see remote.pyx.
 
     Not of one that gets less than it matches, so that the peer may count what its client does not get.
     """
@@ -275,7 +275,7 @@ cdef int tell_row(LegacyRouteLink link, sub_t **row, uint32_t count) except -1:
 # ---- what the other server is sent --------------------------------------------------------------
 
 cdef int send(target_t *target, msg_t *m) except -1:
-    """A far link's hook: see far.pyx. A frame for plain interest, and one for each queue group."""
+    """A remote link's hook: see remote.pyx. A frame for plain interest, and one for each queue group."""
     cdef LegacyRouteLink link = <LegacyRouteLink> target.link.owner
     cdef router_t *r = target.link.router
     cdef uint32_t place = target.first, following
@@ -377,9 +377,9 @@ cdef class LegacyRouteLink(RouteLink):
             raise ValueError("a route does not change its protocol after the handshake")
         self._is_legacy = True
         self.protocol = &legacy_protocol
-        self.far.send = send
-        self.far.changed = changed
-        self.far.limited = limited
+        self.remote.send = send
+        self.remote.changed = changed
+        self.remote.limited = limited
 
     @property
     def is_legacy(self):
@@ -411,7 +411,7 @@ cdef class LegacyRouteLink(RouteLink):
         """SUB, again too: a peer knows a subscription by its RSID."""
         cdef bytes key = self._keys.get(<size_t> s)
         if key is None:
-            if s.flags & SUB_FAR and s.queue_len and not s.limit or self._imports is not None and not may_import(self, s):
+            if s.flags & SUB_REMOTE and s.queue_len and not s.limit or self._imports is not None and not may_import(self, s):
                 return
             key = self._key_of(s)
             self._keys[<size_t> s] = key
@@ -430,7 +430,7 @@ cdef class LegacyRouteLink(RouteLink):
 
     cdef bytes _key_of(self, sub_t *s):
         cdef bytes kind = b"QRSID" if is_told_as_member(s) else b"RSID"
-        if not s.flags & (SUB_FAR | SUB_SHADOW) and s.link.session != NULL:
+        if not s.flags & (SUB_REMOTE | SUB_SHADOW) and s.link.session != NULL:
             cid = getattr(<object> s.link.session, "cid", None)
             if isinstance(cid, int):
                 return b"%b:%d:%b" % (kind, cid, s.text[:s.sid_len])

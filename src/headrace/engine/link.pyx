@@ -389,9 +389,9 @@ cdef class Router:
         self._leaving = staying
         for link in leaving:
             link._quit()
-            if link.c.far != NULL:
+            if link.c.remote != NULL:
                 left = unsubscribe_some(&link.c, left)
-            if link.c.far == NULL or link.c.sids_count == 0:
+            if link.c.remote == NULL or link.c.sids_count == 0:
                 link._leave()
             else:
                 staying.append(link)
@@ -401,8 +401,8 @@ cdef class Router:
         return {
             "in_msgs": self.c.in_msgs, "out_msgs": self.c.out_msgs,
             "in_bytes": self.c.in_bytes, "out_bytes": self.c.out_bytes,
-            "far_in_msgs": self.c.far_in_msgs, "far_out_msgs": self.c.far_out_msgs,
-            "far_in_bytes": self.c.far_in_bytes, "far_out_bytes": self.c.far_out_bytes,
+            "remote_in_msgs": self.c.remote_in_msgs, "remote_out_msgs": self.c.remote_out_msgs,
+            "remote_in_bytes": self.c.remote_in_bytes, "remote_out_bytes": self.c.remote_out_bytes,
             "slow_consumers": self.c.slow_consumers, "stalls": self.c.stalls,
         }
 
@@ -453,7 +453,7 @@ cdef class Link:
         self.c.flush = NULL
         self._write = None
         self._is_detached = True
-        if self.c.router.parsing != NULL or self.c.far != NULL and self.c.sids_count > self.router._unsubscribes:
+        if self.c.router.parsing != NULL or self.c.remote != NULL and self.c.sids_count > self.router._unsubscribes:
             self.router._leaving.append(self)
         else:
             self._leave()

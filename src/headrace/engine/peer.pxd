@@ -4,7 +4,7 @@ from libc.stdint cimport uint32_t
 
 from headrace.engine.client cimport line_t
 from headrace.engine.link cimport Link
-from headrace.engine.structs cimport far_t, interest_t, link_t, msg_t
+from headrace.engine.structs cimport remote_t, interest_t, link_t, msg_t
 from headrace.engine.wire cimport wire_t
 
 cdef enum peer_op_t:
@@ -67,7 +67,7 @@ cdef char *take_message(link_t *l, int op, char *at, char *args, char *end, size
 cdef void count_arrival(link_t *l, msg_t *m) noexcept
 
 cdef class PeerLink(Link):
-    cdef far_t far
+    cdef remote_t remote
     cdef wire_t wire
     cdef protocol_t *protocol    # may become another one between two ops
     cdef bint _is_outbound

@@ -17,7 +17,7 @@ from headrace.engine.client cimport (
 from headrace.engine.link cimport Link, doom, emit
 from headrace.engine.structs cimport (
     LINK_CLOSING, LINK_HEADERS, LINK_HELD, LINK_MUST_CONNECT, LINK_TRACED, REASON_AUTHENTICATION_VIOLATION,
-    REASON_PARSE_ERROR, REASON_PROTOCOL_VIOLATION, far_t, interest_t, link_t, msg_t, router_t,
+    REASON_PARSE_ERROR, REASON_PROTOCOL_VIOLATION, remote_t, interest_t, link_t, msg_t, router_t,
 )
 from headrace.engine.tracing cimport asks_for_trace, close_trace, open_trace
 from headrace.engine.wire cimport fit_tail, read_message, release_wire, split, wire_t
@@ -159,7 +159,7 @@ cdef char *take_message(link_t *l, int op, char *at, char *args, char *end, size
     if not read_line(l, args, end, &line):
         return at
     split(&link.wire, &line)
-    if read_message(&link.wire, &link.far, protocol.words_before(l, op), sizes, &m) < 0:
+    if read_message(&link.wire, &link.remote, protocol.words_before(l, op), sizes, &m) < 0:
         bad_arguments(l, protocol.misread[op - OP_RMSG].decode(), &line)
         return at
     if not has_payload(l, at, line.next, end, m.body_len, need):
@@ -205,13 +205,13 @@ cdef void count_arrival(link_t *l, msg_t *m) noexcept:
     l.in_bytes += m.body_len
     r.in_msgs += 1
     r.in_bytes += m.body_len
-    r.far_in_msgs += 1
-    r.far_in_bytes += m.body_len
+    r.remote_in_msgs += 1
+    r.remote_in_bytes += m.body_len
 
 
 cdef class PeerLink(Link):
     """A connection to another server, whichever of the two has opened it. Subclasses set `protocol` and what is
-    theirs of `far`.
+    theirs of `remote`.
 
     Bytes: `max_payload` of a message, `max_control_line` of a line. `must_connect`: CONNECT is due first.
     `is_outbound`: this side has opened it, which makes a difference to gateways only. Raises: TypeError for others.
@@ -219,9 +219,9 @@ cdef class PeerLink(Link):
 
     def __cinit__(self, *_args, uint32_t max_payload=1 << 20, uint32_t max_control_line=65536,
                   bint must_connect=False, bint is_outbound=False):
-        memset(&self.far, 0, sizeof(far_t))
+        memset(&self.remote, 0, sizeof(remote_t))
         memset(&self.wire, 0, sizeof(wire_t))
-        self.c.far = &self.far
+        self.c.remote = &self.remote
         self.c.parse = parse_ops
         self.c.max_payload = max_payload
         self.c.max_control_line = max_control_line

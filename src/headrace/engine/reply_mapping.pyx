@@ -18,11 +18,11 @@ Source: gateway protocol, sections 4 and 10; reference server 2.15.1 (which keep
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
-from headrace.engine.far cimport open_target
+from headrace.engine.remote cimport open_target
 from headrace.engine.interest cimport table_seed
 from headrace.engine.memory cimport give, take
 from headrace.engine.structs cimport (
-    FAR_ROUTE, LINK_SERVICE, far_t, hr_hash, interest_t, link_t, mapped_replies_t, mapped_reply_t, msg_t, router_t,
+    REMOTE_ROUTE, LINK_SERVICE, remote_t, hr_hash, interest_t, link_t, mapped_replies_t, mapped_reply_t, msg_t, router_t,
     sub_t,
 )
 
@@ -88,10 +88,10 @@ cdef int widen(mapped_replies_t *a) except -1:
 
 
 cdef int remember_mapped_reply(sub_t *s, msg_t *m) except -1:
-    """Remember the mapped reply subject of a request that the link of a near subscription has got."""
+    """Remember the mapped reply subject of a request that the link of a local subscription has got."""
     cdef router_t *r = s.link.router
     cdef mapped_replies_t *a = &r.mapped_replies
-    cdef far_t *source = m.source.far
+    cdef remote_t *source = m.source.remote
     cdef void *holder = <void *> s.interest if s.link.flags & LINK_SERVICE else <void *> s.link
     cdef uint32_t n = source.prefix.len + m.reply_len
     cdef mapped_reply_t *mapped
@@ -151,7 +151,7 @@ cdef bint unmap_subject(router_t *r, msg_t *m) noexcept:
         return False
     m.subject += PREFIX_LEN
     m.subject_len -= PREFIX_LEN
-    m.source.far.is_answer = True
+    m.source.remote.is_answer = True
     return True
 
 
@@ -168,10 +168,10 @@ cdef bint pass_on(interest_t *it, msg_t *m) except -1:
         return False
     for i in range(it.listeners_count):
         l = it.listeners[i]
-        if l.far.kind == FAR_ROUTE and memcmp(l.far.hash, m.subject + SERVER_AT, HASH_LEN) == 0:
+        if l.remote.kind == REMOTE_ROUTE and memcmp(l.remote.hash, m.subject + SERVER_AT, HASH_LEN) == 0:
             open_target(r, l, it)
             try:
-                r.out_msgs += l.far.send(&r.choice.targets[base], m)
+                r.out_msgs += l.remote.send(&r.choice.targets[base], m)
             finally:
                 r.choice.targets_count = base
             return True

@@ -11,7 +11,7 @@ written here; handshakes and every question of policy are calls on the session:
     pong(), peer_error(text), parse_failed(text), failed(error)
     trace(op, arguments, payload), trace_delivery(subject, key, reply, header_size, size)
 
-What interest is, where messages go and what counts: far.pyx. A far subscription's sid is its key, "R account
+What interest is, where messages go and what counts: remote.pyx. A remote subscription's sid is its key, "R account
 subject [group]", or "L [cluster] account subject [group]" when it is there for a leaf cluster.
 
 Source: cluster protocol, B2 and B3.
@@ -23,9 +23,9 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from headrace.engine.client cimport add_sid, bad_arguments, find_sid, is_valid_subject, line_t, size_of
-from headrace.engine.delivery cimport remove_sub, route_far
+from headrace.engine.delivery cimport remove_sub, route_remote
 from headrace.engine.account_cache cimport AccountCache, interest_of
-from headrace.engine.far cimport (
+from headrace.engine.remote cimport (
     is_told, is_wanted_beside, listen, origin_of, reweigh, same_word, unlisten, weight_told,
 )
 from headrace.engine.interest cimport Interest, table_seed, unmapped_plan
@@ -35,11 +35,11 @@ from headrace.engine.peer cimport (
 )
 from headrace.engine.reply_mapping cimport HASH_LEN, is_mapped, unmap_subject
 from headrace.engine.structs cimport (
-    FAR_LEAF, FAR_ROUTE, LINK_CLOSING, LINK_HEADERS, SIDE_NONE, group_t, hr_hash, interest_t, link_t, msg_t, node_t, side_t, sub_t, target_t, word_t,
+    REMOTE_LEAF, REMOTE_ROUTE, LINK_CLOSING, LINK_HEADERS, SIDE_NONE, group_t, hr_hash, interest_t, link_t, msg_t, node_t, side_t, sub_t, target_t, word_t,
 )
 from headrace.engine.trie cimport insert, next_node
 from headrace.engine.permission_cache cimport PermissionCache, is_allowed
-from headrace.engine.wire cimport add_word, new_far_sub, wire_t, write_interest, write_message
+from headrace.engine.wire cimport add_word, new_remote_sub, wire_t, write_interest, write_message
 
 cdef word_t r_word, l_word, no_word
 r_word.text = b"R"
@@ -81,7 +81,7 @@ cdef int subscribe(RouteLink link, line_t *line, bint is_leaf) except -1:
     if not is_valid_subject(subject.text, subject.len, False):
         emit(&link.c, b"-ERR 'Invalid Subscription'\r\n", 29)
         return 0
-    s = new_far_sub(&link.wire, &link.c, origin, subject.len, group.len if group != NULL else 0, hash)
+    s = new_remote_sub(&link.wire, &link.c, origin, subject.len, group.len if group != NULL else 0, hash)
     s.limit = weight
     add_sid(&link.c, s)
     insert(it, s)
@@ -142,14 +142,14 @@ cdef int arrived(link_t *l, int op, msg_t *m) except -1:
     """A complete message: delivered to whom it is for here."""
     cdef RouteLink link = <RouteLink> l.owner
     cdef interest_t *it = account_of(l, op)
-    link.far.came_from.len = 0
+    link.remote.came_from.len = 0
     if op == OP_LMSG:
-        link.far.came_from = link.wire.words[0]
+        link.remote.came_from = link.wire.words[0]
     if it == NULL:
         return 0
     if l.router.is_gateway and is_mapped(m.subject, m.subject_len) and not unmap_subject(l.router, m):
         return 0
-    route_far(unmapped_plan(it, m.subject, m.subject_len), m)
+    route_remote(unmapped_plan(it, m.subject, m.subject_len), m)
     return 0
 
 
@@ -178,7 +178,7 @@ cdef bint may_import(RouteLink link, sub_t *s) noexcept:
 
 
 cdef void changed(link_t *l, sub_t *s, int64_t change) noexcept:
-    """A listener's hook: see far.pyx."""
+    """A listener's hook: see remote.pyx."""
     if not is_told(l, s):
         return
     if s.group != NULL:
@@ -215,7 +215,7 @@ cdef void tell_row(RouteLink link, sub_t **row, uint32_t count, bint wanted) noe
         origin = origin_of(row[i])
         is_known = False
         j = i
-        while j > 0 and not is_known:  # a row of near ones ends at the first
+        while j > 0 and not is_known:  # a row of local ones ends at the first
             j -= 1
             if is_told(&link.c, row[j]):
                 other = origin_of(row[j])
@@ -234,14 +234,14 @@ cdef bint may_export(RouteLink link, msg_t *m) except -1:
 
 
 cdef int send(target_t *target, msg_t *m) except -1:
-    """A far link's hook: see far.pyx."""
+    """A remote link's hook: see remote.pyx."""
     cdef RouteLink link = <RouteLink> target.link.owner
     cdef word_t *origin = NULL
     cdef word_t account
     if link._exports is not None and not is_mapped(m.subject, m.subject_len) and not may_export(link, m):
         return 0
-    if link._has_origin and m.source.far != NULL and m.source.far.kind == FAR_LEAF and m.source.far.origin.len:
-        origin = &m.source.far.origin
+    if link._has_origin and m.source.remote != NULL and m.source.remote.kind == REMOTE_LEAF and m.source.remote.origin.len:
+        origin = &m.source.remote.origin
     account.text = target.interest.account
     account.len = target.interest.account_len
     return write_message(target, m, c'R' if origin == NULL else c'L', origin,
@@ -274,10 +274,10 @@ route_protocol.arrived = arrived
 
 
 cdef bint is_first_of_its_link(sub_t *s) noexcept:
-    """Whether no earlier far subscription to the same, or member of the same group, is of the same link."""
+    """Whether no earlier remote subscription to the same, or member of the same group, is of the same link."""
     cdef sub_t **row = s.group.members if s.group != NULL else s.node.plain
     cdef uint32_t i
-    for i in range(s.group.near_count if s.group != NULL else s.node.near_count, s.index):
+    for i in range(s.group.local_count if s.group != NULL else s.node.local_count, s.index):
         if row[i].link == s.link:
             return False
     return True
@@ -302,9 +302,9 @@ cdef class RouteLink(PeerLink):
     """A connection to another server of the cluster."""
 
     def __cinit__(self, *_args, **_options):
-        self.far.kind = FAR_ROUTE
-        self.far.send = send
-        self.far.changed = changed
+        self.remote.kind = REMOTE_ROUTE
+        self.remote.send = send
+        self.remote.changed = changed
         self.protocol = &route_protocol
         self._accounts = AccountCache()
 
@@ -336,12 +336,12 @@ cdef class RouteLink(PeerLink):
         if server_hash is not None:
             if len(server_hash) != HASH_LEN:
                 raise ValueError("a hash has six characters")
-            memcpy(self.far.hash, PyBytes_AS_STRING(server_hash), HASH_LEN)
+            memcpy(self.remote.hash, PyBytes_AS_STRING(server_hash), HASH_LEN)
         self._set_flag(LINK_HEADERS, headers)
         self._is_open = True
         self._has_origin = has_origin
         self._origin_unsub = origin_unsub
-        self.far.traces = traces
+        self.remote.traces = traces
 
     def serve(self, bytes account not None, Interest interest not None, *, bint dedicated=False):
         """Tells what is wanted in an account, now and from now on, and sends its messages here.
@@ -370,7 +370,7 @@ cdef class RouteLink(PeerLink):
         listen(&interest.c, &self.c)
         self._accounts.served[account] = interest
         self._tell_all(interest, True)
-        self.far.snapshot_end = self.c.written + self.c.out.end - self.c.out.start
+        self.remote.snapshot_end = self.c.written + self.c.out.end - self.c.out.start
 
     def withdraw(self, bytes account not None, *, bint tell=False):
         """Serves an account no more, and forgets what the other server wants of it. `tell`: and says so.
@@ -407,13 +407,13 @@ cdef class RouteLink(PeerLink):
         cdef Interest interest
         cdef link_t *other
         cdef uint32_t i
-        if side == self.far.side or self._is_detached:
+        if side == self.remote.side or self._is_detached:
             return
-        self.far.side = side
+        self.remote.side = side
         for interest in self._accounts.served.values():
             for i in range(interest.c.listeners_count):
                 other = interest.c.listeners[i]
-                if other != &self.c and other.far.kind == FAR_ROUTE and other.far.side != SIDE_NONE:
+                if other != &self.c and other.remote.kind == REMOTE_ROUTE and other.remote.side != SIDE_NONE:
                     tell_of_each_other(self, <RouteLink> other.owner, &interest.c)
 
     cdef _tell_anew(self, sub_t *s):

@@ -115,7 +115,7 @@ cdef bytes with_publisher(msg_t *m):
     """
     cdef bytes headers = m.body[:m.header_len]
     cdef object info = None
-    if m.source.far == NULL and not m.source.flags & LINK_SERVICE:
+    if m.source.remote == NULL and not m.source.flags & LINK_SERVICE:
         info = (<object> m.source.session).publisher_info()
     if info is None and not headers:
         return headers
@@ -330,7 +330,7 @@ cdef class ServiceLink(Link):
             return None
         plan = self._plan(subject)
         members = plan.group_ends[plan.group_count - 1] if plan.group_count else 0
-        for i in range(plan.plain_count + plan.far_count + members):  # which stand one behind the other
+        for i in range(plan.plain_count + plan.remote_count + members):  # which stand one behind the other
             s = plan.plain[i]
             if not (s.flags & SUB_REMOVED or s.link.flags & LINK_CLOSING):
                 most = max(most, <Py_ssize_t> (s.link.out.end - s.link.out.start))
@@ -347,7 +347,7 @@ cdef class ServiceLink(Link):
             return True
         plan = self._plan(subject)
         members = plan.group_ends[plan.group_count - 1] if plan.group_count else 0
-        for i in range(plan.plain_count + plan.far_count + members):  # which stand one behind the other
+        for i in range(plan.plain_count + plan.remote_count + members):  # which stand one behind the other
             s = plan.plain[i]
             if s.link != &self.c and not (s.flags & SUB_REMOVED or s.link.flags & LINK_CLOSING):
                 return False
@@ -367,7 +367,7 @@ cdef class ServiceLink(Link):
             return False
         plan = self._plan(subject)
         first = 0
-        end = plan.plain_count + plan.far_count
+        end = plan.plain_count + plan.remote_count
         if PyBytes_GET_SIZE(queue):
             first = end
             end += plan.group_ends[plan.group_count - 1] if plan.group_count else 0

@@ -25,12 +25,12 @@ from libc.stdint cimport int64_t, uint32_t
 from libc.string cimport memcmp
 
 from headrace.engine.client cimport add_sid, find_sid, new_sub
-from headrace.engine.delivery cimport remove_sub, route, route_far
+from headrace.engine.delivery cimport remove_sub, route, route_remote
 from headrace.engine.interest cimport pin, plan_for, unpin
 from headrace.engine.link cimport Link
 from headrace.engine.header_rewrite cimport tail_of
 from headrace.engine.structs cimport (
-    FAR_LEAF, HR_PAD, LINK_SERVICE, SUB_LOCAL, SUB_PASSES_ON, hr_hash, link_t, match_t, msg_t, plan_t, sub_t, via_t, word_t,
+    REMOTE_LEAF, HR_PAD, LINK_SERVICE, SUB_LOCAL, SUB_PASSES_ON, hr_hash, link_t, match_t, msg_t, plan_t, sub_t, via_t, word_t,
 )
 from headrace.engine.trie cimport insert
 
@@ -273,7 +273,7 @@ cdef int request(AccountLink link, ServiceImport service, sub_t *s, msg_t *m) ex
     cdef bint is_passed_on = m.via != NULL and not m.via.is_response
     cdef Crossing crossing = None
     cdef int delivered
-    if m.source.far != NULL and m.source.far.kind != FAR_LEAF or not may_pass(service, m):
+    if m.source.remote != NULL and m.source.remote.kind != REMOTE_LEAF or not may_pass(service, m):
         return 0
     subject = service._subjects.to_exported(m.subject[:m.subject_len])
     if m.reply_len and not acknowledges(m):
@@ -402,7 +402,7 @@ cdef int route_as(AccountLink target, bytes subject, Response awaited, bytes hea
             inner.subject_len = plan.head_len - 6
         if m.trace != NULL and not passes_on_trace(target, &inner, m):
             return 0
-        delivered = route(plan, &inner) if m.source.far == NULL else route_far(plan, &inner)
+        delivered = route(plan, &inner) if m.source.remote == NULL else route_remote(plan, &inner)
     finally:
         unpin(s.interest, &pinned)
         m.plain_tail = NULL

@@ -19,7 +19,7 @@ from libc.string cimport memcmp, memcpy, memset
 from headrace.engine.interest cimport Interest, row_of
 from headrace.engine.memory cimport buf_free, buf_reserve, give, live, take
 from headrace.engine.structs cimport (
-    FAR_LEAF, HR_PAD, SUB_FAR, SUB_FILTERED, SUB_GATHERED, SUB_PASSES_ON, SUB_REMOVED, SUB_SHADOW, buf_t, group_t, interest_t, link_t,
+    REMOTE_LEAF, HR_PAD, SUB_REMOTE, SUB_FILTERED, SUB_GATHERED, SUB_PASSES_ON, SUB_REMOVED, SUB_SHADOW, buf_t, group_t, interest_t, link_t,
     msg_t, node_t, shadow_t, sub_t,
 )
 from headrace.engine.trie cimport insert, next_node, remove
@@ -32,7 +32,7 @@ cdef enum:
 cdef inline bint imports_streams(sub_t *s) noexcept:
     """True if imported streams reach a subscription. Those of routes and gateways get them at their own server."""
     return not s.flags & (SUB_SHADOW | SUB_PASSES_ON) and (
-        not s.flags & SUB_FAR or s.link.far != NULL and s.link.far.kind == FAR_LEAF)
+        not s.flags & SUB_REMOTE or s.link.remote != NULL and s.link.remote.kind == REMOTE_LEAF)
 
 
 cdef class StreamImport:
@@ -71,8 +71,8 @@ cdef int hang_one(sub_t *s, StreamImport via, bytes wanted) except -1:
     Py_INCREF(via)
     shadow.shadow.via = <PyObject *> via
     shadow.link = s.link
-    shadow.flags = s.flags & (SUB_FILTERED | SUB_GATHERED | SUB_FAR) | SUB_SHADOW
-    shadow.limit = s.limit if s.flags & SUB_FAR else 0
+    shadow.flags = s.flags & (SUB_FILTERED | SUB_GATHERED | SUB_REMOTE) | SUB_SHADOW
+    shadow.limit = s.limit if s.flags & SUB_REMOTE else 0
     shadow.sid_len = s.sid_len
     shadow.subject_len = n
     shadow.queue_len = s.queue_len

@@ -11,8 +11,8 @@
     plan_t  the answer for one subject: which subscriptions get a message. Holds borrowed sub_t
             pointers and is only followed while its stamp is current; removing a subscription
             makes every plan that may name it stale *before* the sub_t is freed at end of tick.
-    far_t   what a link to another server has beside its link_t. Its subscriptions (SUB_FAR) stand for
-            interest elsewhere. Wherever subscriptions stand in a row, near ones come first.
+    remote_t   what a link to another server has beside its link_t. Its subscriptions (SUB_REMOTE) stand for
+            interest elsewhere. Wherever subscriptions stand in a row, local ones come first.
 
 Nothing here is followed across ticks without a generation check. All memory comes from `memory.pxd`.
 """
@@ -119,9 +119,9 @@ cdef enum link_flag:
     LINK_SERVICE = 1 << 17       # a service of this process: it takes messages by `accept`, not as frames
 
 cdef enum sub_flag:
-    SUB_ORIGIN = 1 << 21         # far, on behalf of a leaf cluster: its name stands behind the queue group
+    SUB_ORIGIN = 1 << 21         # remote, on behalf of a leaf cluster: its name stands behind the queue group
     SUB_LOCAL = 1 << 22          # of an AccountLink: of no interest to routes
-    SUB_FAR = 1 << 23            # of a link to another server
+    SUB_REMOTE = 1 << 23         # of a link to another server
     SUB_REMOVED = 1 << 24
     SUB_FILTERED = 1 << 25       # wider than a deny rule: each delivery is checked
     SUB_LIMITED = 1 << 26        # auto-unsubscribe is set
@@ -176,9 +176,9 @@ cdef struct word_t:
 cdef struct group_t:
     # One queue group in one trie node.
     group_t *next                # in its chain
-    sub_t **members              # near ones first
+    sub_t **members              # local ones first
     uint32_t count
-    uint32_t near_count
+    uint32_t local_count
     uint32_t cap
     uint32_t hash                # of the name
     uint32_t name_len
@@ -191,9 +191,9 @@ cdef struct node_t:
     uint32_t children_count
     node_t *star                 # `*`
     node_t *rest                 # `>`
-    sub_t **plain                # near ones first
+    sub_t **plain                # local ones first
     uint32_t plain_count
-    uint32_t near_count          # of `plain`
+    uint32_t local_count         # of `plain`
     uint32_t plain_cap
     group_t **groups             # chains by hash of the name, power of two, NULL until the first group
     uint32_t groups_cap
@@ -215,7 +215,7 @@ cdef struct sub_t:
     group_t *group               # NULL: a plain subscription
     interest_t *interest
     uint64_t delivered
-    uint64_t limit               # auto-unsubscribe at this many delivered; 0: none. Of a far member of a queue
+    uint64_t limit               # auto-unsubscribe at this many delivered; 0: none. Of a remote member of a queue
                                  # group: how many members there it stands for
     uint32_t flags
     uint32_t index               # place in node.plain or group.members
@@ -235,17 +235,17 @@ cdef struct plan_t:
     interest_t *interest
     uint32_t bucket
     uint32_t subject_len         # of the subject looked up
-    uint32_t plain_count         # near ones
-    uint32_t far_count           # plain[plain_count:plain_count+far_count] are far
+    uint32_t plain_count         # local ones
+    uint32_t remote_count        # plain[plain_count:plain_count+remote_count] are remote
     uint32_t group_count
     uint32_t pointers            # plain + members, for the cache's bound
     uint32_t head_len            # of "HMSG <subject to deliver as> "
     bint renames                 # it is delivered as another subject than the one looked up
-    bint is_far                  # something of it is, or may be, with another server
+    bint is_remote               # something of it is, or may be, with another server
     sub_t **plain
     sub_t **members
     uint32_t *group_ends         # group i is members[group_ends[i-1]:group_ends[i]]
-    uint32_t *near_ends          # of which those before near_ends[i] are near
+    uint32_t *local_ends         # of which those before local_ends[i] are local
     char *subject
     char *head
 
@@ -265,18 +265,18 @@ cdef struct visit_t:
 
 cdef struct match_t:
     # What one look-up found, and the plan made of it, which lives until the next look-up.
-    sub_t **found                # near plain subscriptions
+    sub_t **found                # local plain subscriptions
     uint32_t found_count
     uint32_t found_cap
-    sub_t **found_far            # far plain subscriptions
-    uint32_t found_far_count
-    uint32_t found_far_cap
+    sub_t **found_remote         # remote plain subscriptions
+    uint32_t found_remote_count
+    uint32_t found_remote_cap
     group_t **found_groups
     uint32_t found_groups_count
     uint32_t found_groups_cap
     plan_t scratch
     buf_t scratch_text
-    uint32_t *scratch_ends       # group_ends, then near_ends
+    uint32_t *scratch_ends       # group_ends, then local_ends
     uint32_t scratch_ends_cap
 
 cdef struct interest_t:
@@ -350,7 +350,7 @@ cdef struct pick_t:
     uint32_t next                # 1 + place of the target's next pick; 0: it is the last
 
 cdef struct target_t:
-    # One far link that the message in hand goes to.
+    # One remote link that the message in hand goes to.
     link_t *link
     interest_t *interest         # of the account it goes there in
     sub_t *sub                   # the first subscription it goes there for; NULL: for none that is known here
@@ -421,10 +421,10 @@ cdef struct router_t:
     bint is_gateway              # this cluster is one of several: answers to other clusters' requests may come here
     char cluster_hash[6]         # of this cluster's name, while it is
     char server_hash[6]          # of this server's ID
-    uint64_t far_in_msgs         # what of the totals came from, or went to, other servers
-    uint64_t far_out_msgs
-    uint64_t far_in_bytes
-    uint64_t far_out_bytes
+    uint64_t remote_in_msgs      # what of the totals came from, or went to, other servers
+    uint64_t remote_out_msgs
+    uint64_t remote_in_bytes
+    uint64_t remote_out_bytes
 
 ctypedef void (*flush_t)(link_t *link) noexcept
 ctypedef char *(*parse_t)(link_t *link, char *data, char *end, size_t *need) except NULL
@@ -434,10 +434,10 @@ ctypedef int (*offer_t)(link_t *link, plan_t *plan, msg_t *message, uint32_t ser
 ctypedef void (*changed_t)(link_t *link, sub_t *sub, int64_t change) noexcept
 ctypedef void (*limited_t)(link_t *link, sub_t *sub) noexcept
 
-cdef enum far_kind:
-    FAR_ROUTE
-    FAR_LEAF
-    FAR_GATEWAY
+cdef enum remote_kind:
+    REMOTE_ROUTE
+    REMOTE_LEAF
+    REMOTE_GATEWAY
 
 cdef enum side_t:
     # Of which protocol a peer knows nothing, while this server is the bridge between the two kinds of peers.
@@ -445,9 +445,9 @@ cdef enum side_t:
     SIDE_LEGACY = 1              # it speaks 1.x only
     SIDE_MODERN = 2              # it speaks 2.x only
 
-cdef struct far_t:
-    # What a link to another server has; the rules are in far.pyx.
-    far_kind kind
+cdef struct remote_t:
+    # What a link to another server has; the rules are in remote.pyx.
+    remote_kind kind
     side_t side                  # of a route
     bint is_spoke                # of a leaf link: the other server is the hub
     bint traces                  # the other server goes on with traces
@@ -505,4 +505,4 @@ cdef struct link_t:
     uint64_t stalls
     accept_t accept              # of a LINK_SERVICE: takes one message of this subscription
     s2_t *s2                     # NULL: nothing is compressed
-    far_t *far                   # NULL: a client, or something of this server; the Link's
+    remote_t *remote             # NULL: a client, or something of this server; the Link's

@@ -32,7 +32,7 @@ from libc.string cimport memchr, memcmp
 from headrace.engine.header_rewrite cimport change_headers
 from headrace.engine.stream_imports cimport StreamImport, rename
 from headrace.engine.structs cimport (
-    FAR_LEAF, LINK_CLOSING, LINK_CONGESTED, LINK_NO_ECHO, LINK_SERVICE, SUB_FILTERED, SUB_PASSES_ON, SUB_REMOVED,
+    REMOTE_LEAF, LINK_CLOSING, LINK_CONGESTED, LINK_NO_ECHO, LINK_SERVICE, SUB_FILTERED, SUB_PASSES_ON, SUB_REMOVED,
     SUB_SHADOW, interest_t, link_t, msg_t, sub_t,
 )
 from headrace.engine.permission_cache cimport allows
@@ -133,7 +133,7 @@ cdef int close_trace(msg_t *m) except -1:
 # ---- receivers here -----------------------------------------------------------------------------
 
 cdef int judge_traced(sub_t *s, msg_t *m) except -1:
-    """What becomes of the delivery to a near subscription; the trace is told."""
+    """What becomes of the delivery to a local subscription; the trace is told."""
     cdef link_t *l = s.link
     cdef msg_t seen = m[0]
     cdef object trace = <object> m.trace
@@ -163,7 +163,7 @@ cdef int judge_traced(sub_t *s, msg_t *m) except -1:
 
 
 cdef str refusal(sub_t *s, msg_t *m):
-    """Why a near subscription does not get a message; None: it does."""
+    """Why a local subscription does not get a message; None: it does."""
     cdef link_t *l = s.link
     if l.flags & LINK_NO_ECHO and m.source == l:
         return NO_ECHO
@@ -174,7 +174,7 @@ cdef str refusal(sub_t *s, msg_t *m):
         return SUB_CLOSED
     if l.flags & LINK_CLOSING:
         return CLIENT_CLOSED
-    if l.flags & LINK_CONGESTED and m.source.far == NULL and l.router.drops_when_congested \
+    if l.flags & LINK_CONGESTED and m.source.remote == NULL and l.router.drops_when_congested \
             and not (<object> m.trace).is_only:
         return FAST_PRODUCER
     return None
@@ -195,7 +195,7 @@ cdef bytes begin_hop(link_t *l, msg_t *m, msg_t *hop):
     cdef bytes headers = trace.next_hop(m.body[:m.header_len])
     hop[0] = m[0]
     hop.trace = NULL
-    if trace.is_only and not l.far.traces:
+    if trace.is_only and not l.remote.traces:
         tell_hop(l, m, ONLY_UNSUPPORTED)
         return None
     return change_headers(hop, headers)
@@ -204,7 +204,7 @@ cdef bytes begin_hop(link_t *l, msg_t *m, msg_t *hop):
 cdef int end_hop(link_t *l, msg_t *m, bint is_sent) except -1:
     """What `begin_hop` has made was sent, or not."""
     if is_sent:
-        return tell_hop(l, m, None if l.far.traces else UNSUPPORTED)
+        return tell_hop(l, m, None if l.remote.traces else UNSUPPORTED)
     if l.flags & LINK_CLOSING:
         return tell_hop(l, m, CLIENT_CLOSED)
     return tell_hop(l, m, FAST_PRODUCER)
@@ -217,5 +217,5 @@ cdef int refuse_hop(link_t *l, msg_t *m) except -1:
 
 
 cdef int tell_hop(link_t *l, msg_t *m, str error) except -1:
-    (<object> m.trace).egress(<object> l.session, account_of(l) if l.far.kind == FAR_LEAF else None, b"", b"", error)
+    (<object> m.trace).egress(<object> l.session, account_of(l) if l.remote.kind == REMOTE_LEAF else None, b"", b"", error)
     return 0

@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """The subject trie: where subscriptions hang, and which of them match a subject.
 
-A node stands for one token. In every row of subscriptions near ones come before far ones (far.pyx). Whoever
+A node stands for one token. In every row of subscriptions local ones come before remote ones (remote.pyx). Whoever
 puts one in or takes one out here makes the plans stale that may name it, and tells the account's listeners.
 
 What is made of a match, and how long it is kept, is in interest.pyx.
@@ -12,7 +12,7 @@ from libc.string cimport memchr, memcmp, memcpy, memset
 
 from headrace.engine.memory cimport give, live, resize, take
 from headrace.engine.structs cimport (
-    FAR_GATEWAY, HR_GUARD, SUB_FAR, group_t, hr_equal, hr_hash, interest_t, node_t, slot_t, sub_t, token_t, visit_t,
+    REMOTE_GATEWAY, HR_GUARD, SUB_REMOTE, group_t, hr_equal, hr_hash, interest_t, node_t, slot_t, sub_t, token_t, visit_t,
 )
 
 cdef enum:
@@ -238,12 +238,12 @@ cdef group_t *group_at(node_t *node, const char *name, uint32_t n, uint32_t hash
     return g
 
 
-cdef inline void line_up(sub_t **row, uint32_t *count, uint32_t *near_count, sub_t *sub) noexcept:
-    """Adds a subscription to a row that has room: near ones stand before far ones."""
+cdef inline void line_up(sub_t **row, uint32_t *count, uint32_t *local_count, sub_t *sub) noexcept:
+    """Adds a subscription to a row that has room: local ones stand before remote ones."""
     cdef uint32_t at = count[0]
-    if not sub.flags & SUB_FAR:
-        at = near_count[0]
-        near_count[0] += 1
+    if not sub.flags & SUB_REMOTE:
+        at = local_count[0]
+        local_count[0] += 1
         if at < count[0]:
             row[count[0]] = row[at]
             row[count[0]].index = count[0]
@@ -252,15 +252,15 @@ cdef inline void line_up(sub_t **row, uint32_t *count, uint32_t *near_count, sub
     count[0] += 1
 
 
-cdef inline void step_out(sub_t **row, uint32_t *count, uint32_t *near_count, sub_t *sub) noexcept:
-    """Takes a subscription out of its row; near ones still stand before far ones."""
+cdef inline void step_out(sub_t **row, uint32_t *count, uint32_t *local_count, sub_t *sub) noexcept:
+    """Takes a subscription out of its row; local ones still stand before remote ones."""
     cdef uint32_t gap = sub.index
     HR_GUARD(row[gap] == sub)
-    if not sub.flags & SUB_FAR:
-        near_count[0] -= 1
-        row[gap] = row[near_count[0]]
+    if not sub.flags & SUB_REMOTE:
+        local_count[0] -= 1
+        row[gap] = row[local_count[0]]
         row[gap].index = gap
-        gap = near_count[0]
+        gap = local_count[0]
     count[0] -= 1
     if gap != count[0]:
         row[gap] = row[count[0]]
@@ -271,25 +271,25 @@ cdef void tell_change(interest_t *it, sub_t *sub, int64_t change) noexcept:
     """Every listener hears that a subscription, which still knows its node and group, came, went or weighs more."""
     cdef uint32_t i
     for i in range(it.listeners_count):
-        it.listeners[i].far.changed(it.listeners[i], sub, change)
+        it.listeners[i].remote.changed(it.listeners[i], sub, change)
 
 
 cdef void tell_limit(interest_t *it, sub_t *sub) noexcept:
-    """Every listener that wants to know hears that a near subscription has got an auto-unsubscribe."""
+    """Every listener that wants to know hears that a local subscription has got an auto-unsubscribe."""
     cdef uint32_t i
     for i in range(it.listeners_count):
-        if it.listeners[i].far.limited != NULL:
-            it.listeners[i].far.limited(it.listeners[i], sub)
+        if it.listeners[i].remote.limited != NULL:
+            it.listeners[i].remote.limited(it.listeners[i], sub)
 
 
 cdef int64_t weight_of(sub_t *sub) noexcept:
     """How many members of a queue group it is; a plain one is one."""
-    return <int64_t> sub.limit if sub.flags & SUB_FAR and sub.queue_len else 1
+    return <int64_t> sub.limit if sub.flags & SUB_REMOTE and sub.queue_len else 1
 
 
 cdef inline bint counts_here(sub_t *sub) noexcept:
     """Whether figures have it: what other clusters want is no subscription of this one."""
-    return not sub.flags & SUB_FAR or sub.link.far == NULL or sub.link.far.kind != FAR_GATEWAY
+    return not sub.flags & SUB_REMOTE or sub.link.remote == NULL or sub.link.remote.kind != REMOTE_GATEWAY
 
 
 cdef int insert(interest_t *it, sub_t *sub) except -1:
@@ -301,13 +301,13 @@ cdef int insert(interest_t *it, sub_t *sub) except -1:
         if group.count == group.cap:
             group.cap = max(4, 2 * group.cap)
             group.members = <sub_t **> resize(group.members, group.cap * sizeof(sub_t *))
-        line_up(group.members, &group.count, &group.near_count, sub)
+        line_up(group.members, &group.count, &group.local_count, sub)
         sub.group = group
     else:
         if node.plain_count == node.plain_cap:
             node.plain_cap = max(1, 2 * node.plain_cap)
             node.plain = <sub_t **> resize(node.plain, node.plain_cap * sizeof(sub_t *))
-        line_up(node.plain, &node.plain_count, &node.near_count, sub)
+        line_up(node.plain, &node.plain_count, &node.local_count, sub)
         sub.group = NULL
     sub.node = node
     sub.interest = it
@@ -341,9 +341,9 @@ cdef void remove(sub_t *sub) noexcept:
     if node == NULL:
         return
     if group != NULL:
-        step_out(group.members, &group.count, &group.near_count, sub)
+        step_out(group.members, &group.count, &group.local_count, sub)
     else:
-        step_out(node.plain, &node.plain_count, &node.near_count, sub)
+        step_out(node.plain, &node.plain_count, &node.local_count, sub)
     if it.listeners_count:
         tell_change(it, sub, -weight_of(sub))
     if group != NULL and group.count == 0:
@@ -358,29 +358,29 @@ cdef void remove(sub_t *sub) noexcept:
 
 # ---- match --------------------------------------------------------------------------------------
 
-cdef int collect_far(interest_t *it, node_t *node) except -1:
-    cdef uint32_t more = node.plain_count - node.near_count
-    cdef uint32_t n = it.match.found_far_count + more
-    if n > it.match.found_far_cap:
-        it.match.found_far_cap = max(n, 2 * it.match.found_far_cap)
-        it.match.found_far = <sub_t **> resize(it.match.found_far, it.match.found_far_cap * sizeof(sub_t *))
-    memcpy(it.match.found_far + it.match.found_far_count, node.plain + node.near_count, more * sizeof(sub_t *))
-    it.match.found_far_count = n
+cdef int collect_remote(interest_t *it, node_t *node) except -1:
+    cdef uint32_t more = node.plain_count - node.local_count
+    cdef uint32_t n = it.match.found_remote_count + more
+    if n > it.match.found_remote_cap:
+        it.match.found_remote_cap = max(n, 2 * it.match.found_remote_cap)
+        it.match.found_remote = <sub_t **> resize(it.match.found_remote, it.match.found_remote_cap * sizeof(sub_t *))
+    memcpy(it.match.found_remote + it.match.found_remote_count, node.plain + node.local_count, more * sizeof(sub_t *))
+    it.match.found_remote_count = n
     return 0
 
 
 cdef int collect(interest_t *it, node_t *node) except -1:
     """Adds a matched node's subscriptions to the answer."""
-    cdef uint32_t n = it.match.found_count + node.near_count, i
+    cdef uint32_t n = it.match.found_count + node.local_count, i
     cdef group_t *group
     if n > it.match.found_cap:
         it.match.found_cap = max(n, 2 * it.match.found_cap)
         it.match.found = <sub_t **> resize(it.match.found, it.match.found_cap * sizeof(sub_t *))
-    if node.near_count:
-        memcpy(it.match.found + it.match.found_count, node.plain, node.near_count * sizeof(sub_t *))
+    if node.local_count:
+        memcpy(it.match.found + it.match.found_count, node.plain, node.local_count * sizeof(sub_t *))
         it.match.found_count = n
-    if node.plain_count > node.near_count:
-        collect_far(it, node)
+    if node.plain_count > node.local_count:
+        collect_remote(it, node)
     n = it.match.found_groups_count + node.groups_count
     if n > it.match.found_groups_cap:
         it.match.found_groups_cap = max(n, max(8, 2 * it.match.found_groups_cap))
@@ -410,7 +410,7 @@ cdef int match(interest_t *it, const char *subject, uint32_t n) except -1:
     cdef uint32_t top = 0, depth
     cdef node_t *node
     cdef node_t *child
-    it.match.found_count = it.match.found_far_count = 0
+    it.match.found_count = it.match.found_remote_count = 0
     it.match.found_groups_count = 0
     if count < 0:
         return 0

@@ -17,11 +17,11 @@ from libc.string cimport memcmp, memcpy, memset
 
 from headrace.engine.client cimport line_t, size_of
 from headrace.engine.delivery cimport strip_headers
-from headrace.engine.far cimport admits, names_len, prefix_of, room_to_send, room_to_tell, sent, write_names
+from headrace.engine.remote cimport admits, names_len, prefix_of, room_to_send, room_to_tell, sent, write_names
 from headrace.engine.memory cimport buf_append, buf_free, give, live, resize, take
 from headrace.engine.reply_mapping cimport PREFIX_LEN, is_mapped
 from headrace.engine.structs cimport (
-    HR_GUARD, LINK_HEADERS, LINK_TRACED, SUB_FAR, SUB_ORIGIN, buf_t, far_t, hr_copy, link_t, msg_t, sub_t, target_t,
+    HR_GUARD, LINK_HEADERS, LINK_TRACED, SUB_REMOTE, SUB_ORIGIN, buf_t, remote_t, hr_copy, link_t, msg_t, sub_t, target_t,
     word_t,
 )
 from headrace.engine.tracing cimport begin_hop, end_hop
@@ -74,8 +74,8 @@ cdef void release_wire(wire_t *w) noexcept:
 
 # ---- a message that comes in --------------------------------------------------------------------
 
-cdef int read_message(wire_t *w, far_t *far, uint32_t skipped, uint32_t sizes, msg_t *m) noexcept:
-    """Takes the words of a message's line, behind `skipped` ones, into it and into far.queues; -1: they are none.
+cdef int read_message(wire_t *w, remote_t *remote, uint32_t skipped, uint32_t sizes, msg_t *m) noexcept:
+    """Takes the words of a message's line, behind `skipped` ones, into it and into remote.queues; -1: they are none.
 
     `sizes`: 2 when a header size stands before the size, else 1.
     """
@@ -91,21 +91,21 @@ cdef int read_message(wire_t *w, far_t *far, uint32_t skipped, uint32_t sizes, m
     words += 1
     m.reply = NULL
     m.reply_len = 0
-    far.queues = words
-    far.queues_count = 0
-    far.prefix.len = 0
-    far.is_answer = False
+    remote.queues = words
+    remote.queues_count = 0
+    remote.prefix.len = 0
+    remote.is_answer = False
     if end - words == 1:
-        take_reply(w, far, words, m)
+        take_reply(w, remote, words, m)
     elif end > words:
         if words.len != 1 or words.text[0] != c'+' and words.text[0] != c'|':
             return -1
         if words.text[0] == c'+':
             words += 1
-            take_reply(w, far, words, m)
+            take_reply(w, remote, words, m)
         words += 1
-        far.queues = words
-        far.queues_count = <uint32_t> (end - words)
+        remote.queues = words
+        remote.queues_count = <uint32_t> (end - words)
     if sizes == 2:
         header = size_of(end)
         end += 1
@@ -117,12 +117,12 @@ cdef int read_message(wire_t *w, far_t *far, uint32_t skipped, uint32_t sizes, m
     return 0
 
 
-cdef inline void take_reply(wire_t *w, far_t *far, word_t *word, msg_t *m) noexcept:
+cdef inline void take_reply(wire_t *w, remote_t *remote, word_t *word, msg_t *m) noexcept:
     """The reply subject without the way back to another cluster, which is kept for whoever passes it on."""
     if is_mapped(word.text, word.len):
         memcpy(w.prefix, word.text, PREFIX_LEN)
-        far.prefix.text = w.prefix
-        far.prefix.len = PREFIX_LEN
+        remote.prefix.text = w.prefix
+        remote.prefix.len = PREFIX_LEN
         word.text += PREFIX_LEN
         word.len -= PREFIX_LEN
     m.reply = word.text
@@ -175,7 +175,7 @@ cdef int compose_tail(link_t *l, word_t *first, word_t *last, line_t *line, msg_
     It is never longer than what stands there behind the subject.
     """
     cdef buf_t *b = &l.router.scratch
-    cdef far_t *far = l.far
+    cdef remote_t *remote = l.remote
     cdef uint32_t i
     cdef size_t names
     b.start = b.end = 0
@@ -189,15 +189,15 @@ cdef int compose_tail(link_t *l, word_t *first, word_t *last, line_t *line, msg_
     buf_append(b, last.text, last.len)
     buf_append(b, b"\r\n", 2)
     names = b.end
-    for i in range(far.queues_count):
-        buf_append(b, far.queues[i].text, far.queues[i].len)
+    for i in range(remote.queues_count):
+        buf_append(b, remote.queues[i].text, remote.queues[i].len)
     HR_GUARD(line.next - names >= m.subject + m.subject_len)
     m.reply = m.tail = line.next - names
     memcpy(<char *> m.tail, b.data, names)
     m.tail_len = names + m.body_len + 2
-    for i in range(far.queues_count):
-        far.queues[i].text = b.data + names
-        names += far.queues[i].len
+    for i in range(remote.queues_count):
+        remote.queues[i].text = b.data + names
+        names += remote.queues[i].len
     return 0
 
 
@@ -239,7 +239,7 @@ cdef int add_word(wire_t *w, word_t *text) except -1:
     return 0
 
 
-cdef sub_t *new_far_sub(wire_t *w, link_t *l, word_t *origin, uint32_t subject_len, uint32_t queue_len,
+cdef sub_t *new_remote_sub(wire_t *w, link_t *l, word_t *origin, uint32_t subject_len, uint32_t queue_len,
                         uint32_t hash) except NULL:
     """A subscription whose sid is the key in w.text: subject and, unless `queue_len` is 0, queue group end it."""
     cdef uint32_t n = <uint32_t> w.text.end
@@ -248,7 +248,7 @@ cdef sub_t *new_far_sub(wire_t *w, link_t *l, word_t *origin, uint32_t subject_l
     memset(s, 0, sizeof(sub_t))
     live.subs += 1
     s.link = l
-    s.flags = SUB_FAR
+    s.flags = SUB_REMOTE
     s.hash = hash
     s.sid_len = n
     memcpy(s.text, w.text.data, n)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from route_peers import GLOBAL, FarSession, OtherEnd, Server
+from route_peers import GLOBAL, OtherEnd, RemoteSession, Server
 
 from headrace.engine.leaf import LeafLink
 
 
-class LeafSession(FarSession):
+class LeafSession(RemoteSession):
     """`responses` may be published all the same."""
 
     def __init__(self) -> None:

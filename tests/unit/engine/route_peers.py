@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 GLOBAL: Final = b"$G"
 
-SessionT = TypeVar("SessionT", bound="FarSession")
+SessionT = TypeVar("SessionT", bound="RemoteSession")
 LinkT = TypeVar("LinkT", bound="Link")
 
 
-class FarSession:
+class RemoteSession:
     """A session without policy, of a connection to another server: keeps every call in `calls`."""
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class FarSession:
         return [call[1:] for call in self.calls if call[0] == name]
 
 
-class RouteSession(FarSession):
+class RouteSession(RemoteSession):
     """Knows the accounts it is given."""
 
     def __init__(self, accounts: dict[bytes, Interest]) -> None:
@@ -104,28 +104,28 @@ class Server(Broker):
         dedicated: bool = False,
         traces: bool = False,
         **limits: Any,
-    ) -> Far:
+    ) -> Remote:
         """A route that has had its handshake and serves these accounts, $G when none is given."""
-        far = Far(self, **limits)
-        far.link.configure(headers=headers, has_origin=origins, origin_unsub=origin_unsub, traces=traces)
+        remote = Remote(self, **limits)
+        remote.link.configure(headers=headers, has_origin=origins, origin_unsub=origin_unsub, traces=traces)
         for name in serves or (GLOBAL,):
-            far.link.serve(name, self.accounts[name], dedicated=dedicated)
-        return far
+            remote.link.serve(name, self.accounts[name], dedicated=dedicated)
+        return remote
 
-    def legacy_route(self, **limits: Any) -> Far:
+    def legacy_route(self, **limits: Any) -> Remote:
         """A route of before 2.0 that has had its handshake and serves $G."""
-        far = Far(self, LegacyRouteLink, **limits)
-        assert isinstance(far.link, LegacyRouteLink)
-        far.link.speak_legacy()
-        far.link.configure(headers=False, has_origin=False, origin_unsub=False)
-        far.link.serve(GLOBAL, self.accounts[GLOBAL], dedicated=True)
-        return far
+        remote = Remote(self, LegacyRouteLink, **limits)
+        assert isinstance(remote.link, LegacyRouteLink)
+        remote.link.speak_legacy()
+        remote.link.configure(headers=False, has_origin=False, origin_unsub=False)
+        remote.link.serve(GLOBAL, self.accounts[GLOBAL], dedicated=True)
+        return remote
 
     def end_routes(self) -> None:
         """And what else leads to other servers."""
-        for far in self.others:
-            far.link.detach()
-            vars(far.session).clear()
+        for remote in self.others:
+            remote.link.detach()
+            vars(remote.session).clear()
         self.others.clear()
 
     def stop(self) -> None:
@@ -133,7 +133,7 @@ class Server(Broker):
         super().stop()
 
 
-class Far(OtherEnd[RouteSession, RouteLink]):
+class Remote(OtherEnd[RouteSession, RouteLink]):
     """One route."""
 
     def __init__(self, server: Server, kind: type[RouteLink] = RouteLink, **limits: Any) -> None:
@@ -141,7 +141,7 @@ class Far(OtherEnd[RouteSession, RouteLink]):
         super().__init__(server, session, kind(server.router, session, **limits))
 
 
-def exchange(*pairs: tuple[Far, Far]) -> None:
+def exchange(*pairs: tuple[Remote, Remote]) -> None:
     """What each side of each pair has written is taken in by the other, until nobody has anything to say."""
     is_silent = False
     while not is_silent:

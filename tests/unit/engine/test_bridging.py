@@ -14,7 +14,7 @@ from headrace.engine.reasons import CloseReason
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from route_peers import Far
+    from route_peers import Remote
 
 OLD_SIDE, NEW_SIDE = 1, 2
 
@@ -26,18 +26,18 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     server.stop()
 
 
-def old(server: Server) -> Far:
-    far = server.legacy_route()
-    far.link.take_side(OLD_SIDE)
-    far.heard()
-    return far
+def old(server: Server) -> Remote:
+    remote = server.legacy_route()
+    remote.link.take_side(OLD_SIDE)
+    remote.heard()
+    return remote
 
 
-def new(server: Server) -> Far:
-    far = server.route()
-    far.link.take_side(NEW_SIDE)
-    far.heard()
-    return far
+def new(server: Server) -> Remote:
+    remote = server.route()
+    remote.link.take_side(NEW_SIDE)
+    remote.heard()
+    return remote
 
 
 # ---- interest -----------------------------------------------------------------------------------
@@ -72,8 +72,8 @@ def test_nobody_is_told_of_its_own_side_nor_of_who_is_on_none(server: Server) ->
     ones[0].say(b"SUB old  RSID:7:1\r\n")
     others[0].say(b"RS+ $G new\r\n")
     neither.say(b"RS+ $G both\r\n")
-    assert [far.heard() for far in ones] == [b"SUB new  RSID:0:1\r\n"] * 2
-    assert [far.heard() for far in others] == [b"RS+ $G old\r\n"] * 2
+    assert [remote.heard() for remote in ones] == [b"SUB new  RSID:0:1\r\n"] * 2
+    assert [remote.heard() for remote in others] == [b"RS+ $G old\r\n"] * 2
     assert neither.heard() == b""
 
 
@@ -120,8 +120,8 @@ def test_the_end_of_a_peer_is_told_across(server: Server) -> None:
 
 def test_only_what_may_be_imported_is_told(server: Server) -> None:
     one, other = old(server), new(server)
-    for far in (one, other):
-        far.link.restrict(lambda subject: not subject.startswith(b"secret"), None)
+    for remote in (one, other):
+        remote.link.restrict(lambda subject: not subject.startswith(b"secret"), None)
     one.say(b"SUB secret.a  RSID:7:1\r\nSUB open  RSID:7:2\r\n")
     other.say(b"RS+ $G secret.b\r\nRS+ $G free\r\n")
     assert (one.heard(), other.heard()) == (b"SUB free  RSID:0:1\r\n", b"RS+ $G open\r\n")
@@ -132,24 +132,24 @@ def test_only_what_may_be_imported_is_told(server: Server) -> None:
 
 def test_messages_cross_once_and_stay_on_their_side_else(server: Server) -> None:
     ones, others, neither = [old(server), old(server)], [new(server), new(server)], server.route()
-    for far in ones:
-        far.say(b"SUB a  RSID:7:1\r\nSUB *  RSID:7:2\r\n")
-    for far in (*others, neither):
-        far.say(b"RS+ $G a\r\nRS+ $G *\r\n")
+    for remote in ones:
+        remote.say(b"SUB a  RSID:7:1\r\nSUB *  RSID:7:2\r\n")
+    for remote in (*others, neither):
+        remote.say(b"RS+ $G a\r\nRS+ $G *\r\n")
     client = server.peer().send(b"SUB a 1\r\n")
-    for far in (*ones, *others, neither):
-        far.heard()
+    for remote in (*ones, *others, neither):
+        remote.heard()
     ones[0].say(b"MSG a RSID:9:9 reply 2\r\nhi\r\n")
-    assert [far.heard() for far in ones] == [b"", b""]
-    assert [far.heard() for far in others] == [b"RMSG $G a reply 2\r\nhi\r\n"] * 2
+    assert [remote.heard() for remote in ones] == [b"", b""]
+    assert [remote.heard() for remote in others] == [b"RMSG $G a reply 2\r\nhi\r\n"] * 2
     assert neither.heard() == b""
     others[1].say(b"HMSG $G a reply 12 14\r\nNATS/1.0\r\n\r\nhi\r\n")
-    assert [re.sub(rb":[12] ", b":N ", far.heard()) for far in ones] == [
+    assert [re.sub(rb":[12] ", b":N ", remote.heard()) for remote in ones] == [
         b"MSG a RSID:7:N reply 2\r\nhi\r\n"
     ] * 2
-    assert [far.heard() for far in others] == [b"", b""]
+    assert [remote.heard() for remote in others] == [b"", b""]
     neither.say(b"RMSG $G a 2\r\nhi\r\n")
-    assert [far.heard() for far in (*ones, *others)] == [b""] * 4
+    assert [remote.heard() for remote in (*ones, *others)] == [b""] * 4
     assert client.received().count(b"hi") == 3
 
 
@@ -187,9 +187,9 @@ def test_a_group_of_2x_gets_a_message_of_1x_where_its_sender_knows_nobody_of_it(
     others[0].say(b"RS+ $G w q 1\r\nRS+ $G w\r\n")
     others[1].say(b"RS+ $G * q 3\r\n")
     one.say(b"MSG w RSID:0:1 1\r\nx\r\n" * 400)
-    heard = [far.heard() for far in others]
+    heard = [remote.heard() for remote in others]
     assert heard[0].count(b"RMSG $G w ") == 400
-    shares = [far.count(b"RMSG $G w | q ") for far in heard]
+    shares = [remote.count(b"RMSG $G w | q ") for remote in heard]
     assert sum(shares) == 400
     assert 50 < shares[0] < 150, shares
 
@@ -237,8 +237,8 @@ def test_who_was_asked_for_and_left_is_replaced_on_its_own_side_first(server: Se
     other.say(b"RS+ $G w q 1\r\n")
     third.say(b"SUB w q QRSID:7:1\r\n")
     member.send(b"UNSUB 5\r\n")
-    for far in (one, other, third):
-        far.heard()
+    for remote in (one, other, third):
+        remote.heard()
     one.say(b"MSG w %b 1\r\nx\r\n" % rsid)
     assert (other.heard(), third.heard()) == (b"", b"MSG w QRSID:7:1 1\r\nx\r\n")
     third.say(b"UNSUB QRSID:7:1\r\n")
@@ -258,9 +258,9 @@ def test_what_is_not_to_be_exported_does_not_cross(server: Server) -> None:
     one, other = old(server), new(server)
     one.say(b"SUB >  RSID:7:1\r\n")
     other.say(b"RS+ $G >\r\n")
-    for far in (one, other):
-        far.link.restrict(None, lambda subject: not subject.startswith(b"secret"))
-        far.heard()
+    for remote in (one, other):
+        remote.link.restrict(None, lambda subject: not subject.startswith(b"secret"))
+        remote.heard()
     one.say(b"MSG secret.a RSID:0:1 1\r\nx\r\nMSG open RSID:0:1 1\r\nx\r\n")
     assert other.heard() == b"RMSG $G open 1\r\nx\r\n"
     other.say(b"RMSG $G secret.a 1\r\nx\r\nRMSG $G open 1\r\nx\r\n")

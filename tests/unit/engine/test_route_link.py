@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from engine_peers import NO_RESPONDERS, QUIET_WITH_HEADERS, WAYS
-from route_peers import Far, Server, exchange
+from route_peers import Remote, Server, exchange
 
 from headrace.engine.reasons import CloseReason
 
@@ -22,68 +22,73 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
 
 
 def test_first_and_last_plain_subscription_are_told(server: Server) -> None:
-    far = server.route()
+    remote = server.route()
     peer = server.peer()
     peer.send(b"SUB foo.* 1\r\nSUB foo.* 2\r\n")
-    assert far.heard() == b"RS+ $G foo.*\r\n"
+    assert remote.heard() == b"RS+ $G foo.*\r\n"
     peer.send(b"UNSUB 1\r\n")
-    assert far.heard() == b""
+    assert remote.heard() == b""
     peer.send(b"UNSUB 2\r\n")
-    assert far.heard() == b"RS- $G foo.*\r\n"
+    assert remote.heard() == b"RS- $G foo.*\r\n"
 
 
 def test_every_change_of_a_queue_group_is_told(server: Server) -> None:
-    far = server.route()
+    remote = server.route()
     peer = server.peer().send(b"SUB w g 1\r\nSUB w g 2\r\nUNSUB 1\r\nUNSUB 2\r\n")
-    assert far.heard() == b"RS+ $G w g 1\r\nRS+ $G w g 2\r\nRS+ $G w g 1\r\nRS- $G w g\r\n"
+    assert remote.heard() == b"RS+ $G w g 1\r\nRS+ $G w g 2\r\nRS+ $G w g 1\r\nRS- $G w g\r\n"
     assert peer.reason is CloseReason.NONE
 
 
 def test_what_is_wanted_already_is_told_at_once(server: Server) -> None:
     server.peer().send(b"SUB a 1\r\nSUB a 2\r\nSUB b g 3\r\nSUB b g 4\r\nSUB b h 5\r\nSUB x.> 6\r\n")
-    far = server.route()
-    assert sorted(far.heard().splitlines()) == [b"RS+ $G a", b"RS+ $G b g 2", b"RS+ $G b h 1", b"RS+ $G x.>"]
+    remote = server.route()
+    assert sorted(remote.heard().splitlines()) == [
+        b"RS+ $G a",
+        b"RS+ $G b g 2",
+        b"RS+ $G b h 1",
+        b"RS+ $G x.>",
+    ]
 
 
 def test_a_closed_client_wants_nothing(server: Server) -> None:
-    far = server.route()
+    remote = server.route()
     peer = server.peer().send(b"SUB gone 1\r\n")
-    far.heard()
+    remote.heard()
     peer.link.detach()
-    assert far.heard() == b"RS- $G gone\r\n"
+    assert remote.heard() == b"RS- $G gone\r\n"
 
 
 def test_interest_stands_before_the_message_it_is_for(server: Server) -> None:
-    far = server.route().say(b"RS+ $G svc\r\n")
+    remote = server.route().say(b"RS+ $G svc\r\n")
     server.peer().send(b"SUB in 1\r\nPUB svc in 1\r\nq\r\n")
-    assert far.heard() == b"RS+ $G in\r\nRMSG $G svc in 1\r\nq\r\n"
+    assert remote.heard() == b"RS+ $G in\r\nRMSG $G svc in 1\r\nq\r\n"
 
 
 def test_messages_go_where_they_are_wanted(server: Server) -> None:
-    far = server.route().say(b"RS+ $G py.>\r\n")
+    remote = server.route().say(b"RS+ $G py.>\r\n")
     server.peer(QUIET_WITH_HEADERS).send(
         b"PUB py.a 2\r\nhi\r\nPUB py.b rep 3\r\nabc\r\nPUB other 1\r\nx\r\n"
         b"HPUB py.h rep 12 15\r\nNATS/1.0\r\n\r\nabc\r\n"
         b"HPUB py.i 12 15\r\nNATS/1.0\r\n\r\nabc\r\nPUB py 0\r\n\r\n"
     )
-    assert far.heard() == (
+    assert remote.heard() == (
         b"RMSG $G py.a 2\r\nhi\r\nRMSG $G py.b rep 3\r\nabc\r\n"
         b"HMSG $G py.h rep 12 15\r\nNATS/1.0\r\n\r\nabc\r\nHMSG $G py.i 12 15\r\nNATS/1.0\r\n\r\nabc\r\n"
     )
 
 
 def test_one_frame_has_everything_that_a_server_gets_it_for(server: Server) -> None:
-    far = server.route().say(b"RS+ $G pq\r\nRS+ $G * g 1\r\nRS+ $G pq h 3\r\nRS+ $G >\r\n")
+    remote = server.route().say(b"RS+ $G pq\r\nRS+ $G * g 1\r\nRS+ $G pq h 3\r\nRS+ $G >\r\n")
     server.peer().send(b"PUB pq 1\r\nx\r\n").send(b"PUB pq r 1\r\ny\r\n")
-    heard = far.heard()
+    heard = remote.heard()
     assert heard.replace(b"h g", b"g h") == b"RMSG $G pq | g h 1\r\nx\r\nRMSG $G pq + r g h 1\r\ny\r\n"
 
 
 def test_headers_are_stripped_for_a_server_without(server: Server) -> None:
-    far = server.route(headers=False).say(b"RS+ $G a\r\nRS+ $G a q 1\r\n")
+    remote = server.route(headers=False).say(b"RS+ $G a\r\nRS+ $G a q 1\r\n")
     peer = server.peer(QUIET_WITH_HEADERS)
     peer.send(b"HPUB a 12 15\r\nNATS/1.0\r\n\r\nabc\r\nHPUB a r 12 15\r\nNATS/1.0\r\n\r\nabc\r\n")
-    assert far.heard() == b"RMSG $G a | q 3\r\nabc\r\nRMSG $G a + r q 3\r\nabc\r\n"
+    assert remote.heard() == b"RMSG $G a | q 3\r\nabc\r\nRMSG $G a + r q 3\r\nabc\r\n"
 
 
 HEADERS = b"NATS/1.0\r\n\r\n"
@@ -109,13 +114,13 @@ TAKEN_IN = {
     ("line", "delivered"), [(line, delivered) for delivered, lines in TAKEN_IN.items() for line in lines]
 )
 def test_messages_are_taken_in(server: Server, line: bytes, delivered: bytes, end: bytes) -> None:
-    far = server.route()
+    remote = server.route()
     peer = server.peer(QUIET_WITH_HEADERS).send(b"SUB foo.* 1\r\nSUB q.* g 2\r\n")
-    far.heard()
+    remote.heard()
     payload = (HEADERS if b" 12 14" in line else b"") + b"hi\r\n"
-    far.say(line + end + payload)
+    remote.say(line + end + payload)
     assert peer.received() == (delivered + b"\r\n" + payload if delivered else b"")
-    assert (far.heard(), far.reason) == (b"", CloseReason.NONE)
+    assert (remote.heard(), remote.reason) == (b"", CloseReason.NONE)
 
 
 @pytest.mark.parametrize(
@@ -127,17 +132,17 @@ def test_messages_are_taken_in(server: Server, line: bytes, delivered: bytes, en
     ],
 )
 def test_words_that_make_no_sense_close_it_in_silence(server: Server, line: bytes) -> None:
-    far = server.route().say(line + b"\r\n")
-    assert (far.reason, far.heard()) == (CloseReason.PROTOCOL_VIOLATION, b"")
+    remote = server.route().say(line + b"\r\n")
+    assert (remote.reason, remote.heard()) == (CloseReason.PROTOCOL_VIOLATION, b"")
 
 
 @pytest.mark.parametrize(
     "line", [b"BOGUS", b"RX+ $G a", b"RS* $G a", b"SUB a 1", b"RS+", b"RMSG $G a 1\r\nxx"]
 )
 def test_what_is_no_op_closes_it(server: Server, line: bytes) -> None:
-    far = server.route().say(line + b"\r\n")
+    remote = server.route().say(line + b"\r\n")
     answer = b"-ERR 'Unknown Protocol Operation'\r\n"
-    assert (far.reason, far.heard()) == (CloseReason.PROTOCOL_VIOLATION, answer)
+    assert (remote.reason, remote.heard()) == (CloseReason.PROTOCOL_VIOLATION, answer)
 
 
 @pytest.mark.parametrize(
@@ -153,47 +158,49 @@ def test_what_is_no_op_closes_it(server: Server, line: bytes) -> None:
     ],
 )
 def test_what_else_closes_it(server: Server, line: bytes, reason: CloseReason, answer: bytes) -> None:
-    far = server.route().say(line + b"\r\n")
-    assert (far.reason, far.heard()) == (reason, answer)
+    remote = server.route().say(line + b"\r\n")
+    assert (remote.reason, remote.heard()) == (reason, answer)
 
 
 def test_invalid_subjects_are_answered(server: Server) -> None:
-    far = server.route().say(b"RS+ $G a..b\r\nRS+ $G a.>.b\r\nPING\r\n")
-    assert far.heard() == b"-ERR 'Invalid Subscription'\r\n" * 2 + b"PONG\r\n"
-    assert far.link.subscriptions_count == 0
+    remote = server.route().say(b"RS+ $G a..b\r\nRS+ $G a.>.b\r\nPING\r\n")
+    assert remote.heard() == b"-ERR 'Invalid Subscription'\r\n" * 2 + b"PONG\r\n"
+    assert remote.link.subscriptions_count == 0
 
 
 def test_unknown_accounts_are_asked_about_once(server: Server) -> None:
-    far = server.route().say(b"RS+ X a\r\nRS+ X b\r\nRMSG X a 1\r\nx\r\nRS- X a\r\nRS+ $G a\r\n")
-    assert far.session.called("account_interest") == [(b"X",)]
-    assert far.link.interest_rows() == [(b"$G", b"a", None, 1)]
+    remote = server.route().say(b"RS+ X a\r\nRS+ X b\r\nRMSG X a 1\r\nx\r\nRS- X a\r\nRS+ $G a\r\n")
+    assert remote.session.called("account_interest") == [(b"X",)]
+    assert remote.link.interest_rows() == [(b"$G", b"a", None, 1)]
 
 
 def test_an_account_that_is_served_later_is_known(server: Server) -> None:
-    far = server.route().say(b"RS+ X a\r\n")
-    far.link.serve(b"X", server.account(b"X"))
-    far.say(b"RS+ X a\r\n")
-    assert far.link.interest_rows() == [(b"X", b"a", None, 1)]
+    remote = server.route().say(b"RS+ X a\r\n")
+    remote.link.serve(b"X", server.account(b"X"))
+    remote.say(b"RS+ X a\r\n")
+    assert remote.link.interest_rows() == [(b"X", b"a", None, 1)]
 
 
 def test_interest_is_taken_in_and_out(server: Server) -> None:
-    far = server.route()
-    far.say(b"RS+ $G a\r\nRS+ $G a\r\nRS+ $G b q 3\r\nRS+ $G b q 5\r\nrs+ $G c\r\nRS- $G c\r\nRS- $G d\r\n")
-    assert sorted(far.link.interest_rows(), key=repr) == [(b"$G", b"a", None, 1), (b"$G", b"b", b"q", 5)]
-    far.say(b"RS- $G b q\r\nRS- $G a\r\n")
-    assert far.link.interest_rows() == []
+    remote = server.route()
+    remote.say(
+        b"RS+ $G a\r\nRS+ $G a\r\nRS+ $G b q 3\r\nRS+ $G b q 5\r\nrs+ $G c\r\nRS- $G c\r\nRS- $G d\r\n"
+    )
+    assert sorted(remote.link.interest_rows(), key=repr) == [(b"$G", b"a", None, 1), (b"$G", b"b", b"q", 5)]
+    remote.say(b"RS- $G b q\r\nRS- $G a\r\n")
+    assert remote.link.interest_rows() == []
 
 
 def test_nothing_before_the_handshake(server: Server) -> None:
-    far = Far(server).say(b"PING\r\nINFO {}\r\nRS+ $G a\r\n")
-    assert far.session.called("peer_info") == [(b"{}",)]
-    assert (far.heard(), far.reason) == (b"PONG\r\n", CloseReason.PROTOCOL_VIOLATION)
+    remote = Remote(server).say(b"PING\r\nINFO {}\r\nRS+ $G a\r\n")
+    assert remote.session.called("peer_info") == [(b"{}",)]
+    assert (remote.heard(), remote.reason) == (b"PONG\r\n", CloseReason.PROTOCOL_VIOLATION)
 
 
 def test_connect_may_be_due(server: Server) -> None:
-    far = Far(server, must_connect=True).say(b"CONNECT {}\r\nPING\r\n")
-    assert (far.heard(), far.session.called("connect")) == (b"PONG\r\n", [(b"{}",)])
-    early = Far(server, must_connect=True).say(b"INFO {}\r\n")
+    remote = Remote(server, must_connect=True).say(b"CONNECT {}\r\nPING\r\n")
+    assert (remote.heard(), remote.session.called("connect")) == (b"PONG\r\n", [(b"{}",)])
+    early = Remote(server, must_connect=True).say(b"INFO {}\r\n")
     assert (early.heard(), early.reason) == (
         b"-ERR 'Authorization Violation'\r\n",
         CloseReason.AUTHENTICATION_VIOLATION,
@@ -202,22 +209,22 @@ def test_connect_may_be_due(server: Server) -> None:
 
 def test_a_dedicated_route_names_no_account(server: Server) -> None:
     server.account(b"A")
-    far = server.route(b"A", dedicated=True).say(b"RS+ x\r\nRS+ y q 2\r\nLS+ leafs z\r\n")
+    remote = server.route(b"A", dedicated=True).say(b"RS+ x\r\nRS+ y q 2\r\nLS+ leafs z\r\n")
     peer = server.peer(b"")
     peer.link.interest = server.accounts[b"A"]
     peer.send(QUIET_WITH_HEADERS + b"SUB mine 1\r\nSUB mine q 2\r\n")
     peer.send(b"PUB x 1\r\nx\r\nPUB y r 1\r\ny\r\nHPUB x 12 12\r\nNATS/1.0\r\n\r\n\r\n")
-    assert far.heard() == (
+    assert remote.heard() == (
         b"RS+ mine\r\nRS+ mine q 1\r\nRMSG x 1\r\nx\r\nRMSG y + r q 1\r\ny\r\n"
         b"HMSG x 12 12\r\nNATS/1.0\r\n\r\n\r\n"
     )
-    far.say(b"RMSG mine 1\r\nx\r\nRMSG mine r 1\r\ny\r\n")
-    far.say(b"RMSG mine | q 1\r\nz\r\nLMSG leafs mine 0 0\r\n\r\nRS- x\r\n")
+    remote.say(b"RMSG mine 1\r\nx\r\nRMSG mine r 1\r\ny\r\n")
+    remote.say(b"RMSG mine | q 1\r\nz\r\nLMSG leafs mine 0 0\r\n\r\nRS- x\r\n")
     assert peer.received() == (
         b"MSG mine 1 1\r\nx\r\nMSG mine 1 r 1\r\ny\r\n"
         b"MSG mine 1 1\r\nz\r\nMSG mine 2 1\r\nz\r\nMSG mine 1 0\r\n\r\n"
     )
-    assert sorted(row[1] for row in far.link.interest_rows()) == [b"y", b"z"]
+    assert sorted(row[1] for row in remote.link.interest_rows()) == [b"y", b"z"]
 
 
 def test_two_servers_are_one(server: Server) -> None:
@@ -234,14 +241,14 @@ def test_two_servers_are_one(server: Server) -> None:
     nobody, answer = requestor.received().split(b"\r\n\r\n\r\n")
     assert nobody.startswith(b"HMSG in.2 5 ")
     assert answer == b"MSG in.1 5 2\r\nok\r\n"
-    assert server.router.statistics()["far_out_msgs"] == other.router.statistics()["far_in_msgs"] == 1
+    assert server.router.statistics()["remote_out_msgs"] == other.router.statistics()["remote_in_msgs"] == 1
     other.stop()
 
 
 def test_a_route_that_ends_takes_its_interest_along(server: Server) -> None:
-    far = server.route().say(b"RS+ $G a\r\nRS+ $G b q 2\r\n")
+    remote = server.route().say(b"RS+ $G a\r\nRS+ $G b q 2\r\n")
     peer = server.peer(NO_RESPONDERS).send(b"SUB in 1\r\n")
-    far.link.detach()
+    remote.link.detach()
     peer.send(b"PUB a in 0\r\n\r\nSUB more 2\r\n")
     assert b"503" in peer.received()
     assert server.interest.receivers(b"a") == (0, 0)

@@ -72,9 +72,9 @@ def test_a_new_weight_holds_at_once(server: Server) -> None:
 
 
 def test_members_for_leafs_are_a_last_resort(server: Server) -> None:
-    far = server.route().say(b"LS+ leafs $G w q 50\r\n")
+    remote = server.route().say(b"LS+ leafs $G w q 50\r\n")
     member = server.peer().send(b"SUB w q 1\r\n")
-    far.heard()
+    remote.heard()
     publisher = server.peer().send(b"PUB w 1\r\nx\r\n" * 50)
     assert member.received().count(b"MSG") == 50
     direct = server.route().say(b"RS+ $G w q 1\r\n")
@@ -83,9 +83,9 @@ def test_members_for_leafs_are_a_last_resort(server: Server) -> None:
     publisher.send(b"PUB w 1\r\nx\r\n" * 50)
     assert direct.heard().count(b"RMSG") == 50
     direct.say(b"RS- $G w q\r\n")
-    far.heard()
+    remote.heard()
     publisher.send(b"PUB w 1\r\nx\r\n")
-    assert far.heard() == b"RMSG $G w | q 1\r\nx\r\n"
+    assert remote.heard() == b"RMSG $G w | q 1\r\nx\r\n"
 
 
 def test_what_came_over_a_route_is_for_members_here(server: Server) -> None:
@@ -110,18 +110,18 @@ def test_it_is_sent_on_but_not_to_the_cluster_it_was_published_in(server: Server
 
 
 def test_members_on_several_subjects_are_one_group(server: Server) -> None:
-    far = server.route().say(b"RS+ $G w.* q 1\r\nRS+ $G w.> q 1\r\n")
+    remote = server.route().say(b"RS+ $G w.* q 1\r\nRS+ $G w.> q 1\r\n")
     server.peer().send(b"PUB w.a 1\r\nx\r\n")
-    assert far.heard() == b"RMSG $G w.a | q 1\r\nx\r\n"
+    assert remote.heard() == b"RMSG $G w.a | q 1\r\nx\r\n"
 
 
 def test_a_removed_member_is_not_chosen(server: Server) -> None:
-    far = server.route().say(b"RS+ $G w q 1\r\n")
+    remote = server.route().say(b"RS+ $G w q 1\r\n")
     peer = server.peer(NO_RESPONDERS).send(b"SUB in 1\r\nPUB w in 1\r\nx\r\n")
-    far.heard()
-    far.say(b"RS- $G w q\r\n")
+    remote.heard()
+    remote.say(b"RS- $G w q\r\n")
     peer.send(b"PUB w in 1\r\nx\r\n")
-    assert far.heard() == b""
+    assert remote.heard() == b""
     assert b"503" in peer.received()
 
 
@@ -129,64 +129,64 @@ def test_a_removed_member_is_not_chosen(server: Server) -> None:
 
 
 def test_an_exhausted_subscription_is_told(server: Server) -> None:
-    far = server.route()
+    remote = server.route()
     server.peer().send(b"SUB a 1\r\nUNSUB 1 1\r\nPUB a 1\r\nx\r\n")
-    assert far.heard() == b"RS+ $G a\r\nRS- $G a\r\n"
+    assert remote.heard() == b"RS+ $G a\r\nRS- $G a\r\n"
 
 
 def test_several_routes_are_told_the_same(server: Server) -> None:
     routes = [server.route() for _ in range(5)]
     server.peer().send(b"SUB a 1\r\nSUB b q 2\r\nUNSUB 1\r\n")
-    assert {far.heard() for far in routes} == {b"RS+ $G a\r\nRS+ $G b q 1\r\nRS- $G a\r\n"}
+    assert {remote.heard() for remote in routes} == {b"RS+ $G a\r\nRS+ $G b q 1\r\nRS- $G a\r\n"}
 
 
 def test_what_other_routes_want_is_not_told(server: Server) -> None:
-    far = server.route()
+    remote = server.route()
     server.route().say(b"RS+ $G a\r\nRS+ $G b q 2\r\nRS- $G a\r\n")
     server.route().say(b"RS+ $G c\r\n")
     late = server.route()
-    assert (far.heard(), late.heard()) == (b"", b"")
+    assert (remote.heard(), late.heard()) == (b"", b"")
 
 
 def test_interest_elsewhere_does_not_hide_the_first_here(server: Server) -> None:
-    far, other = server.route().say(b"RS+ $G a\r\nRS+ $G a q 3\r\n"), server.route().say(b"RS+ $G a\r\n")
+    remote, other = server.route().say(b"RS+ $G a\r\nRS+ $G a q 3\r\n"), server.route().say(b"RS+ $G a\r\n")
     peer = server.peer().send(b"SUB a 1\r\nSUB a q 2\r\nSUB a 3\r\nUNSUB 1\r\nUNSUB 3\r\nUNSUB 2\r\n")
     told = b"RS+ $G a\r\nRS+ $G a q 1\r\nRS- $G a\r\nRS- $G a q\r\n"
-    assert (far.heard(), other.heard()) == (told, told)
+    assert (remote.heard(), other.heard()) == (told, told)
     assert peer.reason is CloseReason.NONE
 
 
 def test_withdrawing_an_account(server: Server) -> None:
     server.account(b"A")
-    far = server.route(b"$G", b"A").say(b"RS+ $G a\r\nRS+ A b\r\n")
+    remote = server.route(b"$G", b"A").say(b"RS+ $G a\r\nRS+ A b\r\n")
     peer = server.peer().send(b"SUB x 1\r\n")
-    assert far.heard() == b"RS+ $G x\r\n"
-    far.link.withdraw(b"$G", tell=True)
-    assert far.heard() == b"RS- $G x\r\n"
-    assert (far.link.served, far.link.interest_rows()) == ((b"A",), [(b"A", b"b", None, 1)])
+    assert remote.heard() == b"RS+ $G x\r\n"
+    remote.link.withdraw(b"$G", tell=True)
+    assert remote.heard() == b"RS- $G x\r\n"
+    assert (remote.link.served, remote.link.interest_rows()) == ((b"A",), [(b"A", b"b", None, 1)])
     peer.send(b"SUB y 2\r\nPUB a 1\r\nx\r\n")
-    assert far.heard() == b""
-    far.link.withdraw(b"A")
-    far.link.withdraw(b"unheard of")
-    assert (far.link.served, far.link.subscriptions_count) == ((), 0)
+    assert remote.heard() == b""
+    remote.link.withdraw(b"A")
+    remote.link.withdraw(b"unheard of")
+    assert (remote.link.served, remote.link.subscriptions_count) == ((), 0)
 
 
 def test_an_account_may_be_told_again(server: Server) -> None:
-    far = server.route()
+    remote = server.route()
     server.peer().send(b"SUB x 1\r\nSUB y q 2\r\n")
-    far.heard()
-    far.link.serve(b"$G", server.interest)
-    assert sorted(far.heard().splitlines()) == [b"RS+ $G x", b"RS+ $G y q 1"]
-    assert far.link.served == (b"$G",)
+    remote.heard()
+    remote.link.serve(b"$G", server.interest)
+    assert sorted(remote.heard().splitlines()) == [b"RS+ $G x", b"RS+ $G y q 1"]
+    assert remote.link.served == (b"$G",)
 
 
 def test_accounts_do_not_mix(server: Server) -> None:
     server.account(b"A")
-    far = server.route(b"$G", b"A")
+    remote = server.route(b"$G", b"A")
     with pytest.raises(ValueError, match="not that of"):
-        far.link.serve(b"B", server.interest)
+        remote.link.serve(b"B", server.interest)
     with pytest.raises(ValueError, match="cannot serve"):
-        far.link.serve(b"A", server.accounts[b"A"], dedicated=True)
+        remote.link.serve(b"A", server.accounts[b"A"], dedicated=True)
     with pytest.raises(ValueError, match="cannot change"):
         server.interest.account = b"X"
     dedicated = server.route(b"A", dedicated=True)
@@ -195,68 +195,68 @@ def test_accounts_do_not_mix(server: Server) -> None:
 
 
 def test_permissions(server: Server) -> None:
-    far = server.route()
-    far.link.restrict(
+    remote = server.route()
+    remote.link.restrict(
         lambda subject: not subject.startswith(b"in"), lambda subject: not subject.startswith(b"out")
     )
-    far.say(b"RS+ $G out.x\r\nRS+ $G a\r\nRS+ $G *.secret\r\n")
-    assert sorted(row[1] for row in far.link.interest_rows()) == [b"*.secret", b"a"]
+    remote.say(b"RS+ $G out.x\r\nRS+ $G a\r\nRS+ $G *.secret\r\n")
+    assert sorted(row[1] for row in remote.link.interest_rows()) == [b"*.secret", b"a"]
     peer = server.peer().send(b"SUB in.x 1\r\nSUB b 2\r\nSUB in.x q 3\r\nUNSUB 1\r\nUNSUB 2\r\n")
-    assert far.heard() == b"RS+ $G b\r\nRS- $G b\r\n"
+    assert remote.heard() == b"RS+ $G b\r\nRS- $G b\r\n"
     peer.send(b"PUB out.secret 1\r\nx\r\nPUB some.secret 1\r\nx\r\n")
-    assert far.heard() == b"RMSG $G some.secret 1\r\nx\r\n"
-    far.say(b"RMSG $G in.x | q 1\r\nx\r\n")  # what the other server sends is its own business
+    assert remote.heard() == b"RMSG $G some.secret 1\r\nx\r\n"
+    remote.say(b"RMSG $G in.x | q 1\r\nx\r\n")  # what the other server sends is its own business
     assert peer.received() == b"MSG in.x 3 1\r\nx\r\n"
-    far.link.restrict(None, None)
-    far.say(b"RS+ $G out.x\r\n")
-    assert (b"$G", b"out.x", None, 1) in far.link.interest_rows()
+    remote.link.restrict(None, None)
+    remote.say(b"RS+ $G out.x\r\n")
+    assert (b"$G", b"out.x", None, 1) in remote.link.interest_rows()
 
 
 def test_permissions_that_fail_are_our_mistake(server: Server) -> None:
-    far = server.route()
+    remote = server.route()
 
     def broken(subject: bytes) -> bool:
         raise LookupError(subject)
 
     failures: list[Exception] = []
-    vars(far.session)["failed"] = failures.append
-    far.link.restrict(broken, None)
+    vars(remote.session)["failed"] = failures.append
+    remote.link.restrict(broken, None)
     server.peer().send(b"SUB a 1\r\n")
-    assert (far.heard(), [str(failure) for failure in failures]) == (b"", ["b'a'"])
+    assert (remote.heard(), [str(failure) for failure in failures]) == (b"", ["b'a'"])
 
 
 # ---- leaf clusters behind other servers ---------------------------------------------------------
 
 
 def test_leaf_interest_is_apart_from_its_servers(server: Server) -> None:
-    far = server.route().say(b"RS+ $G a\r\nLS+ x $G a\r\nLS+ y $G a\r\nLS+ x $G a q 2\r\n")
-    assert far.link.subscriptions_count == 4
+    remote = server.route().say(b"RS+ $G a\r\nLS+ x $G a\r\nLS+ y $G a\r\nLS+ x $G a q 2\r\n")
+    assert remote.link.subscriptions_count == 4
     server.peer().send(b"PUB a 1\r\nx\r\n")
-    assert far.heard() == b"RMSG $G a | q 1\r\nx\r\n"
-    far.say(b"LS- x $G a\r\nRS- $G a\r\nLS- x $G a q\r\n")
-    assert far.link.interest_rows() == [(b"$G", b"a", None, 1)]
-    far.say(b"LS- y $G a\r\n")
-    assert far.link.interest_rows() == []
+    assert remote.heard() == b"RMSG $G a | q 1\r\nx\r\n"
+    remote.say(b"LS- x $G a\r\nRS- $G a\r\nLS- x $G a q\r\n")
+    assert remote.link.interest_rows() == [(b"$G", b"a", None, 1)]
+    remote.say(b"LS- y $G a\r\n")
+    assert remote.link.interest_rows() == []
 
 
 def test_leaf_interest_of_a_server_that_does_not_say_whose(server: Server) -> None:
-    far = server.route(origin_unsub=False).say(
+    remote = server.route(origin_unsub=False).say(
         b"RS+ $G a\r\nLS+ x $G a\r\nLS+ x $G b q 2\r\nLS+ x $G b q 3\r\n"
     )
-    assert sorted(far.link.interest_rows(), key=repr) == [
+    assert sorted(remote.link.interest_rows(), key=repr) == [
         (b"$G", b"a", None, 1),
         (b"$G", b"a", None, 1),
         (b"$G", b"b", b"q", 3),
     ]
-    far.say(b"LS- $G a\r\nLS- $G b q\r\n")
-    assert far.link.interest_rows() == [(b"$G", b"a", None, 1)]
+    remote.say(b"LS- $G a\r\nLS- $G b q\r\n")
+    assert remote.link.interest_rows() == [(b"$G", b"a", None, 1)]
 
 
 def test_keys_do_not_collide(server: Server) -> None:
     server.account(b"bar")
     server.account(b"foo")
-    far = server.route(b"foo", b"bar").say(b"RS+ foo bar baz 1\r\nLS+ foo bar baz\r\n")
-    assert sorted(far.link.interest_rows(), key=repr) == [
+    remote = server.route(b"foo", b"bar").say(b"RS+ foo bar baz 1\r\nLS+ foo bar baz\r\n")
+    assert sorted(remote.link.interest_rows(), key=repr) == [
         (b"bar", b"baz", None, 1),
         (b"foo", b"bar", b"baz", 1),
     ]
@@ -321,10 +321,10 @@ def test_a_shown_subject_travels_in_the_reply(server: Server) -> None:
     ],
 )
 def test_only_acknowledgements_say_a_subject(server: Server, reply: bytes, shown: bytes, told: bytes) -> None:
-    far = server.route()
+    remote = server.route()
     peer = server.peer(QUIET_WITH_HEADERS).send(b"SUB in 1\r\n")
-    far.heard()
-    far.say(b"RMSG $G in %b 1\r\nx\r\nHMSG $G in %b 12 13\r\nNATS/1.0\r\n\r\nx\r\n" % (reply, reply))
+    remote.heard()
+    remote.say(b"RMSG $G in %b 1\r\nx\r\nHMSG $G in %b 12 13\r\nNATS/1.0\r\n\r\nx\r\n" % (reply, reply))
     assert peer.received() == (
         b"MSG %b 1 %b 1\r\nx\r\nHMSG %b 1 %b 12 13\r\nNATS/1.0\r\n\r\nx\r\n" % (shown, told, shown, told)
     )
@@ -332,13 +332,13 @@ def test_only_acknowledgements_say_a_subject(server: Server, reply: bytes, shown
 
 def test_subjects_are_mapped_where_they_are_published(server: Server) -> None:
     server.interest.mapper = lambda subject: (b"new" + subject[3:], True) if subject[:3] == b"old" else None
-    far = server.route().say(b"RS+ $G >\r\n")
+    remote = server.route().say(b"RS+ $G >\r\n")
     peer = server.peer().send(b"SUB *.* 1\r\n")
-    far.heard()
+    remote.heard()
     for _ in range(3):  # the plans of both are kept apart
         peer.send(b"PUB old.x 1\r\na\r\n")
-        far.say(b"RMSG $G old.x 1\r\nb\r\n")
-    assert far.heard() == b"RMSG $G new.x 1\r\na\r\n" * 3
+        remote.say(b"RMSG $G old.x 1\r\nb\r\n")
+    assert remote.heard() == b"RMSG $G new.x 1\r\na\r\n" * 3
     assert peer.received() == b"MSG new.x 1 1\r\na\r\nMSG old.x 1 1\r\nb\r\n" * 3
 
 
@@ -348,44 +348,44 @@ def test_subjects_are_mapped_where_they_are_published(server: Server) -> None:
 def test_a_stream_is_wanted_where_it_is_exported(server: Server, spaces: tuple[Space, Space]) -> None:
     a, b = spaces
     b.import_stream(a, b"st.>", b"from.>")
-    far = server.route(b"A", b"B")
+    remote = server.route(b"A", b"B")
     peer = b.peer(QUIET).send(b"SUB from.x 1\r\nSUB from.x q 2\r\n")
-    assert far.heard() == b"RS+ B from.x\r\nRS+ A st.x\r\nRS+ B from.x q 1\r\nRS+ A st.x q 1\r\n"
-    far.say(b"RMSG A st.x | q 1\r\nx\r\nRMSG A st.x 1\r\ny\r\n")
+    assert remote.heard() == b"RS+ B from.x\r\nRS+ A st.x\r\nRS+ B from.x q 1\r\nRS+ A st.x q 1\r\n"
+    remote.say(b"RMSG A st.x | q 1\r\nx\r\nRMSG A st.x 1\r\ny\r\n")
     assert peer.received() == b"MSG from.x 1 1\r\nx\r\nMSG from.x 2 1\r\nx\r\nMSG from.x 1 1\r\ny\r\n"
     peer.send(b"UNSUB 1\r\nUNSUB 2\r\n")
-    assert far.heard() == b"RS- A st.x\r\nRS- B from.x\r\nRS- A st.x q\r\nRS- B from.x q\r\n"
+    assert remote.heard() == b"RS- A st.x\r\nRS- B from.x\r\nRS- A st.x q\r\nRS- B from.x q\r\n"
 
 
 def test_interest_elsewhere_imports_nothing(server: Server, spaces: tuple[Space, Space]) -> None:
     a, b = spaces
-    far = server.route(b"A", b"B").say(b"RS+ B from.x\r\n")
+    remote = server.route(b"A", b"B").say(b"RS+ B from.x\r\n")
     b.import_stream(a, b"st.>", b"from.>")
     a.peer(QUIET).send(b"PUB st.x 1\r\nx\r\n")
-    assert far.heard() == b""
+    assert remote.heard() == b""
 
 
 def test_a_request_is_passed_on_where_it_is_published(server: Server, spaces: tuple[Space, Space]) -> None:
     a, b = spaces
     b.import_service(a, b"svc", b"my")
-    far = server.route(b"A", b"B").say(b"RS+ A svc\r\n")
-    assert far.heard() == b""  # the local subject is of no interest elsewhere
+    remote = server.route(b"A", b"B").say(b"RS+ A svc\r\n")
+    assert remote.heard() == b""  # the local subject is of no interest elsewhere
     requestor = b.peer(NO_RESPONDERS).send(b"SUB in 1\r\nPUB my in 1\r\nq\r\n")
-    heard = far.heard()
+    heard = remote.heard()
     reply = MADE.findall(heard)[0]
     assert heard == b"RS+ B in\r\nRS+ A %b.>\r\nRMSG A svc %b 1\r\nq\r\n" % (reply[:12], reply)
-    far.say(b"RMSG A %b 2\r\nok\r\nRMSG A %b 2\r\nno\r\n" % (reply, reply))
+    remote.say(b"RMSG A %b 2\r\nok\r\nRMSG A %b 2\r\nno\r\n" % (reply, reply))
     assert requestor.received() == b"MSG in 1 2\r\nok\r\n"
-    far.say(b"RMSG B my in 1\r\nq\r\n")
-    assert far.heard() == b""
+    remote.say(b"RMSG B my in 1\r\nq\r\n")
+    assert remote.heard() == b""
 
 
 def test_a_request_finds_a_queue_group_elsewhere(server: Server, spaces: tuple[Space, Space]) -> None:
     a, b = spaces
     b.import_service(a, b"svc", b"my")
-    far = server.route(b"A", b"B").say(b"RS+ A svc q 1\r\n")
+    remote = server.route(b"A", b"B").say(b"RS+ A svc q 1\r\n")
     b.peer(NO_RESPONDERS).send(b"PUB my 1\r\nq\r\n")
-    assert far.heard() == b"RMSG A svc | q 1\r\nq\r\n"
+    assert remote.heard() == b"RMSG A svc | q 1\r\nq\r\n"
 
 
 def test_a_response_may_go_on_to_another_route(server: Server, spaces: tuple[Space, Space]) -> None:
@@ -409,48 +409,48 @@ KB = b"PUB a 1000\r\n" + b"x" * 1000 + b"\r\n"
 
 def test_a_publisher_waits_for_a_slow_server() -> None:
     server = Server(max_pending=40_000, congestion_mark=10_000)
-    far = server.route().say(b"RS+ $G a\r\n")
+    remote = server.route().say(b"RS+ $G a\r\n")
     peer = server.peer()
     for _ in range(20):
         peer.link.feed(KB)
-        far.link.report_blocked()
+        remote.link.report_blocked()
     assert peer.link.is_stalled
-    far.heard()
+    remote.heard()
     assert peer.link.release_if_drained()
     server.stop()
 
 
 def test_a_server_that_takes_nothing_is_given_up() -> None:
     server = Server(max_pending=40_000, congestion_mark=10_000)
-    far = server.route().say(b"RS+ $G a\r\n")
+    remote = server.route().say(b"RS+ $G a\r\n")
     peer = server.peer()
     for _ in range(50):
         peer.link.feed(KB)
-    assert far.reason is CloseReason.SLOW_CONSUMER_PENDING_BYTES
+    assert remote.reason is CloseReason.SLOW_CONSUMER_PENDING_BYTES
     assert server.router.statistics()["slow_consumers"] == 1
     server.stop()
 
 
 def test_messages_may_be_dropped_instead() -> None:
     server = Server(max_pending=40_000, drops_when_congested=True)
-    far = server.route().say(b"RS+ $G a\r\n")
+    remote = server.route().say(b"RS+ $G a\r\n")
     peer = server.peer()
     for _ in range(100):
         peer.link.feed(KB)
-    assert (far.reason, peer.link.is_stalled) == (CloseReason.NONE, False)
-    assert 20_000 < far.link.pending < 40_000
+    assert (remote.reason, peer.link.is_stalled) == (CloseReason.NONE, False)
+    assert 20_000 < remote.link.pending < 40_000
     server.stop()
 
 
 def test_servers_wait_for_nobody() -> None:
     server = Server(max_pending=40_000, congestion_mark=10_000)
-    far = server.route()
+    remote = server.route()
     slow, quick = server.peer().send(b"SUB a 1\r\n"), server.peer().send(b"SUB a 1\r\n")
     for _ in range(60):
-        far.say(b"RMSG $G a 1000\r\n" + b"x" * 1000 + b"\r\n")
+        remote.say(b"RMSG $G a 1000\r\n" + b"x" * 1000 + b"\r\n")
         quick.received()
     assert slow.reason is CloseReason.SLOW_CONSUMER_PENDING_BYTES
-    assert (far.link.is_stalled, quick.reason) == (False, CloseReason.NONE)
+    assert (remote.link.is_stalled, quick.reason) == (False, CloseReason.NONE)
     server.stop()
 
 
@@ -459,14 +459,14 @@ def test_interest_is_told_however_much_it_is() -> None:
     peer = server.peer()
     for n in range(5000):
         peer.link.feed(b"SUB some.subject.%d %d\r\n" % (n, n))
-    far = server.route().say(b"RS+ $G a\r\n")
-    assert far.link.pending > 100_000
+    remote = server.route().say(b"RS+ $G a\r\n")
+    assert remote.link.pending > 100_000
     peer.link.feed(KB)
-    assert far.reason is CloseReason.NONE
-    assert far.heard().endswith(KB.replace(b"PUB", b"RMSG $G"))
+    assert remote.reason is CloseReason.NONE
+    assert remote.heard().endswith(KB.replace(b"PUB", b"RMSG $G"))
     for _ in range(50):  # from then on its bound holds
         peer.link.feed(KB)
-    assert far.reason is CloseReason.SLOW_CONSUMER_PENDING_BYTES
+    assert remote.reason is CloseReason.SLOW_CONSUMER_PENDING_BYTES
     server.stop()
 
 
@@ -474,31 +474,31 @@ def test_interest_is_told_however_much_it_is() -> None:
 
 
 def test_counters(server: Server) -> None:
-    far = server.route().say(b"RS+ $G a\r\n")
+    remote = server.route().say(b"RS+ $G a\r\n")
     server.peer().send(b"SUB b 1\r\nPUB a 3\r\nabc\r\nPUB b 1\r\nx\r\n")
-    far.say(b"RMSG $G b 2\r\nhi\r\nRMSG $G nobody 1\r\nx\r\n")
-    assert far.link.counters == (2, 3, 1, 3, 0)
+    remote.say(b"RMSG $G b 2\r\nhi\r\nRMSG $G nobody 1\r\nx\r\n")
+    assert remote.link.counters == (2, 3, 1, 3, 0)
     assert server.router.statistics() == {
         "in_msgs": 4,
         "in_bytes": 7,
         "out_msgs": 3,
         "out_bytes": 6,
-        "far_in_msgs": 2,
-        "far_in_bytes": 3,
-        "far_out_msgs": 1,
-        "far_out_bytes": 3,
+        "remote_in_msgs": 2,
+        "remote_in_bytes": 3,
+        "remote_out_msgs": 1,
+        "remote_out_bytes": 3,
         "slow_consumers": 0,
         "stalls": 0,
     }
 
 
 def test_traces(server: Server) -> None:
-    far = server.route()
-    far.link.traced = True
-    far.say(b"RS+ $G a\r\nRMSG $G b 1\r\nx\r\nCONNECT {}\r\n")
+    remote = server.route()
+    remote.link.traced = True
+    remote.say(b"RS+ $G a\r\nRMSG $G b 1\r\nx\r\nCONNECT {}\r\n")
     server.peer().send(b"PUB a r 1\r\nx\r\n")
-    assert far.session.called("trace") == [("RS+", b"$G a", None), ("RMSG", b"$G b 1", b"x")]
-    assert far.session.called("trace_delivery") == [(b"a", b"R $G a", b"r", 0, 1)]
+    assert remote.session.called("trace") == [("RS+", b"$G a", None), ("RMSG", b"$G b 1", b"x")]
+    assert remote.session.called("trace_delivery") == [(b"a", b"R $G a", b"r", 0, 1)]
 
 
 # ---- ends ---------------------------------------------------------------------------------------
@@ -509,18 +509,18 @@ def test_a_route_that_is_let_go_leaves_nothing(is_reachable: bool) -> None:
     server = Server()
     interest = server.interest
     peer = server.peer().send(b"SUB b 1\r\n")
-    far = server.route().say(b"RS+ $G a\r\nRS+ $G a q 2\r\n")
+    remote = server.route().say(b"RS+ $G a\r\nRS+ $G a q 2\r\n")
     server.others.clear()
-    far.session.calls.append((far,))  # a cycle that only the collector can end
+    remote.session.calls.append((remote,))  # a cycle that only the collector can end
     if not is_reachable:
         vars(server)["accounts"] = {}
         peer.link.detach()
         server.stop()
-        del server, interest, peer, far
+        del server, interest, peer, remote
         gc.collect()
         return
-    far.session.accounts = {}
-    del far
+    remote.session.accounts = {}
+    del remote
     gc.collect()
     assert interest.statistics()["subscriptions"] == 1
     peer.send(b"PUB a 1\r\nx\r\nSUB c 2\r\n")
@@ -528,9 +528,9 @@ def test_a_route_that_is_let_go_leaves_nothing(is_reachable: bool) -> None:
 
 
 def test_a_route_may_end_while_it_is_read(server: Server) -> None:
-    far = server.route().say(b"RS+ $G a\r\n")
-    vars(far.session)["pong"] = far.link.detach
-    far.say(b"PONG\r\nRS+ $G b\r\nRMSG $G a 1\r\nx\r\n")
+    remote = server.route().say(b"RS+ $G a\r\n")
+    vars(remote.session)["pong"] = remote.link.detach
+    remote.say(b"PONG\r\nRS+ $G b\r\nRMSG $G a 1\r\nx\r\n")
     server.peer().send(b"SUB c 1\r\nPUB a 1\r\nx\r\n")
     server.end_tick()
     assert server.interest.statistics()["subscriptions"] == 1

@@ -1,4 +1,4 @@
-"""What links to other servers have in common: who hears of interest, and where a message goes."""
+"""Remote links: which other servers are told of interest, and where a message goes."""
 
 from libc.stdint cimport int64_t, uint32_t
 
@@ -22,7 +22,7 @@ cdef bint is_response(msg_t *m) noexcept
 cdef int open_target(router_t *r, link_t *l, interest_t *it) except -1
 cdef int add_target(router_t *r, uint32_t base, sub_t *s) except -1
 cdef int note_served(router_t *r, sub_t *s) except -1
-cdef sub_t *bridged_member(sub_t **members, uint32_t near_count, uint32_t count, msg_t *m) noexcept
+cdef sub_t *bridged_member(sub_t **members, uint32_t local_count, uint32_t count, msg_t *m) noexcept
 cdef sub_t *fallback_of(sub_t *s, sub_t *fallback, msg_t *m, bint *is_final) noexcept
 cdef int send_all(router_t *r, uint32_t base, uint32_t served_from, plan_t *plan, msg_t *m) except -1
 
