@@ -609,7 +609,7 @@ cdef int unsubscribe(link_t *l, line_t *line) except -1:
     cdef sub_t *s = find_sid(l, sid.text, sid.len, <uint32_t> hr_hash(sid.text, sid.len, l.interest.seed))
     if s != NULL:
         if limit > 0 and <uint64_t> limit > s.delivered:
-            s.limit = limit
+            s.quota.limit = limit
             s.flags |= SUB_LIMITED
             if s.interest.listeners_count:
                 tell_limit(s.interest, s)

@@ -25,7 +25,7 @@ cdef int64_t weight_here(group_t *group) noexcept:
     cdef uint32_t i
     for i in range(group.local_count, group.count):
         if is_counted(group.members[i]):
-            weight += <int64_t> group.members[i].limit
+            weight += <int64_t> group.members[i].quota.weight
     return weight
 
 

@@ -205,7 +205,7 @@ cdef int deliver(sub_t *s, const char *head, size_t head_len, msg_t *m) except -
     l.out_bytes += size
     l.router.out_bytes += size
     s.delivered += 1
-    if s.flags & SUB_LIMITED and s.delivered >= s.limit:
+    if s.flags & SUB_LIMITED and s.delivered >= s.quota.limit:
         remove_sub(s)
     return 1
 
@@ -334,7 +334,7 @@ cdef uint32_t draw(sub_t **members, uint32_t local_count, uint32_t count, router
     cdef uint64_t total = local_count, drawn
     cdef uint32_t i
     for i in range(local_count, count):
-        total += members[i].limit
+        total += members[i].quota.weight
     if total == 0:
         return 0
     drawn = next_random(r) % total
@@ -342,9 +342,9 @@ cdef uint32_t draw(sub_t **members, uint32_t local_count, uint32_t count, router
         return <uint32_t> drawn
     drawn -= local_count
     for i in range(local_count, count):
-        if drawn < members[i].limit:
+        if drawn < members[i].quota.weight:
             return i
-        drawn -= members[i].limit
+        drawn -= members[i].quota.weight
     return 0
 
 

@@ -117,7 +117,7 @@ cdef int want(GatewayLink link, view_t *view, interest_t *it, word_t *group) exc
         emit(&link.c, b"-ERR 'Invalid Subscription'\r\n", 29)
         return 0
     s = new_remote_sub(&link.wire, &link.c, NULL, subject.len, group.len if group != NULL else 0, hash)
-    s.limit = 1
+    s.quota.weight = 1
     add_sid(&link.c, s)
     insert(it, s)
     if group != NULL:

@@ -309,7 +309,7 @@ cdef plan_t *plan_for(interest_t *it, const char *subject, uint32_t n) except NU
 cdef tuple row_of(sub_t *s):
     """(subject, queue or None, sid, delivered, limit), for listings."""
     return (s.subject[:s.subject_len], s.queue[:s.queue_len] if s.queue_len else None, s.text[:s.sid_len],
-            s.delivered, s.limit if s.flags & SUB_LIMITED else 0)
+            s.delivered, s.quota.limit if s.flags & SUB_LIMITED else 0)
 
 
 cdef class Interest:

@@ -120,7 +120,7 @@ cdef int subscribe(LeafLink link, line_t *line) except -1:
         emit(l, b"-ERR 'Invalid Subscription'\r\n", 29)
         return 0
     s = new_remote_sub(&link.wire, l, NULL, subject.len, group.len if group != NULL else 0, hash)
-    s.limit = weight
+    s.quota.weight = weight
     add_sid(l, s)
     insert(l.interest, s)
     if l.interest.imports != NULL:
@@ -211,7 +211,7 @@ cdef int64_t weight_of(LeafLink link, group_t *group) noexcept:
     cdef uint32_t i
     for i in range(group.local_count, group.count):
         if counts(link, group.members[i]):
-            weight += <int64_t> group.members[i].limit
+            weight += <int64_t> group.members[i].quota.weight
     return weight
 
 
@@ -447,5 +447,5 @@ cdef class LeafLink(PeerLink):
             s = self.c.sids[i]
             if s != NULL:
                 rows.append((s.subject[:s.subject_len], s.queue[:s.queue_len] if s.queue_len else None,
-                             s.limit if s.queue_len else 1))
+                             s.quota.weight if s.queue_len else 1))
         return rows

@@ -95,7 +95,7 @@ cdef int subscribe(LegacyRouteLink link, line_t *line) except -1:
         return 0
     s = new_sub(l, subject, queue, rsid, hash)
     s.flags |= SUB_REMOTE
-    s.limit = 1 if queue != NULL else 0
+    s.quota.weight = 1 if queue != NULL else 0
     add_sid(l, s)
     insert(link._dedicated, s)
     return 0
@@ -116,7 +116,7 @@ cdef int unsubscribe(LegacyRouteLink link, line_t *line) except -1:
         return 0
     if most > 0 and <uint64_t> most > s.delivered:
         s.flags |= SUB_LIMITED
-        link._limits[<size_t> s] = most  # sub_t.limit is the weight of a member
+        link._limits[<size_t> s] = most  # sub_t.quota is the weight of a member
     else:
         link._end(s)
     return 0
@@ -236,7 +236,7 @@ cdef inline bint is_told_as_member(sub_t *s) noexcept:
 
 cdef inline bint is_still_member(sub_t *s) noexcept:
     """Whether a remote member of a group only weighs less than before."""
-    return s.flags & SUB_REMOTE and s.group != NULL and s.limit and s.index < s.group.count \
+    return s.flags & SUB_REMOTE and s.group != NULL and s.quota.weight and s.index < s.group.count \
         and s.group.members[s.index] == s
 
 
@@ -249,7 +249,7 @@ cdef void limited(link_t *l, sub_t *s) noexcept:
     try:
         key = link._keys.get(<size_t> s)
         if key is not None and not s.flags & SUB_FILTERED:
-            write_line(l, b"UNSUB %b %d\r\n" % (key, s.limit))
+            write_line(l, b"UNSUB %b %d\r\n" % (key, s.quota.limit))
     except Exception as error:
         link.session.failed(error)
 
@@ -411,7 +411,7 @@ cdef class LegacyRouteLink(RouteLink):
         """SUB, again too: a peer knows a subscription by its RSID."""
         cdef bytes key = self._keys.get(<size_t> s)
         if key is None:
-            if s.flags & SUB_REMOTE and s.queue_len and not s.limit or self._imports is not None and not may_import(self, s):
+            if s.flags & SUB_REMOTE and s.queue_len and not s.quota.weight or self._imports is not None and not may_import(self, s):
                 return
             key = self._key_of(s)
             self._keys[<size_t> s] = key

@@ -4,7 +4,7 @@
 **Words.** A local link is a client or something of this process. A remote link (`link_t.remote`) is a connection to
 another server: a route, a leaf link, a gateway. Its subscriptions (SUB_REMOTE) hang in the accounts' tries and stand
 for interest there; in every row of subscriptions they come after the local ones. A remote member of a queue group
-counts `sub_t.limit` members. A plan that names something remote says so (`is_remote`), and is followed by
+counts `sub_t.quota.weight` members. A plan that names something remote says so (`is_remote`), and is followed by
 `delivery.route_remote`; any other one is delivered as if there were no other servers.
 
 **Interest.** A remote link that is to know an account's interest is one of its listeners (`listen`). From then on its
@@ -95,9 +95,9 @@ cdef void unlisten(interest_t *it, link_t *l) noexcept:
 
 cdef int reweigh(sub_t *s, int64_t weight) except -1:
     """A remote member of a queue group counts `weight` members from now on."""
-    cdef int64_t change = weight - <int64_t> s.limit
+    cdef int64_t change = weight - <int64_t> s.quota.weight
     while s != NULL:  # and its shadows
-        s.limit = <uint64_t> weight
+        s.quota.weight = <uint64_t> weight
         if change and s.interest.listeners_count:
             tell_change(s.interest, s, change)
         s = s.shadows
@@ -164,7 +164,7 @@ cdef int64_t weight_told(link_t *l, sub_t *s) noexcept:
     cdef uint32_t i
     for i in range(group.local_count, group.count):
         if counts_with(l, group.members[i], &origin):
-            weight += <int64_t> group.members[i].limit
+            weight += <int64_t> group.members[i].quota.weight
     return weight
 
 
@@ -241,8 +241,8 @@ cdef bint is_left_across(sub_t **members, uint32_t count, msg_t *m) noexcept:
     for i in range(count):
         its = members[i].link.remote
         if its != NULL and bridges(its, source):
-            is_found = is_found or members[i].limit and not is_gone(members[i])
-        elif is_told(m.source, members[i]) or its != NULL and its.kind == REMOTE_ROUTE and members[i].limit:
+            is_found = is_found or members[i].quota.weight and not is_gone(members[i])
+        elif is_told(m.source, members[i]) or its != NULL and its.kind == REMOTE_ROUTE and members[i].quota.weight:
             return False
     return is_found
 
@@ -257,7 +257,7 @@ cdef sub_t *bridged_member(sub_t **members, uint32_t local_count, uint32_t count
         return NULL
     for i in range(local_count, count):
         if is_across(members[i], source):
-            total += members[i].limit
+            total += members[i].quota.weight
     drawn = next_random(m.source.router) % total if total else 0
     if drawn < local_count:
         return NULL
@@ -265,9 +265,9 @@ cdef sub_t *bridged_member(sub_t **members, uint32_t local_count, uint32_t count
     for i in range(local_count, count):
         if not is_across(members[i], source):
             continue
-        if drawn < members[i].limit:
+        if drawn < members[i].quota.weight:
             return members[i]
-        drawn -= members[i].limit
+        drawn -= members[i].quota.weight
     return NULL
 
 
@@ -282,7 +282,7 @@ cdef sub_t *fallback_of(sub_t *s, sub_t *fallback, msg_t *m, bint *is_final) noe
     """
     cdef remote_t *source = m.source.remote
     cdef remote_kind kind = s.link.remote.kind if s.link.remote != NULL else REMOTE_GATEWAY
-    if is_gone(s) or s.link == m.source or kind == REMOTE_GATEWAY or s.limit == 0:
+    if is_gone(s) or s.link == m.source or kind == REMOTE_GATEWAY or s.quota.weight == 0:
         return fallback
     if source != NULL and source.kind == REMOTE_ROUTE:
         if kind == REMOTE_ROUTE:  # over the bridge last: there it would be for plain subscriptions too

@@ -82,7 +82,7 @@ cdef int subscribe(RouteLink link, line_t *line, bint is_leaf) except -1:
         emit(&link.c, b"-ERR 'Invalid Subscription'\r\n", 29)
         return 0
     s = new_remote_sub(&link.wire, &link.c, origin, subject.len, group.len if group != NULL else 0, hash)
-    s.limit = weight
+    s.quota.weight = weight
     add_sid(&link.c, s)
     insert(it, s)
     return 0
@@ -448,5 +448,5 @@ cdef class RouteLink(PeerLink):
             s = self.c.sids[i]
             if s != NULL:
                 rows.append((s.interest.account[:s.interest.account_len], s.subject[:s.subject_len],
-                             s.queue[:s.queue_len] if s.queue_len else None, s.limit if s.queue_len else 1))
+                             s.queue[:s.queue_len] if s.queue_len else None, s.quota.weight if s.queue_len else 1))
         return rows

@@ -72,7 +72,7 @@ cdef int hang_one(sub_t *s, StreamImport via, bytes wanted) except -1:
     shadow.shadow.via = <PyObject *> via
     shadow.link = s.link
     shadow.flags = s.flags & (SUB_FILTERED | SUB_GATHERED | SUB_REMOTE) | SUB_SHADOW
-    shadow.limit = s.limit if s.flags & SUB_REMOTE else 0
+    shadow.quota.weight = s.quota.weight if s.flags & SUB_REMOTE else 0
     shadow.sid_len = s.sid_len
     shadow.subject_len = n
     shadow.queue_len = s.queue_len

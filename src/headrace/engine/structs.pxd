@@ -209,14 +209,17 @@ cdef struct shadow_t:
     buf_t text                   # "subject as published" "HMSG subject as imported ", of the last delivery
     size_t subject_len
 
+cdef union quota_t:
+    uint64_t limit               # of a local subscription: auto-unsubscribe at this many delivered; 0: none
+    uint64_t weight              # of a remote one (SUB_REMOTE) in a queue group: how many members it stands for
+
 cdef struct sub_t:
     link_t *link
     node_t *node
     group_t *group               # NULL: a plain subscription
     interest_t *interest
     uint64_t delivered
-    uint64_t limit               # auto-unsubscribe at this many delivered; 0: none. Of a remote member of a queue
-                                 # group: how many members there it stands for
+    quota_t quota
     uint32_t flags
     uint32_t index               # place in node.plain or group.members
     sub_t *next_removed

@@ -284,7 +284,7 @@ cdef void tell_limit(interest_t *it, sub_t *sub) noexcept:
 
 cdef int64_t weight_of(sub_t *sub) noexcept:
     """How many members of a queue group it is; a plain one is one."""
-    return <int64_t> sub.limit if sub.flags & SUB_REMOTE and sub.queue_len else 1
+    return <int64_t> sub.quota.weight if sub.flags & SUB_REMOTE and sub.queue_len else 1
 
 
 cdef inline bint counts_here(sub_t *sub) noexcept:
