@@ -17,9 +17,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from headrace.engine.holdings import SequenceSet, SubjectTable
 from headrace.engine.messages import NewMessages, StoredMessages
 from headrace.engine.records import Scan, encode
+from headrace.engine.sequence_set import SequenceSet
+from headrace.engine.subject_index import SubjectIndex
 from headrace.log.port import NewMessage, StoredMessage
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class Rows:
     name = "row records"
 
     def __init__(self) -> None:
-        self.table = SubjectTable()
+        self.table = SubjectIndex()
         self.nothing = SequenceSet()
 
     def encode(self, batch: list[NewMessage], first: int) -> bytes:

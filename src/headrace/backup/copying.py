@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from headrace.backup.errors import BackupError
 from headrace.backup.manifest import Part, key_of
-from headrace.engine.holdings import SequenceSet
+from headrace.engine.sequence_set import SequenceSet
 from headrace.log.chain import CEILING
 from headrace.log.segment import BEGINNING, HEADER_BYTES, Header, Segment, base_of
 

@@ -17,11 +17,12 @@ from libc.string cimport memmove, memset
 from posix.types cimport off_t
 
 from headrace.engine.checksum cimport hr_crc, hr_crc_prepare
-from headrace.engine.holdings cimport LAST_LOOSE, SequenceSet, SubjectTable, subject_t
 from headrace.engine.memory cimport buf_free, buf_grow, give, resize, take
 from headrace.engine.messages cimport StoredMessages, message_t
 from headrace.engine.records cimport ERASED, HEAD, MESSAGE, SEALED, find_parts, hr_record_t, look
+from headrace.engine.sequence_set cimport SequenceSet
 from headrace.engine.structs cimport HR_GUARD, buf_t
+from headrace.engine.subject_index cimport LAST_LOOSE, SubjectIndex, subject_t
 
 cdef extern from "<unistd.h>" nogil:
     ssize_t pread(int descriptor, void *data, size_t n, off_t offset)
@@ -300,7 +301,7 @@ cdef class FileReads(LogReads):
         return SLOW if ledger.unreadable else self._points.read(sequence, last, m)
 
     cdef int last_of(self, const char *subject, size_t n, uint64_t *sequence) except -1:
-        cdef subject_t *entry = (<SubjectTable?> self._ledger.table).find(subject, n)
+        cdef subject_t *entry = (<SubjectIndex?> self._ledger.table).find(subject, n)
         if entry == NULL:
             return ABSENT
         sequence[0] = entry.last

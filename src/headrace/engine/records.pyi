@@ -1,8 +1,9 @@
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, TypeVar
 
-from headrace.engine.holdings import SequenceSet, SubjectTable
 from headrace.engine.messages import NewMessages, StoredMessages
+from headrace.engine.sequence_set import SequenceSet
+from headrace.engine.subject_index import SubjectIndex
 
 HEADER_BYTES: int
 LARGEST_BODY: int
@@ -18,7 +19,7 @@ def encode(
     last_time: int,
     now: int,
     salt: int,
-    table: SubjectTable,
+    table: SubjectIndex,
     lead: bytes = b"",
     sealer: Callable[[bytes, bytes], bytes] | None = None,
     overhead: int = 0,
@@ -134,7 +135,7 @@ class Scan:
         self,
         data: bytes,
         final: bool,
-        table: SubjectTable,
+        table: SubjectIndex,
         removed: SequenceSet,
         floor: int,
         gone: SequenceSet,
@@ -144,7 +145,7 @@ class Scan:
         self,
         data: bytes,
         final: bool,
-        table: SubjectTable,
+        table: SubjectIndex,
         removed: SequenceSet,
         floor: int,
         messages: int,
@@ -155,7 +156,7 @@ class Scan:
         self,
         data: bytes,
         final: bool,
-        table: SubjectTable,
+        table: SubjectIndex,
         removed: SequenceSet,
         floor: int,
         marked: int,

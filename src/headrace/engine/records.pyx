@@ -37,8 +37,9 @@ from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
 from headrace.engine.checksum cimport hr_crc, hr_crc_by_table, hr_crc_prepare
-from headrace.engine.holdings cimport SequenceSet, SubjectTable, hr_subject_matches, subject_t
 from headrace.engine.messages cimport NewMessages, StoredMessages, hr_new_tuple, message_t, put
+from headrace.engine.sequence_set cimport SequenceSet
+from headrace.engine.subject_index cimport SubjectIndex, hr_subject_matches, subject_t
 from headrace.errors import MessageTooLarge
 
 cdef uint64_t LAST_SEQUENCE = 0x7FFFFFFFFFFFFFFF
@@ -95,7 +96,7 @@ cdef void pack_body(char *at, message_t *m, hr_record_t *r) noexcept:
     memcpy(at, m.payload, m.payload_len)
 
 
-cdef uint64_t previous_of(SubjectTable table, dict earlier, message_t *m, uint64_t sequence) except? 0:
+cdef uint64_t previous_of(SubjectIndex table, dict earlier, message_t *m, uint64_t sequence) except? 0:
     """The subject's message before this one: in this batch, or else in the log."""
     cdef subject_t *entry
     cdef bytes subject
@@ -119,7 +120,7 @@ cdef bint has_one_subject(NewMessages batch) noexcept:
 
 
 def encode(NewMessages batch not None, uint64_t first, int64_t last_time, int64_t now, uint32_t salt,
-           SubjectTable table, bytes lead=b"", sealer=None, uint32_t overhead=0) -> bytes:
+           SubjectIndex table, bytes lead=b"", sealer=None, uint32_t overhead=0) -> bytes:
     """A batch as it is written, `lead` (other records) before it; sequences go up from `first`.
 
     A message's time of 0 is `now`, and none is below the one before. `sealer(plain, header)` gives a body of
@@ -706,7 +707,7 @@ cdef class Scan:
         close_header(PyBytes_AS_STRING(out), &r, self._salt)
         return out
 
-    def withdraw(self, bytes data, bint final, SubjectTable table, SequenceSet removed, uint64_t floor,
+    def withdraw(self, bytes data, bint final, SubjectIndex table, SequenceSet removed, uint64_t floor,
                  SequenceSet gone, uint64_t new_floor) -> int:
         """Takes messages out of `table` that are live by `removed` and `floor` and not any more by `gone` and
         `new_floor`; they are in the counts that `census` has too. Gives how many of them `gone` named.
@@ -731,7 +732,7 @@ cdef class Scan:
             table.take(self._body + ttl, r.subject, r.sequence, r.previous)
         return named
 
-    def drop(self, bytes data, bint final, SubjectTable table, SequenceSet removed, uint64_t floor,
+    def drop(self, bytes data, bint final, SubjectIndex table, SequenceSet removed, uint64_t floor,
              uint64_t messages, uint64_t size, uint64_t most) -> bool:
         """Takes the first live messages out of `table`, until so many and so many bytes of them, but no more than
         `most`, are in the counts that `census` has too; `last_message` is the last one. True when that or damage
@@ -756,7 +757,7 @@ cdef class Scan:
             table.take(self._body + ttl, r.subject, r.sequence, r.previous)
         return False
 
-    def census(self, bytes data, bint final, SubjectTable table, SequenceSet removed, uint64_t floor,
+    def census(self, bytes data, bint final, SubjectIndex table, SequenceSet removed, uint64_t floor,
                uint64_t marked, uint64_t spacing) -> list:
         """Counts the live messages, in `table` too, and gives marks for the sparse index.
 

@@ -31,8 +31,8 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from headrace.engine.holdings import SequenceSet
 from headrace.engine.records import Scan
+from headrace.engine.sequence_set import SequenceSet
 from headrace.errors import StorageError
 from headrace.log.filesystem import DRAFT, Mode, pwrite_all, remove_file, replace_file, write_all
 from headrace.log.port import LARGEST_SEQUENCE, PLAIN, SyncPolicy, Weights

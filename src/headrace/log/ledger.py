@@ -1,6 +1,6 @@
 """What a file log knows about its messages without reading them, and the checkpoint that keeps it.
 
-Here live counts, the subject table, the removed sequences, the floor, and what is still to be written about
+Here live counts, the subject index, the removed sequences, the floor, and what is still to be written about
 removals. Never here: files, limits. On the heap: some 100 bytes and the text per subject, one bit per
 sequence near removed ones, 16 bytes per run of unreadable ones; nothing per message.
 
@@ -15,7 +15,7 @@ them all. It is disposable. Version 2, little-endian:
     16  u64 base of it          24  u64 offset in it
     32  u64 last sequence       40  i64 last time    48  u64 floor
     56  u64 messages            64  u64 bytes        72  u64 messages with a TTL
-    80  four u64: lengths of the parts, which follow: subject table, removed sequences,
+    80  four u64: lengths of the parts, which follow: subject index, removed sequences,
         unreadable runs (pairs of u64), segments (u64 base, size, last sequence, live messages, bytes of
         their records, base of the last segment when it was rewritten or 0)
     end u32 CRC32C of everything before
@@ -26,8 +26,9 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from headrace.engine.holdings import SequenceSet, SubjectTable
 from headrace.engine.records import crc32c, encode_removal
+from headrace.engine.sequence_set import SequenceSet
+from headrace.engine.subject_index import SubjectIndex
 from headrace.log.occupancy import Occupancy
 from headrace.log.port import PLAIN, Weights
 
@@ -59,7 +60,7 @@ class Ledger:
     """The counts of one log."""
 
     def __init__(self) -> None:
-        self.table = SubjectTable()
+        self.table = SubjectIndex()
         self.removed = SequenceSet()
         self.unreadable: list[tuple[int, int]] = []
         """Runs of sequences whose records recovery could not read, ascending; not among `messages`."""

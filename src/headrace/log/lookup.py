@@ -1,6 +1,6 @@
 """What a file log finds by subject or time: the newest message, the subjects that match, the first of a time.
 
-Here live these questions over the subject table and the index; never anything that changes the log, and never
+Here live these questions over the subject index and the sparse index; never anything that changes the log, and never
 counting (`counting`).
 """
 
@@ -111,7 +111,7 @@ class Lookup:
                 yield subject, known[0]
 
     def span_of(self, filters: Sequence[bytes], start: int, stop: int) -> tuple[int, int, list[bytes] | None]:
-        """Where messages that match can be, as far as the subject table knows, and what to match."""
+        """Where messages that match can be, as far as the subject index knows, and what to match."""
         if not filters:
             return start, stop, None
         chosen = SubjectFilter(filters)

@@ -16,7 +16,7 @@ from headrace.engine.log_reading import MemoryReads
 from headrace.engine.messages import StoredMessages
 from headrace.errors import LogClosed, LogError, LogFull, MessageTooLarge
 from headrace.log.filters import SubjectFilter
-from headrace.log.memory_index import SLACK, MessageTable, SubjectTable
+from headrace.log.memory_index import SLACK, MessageTable, SubjectIndex
 from headrace.log.port import (
     FOREVER,
     LARGEST_SEQUENCE,
@@ -59,7 +59,7 @@ class MemoryLog:
 
     def _clear(self) -> None:
         self._messages = MessageTable()
-        self._subjects = SubjectTable(self._messages)
+        self._subjects = SubjectIndex(self._messages)
         self._bytes = 0
         self._ends: dict[int, int] = {}
         """When messages with a TTL end, by sequence."""

@@ -162,7 +162,7 @@ class _Subject:
             self.head = 0
 
 
-class SubjectTable:
+class SubjectIndex:
     """Sequences by subject. `there` says which sequences are there; removals tell it first."""
 
     def __init__(self, there: Container[int]) -> None:

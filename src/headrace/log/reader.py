@@ -11,10 +11,10 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from headrace.engine.holdings import SequenceSet
 from headrace.engine.log_reading import PointReads
 from headrace.engine.messages import StoredMessages
 from headrace.engine.records import HEADER_BYTES as RECORD_HEADER_BYTES
+from headrace.engine.sequence_set import SequenceSet
 from headrace.errors import MessageDamaged
 from headrace.log.index import SPACING
 from headrace.log.outline import Outline

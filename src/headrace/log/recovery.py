@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field
 
-from headrace.engine.holdings import SequenceSet
 from headrace.engine.records import HEADER_BYTES as RECORD_HEADER_BYTES
+from headrace.engine.sequence_set import SequenceSet
 from headrace.errors import StorageError
 from headrace.log.chain import CEILING, storage_errors
 from headrace.log.filesystem import DRAFT, Mode, read_file

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from headrace.engine.holdings import SequenceSet
+from headrace.engine.sequence_set import SequenceSet
 from headrace.errors import StorageError
 from headrace.log.chain import CEILING, storage_errors
 from headrace.log.filesystem import DRAFT, Mode, read_file, remove_file, replace_file, write_all

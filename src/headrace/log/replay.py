@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from headrace.engine.holdings import SequenceSet, SubjectTable
 from headrace.engine.records import HEADER_BYTES as RECORD_HEADER_BYTES
+from headrace.engine.sequence_set import SequenceSet
+from headrace.engine.subject_index import SubjectIndex
 from headrace.log.chain import CEILING
 from headrace.log.filesystem import read_file
 from headrace.log.index import NEVER, SPACING, SparseIndex
@@ -133,7 +134,7 @@ class Replay:
         self._found.read_bytes += len(data)
         scan = segment.scan(segment.base, CEILING, 0, self._cipher)
         marks = scan.census(
-            data, True, SubjectTable(), ledger.removed, ledger.floor, segment.index.marked, SPACING
+            data, True, SubjectIndex(), ledger.removed, ledger.floor, segment.index.marked, SPACING
         )
         segment.index.add(marks, scan.expiry)
         return not scan.damaged and scan.bad_from is None

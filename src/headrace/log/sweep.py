@@ -26,8 +26,9 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from headrace.engine.holdings import SequenceSet, SubjectTable
 from headrace.engine.records import encode_removal, encode_segments
+from headrace.engine.sequence_set import SequenceSet
+from headrace.engine.subject_index import SubjectIndex
 from headrace.errors import StorageError
 from headrace.log.chain import CEILING
 from headrace.log.filesystem import DRAFT, Mode, write_all
@@ -245,7 +246,7 @@ class Sweep:
             return
         if records:
             scan = segment.scan(segment.base, CEILING, job.size - HEADER_BYTES, self._cipher)
-            marks = scan.census(records, True, SubjectTable(), _NOTHING, 0, job.index.marked, SPACING)
+            marks = scan.census(records, True, SubjectIndex(), _NOTHING, 0, job.index.marked, SPACING)
             job.index.add(marks, scan.expiry)
             job.live += len(records)
             self._write(job, records)

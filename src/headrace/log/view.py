@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from headrace.engine.holdings import SequenceSet
 from headrace.engine.messages import StoredMessages
+from headrace.engine.sequence_set import SequenceSet
 from headrace.errors import LogGone, StorageError
 from headrace.log.chain import CEILING, storage_errors
 from headrace.log.filesystem import Mode, RealFileSystem

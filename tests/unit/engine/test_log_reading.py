@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pytest
 
-from headrace.engine.holdings import SubjectTable
 from headrace.engine.log_reading import PointReads
 from headrace.engine.memory import live_objects
 from headrace.engine.messages import NewMessages
 from headrace.engine.records import HEADER_BYTES, encode, encode_removal, erased
+from headrace.engine.subject_index import SubjectIndex
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,7 +35,7 @@ class Message(NamedTuple):
 
 def pack(first: int, *payloads: bytes, salt: int = SALT) -> bytes:
     batch = [(b"a.b", payload, b"r", b"NATS/1.0\r\nA: b\r\n\r\n", 0, 9) for payload in payloads]
-    return encode(NewMessages(tuple, batch), first, 0, NOW, salt, SubjectTable())
+    return encode(NewMessages(tuple, batch), first, 0, NOW, salt, SubjectIndex())
 
 
 def stored(sequence: int, payload: bytes) -> Message:
@@ -199,7 +199,7 @@ def test_records_of_another_segment_are_none(records: Records) -> None:
 
 def test_erased_and_sealed_messages_are_left_to_who_can_say_more(records: Records) -> None:
     sealed = encode(
-        NewMessages(tuple, [(b"a", b"p", b"", b"", 0, 0)]), 2, 0, NOW, SALT, SubjectTable(), b"",
+        NewMessages(tuple, [(b"a", b"p", b"", b"", 0, 0)]), 2, 0, NOW, SALT, SubjectIndex(), b"",
         lambda plain, _: plain + b"tag.", 4,
     )  # fmt: skip
     records.write(erased(pack(1, b"1"), SALT) + sealed + pack(3, b"3"))

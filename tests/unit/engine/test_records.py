@@ -8,7 +8,6 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from headrace.engine.holdings import SequenceSet, SubjectTable
 from headrace.engine.messages import NewMessages, StoredMessages
 from headrace.engine.records import (
     HEADER_BYTES,
@@ -18,6 +17,8 @@ from headrace.engine.records import (
     encode_removal,
     erased,
 )
+from headrace.engine.sequence_set import SequenceSet
+from headrace.engine.subject_index import SubjectIndex
 from headrace.errors import MessageTooLarge
 from headrace.log.outline import Outline
 from headrace.subjects import grammar
@@ -45,7 +46,7 @@ def new(subject: bytes = b"a", payload: bytes = b"p", **rest: int | bytes) -> Ne
 
 
 def pack(*batch: New, first: int = 1, salt: int = SALT) -> bytes:
-    return encode(NewMessages(tuple, batch), first, 0, NOW, salt, SubjectTable())
+    return encode(NewMessages(tuple, batch), first, 0, NOW, salt, SubjectIndex())
 
 
 def read(
@@ -110,7 +111,7 @@ class TestBytes:
         assert data == floor + ranges + body
 
     def test_links_to_the_message_before_of_the_subject(self) -> None:
-        table = SubjectTable()
+        table = SubjectIndex()
         table.add(b"a", 4)
         batch = NewMessages(tuple, [new(b"a"), new(b"b"), new(b"a"), new(b"b")])
         data = encode(batch, 10, 0, NOW, SALT, table)
@@ -122,7 +123,7 @@ class TestBytes:
 
     def test_times_never_go_back(self) -> None:
         batch = NewMessages(tuple, [new(time=5), new(), new(time=1_500), new()])
-        data = encode(batch, 1, 900, NOW, SALT, SubjectTable())
+        data = encode(batch, 1, 900, NOW, SALT, SubjectIndex())
 
         assert [m.time_ns for m in read(data)[0]] == [900, 1_000, 1_500, 1_500]
 
@@ -285,10 +286,10 @@ class TestSequenceSet:
             SequenceSet().load(ours.dump()[:-1])
 
 
-class TestSubjectTable:
+class TestSubjectIndex:
     def test_against_a_dictionary(self) -> None:
         random = Random(5)
-        table, model = SubjectTable(), dict[bytes, list[int]]()
+        table, model = SubjectIndex(), dict[bytes, list[int]]()
         for sequence in range(1, 20_000):
             subject = b"s.%d" % random.randrange(500)
             if subject in model and random.random() < 0.5:
@@ -300,7 +301,7 @@ class TestSubjectTable:
                 model.setdefault(subject, []).append(sequence)
                 table.add(subject, sequence)
         assert len(table) == len(model)
-        again = SubjectTable()
+        again = SubjectIndex()
         again.load(table.dump())
         for one in (table, again):
             for subject, sequences in model.items():
@@ -319,7 +320,7 @@ class TestSubjectTable:
         assert table.matching(None, 0, 10) == ([], 0)
 
     def test_in_steps(self) -> None:
-        table = SubjectTable()
+        table = SubjectIndex()
         for n in range(100):
             table.add(b"%d" % n, n + 1)
         found: list[bytes] = []
@@ -333,7 +334,7 @@ class TestSubjectTable:
 
     @pytest.mark.parametrize("cut", [1, 5, 30])
     def test_a_dump_that_is_cut_off(self, cut: int) -> None:
-        table = SubjectTable()
+        table = SubjectIndex()
         table.add(b"subject", 1)
-        with pytest.raises(ValueError, match="table"):
-            SubjectTable().load(table.dump()[:-cut])
+        with pytest.raises(ValueError, match="subject index"):
+            SubjectIndex().load(table.dump()[:-cut])

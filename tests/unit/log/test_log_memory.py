@@ -9,7 +9,7 @@ import pytest
 from log_makers import is_sound, message, put, sequences
 
 from headrace.log.memory import SCAN, MemoryLog
-from headrace.log.memory_index import BLOCK, SLACK, MessageTable, SubjectTable
+from headrace.log.memory_index import BLOCK, SLACK, MessageTable, SubjectIndex
 from headrace.log.port import Limits, MessageLog, StoredMessage
 
 
@@ -108,12 +108,12 @@ class TestMessageTable:
         assert messages.below(at) == len(model) - len(expected)
 
 
-class TestSubjectTable:
+class TestSubjectIndex:
     def test_what_is_gone_is_forgotten(self) -> None:
         """However messages go, a subject keeps no more than twice as many entries as it has messages."""
         random = Random(1)
         there = set(range(1, 5001))
-        subjects = SubjectTable(there)
+        subjects = SubjectIndex(there)
         for sequence in sorted(there):
             subjects.add(b"a", sequence)
 

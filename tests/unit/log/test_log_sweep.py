@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from log_makers import SECOND, START, Clock, is_sound
 
-from headrace.engine.holdings import SequenceSet, SubjectTable
 from headrace.engine.messages import NewMessages, StoredMessages
 from headrace.engine.records import Scan, encode, encode_removal, encode_segments
+from headrace.engine.sequence_set import SequenceSet
+from headrace.engine.subject_index import SubjectIndex
 from headrace.errors import StorageError
 from headrace.log.file import FileLog
 from headrace.log.port import NO_LIMITS, Limits, NewMessage, StoredMessage, SyncPolicy
@@ -384,7 +385,7 @@ class TestRecords:
 
     def data(self) -> bytes:
         batch = NewMessages(NewMessage, [content(n) for n in range(1, 11)])
-        messages = encode(batch, 1, 0, START, self.SALT, SubjectTable())
+        messages = encode(batch, 1, 0, START, self.SALT, SubjectIndex())
         removal = encode_removal([(2, 3)], 0, 10, START, self.SALT)
         before = encode_removal([(2, 3)], 0, 0, START, self.SALT)
         return before + messages + removal + encode_segments([(9, 4), (9, 30)], 10, START, self.SALT)
@@ -412,7 +413,7 @@ class TestRecords:
 
     def test_withdraw_takes_out_what_is_newly_gone(self) -> None:
         data = self.data()
-        table, removed, gone = SubjectTable(), SequenceSet(), SequenceSet()
+        table, removed, gone = SubjectIndex(), SequenceSet(), SequenceSet()
         removed.add(4, 4)
         Scan(self.SALT, 1, 1 << 40).census(data, True, table, removed, 1, 0, 1 << 16)
         gone.add(4, 5)
@@ -423,7 +424,7 @@ class TestRecords:
 
         assert scan.messages == 4  # 1 and 2 by the floor, 5 and 8 by name
         assert table.span(b">")[0] == 5
-        fresh = SubjectTable()
+        fresh = SubjectIndex()
         removed.add(5, 5)
         removed.add(8, 8)
         Scan(self.SALT, 1, 1 << 40).census(data, True, fresh, removed, 3, 0, 1 << 16)
@@ -443,7 +444,7 @@ class TestRecords:
             for _ in range(random.randrange(1, 4)):
                 data[random.randrange(len(data))] ^= 1 << random.randrange(8)
             cut = bytes(data[: random.randrange(len(data) + 1)])
-            table = SubjectTable()
+            table = SubjectIndex()
             kept = Scan(self.SALT, 1, 1 << 40).survivors(cut, True, SequenceSet(), 0)
             Scan(self.SALT, 1, 1 << 40).withdraw(cut, True, table, SequenceSet(), 0, SequenceSet(), 99)
             scan = Scan(self.SALT, 1, 1 << 40)

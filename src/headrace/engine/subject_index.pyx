@@ -1,16 +1,12 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""What a log holds, compactly: a set of sequences, and counts by subject.
+"""The subject index of a log: for each subject the number of its messages, the first and the last sequence.
 
-`SequenceSet` is a bitmap in buckets of 4,096: one bit per sequence in the buckets that have any, nothing for
-full ones but a mark. 100 million sequences take 12.5 MB at most (plus 150 bytes per bucket).
-
-`SubjectTable` keeps 40 bytes, 8 to 16 of slots and the text per subject, whatever the number of messages:
-1 million subjects of 30 bytes take about 100 MB. `first` and `last` of a subject become bounds when the
-message there is removed; who needs them exact looks and calls `settle_first` or `settle_last`.
+A subject takes 40 bytes, 8 to 16 bytes of slots and its text, whatever the number of messages: 1 million subjects of
+30 bytes take about 100 MB. `first` and `last` of a subject become bounds when the message there is removed; a caller
+that needs them exact looks them up in the log and calls `settle_first` or `settle_last`.
 """
 
 import os
-import struct
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
@@ -20,135 +16,12 @@ from headrace.engine.memory cimport give, resize, take
 from headrace.engine.structs cimport hr_hash
 
 cdef enum:
-    BUCKET_BITS = 12
-    BUCKET = 1 << BUCKET_BITS
-    BUCKET_BYTES = BUCKET // 8
     SUBJECT_HEAD = 29  # a subject in a dump: u64 first, last, count; u32 length of the text, which follows; u8
 
-_BUCKET_HEAD = struct.Struct("<QB")
 
+cdef class SubjectIndex:
+    """A hash table from subject to the count, the first and the last sequence of its messages."""
 
-cdef class SequenceSet:
-    def __cinit__(self):
-        self._buckets = {}
-        self._key = <uint64_t> -1
-        self._bits = NULL
-
-    cdef bint has(self, uint64_t sequence):
-        cdef uint64_t key = sequence >> BUCKET_BITS
-        cdef object found
-        if key != self._key:
-            found = self._buckets.get(key, False)
-            self._key = key
-            self._full = found is None
-            self._bits = NULL if found is None or found is False else <uint8_t *> <char *> (<bytearray> found)
-        if self._full:
-            return True
-        return self._bits != NULL and (self._bits[(sequence & (BUCKET - 1)) >> 3] >> (sequence & 7)) & 1
-
-    def __contains__(self, uint64_t sequence):
-        return self.has(sequence)
-
-    def __len__(self):
-        return self.count
-
-    cdef int put(self, uint64_t first, uint64_t last) except -1:
-        cdef uint64_t key, low, high, i
-        cdef uint8_t *bits
-        cdef uint32_t held
-        self._key = <uint64_t> -1
-        self._bits = NULL
-        self._full = False
-        for key in range(first >> BUCKET_BITS, (last >> BUCKET_BITS) + 1):
-            found = self._buckets.get(key, False)
-            if found is None:
-                continue
-            low = max(first, key << BUCKET_BITS) & (BUCKET - 1)
-            high = min(last, (key << BUCKET_BITS) + BUCKET - 1) & (BUCKET - 1)
-            if low == 0 and high == BUCKET - 1:
-                self.count += BUCKET - (int.from_bytes(found, "little").bit_count() if found else 0)
-                self._buckets[key] = None
-                continue
-            if found is False:
-                found = bytearray(BUCKET_BYTES)
-                self._buckets[key] = found
-            bits = <uint8_t *> <char *> (<bytearray> found)
-            for i in range(low, high + 1):
-                held = (bits[i >> 3] >> (i & 7)) & 1
-                bits[i >> 3] |= <uint8_t> (1 << (i & 7))
-                self.count += 1 - held
-            if high == BUCKET - 1 and int.from_bytes(found, "little").bit_count() == BUCKET:
-                self._buckets[key] = None
-        return 0
-
-    def add(self, uint64_t first, uint64_t last):
-        """Adds every sequence from `first` to `last`, both included."""
-        if first <= last:
-            self.put(first, last)
-
-    def between(self, uint64_t first, uint64_t last) -> int:
-        """How many sequences from `first` to `last`, both included."""
-        cdef uint64_t key, low, high, start = first >> BUCKET_BITS, end = last >> BUCKET_BITS
-        cdef uint64_t found = 0
-        cdef object one = 1  # shifted as a Python number: further than C's go
-        if first > last:
-            return 0
-        few = end - start < <uint64_t> len(self._buckets)
-        for key in range(start, end + 1) if few else list(self._buckets):
-            bits = self._buckets.get(key, False) if start <= key <= end else False
-            if bits is False:
-                continue
-            low = first & (BUCKET - 1) if key == start else 0
-            high = last & (BUCKET - 1) if key == end else BUCKET - 1
-            if bits is None:
-                found += high - low + 1
-            else:
-                found += (int.from_bytes(bits, "little") >> low & (one << high - low + 1) - 1).bit_count()
-        return found
-
-    def drop_below(self, uint64_t sequence):
-        """Forgets buckets that lie wholly below a sequence; what is left of the others stays."""
-        cdef uint64_t limit = sequence >> BUCKET_BITS
-        gone = [key for key in self._buckets if key < limit]
-        for key in gone:
-            found = self._buckets.pop(key)
-            self.count -= BUCKET if found is None else int.from_bytes(found, "little").bit_count()
-        self._key = <uint64_t> -1
-        self._bits = NULL
-        self._full = False
-
-    def dump(self) -> bytes:
-        """Everything, for `load`."""
-        parts = []
-        for key, found in self._buckets.items():
-            parts.append(_BUCKET_HEAD.pack(key, found is None))
-            if found is not None:
-                parts.append(bytes(found))
-        return b"".join(parts)
-
-    def load(self, data: bytes) -> None:
-        """Adds what `dump` gave. Raises ValueError for anything else."""
-        cdef size_t at = 0, n = len(data)
-        while at < n:
-            if n - at < <size_t> _BUCKET_HEAD.size:
-                raise ValueError("a set of sequences is cut off")
-            key, full = _BUCKET_HEAD.unpack_from(data, at)
-            at += _BUCKET_HEAD.size
-            if full:
-                self._buckets[key] = None
-                self.count += BUCKET
-                continue
-            if n - at < BUCKET_BYTES:
-                raise ValueError("a set of sequences is cut off")
-            self._buckets[key] = bytearray(data[at:at + BUCKET_BYTES])
-            self.count += int.from_bytes(self._buckets[key], "little").bit_count()
-            at += BUCKET_BYTES
-        self._key = <uint64_t> -1
-        self._bits = NULL
-        self._full = False
-
-
-cdef class SubjectTable:
     def __cinit__(self):
         self._entries = NULL
         self._slots = NULL
@@ -379,12 +252,12 @@ cdef class SubjectTable:
         cdef uint8_t loose
         while at < size:
             if size - at < SUBJECT_HEAD:
-                raise ValueError("a subject table is cut off")
+                raise ValueError("a subject index is cut off")
             first, last, count = number(p + at, 8), number(p + at + 8, 8), number(p + at + 16, 8)
             n, loose = number(p + at + 24, 4), <uint8_t> p[at + 28]
             at += SUBJECT_HEAD
             if size - at < n or not count or first > last or loose > 3:
-                raise ValueError("a subject table is not well formed")
+                raise ValueError("a subject index is not well formed")
             self.count_in(p + at, n, first)
             entry = self.find(p + at, n)
             entry.first, entry.last, entry.count, entry.loose = first, last, count, loose

@@ -1,6 +1,6 @@
-"""What a log holds, compactly: a set of sequences, and counts by subject. See holdings.pyx."""
+"""The subject index of a log. See subject_index.pyx."""
 
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint32_t, uint64_t
 
 cdef extern from *:
     """
@@ -27,20 +27,10 @@ cdef extern from *:
     bint hr_subject_matches(const char *pattern, size_t pn, const char *subject, size_t sn) noexcept nogil
 
 
-cdef class SequenceSet:
-    cdef dict _buckets
-    cdef uint64_t _key          # bucket looked up last
-    cdef uint8_t *_bits   # its bits; NULL when it is not there
-    cdef bint _full             # every sequence of it is in the set
-    cdef readonly uint64_t count
-
-    cdef bint has(self, uint64_t sequence)
-    cdef int put(self, uint64_t first, uint64_t last) except -1
-
-
 cdef enum:
     FIRST_LOOSE = 1
     LAST_LOOSE = 2
+
 
 cdef struct subject_t:
     uint64_t first      # no message of the subject is older
@@ -51,7 +41,7 @@ cdef struct subject_t:
     uint32_t loose      # which of first and last is a bound only: FIRST_LOOSE, LAST_LOOSE
 
 
-cdef class SubjectTable:
+cdef class SubjectIndex:
     cdef subject_t *_entries
     cdef uint32_t _used         # entries ever used; the free ones among them are chained through `first`
     cdef uint32_t _room
