@@ -8,7 +8,7 @@ In reading order:
 - Reading: `reader`, `lookup`, `counting`. Removing: `retention`, `occupancy`, `sweep`.
 - Opening: `recovery`, `replay` (from a checkpoint), `ledger`, `checkpoints`, `damage`; `view` reads beside a
   process that writes.
-- Durability: `committer`, `begun`.
+- Durability: `committer`, `syncs_in_flight`.
 - Many logs: `store`, `shared` (between processes), `closing`, `staging`, `rekeying`.
 - `filesystem`: the calls to the file system, as a port.
 

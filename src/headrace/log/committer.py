@@ -13,15 +13,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from headrace.errors import LogClosed, LogError, StorageError
-from headrace.log.begun import BegunSyncs
 from headrace.log.port import SyncPolicy
+from headrace.log.syncs_in_flight import SyncsInFlight
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Mapping
 
-    from headrace.log.begun import Ended
     from headrace.log.port import Done, MessageLog
+    from headrace.log.syncs_in_flight import Ended
 
 DEFAULT_INTERVAL_S: Final = 60.0
 """Between two syncs under `SyncPolicy.INTERVAL`: what a power loss may take."""
@@ -91,7 +91,7 @@ class ThreadCommitter:
 
     Under GROUP each sync covers all that was requested for its log before it began; what comes while it runs
     waits for the next. Logs take turns. The slower the disk, the larger the groups, without any timer. A log
-    for which one sync of one file is enough is synced without Python (`BegunSyncs`); the others, by a worker
+    for which one sync of one file is enough is synced without Python (`SyncsInFlight`); the others, by a worker
     thread.
 
     With `call_soon`, the loop's own, one sync is done on the owner's thread at the end of a turn where that
@@ -146,10 +146,10 @@ class ThreadCommitter:
         """Quick syncs that are still asked for before the owner does one."""
         self._stopping = False
         self._worker: threading.Thread | None = None
-        self._begun: BegunSyncs | None = None
+        self._in_flight: SyncsInFlight | None = None
         """What waits for a log that is among them waits for that."""
         if add_reader is not None and remove_reader is not None:
-            self._begun = BegunSyncs(add_reader, remove_reader, self._take)
+            self._in_flight = SyncsInFlight(add_reader, remove_reader, self._take)
         self.marks: Final = None if policy is SyncPolicy.GROUP else self._make_marks()
 
     @classmethod
@@ -203,10 +203,10 @@ class ThreadCommitter:
 
     def _begin(self, log: MessageLog) -> None:
         """Has a log synced that somebody waits for."""
-        begun = self._begun
-        if begun is not None and log in begun:
+        in_flight = self._in_flight
+        if in_flight is not None and log in in_flight:
             return
-        if begun is not None and not self._stopping and begun.begin(log, self._waiting[log]):
+        if in_flight is not None and not self._stopping and in_flight.begin(log, self._waiting[log]):
             del self._waiting[log]
         else:
             self._set_to_work()
@@ -232,8 +232,8 @@ class ThreadCommitter:
         with self._lock:
             self._stopping = True
             self._changed.notify()
-        if self._begun is not None:
-            self._note_ended(self._begun.stop)
+        if self._in_flight is not None:
+            self._note_ended(self._in_flight.stop)
         if self._worker is not None:
             self._worker.join()
         self._tell()
@@ -242,7 +242,7 @@ class ThreadCommitter:
 
     def _hold(self, log: MessageLog) -> bool:
         """Whether this turn may end with a sync of `log` on the owner's thread."""
-        is_busy = self._syncing or self._begun
+        is_busy = self._syncing or self._in_flight
         if self._call_soon is None or is_busy or self._unproven or log.unsynced > FEW_BYTES:
             return False
         self._held = self._in_turn or self._leave_for_later()
@@ -276,8 +276,8 @@ class ThreadCommitter:
 
     def _take(self) -> None:
         """Syncs that were begun have ended."""
-        assert self._begun is not None
-        self._note_ended(self._begun.take)
+        assert self._in_flight is not None
+        self._note_ended(self._in_flight.take)
         self._tell()
 
     def _note_ended(self, take: Callable[[], list[Ended]]) -> None:
@@ -333,8 +333,8 @@ class ThreadCommitter:
                     self._changed.wait(rest)
 
     def _next_waiting(self) -> MessageLog | None:
-        begun = self._begun or ()
-        return next((log for log in self._waiting if log not in begun), None)
+        in_flight = self._in_flight or ()
+        return next((log for log in self._waiting if log not in in_flight), None)
 
     def _note(self, log: MessageLog, error: StorageError | None) -> None:
         """Under INTERVAL, after a sync: a log that failed is tried again, unless it is closed or all ends."""

@@ -1,7 +1,7 @@
-"""Syncs that were begun and go on without Python: of logs for which one sync of one file is enough.
+"""Syncs in flight: syncs that a thread without the interpreter's lock does, for logs where one sync of one file is enough.
 
-Here lives who waits for which of them, and how the owner's loop hears that one has ended. Never here: when
-a log is to be synced (`committer`), what a sync means (`chain`), the thread that does it (`engine.syncer`).
+Here lives which callers wait for which sync, and how the owner's loop hears that one has ended. Never here: when
+a log is synced (`committer`), what a sync means (`chain`), the thread that does it (`engine.syncer`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Ended(Struct, frozen=True):
-    """A sync that has ended, what came of it, how long it took and who waits for it."""
+    """A sync that has ended: its log, its error if it failed, its duration, and the callbacks that wait for it."""
 
     log: MessageLog
     error: StorageError | None
@@ -30,8 +30,11 @@ class Ended(Struct, frozen=True):
     waiting: list[Done]
 
 
-class BegunSyncs:
-    """For the owner's thread. `add_reader` and `remove_reader` are its loop's; `ended` is called there."""
+class SyncsInFlight:
+    """The syncs in flight of one committer, for its owner's thread.
+
+    `add_reader` and `remove_reader` are those of the owner's loop; `ended` is called in that loop.
+    """
 
     def __init__(
         self,
@@ -53,7 +56,7 @@ class BegunSyncs:
         return len(self._waiting)
 
     def begin(self, log: MessageLog, waiting: list[Done]) -> bool:
-        """Begins one of a log that has none; False when more is to be done, or it cannot be begun."""
+        """Begin a sync of a log that has none in flight. False: the log needs more than one sync, or no thread can be had."""
         syncer = self._ready()
         job = None if syncer is None else log.begin_sync(syncer.submit)
         if job is None:
@@ -63,7 +66,7 @@ class BegunSyncs:
         return True
 
     def _ready(self) -> Syncer | None:
-        """Made when it is first needed; None where it cannot be had, or the loop is closed."""
+        """Return the syncer, made at the first call; None where no thread can be had, or the loop is closed."""
         if self._syncer is not None:
             return self._syncer
         try:
@@ -79,11 +82,11 @@ class BegunSyncs:
         return syncer
 
     def take(self) -> list[Ended]:
-        """Those that have ended, each once."""
+        """Return the syncs that have ended since the last call."""
         return [] if self._syncer is None else self._outcomes(self._syncer.take())
 
     def stop(self) -> list[Ended]:
-        """Returns when all have ended; gives those that were not taken. Safe to call twice."""
+        """Wait until every sync has ended, and return those that `take` has not returned. Safe to call twice."""
         if self._syncer is None:
             return []
         syncer, self._syncer = self._syncer, None

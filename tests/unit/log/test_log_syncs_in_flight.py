@@ -14,7 +14,7 @@ from log_makers import Clock
 
 from harness.tallies import note
 from headrace.engine.syncer import Syncer, SyncJob
-from headrace.log import begun as begun_syncs
+from headrace.log import syncs_in_flight
 from headrace.log.committer import ThreadCommitter
 from headrace.log.file import FileLog
 from headrace.log.filesystem import RealFileSystem
@@ -409,7 +409,7 @@ def test_where_no_thread_is_to_be_had_the_worker_syncs(
     def fail() -> Syncer:
         raise error
 
-    monkeypatch.setattr(begun_syncs, "Syncer", fail)
+    monkeypatch.setattr(syncs_in_flight, "Syncer", fail)
     log = real_log(files, tmp_path)
     owner.request(log, "a")
     assert owner.names(1) == ["a"]
