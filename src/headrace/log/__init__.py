@@ -5,7 +5,7 @@ In reading order:
 - `port`: the contract. `memory`, over `memory_index`, and `file` keep it; `outline` is a message without its
   parts, `filters` are the subjects of a read.
 - Files of a log: `segment`, `chain`, `index`, `packing` (compression), `sealing` (encryption).
-- Reading: `reader`, `lookup`, `counting`. Removing: `retention`, `occupancy`, `sweep`.
+- Reading: `reader`, `lookup`, `counting`. Removing: `retention`, `occupancy`, `compaction`.
 - Opening: `recovery`, `replay` (from a checkpoint), `ledger`, `checkpoints`, `damage`; `view` reads beside a
   process that writes.
 - Durability: `committer`, `syncs_in_flight`.

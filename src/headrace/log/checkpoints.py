@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from headrace.log.chain import Chain
+    from headrace.log.compaction import Compaction
     from headrace.log.filesystem import FileSystem
     from headrace.log.ledger import Ledger
     from headrace.log.sealing import Cipher
-    from headrace.log.sweep import Sweep
 
 SHARE: Final = 8
 """A checkpoint is written when so many times its size was appended or can be freed."""
@@ -43,7 +43,7 @@ class Checkpoints:
         filesystem: FileSystem,
         chain: Chain,
         ledger: Ledger,
-        sweep: Sweep,
+        compaction: Compaction,
         *,
         policy: SyncPolicy,
         cipher: Cipher | None,
@@ -54,7 +54,7 @@ class Checkpoints:
         self._policy: Final = policy
         self._chain: Final = chain
         self._ledger: Final = ledger
-        self._sweep: Final = sweep
+        self._compaction: Final = compaction
         self._cipher: Final = cipher
         self._write_news: Final = write_news
         self.read_bytes = _NONE
@@ -68,14 +68,14 @@ class Checkpoints:
             self._write_news()
         except StorageError:
             return  # only the next start takes longer
-        data = encode_checkpoint(self._ledger, self._sweep.entries(), self._chain.active, self._cipher)
+        data = encode_checkpoint(self._ledger, self._compaction.entries(), self._chain.active, self._cipher)
         self.read_bytes, self.written_at = 0, self._chain.written
         self._chain.save((self._path, data))
 
     def write_if_due(self) -> None:
         """Often enough for a start that reads little, and so that it costs an eighth of what is written."""
         gained = self.read_bytes + self._chain.written - self.written_at
-        gained += self._chain.doomed_bytes + self._sweep.waiting_bytes
+        gained += self._chain.doomed_bytes + self._compaction.waiting_bytes
         if gained >= SHARE * self._size():
             self.write()
 

@@ -91,8 +91,8 @@ class ThreadCommitter:
 
     Under GROUP each sync covers all that was requested for its log before it began; what comes while it runs
     waits for the next. Logs take turns. The slower the disk, the larger the groups, without any timer. A log
-    for which one sync of one file is enough is synced without Python (`SyncsInFlight`); the others, by a worker
-    thread.
+    for which one sync of one file is enough is synced without Python (`SyncsInFlight`); the others by a
+    worker thread.
 
     With `call_soon`, the loop's own, one sync is done on the owner's thread at the end of a turn where that
     is quicker than waking a thread and being woken: it is the only one that is asked for, it covers little,

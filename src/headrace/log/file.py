@@ -1,7 +1,7 @@
 """The log on disk: all of the contract over segments of records.
 
 Here lives `FileLog`, which puts the parts together: `chain` (files), `ledger` (what is known), `reader`,
-`lookup`, `counting`, `retention` (limits), `recovery` (opening), `checkpoints`, `sweep` (room). Never here:
+`lookup`, `counting`, `retention` (limits), `recovery` (opening), `checkpoints`, `compaction`. Never here:
 bytes of a format, system calls.
 
 On the heap, whatever the number of messages: some 100 bytes and the text per subject (1 million subjects of
@@ -30,6 +30,7 @@ from headrace.errors import LogClosed, LogError, StorageError
 from headrace.log.chain import CEILING, Chain, storage_errors
 from headrace.log.checkpoints import Checkpoints
 from headrace.log.closing import Held, Left
+from headrace.log.compaction import Compaction
 from headrace.log.counting import Counting
 from headrace.log.damage import DamageNotes
 from headrace.log.filesystem import RealFileSystem, make_directory
@@ -54,7 +55,6 @@ from headrace.log.reader import Reader
 from headrace.log.recovery import DAMAGED_BODY, Found, Recovery
 from headrace.log.retention import Retention
 from headrace.log.sealing import OVERHEAD
-from headrace.log.sweep import Sweep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -151,10 +151,10 @@ class FileLog:
         self._retention = Retention(chain, ledger, self._reader)
         self._counting = Counting(ledger, self._reader)
         self._lookup = Lookup(chain, ledger, self._reader, self._retention)
-        self._sweep = Sweep(chain, ledger, self._fs, self._segment_bytes, cipher)
-        self._sweep.obey(self._limits)
+        self._compaction = Compaction(chain, ledger, self._fs, self._segment_bytes, cipher)
+        self._compaction.obey(self._limits)
         self._checkpoints = Checkpoints(
-            *(directory, self._fs, chain, ledger, self._sweep),
+            *(directory, self._fs, chain, ledger, self._compaction),
             policy=self._policy,
             cipher=cipher,
             write_news=self._write_news,
@@ -226,7 +226,7 @@ class FileLog:
             return
         self._check_open()
         self._limits = same_weights(self._limits, limits)
-        self._sweep.obey(limits)
+        self._compaction.obey(limits)
         self._fit_all()
 
     @property
@@ -325,8 +325,8 @@ class FileLog:
 
     def _make_room(self, size: int, base: int) -> None:
         """Begins a new segment when the active one has no room. Raises StorageError."""
-        if not self._sweep.is_idle:
-            self._sweep_on()
+        if not self._compaction.is_idle:
+            self._compact_on()
             self._chain.check()
         if not self._chain.is_full(size, base):
             return
@@ -458,7 +458,7 @@ class FileLog:
             return
         segment = self._chain.segments[self._chain.at(sequence)]
         with storage_errors("cannot take back a copy of a message"):
-            self._sweep.erase(segment)
+            self._compaction.erase(segment)
             self._checkpoints.supersede()
         record = self._chain.pread(segment, outline.length, outline.offset)
         self._chain.overwrite(segment, outline.offset, erased(record, segment.salt))
@@ -606,19 +606,19 @@ class FileLog:
         self._clean_up()
 
     def _clean_up(self) -> None:
-        """Gives up segments in which nothing is left, and does a slice of `sweep`."""
+        """Gives up segments in which nothing is left, and does a slice of `compaction`."""
         ledger, chain = self._ledger, self._chain
         if chain.count_below(ledger.floor_written):
             for segment in chain.give_up(ledger.floor_written):
                 with suppress(OSError):
-                    self._sweep.erase(segment)
+                    self._compaction.erase(segment)
                 ledger.occupancy.drop(segment.base)
             self._reader.forget_cursors()
-        self._sweep_on()
+        self._compact_on()
 
-    def _sweep_on(self) -> None:
-        self._sweep.keep_up()
-        if self._chain.doomed_bytes or self._sweep.waiting_bytes:
+    def _compact_on(self) -> None:
+        self._compaction.keep_up()
+        if self._chain.doomed_bytes or self._compaction.waiting_bytes:
             self._checkpoints.write_if_due()
 
     # ---- damage -----------------------------------------------------------------------------
@@ -669,7 +669,7 @@ class FileLog:
             return
         try:
             self._write_news()
-            self._sweep.close()
+            self._compaction.close()
             self._checkpoints.write_if_changed()
             if self._policy is not SyncPolicy.NEVER:
                 self._chain.sync()

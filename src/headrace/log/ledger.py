@@ -53,7 +53,7 @@ class SegmentEntry(NamedTuple):
     last: int
     messages: int
     live_bytes: int
-    swept: int
+    compacted_at: int
 
 
 class Ledger:

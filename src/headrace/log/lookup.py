@@ -1,7 +1,7 @@
 """What a file log finds by subject or time: the newest message, the subjects that match, the first of a time.
 
-Here live these questions over the subject index and the sparse index; never anything that changes the log, and never
-counting (`counting`).
+Here live these questions over the subject index and the sparse index; never anything that changes the log,
+and never counting (`counting`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How much of each segment is still wanted: its live messages, and the bytes of their records.
 
 Here lives the count by segment, kept with every append and removal; never files, nor the decision what to do
-about a segment that is mostly dead (`sweep`). On the heap: some 200 bytes per segment.
+about a segment that is mostly dead (`compaction`). On the heap: some 200 bytes per segment.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Compressed segments: records in frames of S2, and how a reader finds and repairs them.
 
-Here lives the format behind a header of version 2; never the choice of what is compressed (`sweep`), nor what
+Here lives the format behind a header of version 2; never the choice of what is compressed (`compaction`), nor
+what
 records mean. Everything else counts bytes as if they were not compressed: the offset of a record, the size of
 a segment. A compressed segment, little-endian:
 

@@ -301,7 +301,7 @@ class Recovery:
             if other < base:
                 found.links[base] = other
             elif base == segment.base:
-                segment.swept = other
+                segment.compacted_at = other
         scan = segment.scan(segment.base, ceiling, 0, self._cipher)
         marks = scan.census(
             data, True, ledger.table, ledger.removed, ledger.floor, segment.index.marked, SPACING

@@ -104,7 +104,7 @@ class Replay:
             kept.append(segment)
             if entry is not None:
                 segment.last = entry.last
-                segment.swept = entry.swept if entry.size == segment.size else 0
+                segment.compacted_at = entry.compacted_at if entry.size == segment.size else 0
         found.segments = kept
         for before, after in pairwise(kept):
             if after.header.previous == before.base:

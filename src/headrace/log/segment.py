@@ -125,7 +125,7 @@ class Segment(Struct, eq=False):
     """Whether the index file is there and says the same."""
     last: int = 0
     """The last sequence that was given when it was written; of the last segment: not known."""
-    swept: int = 0
+    compacted_at: int = 0
     """When it was rewritten without what had been removed: the base of the last segment then. What records
     in segments before that one say about it is done."""
     dregs: int = 0

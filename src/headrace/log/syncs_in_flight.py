@@ -1,7 +1,7 @@
-"""Syncs in flight: syncs that a thread without the interpreter's lock does, for logs where one sync of one file is enough.
+"""Syncs in flight, done by a thread that does not need the interpreter: of logs where one sync is enough.
 
-Here lives which callers wait for which sync, and how the owner's loop hears that one has ended. Never here: when
-a log is synced (`committer`), what a sync means (`chain`), the thread that does it (`engine.syncer`).
+Here lives which callers wait for which sync, and how the owner's loop hears that one has ended. Never here:
+when a log is synced (`committer`), what a sync means (`chain`), the thread that does it (`engine.syncer`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Ended(Struct, frozen=True):
-    """A sync that has ended: its log, its error if it failed, its duration, and the callbacks that wait for it."""
+    """A sync that has ended: its log, its error if it failed, its duration, the callbacks that wait."""
 
     log: MessageLog
     error: StorageError | None
@@ -56,7 +56,10 @@ class SyncsInFlight:
         return len(self._waiting)
 
     def begin(self, log: MessageLog, waiting: list[Done]) -> bool:
-        """Begin a sync of a log that has none in flight. False: the log needs more than one sync, or no thread can be had."""
+        """Begin a sync of a log that has none in flight.
+
+        Returns False if the log needs more than one sync, or no thread can be had.
+        """
         syncer = self._ready()
         job = None if syncer is None else log.begin_sync(syncer.submit)
         if job is None:
@@ -66,7 +69,7 @@ class SyncsInFlight:
         return True
 
     def _ready(self) -> Syncer | None:
-        """Return the syncer, made at the first call; None where no thread can be had, or the loop is closed."""
+        """Return the syncer, made at the first call; None if no thread can be had or the loop is closed."""
         if self._syncer is not None:
             return self._syncer
         try:
@@ -86,7 +89,7 @@ class SyncsInFlight:
         return [] if self._syncer is None else self._outcomes(self._syncer.take())
 
     def stop(self) -> list[Ended]:
-        """Wait until every sync has ended, and return those that `take` has not returned. Safe to call twice."""
+        """Wait until every sync has ended; return those that `take` has not returned. Safe to call twice."""
         if self._syncer is None:
             return []
         syncer, self._syncer = self._syncer, None

@@ -45,8 +45,8 @@ takes few large batches better than many small ones; beyond this the processor's
 ATTEMPTS: Final = 8
 """How often a view is begun again because a segment was removed while it looked."""
 _NO_LIMIT: Final = (1 << 62) - 1
-_SWEEP_BYTES: Final = 64
-_SWEEP_KIND: Final = 5
+_MARKER_BYTES: Final = 64
+_MARKER_KIND: Final = 5
 """A segment that was rewritten begins with a record of this kind, never overwritten, of so many bytes."""
 
 
@@ -55,7 +55,7 @@ class Piece(Struct, frozen=True):
 
     path: Path
     header: Header
-    sweep: bytes
+    marker: bytes
     """What the segment says about its last rewriting; empty: it never was."""
     offset: int
     """From the first record."""
@@ -157,10 +157,11 @@ class LogView:
             expected = max(expected, segment.base)
             handle = _open(self._fs, segment.path)
             try:
-                _, sweep = _beginning(self._fs, handle, self._cipher)
+                _, marker = _beginning(self._fs, handle, self._cipher)
             finally:
                 self._fs.close(handle)
-            pieces.append(Piece(segment.path, segment.header, sweep, offset, segment.size, expected, ceiling))
+            span = (offset, segment.size, expected, ceiling)
+            pieces.append(Piece(segment.path, segment.header, marker, *span))
         size = self._marks(first, end)[-1][1]
         return Slice(first, end, size, tuple(pieces), self._removed)
 
@@ -175,18 +176,18 @@ def _open(filesystem: FileSystem, path: Path) -> int:
 
 def _beginning(filesystem: FileSystem, handle: int, cipher: Cipher | None) -> tuple[Header | None, bytes]:
     """The header of a segment, and what it says about its last rewriting. Raises: OSError."""
-    data = filesystem.pread(handle, BEGINNING + _SWEEP_BYTES, 0)
+    data = filesystem.pread(handle, BEGINNING + _MARKER_BYTES, 0)
     header = Header.read(data)
     if header is not None and header.is_packed:
         packed = load_packed(filesystem, handle, header, cipher)
         if packed is not None:
             data = data[:HEADER_BYTES] + packed.read(
-                filesystem, handle, BEGINNING - HEADER_BYTES + _SWEEP_BYTES, 0
+                filesystem, handle, BEGINNING - HEADER_BYTES + _MARKER_BYTES, 0
             )
     at = BEGINNING if header is not None and data[HEADER_BYTES:BEGINNING] == header.again() else HEADER_BYTES
-    first = data[at : at + _SWEEP_BYTES]
-    is_swept = len(first) == _SWEEP_BYTES and first[9] == _SWEEP_KIND
-    return header, first if is_swept else b""
+    first = data[at : at + _MARKER_BYTES]
+    is_compacted = len(first) == _MARKER_BYTES and first[9] == _MARKER_KIND
+    return header, first if is_compacted else b""
 
 
 def _look(directory: Path, filesystem: FileSystem, cipher: Cipher | None) -> Found:
@@ -241,12 +242,12 @@ class _Reading:
         handle = _open(self._files, piece.path)
         with storage_errors(f"cannot read {piece.path.name}"):
             try:
-                header, sweep = _beginning(self._files, handle, self._cipher)
+                header, marker = _beginning(self._files, handle, self._cipher)
                 if header is not None and header.salt != piece.header.salt:
                     raise LogGone(f"{piece.path.name} is another one now")
                 here = header or piece.header
                 packed = load_packed(self._files, handle, here, self._cipher) if here.is_packed else None
-                if sweep != piece.sweep:  # its records are elsewhere in it; it does not grow any more
+                if marker != piece.marker:  # its records are elsewhere in it; it does not grow any more
                     size = self._files.size(handle) if packed is None else HEADER_BYTES + packed.size
                     piece = replace(piece, offset=0, size=size, expected=piece.header.base)
                 yield from self._records(handle, piece, Segment(piece.path, here, piece.size, packed=packed))

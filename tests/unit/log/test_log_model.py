@@ -160,7 +160,7 @@ class Walk:
         self.random = Random(seed)
         self.model = Model(clock)
         self.log: MessageLog = make()
-        self.swept = 0
+        self.compacted = 0
 
     def run(self, steps: int) -> None:
         actions: list[Callable[[], None]] = (
@@ -264,11 +264,12 @@ class Walk:
         due = self.log.next_expiry()
         assert due is None or due > self.clock.now
 
-    def note_sweeps(self) -> None:
+    def note_compactions(self) -> None:
         if isinstance(self.log, FileLog):
-            sweep = self.log._sweep
-            self.swept += sweep.rewritten + sweep.taken_away
-            note("log: segments rewritten or taken away in random walks", sweep.rewritten + sweep.taken_away)
+            compaction = self.log._compaction
+            compacted = compaction.rewritten + compaction.taken_away
+            self.compacted += compacted
+            note("log: segments rewritten or taken away in random walks", compacted)
 
     def limits(self) -> Limits:
         random = self.random
@@ -290,7 +291,7 @@ class Walk:
 
     def reopen(self) -> None:
         """What opening may do, and in memory nothing does: what is over its age goes."""
-        self.note_sweeps()
+        self.note_compactions()
         limits = self.model.limits if self.random.random() < 0.8 else self.limits()
         self.log = self.make.reopen(self.log, limits)
         if self.make.survives:  # it is opened under the limits it had
@@ -307,7 +308,7 @@ def test_random_operations(make: Maker, clock: Clock, seed: int, monkeypatch: py
     walk = Walk(make, clock, seed)
     walk.run(STEPS)
     assert clock.now >= START
-    assert walk.swept > 0 or make.kind in (
+    assert walk.compacted > 0 or make.kind in (
         "memory",
         "file",
         "file-late",

@@ -152,8 +152,8 @@ def test_what_saves_nothing_stays_as_it_is() -> None:
     for _ in range(80):
         log.append([NewMessage(b"a", random.randbytes(4000))])
         log.sync()
-    assert log._sweep.rewritten == 0
-    assert log._sweep.is_idle
+    assert log._compaction.rewritten == 0
+    assert log._compaction.is_idle
 
 
 def test_removed_and_erased_messages(cipher: Cipher | None) -> None:

@@ -246,7 +246,7 @@ def test_segment_that_is_missing_in_the_middle_is_damage(log: FileLog, directory
 
 
 def test_segments_that_are_rewritten_meanwhile_give_what_is_left(directory: Path) -> None:
-    pytest.importorskip("headrace.log.sweep")
+    pytest.importorskip("headrace.log.compaction")
     log = FileLog(directory, clock=Clock(), segment_bytes=64 << 10)
     for n in range(1, 1001):
         log.append([NewMessage(b"a", b"%d" % n * 100)])

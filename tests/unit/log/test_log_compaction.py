@@ -124,7 +124,7 @@ def test_a_dead_segment_in_the_middle_is_unlinked(bench: Bench) -> None:
     bench.settle()
 
     assert set(bases) - set(bench.files()) == set(bases[2:4])
-    assert bench.log._sweep.taken_away == 2
+    assert bench.log._compaction.taken_away == 2
     assert bench.log.read(bases[2]) is None
     bench.fill(3)
     bench.log.sync()
@@ -143,7 +143,7 @@ def test_a_mostly_dead_segment_is_rewritten(bench: Bench) -> None:
     bench.settle()
 
     after = bench.files()
-    assert bench.log._sweep.rewritten >= 2
+    assert bench.log._compaction.rewritten >= 2
     assert all(after[base] < before[base] * 0.7 for base in bases[1:3])
     assert held(bench.log) == left
     for m in left:
@@ -164,7 +164,7 @@ def test_removals_of_earlier_messages_stay_written(bench: Bench) -> None:
     after = sorted(b for b in bench.files() if b > middle)[0]
     delete(bench.log, middle, after - 1, spare=9)
     bench.settle()
-    assert bench.log._sweep.rewritten == 1
+    assert bench.log._compaction.rewritten == 1
     for log in bench.starts():
         assert log.read(bases[0] + 2) is None
     bench.log = bench.open()
@@ -213,7 +213,7 @@ def test_a_checkpoint_says_what_records_say(bench: Bench) -> None:
         assert dict(log.subjects()) == dict(bench.log.subjects())
         is_sound(log)
         log.close()
-    assert bench.log._sweep.rewritten > 3
+    assert bench.log._compaction.rewritten > 3
 
 
 def test_an_erased_message_is_in_no_copy(bench: Bench) -> None:
@@ -234,7 +234,7 @@ def test_an_erased_message_is_in_no_copy(bench: Bench) -> None:
 
     assert not any(secret in path.read_bytes() for path in bench.directory.iterdir())
     bench.settle()
-    assert bench.log._sweep.rewritten >= 1
+    assert bench.log._compaction.rewritten >= 1
     for _ in bench.starts():
         pass
 
@@ -245,7 +245,7 @@ def test_expiry_is_known_in_a_rewritten_segment(bench: Bench) -> None:
     bases = sorted(bench.files())
     delete(bench.log, bases[0] + 1, bases[2] - 1, spare=10)
     bench.settle()
-    assert bench.log._sweep.rewritten > 0
+    assert bench.log._compaction.rewritten > 0
     first = bench.log.read(1)
     assert first is not None
     for log in bench.starts():
@@ -276,7 +276,7 @@ def test_damage_keeps_a_segment(tmp_path: Path) -> None:
 
 
 def test_one_step_reads_a_bounded_slice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headrace.log.sweep.SLICE", 512)
+    monkeypatch.setattr("headrace.log.compaction.SLICE", 512)
     bench = Bench(tmp_path / "log")
     bench.fill(100)
     bases = sorted(bench.files())
@@ -287,13 +287,13 @@ def test_one_step_reads_a_bounded_slice(tmp_path: Path, monkeypatch: pytest.Monk
         reads.append(size)
         return pread(segment, size, offset)  # type: ignore[arg-type]
 
-    bench.log._sweep._least = 1 << 60  # not yet
+    bench.log._compaction._least = 1 << 60  # not yet
     delete(bench.log, bases[1], bases[2] - 1, spare=4)
-    bench.log._sweep._least = 0
+    bench.log._compaction._least = 0
     bench.log._ledger.occupancy.look_again()
     monkeypatch.setattr(bench.log._chain, "pread", spy)
     steps = 0
-    while bench.log._sweep.step():
+    while bench.log._compaction.step():
         assert len(reads) <= 1
         assert sum(reads) <= 512
         steps += len(reads)
@@ -368,7 +368,7 @@ def test_a_failure_costs_only_room(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         raise StorageError("no")
 
     bases = sorted(bench.files())
-    monkeypatch.setattr(bench.log._sweep, "_copy", fail)
+    monkeypatch.setattr(bench.log._compaction, "_copy", fail)
     delete(bench.log, bases[1], bases[2] - 1)
     bench.settle()
 
@@ -379,7 +379,7 @@ def test_a_failure_costs_only_room(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 class TestRecords:
-    """What `sweep` and `replay` ask of the compiled scan."""
+    """What `compaction` and `replay` ask of the compiled scan."""
 
     SALT = 0x01020304
 

@@ -106,12 +106,12 @@ class Story:
             if self.random.random() < 0.8:
                 self.delete(sequence, self.random.random() < 0.1)
 
-    def note_sweeps(self) -> None:
-        self.rewritten += self.log._sweep.rewritten
-        self.taken_away += self.log._sweep.taken_away
+    def note_compactions(self) -> None:
+        self.rewritten += self.log._compaction.rewritten
+        self.taken_away += self.log._compaction.taken_away
 
     def reopen(self) -> None:
-        self.note_sweeps()
+        self.note_compactions()
         self.log = open_log(self.files, self.limits)
 
     def check(self) -> None:
@@ -151,7 +151,7 @@ def run(story: Story) -> None:
 def test_the_story_rewrites() -> None:
     story = Story(MemoryFileSystem(), Random(1))
     run(story)
-    story.note_sweeps()
+    story.note_compactions()
     assert story.rewritten >= 1
     assert story.taken_away >= 1
 
@@ -295,7 +295,7 @@ def go_on_until_rewritten(story: Story) -> bool:
         story.append(2)
         story.log._checkpoints.write()
         story.sync()
-    return story.log._sweep.rewritten > 0
+    return story.log._compaction.rewritten > 0
 
 
 def test_a_checkpoint_that_could_not_be_replaced_does_not_outlive_what_it_counts_on() -> None:

@@ -1,4 +1,4 @@
-"""Taking dead messages out of the middle of a log: a segment that is mostly dead is rewritten without them.
+"""Compaction: a segment that is mostly dead is rewritten without the messages that were removed from it.
 
 Here lives the choice of a segment and its rewriting, a slice at a time on the owner's thread. Never here:
 what is live (`ledger`), when files are durable (`chain`).
@@ -72,7 +72,7 @@ class _Job(Struct):
     header: Header
     handle: int
     scan: Scan
-    swept: int
+    compacted_at: int
     packer: Packer | None = None
     packed: Packed | None = None
     size: int = HEADER_BYTES
@@ -81,7 +81,7 @@ class _Job(Struct):
     index: SparseIndex = field(default_factory=SparseIndex)
 
 
-class Sweep:
+class Compaction:
     """Rewrites segments, one at a time. `segment_bytes`: about how large one is."""
 
     def __init__(
@@ -206,24 +206,25 @@ class Sweep:
     def _begin(self, segment: Segment) -> None:
         path = segment.path.with_name(segment.path.name + DRAFT)
         handle = self._fs.open(path, Mode.APPEND)
-        swept = self._chain.active.base
+        compacted_at = self._chain.active.base
         # What is compressed is sealed as a whole; else sealed bodies are copied as they are: no opener.
         packs = self._packs or (segment.packed is not None and segment.is_sealed)
         scan = segment.scan(segment.base, CEILING, 0, self._cipher if packs else None)
         flags = segment.header.flags | PACKED if packs else segment.header.flags & ~PACKED
-        job = _Job(segment, path, replace(segment.header, flags=flags), handle, scan, swept)
+        job = _Job(segment, path, replace(segment.header, flags=flags), handle, scan, compacted_at)
         self._job = job
         self._fs.truncate(handle, 0)
         write_all(self._fs, handle, job.header.pack())
         if packs:
             write_all(self._fs, handle, job.header.again())
             job.packer = packer_of(segment, self._cipher, partial(write_all, self._fs, handle))
-        self._write(job, job.header.again() + self._marker(segment, swept))
+        self._write(job, job.header.again() + self._marker(segment, compacted_at))
         self._copy(job)
 
-    def _marker(self, segment: Segment, swept: int) -> bytes:
+    def _marker(self, segment: Segment, compacted_at: int) -> bytes:
         header = segment.header
-        return encode_segments([(segment.base, swept)], segment.base - 1, header.last_time, segment.salt)
+        entry = (segment.base, compacted_at)
+        return encode_segments([entry], segment.base - 1, header.last_time, segment.salt)
 
     def _write(self, job: _Job, data: bytes) -> None:
         if job.packer is not None:
@@ -312,7 +313,7 @@ class Sweep:
                 place = self._chain.at(at)
                 segment = segments[place]
                 until = min(end, segments[place + 1].base - 1)
-                is_done = trusted and segment.swept > job.segment.base
+                is_done = trusted and segment.compacted_at > job.segment.base
                 if not is_done and at <= segment.last:
                     found.append((at, min(until, segment.last)))
                 at = until + 1
@@ -347,7 +348,7 @@ class Sweep:
         new = replace(
             old, header=job.header, size=job.size, packed=job.packed, index=job.index, is_indexed=False
         )
-        new.swept = job.swept
+        new.compacted_at = job.compacted_at
         new.dregs = job.size - HEADER_BYTES - job.live
         del self._waiting[0]
         self._chain.forget_copy(copy)
@@ -405,9 +406,9 @@ class Sweep:
         found = []
         for segment in self._chain.segments:
             job = copies.get(segment.base)
-            size, swept = (segment.size, segment.swept) if job is None else (job.size, job.swept)
+            file: Segment | _Job = segment if job is None else job
             live = self._ledger.occupancy.of(segment.base)
-            found.append(SegmentEntry(segment.base, size, segment.last, *live, swept))
+            found.append(SegmentEntry(segment.base, file.size, segment.last, *live, file.compacted_at))
         return found
 
 
