@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from headrace.core.service import Service
     from headrace.jetstream.opening import JetStreamServer
     from headrace.log.damage import Damage
-    from headrace.log.sealing import Algorithm, Cipher
+    from headrace.log.encryption import Algorithm, Cipher
     from headrace.log.store import LogStore
     from headrace.server.account_services import AccountServices
     from headrace.server.worker import Worker
@@ -302,7 +302,7 @@ def _open_store(options: StreamingOptions, log: logging.Logger) -> LogStore:
     cipher = server_cipher(options.encryption_key, options.encryption_cipher)
     told = None
     if cipher is not None:
-        from headrace.log.rekeying import Told
+        from headrace.log.key_rotation import Told
 
         told = Told(cipher, shown, lambda line: log.info("STREAM: %s", line))
     store = FileStore(
@@ -322,7 +322,7 @@ def store_cipher(secret: str | None, name: str | None) -> Cipher | None:
     """What a store is encrypted with: AES, or CHACHA. Any text is a secret; scrypt makes the key of it."""
     if secret is None:
         return None
-    from headrace.log.sealing import Cipher
+    from headrace.log.encryption import Cipher
 
     return Cipher(_store_key(secret), _algorithm(name))
 
@@ -331,7 +331,7 @@ def server_cipher(secret: str | None, name: str | None, previous: str | None = N
     """The same for a server: it converts what is encrypted with the other cipher or the secret before."""
     if secret is None:
         return None
-    from headrace.log.sealing import ALGORITHMS, Cipher
+    from headrace.log.encryption import ALGORITHMS, Cipher
 
     used = _algorithm(name)
     keys = [_store_key(one) for one in dict.fromkeys((secret, previous)) if one is not None]
@@ -351,7 +351,7 @@ def _algorithm(name: str | None) -> Algorithm:
 def _store_key(secret: str) -> bytes:
     import hashlib
 
-    from headrace.log.sealing import KEY_BYTES
+    from headrace.log.encryption import KEY_BYTES
 
     return hashlib.scrypt(secret.encode(), salt=b"headrace store", n=1 << 14, r=8, p=1, dklen=KEY_BYTES)
 

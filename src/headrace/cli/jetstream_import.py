@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from headrace.cli.imports import Told
     from headrace.jetstream.importing.importer import ImportReport, StreamReport
-    from headrace.log.sealing import Cipher
+    from headrace.log.encryption import Cipher
 
 _CIPHERS: Final = {"chachapoly": "CHACHA", "chacha": "CHACHA", "aes": "AES"}
 _EXPLANATION: Final = """\

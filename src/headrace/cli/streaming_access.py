@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from headrace.client.address import Credentials
     from headrace.client.blocking import Connection
-    from headrace.log.sealing import Cipher
+    from headrace.log.encryption import Cipher
 
 URL_VARIABLE: Final = "NATS_URL"
 DEFAULT_CLUSTER: Final = "test-cluster"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from headrace.client.streaming_admin import ChannelInfo
-    from headrace.log.sealing import Cipher
+    from headrace.log.encryption import Cipher
     from headrace.log.store import LogStore
     from headrace.streaming.state import SubscriptionRecord
 

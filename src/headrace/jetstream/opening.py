@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from headrace.jetstream.stream.stream import Stream
     from headrace.log.committer import Committer
     from headrace.log.damage import Damage
-    from headrace.log.rekeying import Told
-    from headrace.log.sealing import Cipher
+    from headrace.log.encryption import Cipher
+    from headrace.log.key_rotation import Told
     from headrace.log.store import LogStore
 
 _INFO: Final = b"$JS.API.INFO"
@@ -184,7 +184,7 @@ class JetStreamServer:
         """What tells of files that are encrypted anew at the start."""
         if self._cipher is None:
             return None
-        from headrace.log.rekeying import Told
+        from headrace.log.key_rotation import Told
 
         return Told(self._cipher, log_shown, lambda line: self._log.info("  %s", line))
 

@@ -4,12 +4,12 @@ In reading order:
 
 - `port`: the contract. `memory`, over `memory_index`, and `file` keep it; `outline` is a message without its
   parts, `filters` are the subjects of a read.
-- Files of a log: `segment`, `chain`, `index`, `packing` (compression), `sealing` (encryption).
+- Files of a log: `segment`, `chain`, `index`, `packing` (compression), `encryption`.
 - Reading: `reader`, `lookup`, `counting`. Removing: `retention`, `occupancy`, `compaction`.
-- Opening: `recovery`, `replay` (from a checkpoint), `ledger`, `checkpoints`, `damage`; `view` reads beside a
+- Opening: `recovery`, `checkpoint_recovery`, `ledger`, `checkpoints`, `damage`; `view` reads beside a
   process that writes.
 - Durability: `committer`, `syncs_in_flight`.
-- Many logs: `store`, `shared` (between processes), `closing`, `staging`, `rekeying`.
+- Many logs: `store`, `shared` (between processes), `closing`, `staging`, `key_rotation`.
 - `filesystem`: the calls to the file system, as a port.
 
 Never lives here: a wire, a socket, anything of STAN, JetStream or Spark.

@@ -53,10 +53,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from headrace.engine.syncer import SyncJob
+    from headrace.log.encryption import Cipher
     from headrace.log.filesystem import FileSystem
     from headrace.log.packing import Packed
     from headrace.log.port import Submit
-    from headrace.log.sealing import Cipher
 
 BLOCK: Final = 4096
 """Bytes that file systems give out at once."""

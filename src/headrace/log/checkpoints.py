@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from headrace.log.chain import Chain
     from headrace.log.compaction import Compaction
+    from headrace.log.encryption import Cipher
     from headrace.log.filesystem import FileSystem
     from headrace.log.ledger import Ledger
-    from headrace.log.sealing import Cipher
 
 SHARE: Final = 8
 """A checkpoint is written when so many times its size was appended or can be freed."""

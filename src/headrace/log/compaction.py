@@ -41,11 +41,11 @@ if TYPE_CHECKING:
 
     from headrace.engine.records import Scan
     from headrace.log.chain import Chain, Copy
+    from headrace.log.encryption import Cipher
     from headrace.log.filesystem import FileSystem
     from headrace.log.ledger import Ledger
     from headrace.log.packing import Packed, Packer
     from headrace.log.port import Limits
-    from headrace.log.sealing import Cipher
 
 SLICE: Final = 256 << 10
 """Bytes that one step reads: well below a millisecond, or some with encryption."""

@@ -33,6 +33,7 @@ from headrace.log.closing import Held, Left
 from headrace.log.compaction import Compaction
 from headrace.log.counting import Counting
 from headrace.log.damage import DamageNotes
+from headrace.log.encryption import OVERHEAD
 from headrace.log.filesystem import RealFileSystem, make_directory
 from headrace.log.filters import SubjectFilter
 from headrace.log.index import SPACING
@@ -54,7 +55,6 @@ from headrace.log.port import (
 from headrace.log.reader import Reader
 from headrace.log.recovery import DAMAGED_BODY, Found, Recovery
 from headrace.log.retention import Retention
-from headrace.log.sealing import OVERHEAD
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -62,10 +62,10 @@ if TYPE_CHECKING:
 
     from headrace.engine.syncer import SyncJob
     from headrace.log.damage import Report
+    from headrace.log.encryption import Cipher
     from headrace.log.filesystem import FileSystem
     from headrace.log.outline import Outline
     from headrace.log.port import Submit
-    from headrace.log.sealing import Cipher
 
 SEGMENT_BYTES: Final = 64 << 20
 READ_PER_CALL: Final = 8 << 20

@@ -16,11 +16,11 @@ from headrace.engine.messages import StoredMessages
 from headrace.engine.records import HEADER_BYTES as RECORD_HEADER_BYTES
 from headrace.engine.sequence_set import SequenceSet
 from headrace.errors import MessageDamaged
+from headrace.log.encryption import OVERHEAD
 from headrace.log.index import SPACING
 from headrace.log.outline import Outline
 from headrace.log.port import StoredMessage
 from headrace.log.recovery import DAMAGED_BODY
-from headrace.log.sealing import OVERHEAD
 from headrace.log.segment import HEADER_BYTES
 
 if TYPE_CHECKING:
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
     from headrace.engine.records import Scan
     from headrace.log.chain import Chain
+    from headrace.log.encryption import Cipher
     from headrace.log.ledger import Ledger
     from headrace.log.outline import Filters
-    from headrace.log.sealing import Cipher
     from headrace.log.segment import Segment
 
 SPREAD: Final = 16

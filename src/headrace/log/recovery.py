@@ -30,12 +30,12 @@ from headrace.engine.records import HEADER_BYTES as RECORD_HEADER_BYTES
 from headrace.engine.sequence_set import SequenceSet
 from headrace.errors import StorageError
 from headrace.log.chain import CEILING, storage_errors
+from headrace.log.checkpoint_recovery import CheckpointRecovery
 from headrace.log.filesystem import DRAFT, Mode, read_file
 from headrace.log.index import SPACING, SparseIndex
 from headrace.log.ledger import Checkpoint, Ledger, SegmentEntry
 from headrace.log.outline import Outline
 from headrace.log.port import PLAIN, Weights
-from headrace.log.replay import Replay
 from headrace.log.segment import (
     BEGINNING,
     HEADER_BYTES,
@@ -55,9 +55,9 @@ from headrace.log.segment import (
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from headrace.log.encryption import Cipher
     from headrace.log.filesystem import FileSystem
     from headrace.log.packing import Packed
-    from headrace.log.sealing import Cipher
 
 CHECKPOINT: Final = "checkpoint"
 DAMAGED_BODY: Final = "its record on disk is damaged"
@@ -109,7 +109,7 @@ class Recovery:
             saved = self._checkpoint()
             found = self._list(saved)
             if saved is not None and self._fits(saved, found):
-                found.from_checkpoint = Replay(self._fs, self._cipher, saved, found).run()
+                found.from_checkpoint = CheckpointRecovery(self._fs, self._cipher, saved, found).run()
             if not found.from_checkpoint:
                 found = self._list(saved)
                 self._count_all(found, saved)

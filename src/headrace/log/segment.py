@@ -31,19 +31,19 @@ from msgspec import Struct, field
 
 from headrace.engine.records import HEADER_BYTES as RECORD_HEADER_BYTES
 from headrace.engine.records import Scan, crc32c, encode_header
+from headrace.log.encryption import OVERHEAD
 from headrace.log.filesystem import Mode
 from headrace.log.index import SparseIndex
 from headrace.log.packing import Packed, Packer
 from headrace.log.port import PLAIN, Weights
-from headrace.log.sealing import OVERHEAD
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from headrace.log.encryption import Cipher
     from headrace.log.filesystem import FileSystem
     from headrace.log.packing import Transform
-    from headrace.log.sealing import Cipher
 
 HEADER_BYTES: Final = 64
 BEGINNING: Final = HEADER_BYTES + RECORD_HEADER_BYTES + HEADER_BYTES

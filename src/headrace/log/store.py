@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
     from headrace.log.closing import Closed
     from headrace.log.damage import Damage
+    from headrace.log.encryption import Cipher
     from headrace.log.filesystem import FileSystem
+    from headrace.log.key_rotation import Conversion
     from headrace.log.port import MessageLog
-    from headrace.log.rekeying import Conversion
-    from headrace.log.sealing import Cipher
 
 LONGEST_ENTRY: Final = 200
 """A name whose encoding is longer is cut and told apart by its SHA-256; file systems take 255 bytes."""
@@ -113,8 +113,8 @@ class FileStore:
     `report` is told of damage: the log's name, and what it is. `remembers`: a log that
     was opened is there after a power loss; else it is there once something is written to it, has a name among
     `names` from then on, and survives a power loss from its first sync on. `converted`: what is sealed
-    otherwise than with `cipher` is sealed with it first (`rekeying`), and this is told of it; without it such
-    files are refused when their log is opened, and plain ones are left as they are.
+    otherwise than with `cipher` is sealed with it first (`key_rotation`), and this is told of it; without it
+    such files are refused when their log is opened, and plain ones are left as they are.
     Raises: StoreLocked when another process has the store open, StorageError.
     """
 
@@ -156,7 +156,7 @@ class FileStore:
                 logs = list_logs(directory, self._files)
                 self._entries = {name: path.name for name, path in logs.items()}
             if converted is not None and cipher is not None:
-                from headrace.log.rekeying import convert  # few stores are sealed
+                from headrace.log.key_rotation import convert  # few stores are sealed
 
                 convert(logs, self._files, cipher, converted)
         except BaseException:

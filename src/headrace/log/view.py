@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from headrace.engine.records import Scan
+    from headrace.log.encryption import Cipher
     from headrace.log.filesystem import FileSystem
     from headrace.log.recovery import Found
-    from headrace.log.sealing import Cipher
 
 WINDOW: Final = 4 << 20
 """Bytes of records read at once, but for a longer record: about so much is in one step of `read_slice`. Spark

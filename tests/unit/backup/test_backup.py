@@ -19,8 +19,8 @@ from headrace.backup.manifest import backups_in, chosen, next_name
 from headrace.backup.restoring import restore_backup
 from headrace.backup.taking import Wanted, take_backup
 from headrace.errors import StorageError, StoreLocked, StoreTaken
+from headrace.log.encryption import Cipher
 from headrace.log.port import Limits, NewMessage
-from headrace.log.sealing import Cipher
 from headrace.log.store import FileStore
 from headrace.tables.store import MANIFESTS, LocalStore
 

@@ -12,8 +12,8 @@ from harness import depth
 from harness.tallies import note
 from headrace.core.service import Delivery
 from headrace.jetstream.stream.stream import log_limits
+from headrace.log.encryption import Cipher
 from headrace.log.file import FileLog
-from headrace.log.sealing import Cipher
 from headrace.protocol.jetstream.configs import Compression, Storage, StreamConfig
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ import pytest
 from log_makers import Clock, put, sequences
 
 from headrace.errors import LogClosed, StorageError
+from headrace.log.encryption import Cipher
 from headrace.log.file import FileLog
 from headrace.log.port import NO_LIMITS, Limits, NewMessage
-from headrace.log.sealing import Cipher
 from headrace.log.store import FileStore
 from headrace.testing.faultfs import FaultyFileSystem, MemoryFileSystem
 

@@ -14,9 +14,9 @@ from headrace.engine.records import Scan, encode, encode_removal, encode_segment
 from headrace.engine.sequence_set import SequenceSet
 from headrace.engine.subject_index import SubjectIndex
 from headrace.errors import StorageError
+from headrace.log.encryption import Cipher
 from headrace.log.file import FileLog
 from headrace.log.port import NO_LIMITS, Limits, NewMessage, StoredMessage, SyncPolicy
-from headrace.log.sealing import Cipher
 from headrace.log.segment import BEGINNING, HEADER_BYTES
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from log_makers import Clock
 
 from headrace.errors import MessageDamaged
 from headrace.log.damage import Damage, DamageNotes
+from headrace.log.encryption import Cipher
 from headrace.log.file import FileLog
 from headrace.log.ledger import Ledger
 from headrace.log.port import NewMessage
-from headrace.log.sealing import Cipher
 from headrace.log.store import FileStore
 from headrace.log.view import LogView, read_slice
 from headrace.testing.faultfs import MemoryFileSystem, holding, image_of

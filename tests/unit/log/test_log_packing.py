@@ -11,11 +11,11 @@ import pytest
 from log_makers import Clock
 
 from headrace.errors import StorageError
+from headrace.log.encryption import Cipher
 from headrace.log.file import FileLog
 from headrace.log.filesystem import Mode
 from headrace.log.packing import FRAME, Packed, Packer
 from headrace.log.port import Limits, NewMessage
-from headrace.log.sealing import Cipher
 from headrace.log.view import LogView, read_slice
 from headrace.testing.faultfs import FaultyFileSystem, MemoryFileSystem, holding, image_of
 

@@ -310,7 +310,7 @@ def test_limits_of_the_writer_raise_the_first(directory: Path) -> None:
 
 def test_encrypted_log_needs_its_key(directory: Path) -> None:
     pytest.importorskip("cryptography")
-    from headrace.log.sealing import Cipher
+    from headrace.log.encryption import Cipher
 
     key = Cipher(b"k" * 32)
     log = FileLog(directory, clock=Clock(), cipher=key, segment_bytes=SMALL)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from headrace.log.sealing import Cipher
+    from headrace.log.encryption import Cipher
 
 
 class Target:

@@ -1,6 +1,6 @@
-"""A store whose files are sealed otherwise than its key says: with the key before, another algorithm, or not.
+"""Key rotation: a store is rewritten with another key, with another algorithm, or without encryption.
 
-Here lives the sealing of them once more, before any log is opened; so a log that is open knows one key. Never
+Here lives the rewriting, done before any log is opened, so that an open log knows one key only. Never
 here: where keys come from, records (`headrace.engine.records`), what is said about it.
 
 1. Every segment of every log is looked at by its header. One that no key fits ends it; nothing has changed.
@@ -25,11 +25,11 @@ from msgspec.structs import replace
 from headrace.engine.sequence_set import SequenceSet
 from headrace.errors import StorageError
 from headrace.log.chain import CEILING, storage_errors
+from headrace.log.encryption import OVERHEAD
 from headrace.log.filesystem import DRAFT, Mode, read_file, remove_file, replace_file, write_all
 from headrace.log.ledger import Checkpoint
 from headrace.log.outline import Outline
 from headrace.log.recovery import CHECKPOINT, Recovery
-from headrace.log.sealing import OVERHEAD
 from headrace.log.segment import (
     BEGINNING,
     HEADER_BYTES,
@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from headrace.log.encryption import Cipher
     from headrace.log.filesystem import FileSystem
-    from headrace.log.sealing import Cipher
 
 TOLD_EVERY: Final = 1 << 30
 """Bytes between two lines about how far it is."""

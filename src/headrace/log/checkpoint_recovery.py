@@ -1,6 +1,8 @@
-"""Opening a log from its checkpoint: what came after it is added, and what was removed since is taken out.
+"""Recovery from a checkpoint: later messages are added to its ledger, and those removed since are taken out.
 
-Here lives the replay, which changes the checkpoint's ledger; never the choice whether to try it (`recovery`).
+Here lives the pass over later records, which changes the checkpoint's ledger; never the choice whether to
+try it (`recovery`).
+
 It reads the segments from the checkpoint's position on, twice. A message from before that was removed since
 must leave the counts of its subject, so its record is looked up: one read per block of the index in which
 there are any. A record that is not found, or damaged, ends the attempt, and everything is read instead; so
@@ -27,10 +29,10 @@ from headrace.log.segment import HEADER_BYTES, Segment, cut_bytes, read_records
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from headrace.log.encryption import Cipher
     from headrace.log.filesystem import FileSystem
     from headrace.log.ledger import Checkpoint
     from headrace.log.recovery import Found
-    from headrace.log.sealing import Cipher
 
 
 class _Tail(Struct):
@@ -52,7 +54,7 @@ class _Block(Struct, frozen=True):
     first: int
 
 
-class Replay:
+class CheckpointRecovery:
     """One attempt. `found`: the segments; it gets the checkpoint's ledger, brought up to date."""
 
     def __init__(

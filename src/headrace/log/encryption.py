@@ -56,8 +56,8 @@ class SegmentCipher:
 
 
 class Cipher:
-    """A log's key. `key`: 32 bytes, random. `previous`: what files may still be sealed with; only `rekeying`
-    looks at those. Raises: ValueError for another length or algorithm.
+    """A log's key. `key`: 32 bytes, random. `previous`: keys that files may still be sealed with, which only
+    `key_rotation` looks at. Raises: ValueError for another length or algorithm.
     """
 
     def __init__(

@@ -8,9 +8,9 @@ import pytest
 from log_makers import Clock, is_sound
 
 from headrace.errors import StorageError
+from headrace.log.encryption import OVERHEAD, Algorithm, Cipher
 from headrace.log.file import FileLog
 from headrace.log.port import Limits, NewMessage
-from headrace.log.sealing import OVERHEAD, Algorithm, Cipher
 
 if TYPE_CHECKING:
     from pathlib import Path

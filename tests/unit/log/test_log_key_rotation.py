@@ -13,11 +13,11 @@ from log_makers import Clock, is_sound
 from harness.tallies import note
 from headrace.errors import StorageError
 from headrace.log.closing import NAME as MARK
+from headrace.log.encryption import Cipher
 from headrace.log.file import FileLog
+from headrace.log.key_rotation import Conversion, Told
 from headrace.log.port import Limits, NewMessage
 from headrace.log.recovery import CHECKPOINT
-from headrace.log.rekeying import Conversion, Told
-from headrace.log.sealing import Cipher
 from headrace.log.segment import BEGINNING, PACKED, Header
 from headrace.log.store import FileStore
 from headrace.testing.faultfs import Fault, FaultyFileSystem, MemoryFileSystem, holding, image_of
