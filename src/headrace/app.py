@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from msgspec import Struct
 
-    from headrace.adopting import Adoption
     from headrace.conf.jetstream_options import JetStreamOptions
     from headrace.conf.options import Options
     from headrace.conf.streaming_options import ArchiveOptions, StreamingOptions
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from headrace.log.store import LogStore
     from headrace.server.account_services import AccountServices
     from headrace.server.worker import Worker
+    from headrace.shared_channels import SharedChannels
     from headrace.streaming import options as streaming_options
     from headrace.streaming.service import StreamingService
 
@@ -105,18 +105,18 @@ def stored_services(
         with streaming_service(streaming, on_conflict) as service:
             yield (service,), jetstream_services(jetstream)
         return
-    from headrace.adopting import Adopter, Adoption
+    from headrace.shared_channels import SharedChannels, SharedChannelsService
 
-    adoption = Adoption(streaming.adopt)
-    with streaming_service(streaming, on_conflict, adoption) as service:
-        accounts = jetstream_services(jetstream, adoption)
+    shared = SharedChannels(streaming.adopt)
+    with streaming_service(streaming, on_conflict, shared) as service:
+        accounts = jetstream_services(jetstream, shared)
         log = logging.getLogger(f"{logs.LOGGER_NAME}.streaming")
         assert accounts is not None
-        yield (service, Adopter(adoption, service, accounts, log)), accounts
+        yield (service, SharedChannelsService(shared, service, accounts, log)), accounts
 
 
 def jetstream_services(
-    options: JetStreamOptions | None, adoption: Adoption | None = None
+    options: JetStreamOptions | None, shared: SharedChannels | None = None
 ) -> JetStreamServer | None:
     """What gives accounts their JetStream, for a server on the running loop; None without options."""
     if options is None:
@@ -129,17 +129,17 @@ def jetstream_services(
         loop=asyncio.get_running_loop(),
         log=logging.getLogger(f"{logs.LOGGER_NAME}.jetstream"),
         cipher=server_cipher(options.encryption_key, options.encryption_cipher, options.prev_encryption_key),
-        adopted=adoption,
+        adopted=shared,
     )
 
 
 @contextmanager
 def streaming_service(
-    options: StreamingOptions, on_conflict: Callable[[str], object], adoption: Adoption | None = None
+    options: StreamingOptions, on_conflict: Callable[[str], object], shared: SharedChannels | None = None
 ) -> Iterator[StreamingService]:
     """The streaming service over its store, for the running loop; the store is closed after it.
 
-    `adoption`: channels of it that are streams too.
+    `shared`: channels of it that are streams too.
     Raises: StartError when the store cannot be opened.
     """
     # Who runs no streaming does not pay for loading it.
@@ -170,7 +170,7 @@ def streaming_service(
             options.sync_interval,
             lambda error: log.error("STREAM: could not sync: %s", error),
         )
-    channels = store if adoption is None else adoption.for_channels(store, committer)
+    channels = store if shared is None else shared.for_channels(store, committer)
     service = StreamingService(
         resolved, channels, committer, log, on_conflict=on_conflict, acquire=store.acquire
     )

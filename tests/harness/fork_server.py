@@ -21,7 +21,7 @@ from typing import Any, Final
 
 REQUEST_BYTES: Final = 1 << 20
 PACKAGES: Final = (
-    *("headrace.cli.serve", "headrace.cli.streaming", "headrace.app", "headrace.adopting"),
+    *("headrace.cli.serve", "headrace.cli.streaming", "headrace.app", "headrace.shared_channels"),
     *("headrace.conf", "headrace.core", "headrace.cluster", "headrace.engine", "headrace.log"),
     *("headrace.protocol", "headrace.server", "headrace.jetstream", "headrace.streaming"),
 )

@@ -47,7 +47,7 @@ _DISK_IF_UNKNOWN: Final = 1 << 40
 
 
 class Adopted(Protocol):
-    """Logs that streams have and that are not in the store here (`headrace.adopting`)."""
+    """Logs that streams have and that are not in the store here (`headrace.shared_channels`)."""
 
     @property
     def committer(self) -> Committer: ...

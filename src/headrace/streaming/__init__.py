@@ -8,7 +8,7 @@ In reading order:
   parts share, `wording` and `apologies` are its error texts.
 - Requests: `clients` (with `owners`), `channels`, `publishing`, `subscribing`, `administration`, `requests`.
 - Messages on their way: `subscription`, `delivery`, `redelivery`.
-- Stored messages: `spans`, `stored`, `replaying`; `twins` (a channel that is a JetStream stream too).
+- Stored messages: `spans`, `stored`, `replaying`; `shared_stream` (a channel that is a JetStream stream too).
 - State: `state`, `journal`, `recovery`. More than one server: `partitions`, `standby`.
 - Monitoring: `counters`, `snapshot`. `importing` takes over stores of nats-streaming-server.
 

@@ -15,9 +15,9 @@ from headrace.protocol import documents
 from headrace.protocol.admin import AdoptRequest, DeleteRequest, ListRequest, PurgeRequest, error_document
 from headrace.protocol.rfc3339 import format_time
 from headrace.streaming.naming import shown
+from headrace.streaming.shared_stream import ConversionRefused
 from headrace.streaming.snapshot import subscription_snapshot
 from headrace.streaming.subscription import position_of
-from headrace.streaming.twins import Refused as TwinRefused
 from headrace.subjects.grammar import has_wildcard, tokens
 
 if TYPE_CHECKING:
@@ -110,8 +110,8 @@ class Administration:
             up_to = until if up_to is None else min(up_to, until)
         purged = channel.log.purge(up_to=up_to, keep=request.keep)
         self._subscriptions.forget_below(channel, channel.log.state().first_sequence)
-        if channel.twin is not None:
-            channel.twin.removed()
+        if channel.shared_stream is not None:
+            channel.shared_stream.removed()
         self._context.note.info('Channel "%s": %d message(s) purged', shown(channel.name), purged)
 
         def done(error: LogError | None) -> None:
@@ -141,7 +141,7 @@ class Administration:
         """
         request = AdoptRequest.decode(delivery.payload)
         channel = self._channel(request.channel)
-        if channel.twin is None:
+        if channel.shared_stream is None:
             raise Refused(409, "the channel is no JetStream stream: name it in `adopt` of the configuration")
         members = self._subscriptions.durable(channel, request.client_id, request.durable)
         if not members:
@@ -150,7 +150,11 @@ class Administration:
             raise Refused(409, "the durable subscription is in use: close its clients first")
         consumer = documents.name_of(request.consumer or request.durable)
         position = position_of(members)
-        answer = {"stream": channel.twin.name, "consumer": consumer, "pending": len(position.pending)}
+        answer = {
+            "stream": channel.shared_stream.name,
+            "consumer": consumer,
+            "pending": len(position.pending),
+        }
 
         def done(error: Exception | None) -> None:
             if error is not None:
@@ -166,8 +170,8 @@ class Administration:
             self._context.settle()
 
         try:
-            channel.twin.carry(consumer, position, done)
-        except TwinRefused as error:
+            channel.shared_stream.carry(consumer, position, done)
+        except ConversionRefused as error:
             raise Refused(409, str(error)) from error
 
     def _channel(self, name: bytes) -> Channel:

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from headrace.log.store import LogStore
     from headrace.streaming.context import Context
     from headrace.streaming.journal import Journal
+    from headrace.streaming.shared_stream import SharedStream
     from headrace.streaming.subscription import DurableKey, GroupKey, QueueGroup, Subscription
-    from headrace.streaming.twins import Twin
 
 PAGE: Final = 1024
 """Messages of one read; a subscription that has room for more goes on in the next tick."""
@@ -85,7 +85,7 @@ class Channel:
         self.activity_ns = context.now_ns()
         self.waiting = 0
         """Publications whose commit is under way."""
-        self.twin: Twin | None = None
+        self.shared_stream: SharedStream | None = None
         """The stream that the same log is too."""
         self._damaged: set[int] = set()
 

@@ -131,8 +131,8 @@ class Publisher:
             return
         batch.stored(first)
         channel.last_time_ns = time_ns
-        if channel.twin is not None:
-            channel.twin.appended(first, len(batch))
+        if channel.shared_stream is not None:
+            channel.shared_stream.appended(first, len(batch))
         channel.waiting += 1
         self._unanswered += batch.size + _BESIDES * len(batch)
         self._counters.received(len(batch), batch.size)
@@ -153,8 +153,8 @@ class Publisher:
         if not self._channels.is_open(channel):
             return
         channel.visible = max(channel.visible, first + len(batch) - 1)
-        if channel.twin is not None:
-            channel.twin.committed(first, batch)
+        if channel.shared_stream is not None:
+            channel.shared_stream.committed(first, batch)
         if not channel.subscriptions:
             return
         channel.fresh = first, batch

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from headrace.engine.stan import settle
 from headrace.protocol.stan import SubState
+from headrace.streaming.shared_stream import DurablePosition
 from headrace.streaming.state import SubscriptionRecord
-from headrace.streaming.twins import Position
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -153,12 +153,12 @@ class Subscription:
         return SubscriptionRecord(self.channel.name, state, set(self.pending))
 
 
-def position_of(members: Sequence[Subscription]) -> Position:
+def position_of(members: Sequence[Subscription]) -> DurablePosition:
     """How far a durable subscription is, or the members of a durable queue group together."""
     pending: set[int] = set()
     for member in members:
         pending |= member.pending.keys()
-    return Position(
+    return DurablePosition(
         last_sent=max(
             max(member.last_sent, member.group.last_sent if member.group else 0) for member in members
         ),

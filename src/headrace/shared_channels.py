@@ -1,11 +1,12 @@
-"""STAN channels that are JetStream streams too: one log, two services, each told of what the other appends.
+"""Shared channels: STAN channels that are JetStream streams too (`streaming { adopt }`), over one log each.
 
-Here lives what ties both: whose log a stream has, the stream's configuration when it is first made, and what
-one service tells the other. Both run on one loop and share one committer, since one log may be synced by one
-thread only. Never lives here: a rule of STAN's or of JetStream's.
+Here lives the connection of both services: which log a stream has, the stream's configuration when it is
+first made, and the notice that each service gets of messages that the other appends. Both services run on one
+loop and share one committer, since only one thread may sync a log. Never lives here: a rule of STAN's or of
+JetStream's.
 
-A log stays in the streaming store under its channel's name. Its limits are the stream's as soon as there is
-one. Deleting the stream leaves the channel and its messages; the stream comes back with the next start.
+A log stays in the streaming store under its channel's name. Its limits are the stream's as soon as there is a
+stream. Deleting the stream leaves the channel and its messages; the next start makes the stream again.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from headrace.log.port import NO_LIMITS
 from headrace.protocol.jetstream.configs import AckPolicy, ConsumerConfig, Storage, StreamConfig
 from headrace.protocol.jetstream.errors import ApiError
 from headrace.streaming.channels import ChannelRefused
-from headrace.streaming.twins import Refused
+from headrace.streaming.shared_stream import ConversionRefused
 
 if TYPE_CHECKING:
     import logging
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from headrace.log.store import LogStore
     from headrace.streaming.channels import Channel
     from headrace.streaming.service import StreamingService
-    from headrace.streaming.twins import Position
+    from headrace.streaming.shared_stream import DurablePosition
 
 _WEIGHTS: Final = log_limits(StreamConfig()).weights
 """A log counts its bytes in one way as long as it is open, whoever opened it."""
@@ -52,8 +53,11 @@ _NS: Final = 1_000_000_000
 _NONE: Final = -1
 
 
-class Adoption:
-    """The channels that a configuration names, with their streams; the stores are their owners'."""
+class SharedChannels:
+    """The channels that a configuration names, with the names of their streams.
+
+    It does not own the stores.
+    """
 
     def __init__(self, streams: Mapping[str, str]) -> None:
         self.streams: Final = dict(streams)
@@ -134,17 +138,17 @@ class _StreamStore(_Beside):
         return name in self._adopted or self._inner.remove(name)
 
 
-class Adopter:
+class SharedChannelsService:
     """A `core.service.Service` that starts after both services: makes streams, and ties them to channels."""
 
     def __init__(
         self,
-        adoption: Adoption,
+        shared: SharedChannels,
         streaming: StreamingService,
         jetstream: JetStreamServer,
         log: logging.Logger,
     ) -> None:
-        self._adoption = adoption
+        self._shared = shared
         self._streaming = streaming
         self._jetstream = jetstream
         self._log = log
@@ -156,7 +160,7 @@ class Adopter:
         account = None if system is None else system.accounts.get(GLOBAL_ACCOUNT)
         if account is None:
             raise StartError("channels can be adopted into streams of the default account only: it has none")
-        for name, stream in self._adoption.streams.items():
+        for name, stream in self._shared.streams.items():
             try:
                 channel = self._streaming.channel(name.encode())
                 self._tie(channel, account, stream)
@@ -173,7 +177,7 @@ class Adopter:
         if stream.log is not channel.log:
             raise ApiError(10052, err="there is a stream of that name with messages of its own")
         link = _Link(self._streaming, channel, account, stream)
-        channel.twin = link
+        channel.shared_stream = link
         stream.followers[link] = None
         self._links.append(link)
 
@@ -187,7 +191,7 @@ class Adopter:
 
 
 class _Link:
-    """One channel and one stream: the channel's `Twin`, and a follower of the stream."""
+    """One channel and one stream: the channel's `SharedStream`, and a follower of the stream."""
 
     def __init__(
         self, streaming: StreamingService, channel: Channel, account: AccountJetStream, stream: Stream
@@ -199,7 +203,7 @@ class _Link:
         self.name: Final = stream.name
 
     def end(self) -> None:
-        self._channel.twin = None
+        self._channel.shared_stream = None
         self._stream.followers.pop(self, None)
 
     # -- from the stream ------------------------------------------------------------------------------
@@ -233,11 +237,13 @@ class _Link:
             consumer.purged(state.first_sequence, state.last_sequence, None)
         self._account.turns.settle()
 
-    def carry(self, consumer: str, position: Position, done: Callable[[Exception | None], None]) -> None:
-        """Raises: Refused."""
+    def carry(
+        self, consumer: str, position: DurablePosition, done: Callable[[Exception | None], None]
+    ) -> None:
+        """Raises: ConversionRefused."""
         account, stream = self._account, self._stream
         if consumer in stream.consumers:
-            raise Refused(f"stream {stream.name} has a consumer {consumer} already")
+            raise ConversionRefused(f"stream {stream.name} has a consumer {consumer} already")
         wanted = ConsumerConfig(
             durable_name=consumer,
             name=consumer,
@@ -250,12 +256,12 @@ class _Link:
             state = _state(position, account.turns.now_ns())
             account.assets.create_consumer(stream, config, consumer, state)
         except ApiError as error:
-            raise Refused(str(error)) from error
+            raise ConversionRefused(str(error)) from error
         account.journal.after_commit(done)
         account.turns.settle()
 
 
-def _state(position: Position, now_ns: int) -> ConsumerState:
+def _state(position: DurablePosition, now_ns: int) -> ConsumerState:
     """Everything up to what was sent last has been delivered; what is pending comes again when it is over."""
     state = ConsumerState()
     pending = position.pending
