@@ -23,7 +23,7 @@ from headrace.server import logs
 from headrace.server.listeners import open_monitor
 from headrace.server.preparing import announce
 from headrace.server.server import Server
-from headrace.streaming import wording
+from headrace.streaming import error_texts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,11 +73,11 @@ class AttachedServer(Server):
             if not (self._streaming.partitioning or self._streaming.ft_group):
                 await self._look_for_others(host)
         except (StartError, AddressError) as error:
-            raise StartError(wording.failed_to_start(str(error))) from error
+            raise StartError(error_texts.failed_to_start(str(error))) from error
         try:
             await host.start()
         except ConnectionLostError as error:
-            raise StartError(wording.failed_to_start(f"nats: {error}")) from error
+            raise StartError(error_texts.failed_to_start(f"nats: {error}")) from error
 
     def _host(self, service: Service) -> RemoteHost:
         """Raises: StartError, AddressError."""
@@ -100,7 +100,7 @@ class AttachedServer(Server):
         subject = f"{self._streaming.discover_prefix}.{cluster}".encode()
         request = ConnectRequest(client_id=cluster.encode(), heartbeat_inbox=b"_INBOX." + cluster.encode())
         if await host.ask(subject, request.encode(), LOOK_FOR_OTHERS):
-            raise StartError(wording.other_server(cluster))
+            raise StartError(error_texts.other_server(cluster))
 
     async def stop(self) -> None:
         """The service, its connection, monitoring. Safe to call twice."""

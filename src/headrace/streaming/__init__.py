@@ -5,7 +5,7 @@ A machine: deliveries and time in, publications out. No socket, no thread, no fi
 In reading order:
 
 - `service` puts the parts together; `options`, `limits` and `naming` are its rules, `context` is what the
-  parts share, `wording` and `apologies` are its error texts.
+  parts share, `error_texts` and `error_responses` are its error texts.
 - Requests: `clients` (with `owners`), `channels`, `publishing`, `subscribing`, `administration`, `requests`.
 - Messages on their way: `subscription`, `delivery`, `redelivery`.
 - Stored messages: `spans`, `stored`, `replaying`; `shared_stream` (a channel that is a JetStream stream too).

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from headrace.errors import LogError, MessageDamaged
 from headrace.protocol.stan import MsgProto
-from headrace.streaming import wording
+from headrace.streaming import error_texts
 from headrace.streaming.context import NS
 from headrace.streaming.limits import limits_for, log_limits
 from headrace.streaming.naming import is_channel_name, shown
@@ -170,14 +170,14 @@ class Channels:
         known = self._by_name.get(name)
         if known is not None:
             if known.deleting:
-                raise ChannelRefused(wording.CHANNEL_DELETED)
+                raise ChannelRefused(error_texts.CHANNEL_DELETED)
             return known
         existing = self._by_lower_case.get(name.lower())
         if existing is not None:
-            raise ChannelRefused(wording.different_case(name, existing))
+            raise ChannelRefused(error_texts.different_case(name, existing))
         most = self._context.options.limits.max_channels
         if 0 < most <= len(self._by_name):
-            raise ChannelRefused(wording.TOO_MANY_CHANNELS)
+            raise ChannelRefused(error_texts.TOO_MANY_CHANNELS)
         try:
             channel = self._open(name)
         except LogError as error:

@@ -17,7 +17,7 @@ from headrace.protocol.stan import (
     Ping,
     PingResponse,
 )
-from headrace.streaming import wording
+from headrace.streaming import error_texts
 from headrace.streaming.naming import is_client_id, is_publishable, shown
 from headrace.streaming.owners import is_anothers, user_of
 
@@ -90,12 +90,12 @@ class Clients:
         try:
             request = ConnectRequest.decode(delivery.payload)
         except ProtocolError:
-            self._refuse(delivery.reply, wording.INVALID_CONNECT)
+            self._refuse(delivery.reply, error_texts.INVALID_CONNECT)
             return
         if not is_publishable(request.heartbeat_inbox):
-            self._refuse(delivery.reply, wording.INVALID_CONNECT)
+            self._refuse(delivery.reply, error_texts.INVALID_CONNECT)
         elif not is_client_id(request.client_id):
-            self._refuse(delivery.reply, wording.INVALID_CLIENT_ID)
+            self._refuse(delivery.reply, error_texts.INVALID_CLIENT_ID)
         elif request.client_id in self._probing:
             self._already_connected(request, delivery.reply)
         elif (old := self._by_id.get(request.client_id)) is None:
@@ -135,7 +135,7 @@ class Clients:
 
     def _already_connected(self, request: ConnectRequest, reply: bytes) -> None:
         self._context.note.debug("[Client:%s] Connect failed; already connected", shown(request.client_id))
-        self._refuse(reply, wording.CLIENT_REGISTERED)
+        self._refuse(reply, error_texts.CLIENT_REGISTERED)
 
     def _register(self, request: ConnectRequest, delivery: Delivery, verb: str) -> None:
         info = ClientInfo(
@@ -201,15 +201,15 @@ class Clients:
         try:
             client_id = CloseRequest.decode(delivery.payload).client_id
         except ProtocolError:
-            self._answer(delivery.reply, CloseResponse(wording.INVALID_CLOSE).encode())
+            self._answer(delivery.reply, CloseResponse(error_texts.INVALID_CLOSE).encode())
             return
         client = self._by_id.get(client_id)
         if client is None:
             self._context.note.error("[Client:%s] Unknown client in close request", shown(client_id))
-            self._answer(delivery.reply, CloseResponse(wording.UNKNOWN_CLIENT).encode())
+            self._answer(delivery.reply, CloseResponse(error_texts.UNKNOWN_CLIENT).encode())
             return
         if not self.may_act(client, delivery, "close"):
-            self._answer(delivery.reply, CloseResponse(wording.CLIENT_OF_ANOTHER).encode())
+            self._answer(delivery.reply, CloseResponse(error_texts.CLIENT_OF_ANOTHER).encode())
             return
         self.close(client)
         self._journal.after_commit(lambda error: self._closed(delivery.reply, error))
@@ -237,7 +237,7 @@ class Clients:
             return
         client = self._by_connection.get(connection_id)
         if client is None:
-            self._answer(delivery.reply, PingResponse(wording.CLIENT_REPLACED).encode())
+            self._answer(delivery.reply, PingResponse(error_texts.CLIENT_REPLACED).encode())
             return
         if client.failed and not client.beating:
             self._beat(client)

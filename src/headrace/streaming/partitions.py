@@ -17,7 +17,7 @@ from headrace.core.service import Delivery
 from headrace.engine.batches import Gathered
 from headrace.errors import ProtocolError
 from headrace.protocol.stan import CtrlMsg, CtrlType
-from headrace.streaming import wording
+from headrace.streaming import error_texts
 from headrace.streaming.naming import new_inbox, shown
 from headrace.subjects.grammar import matches, overlaps
 
@@ -110,7 +110,7 @@ class Partitions:
         message = self._read(delivery)
         if message is None or not message.data or message.server_id == self._server_id:
             return
-        text = wording.channel_conflict(shown(message.data), shown(message.server_id))
+        text = error_texts.channel_conflict(shown(message.data), shown(message.server_id))
         if self._serving and self._server_id < message.server_id:
             # Both are at work and both find out: one of them has to go on.
             self._context.note.error("%s", text)

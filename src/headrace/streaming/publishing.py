@@ -12,7 +12,7 @@ from headrace.engine.stan import Publications, sort_publications
 from headrace.errors import LogError, LogFull, MessageTooLarge
 from headrace.log.port import NewMessage
 from headrace.protocol.stan import PubAck
-from headrace.streaming import wording
+from headrace.streaming import error_texts
 from headrace.streaming.channels import ChannelRefused
 from headrace.streaming.naming import is_channel_name, shown
 
@@ -93,7 +93,7 @@ class Publisher:
                 shown(client_id), shown(guid), shown(channel),
             )  # fmt: skip
         if reply:
-            error = wording.INVALID_PUBLISH if text is None else text
+            error = error_texts.INVALID_PUBLISH if text is None else text
             self._context.host.publish(reply, PubAck(guid, error).encode())
 
     def flush(self) -> bool:
@@ -104,7 +104,7 @@ class Publisher:
         for name, batch in batches.items():
             channel = self._channels.get(name)
             if channel is None:  # deleted in this very turn
-                self._answer(batch, wording.UNKNOWN_CHANNEL)
+                self._answer(batch, error_texts.UNKNOWN_CHANNEL)
             else:
                 self._store(channel, batch)
         if self._unanswered > MOST_UNANSWERED:

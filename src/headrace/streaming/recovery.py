@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from headrace.errors import StartError
 from headrace.protocol.stan import ServerInfo
-from headrace.streaming import wording
+from headrace.streaming import error_texts
 from headrace.streaming.naming import is_publishable, shown
 from headrace.streaming.subscription import QueueGroup, Subscription
 
@@ -33,7 +33,7 @@ def server_info(options: StreamingOptions, recovered: ServerInfo | None) -> Serv
     cluster = options.cluster_id.encode()
     if recovered is not None:
         if recovered.cluster_id != cluster:
-            raise StartError(wording.other_cluster(options.cluster_id, shown(recovered.cluster_id)))
+            raise StartError(error_texts.other_cluster(options.cluster_id, shown(recovered.cluster_id)))
         return recovered
     return ServerInfo(
         cluster_id=cluster,

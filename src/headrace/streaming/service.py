@@ -15,7 +15,7 @@ from headrace.errors import LogClosed, LogError, StartError
 from headrace.protocol.channel_subjects import ADMINISTRATION, REPLAY
 from headrace.protocol.nuid import new_nuid
 from headrace.protocol.stan import COMPATIBLE_VERSION, ConnectRequest
-from headrace.streaming import apologies, wording
+from headrace.streaming import error_responses, error_texts
 from headrace.streaming.channels import Channels
 from headrace.streaming.clients import Clients
 from headrace.streaming.context import Context, Notes
@@ -106,9 +106,9 @@ class StreamingService:
         try:
             self._start(host)
         except LogError as error:
-            raise StartError(wording.failed_to_start(f"streaming store: {error}")) from error
+            raise StartError(error_texts.failed_to_start(f"streaming store: {error}")) from error
         except StartError as error:
-            raise StartError(wording.failed_to_start(str(error))) from error
+            raise StartError(error_texts.failed_to_start(str(error))) from error
 
     def _start(self, host: Host) -> None:
         if not is_client_id(self.options.cluster_id.encode()):
@@ -125,7 +125,7 @@ class StreamingService:
         self._now_ns = self._context.now_ns
         self._start_ns = self._now_ns()
         if self.options.partitioning and not self.options.limits.channels:
-            raise StartError(wording.NO_CHANNELS)
+            raise StartError(error_texts.NO_CHANNELS)
         if self.options.ft_group:
             from headrace.streaming.standby import Standby
 
@@ -273,22 +273,26 @@ class StreamingService:
     def _listen(self) -> None:
         info, subscriptions = self._info, self._subscriptions
         self._route({self._requests.subject: self._requests.answered})
-        requests: dict[bytes, tuple[Callable[[Delivery], None], Callable[[], apologies.Apology]]] = {
-            info.discovery: (self._clients.connect, apologies.to_connect),
-            info.discovery + b".pings": (self._clients.ping, apologies.to_ping),
-            info.subscribe: (self._subscribe, apologies.to_subscription),
-            info.unsubscribe: (subscriptions.unsubscribe, apologies.to_subscription),
-            info.sub_close: (subscriptions.close, apologies.to_subscription),
-            info.close: (self._clients.close_request, apologies.to_close),
-            REPLAY.encode() + info.cluster_id: (self._replay, apologies.to_replay),
+        requests: dict[
+            bytes, tuple[Callable[[Delivery], None], Callable[[], error_responses.ErrorResponse]]
+        ] = {
+            info.discovery: (self._clients.connect, error_responses.to_connect),
+            info.discovery + b".pings": (self._clients.ping, error_responses.to_ping),
+            info.subscribe: (self._subscribe, error_responses.to_subscription),
+            info.unsubscribe: (subscriptions.unsubscribe, error_responses.to_subscription),
+            info.sub_close: (subscriptions.close, error_responses.to_subscription),
+            info.close: (self._clients.close_request, error_responses.to_close),
+            REPLAY.encode() + info.cluster_id: (self._replay, error_responses.to_replay),
             ADMINISTRATION.encode() + info.cluster_id + b".*": (
                 self._administrate,
-                apologies.to_administration,
+                error_responses.to_administration,
             ),
         }
         host = self._context.host
-        for subject, (route, apology) in requests.items():
-            self._routes[host.subscribe(subject, named=True)] = apologies.answered(host, route, apology)
+        for subject, (route, error_response) in requests.items():
+            self._routes[host.subscribe(subject, named=True)] = error_responses.answered(
+                host, route, error_response
+            )
         publications: dict[bytes, Callable[[Gathered[Delivery]], None]]
         publications = {info.publish + b".>": self._publisher.receive}
         if self._partitions is not None:
@@ -354,7 +358,7 @@ class StreamingService:
 
     def _other_answered(self, answered: bool) -> None:
         if answered:
-            self._fail(wording.other_server(self.options.cluster_id))
+            self._fail(error_texts.other_server(self.options.cluster_id))
 
     def _fail(self, text: str) -> None:
         """Cannot go on beside another server."""

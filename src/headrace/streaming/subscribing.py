@@ -16,7 +16,7 @@ from headrace.protocol.stan import (
     SubscriptionResponse,
     UnsubscribeRequest,
 )
-from headrace.streaming import wording
+from headrace.streaming import error_texts
 from headrace.streaming.channels import ChannelRefused
 from headrace.streaming.naming import is_channel_name, is_publishable, new_inbox, shown
 from headrace.streaming.subscription import QueueGroup, Subscription
@@ -78,7 +78,7 @@ class Subscriptions:
         try:
             request = SubscriptionRequest.decode(delivery.payload)
         except ProtocolError:
-            self._respond(delivery.reply, error=wording.INVALID_SUBSCRIPTION_REQUEST)
+            self._respond(delivery.reply, error=error_texts.INVALID_SUBSCRIPTION_REQUEST)
             return
         try:
             client = self._check(request, delivery)
@@ -101,24 +101,24 @@ class Subscriptions:
 
     def _check(self, request: SubscriptionRequest, delivery: Delivery) -> Client:
         if not request.client_id:
-            raise Refused(wording.CLIENT_ID_MISSING)
+            raise Refused(error_texts.CLIENT_ID_MISSING)
         if request.ack_wait_in_secs <= 0:
-            raise Refused(wording.INVALID_ACK_WAIT)
+            raise Refused(error_texts.INVALID_ACK_WAIT)
         if request.max_in_flight <= 0:
-            raise Refused(wording.INVALID_MAX_IN_FLIGHT)
+            raise Refused(error_texts.INVALID_MAX_IN_FLIGHT)
         if not 0 <= request.start_position <= StartPosition.FIRST:
-            raise Refused(wording.INVALID_START)
+            raise Refused(error_texts.INVALID_START)
         if not is_channel_name(request.subject):
-            raise Refused(wording.INVALID_SUBJECT)
+            raise Refused(error_texts.INVALID_SUBJECT)
         if self.owns and not self.owns(request.subject):
             raise Foreign
         client = self._clients.get(request.client_id)
         if client is None:
-            raise Refused(wording.UNKNOWN_CLIENT)
+            raise Refused(error_texts.UNKNOWN_CLIENT)
         if not self._clients.may_act(client, delivery, "subscribe"):
-            raise Refused(wording.CLIENT_OF_ANOTHER)
+            raise Refused(error_texts.CLIENT_OF_ANOTHER)
         if not is_publishable(request.inbox):
-            raise Refused(wording.INVALID_SUBSCRIPTION_REQUEST)
+            raise Refused(error_texts.INVALID_SUBSCRIPTION_REQUEST)
         return client
 
     def _admit(
@@ -135,12 +135,12 @@ class Subscriptions:
             known = channel.durables.get((request.client_id, request.durable_name))
         most = channel.limits.max_subscriptions
         if known is None and shadow is None and 0 < most <= channel.subscriptions:
-            raise Refused(wording.TOO_MANY_SUBSCRIPTIONS)
+            raise Refused(error_texts.TOO_MANY_SUBSCRIPTIONS)
         if request.q_group and b":" in request.durable_name:
-            raise Refused(wording.INVALID_DURABLE_NAME)
+            raise Refused(error_texts.INVALID_DURABLE_NAME)
         if known is not None and known.client is not None:
             if not self._context.options.replace_durable:
-                raise Refused(wording.DUPLICATE_DURABLE)
+                raise Refused(error_texts.DUPLICATE_DURABLE)
             self._leave(known, forget=False)
         subscription = known or shadow or Subscription(self._take_id(), channel, self._journal)
         fresh = known is None and shadow is None
@@ -278,7 +278,7 @@ class Subscriptions:
         try:
             request = UnsubscribeRequest.decode(delivery.payload)
         except ProtocolError:
-            self._respond(delivery.reply, error=wording.INVALID_UNSUBSCRIBE)
+            self._respond(delivery.reply, error=error_texts.INVALID_UNSUBSCRIBE)
             return
         if self.owns and not self.owns(request.subject):
             return
@@ -287,7 +287,7 @@ class Subscriptions:
             if subscription.client is not None and not self._clients.may_act(
                 subscription.client, delivery, "unsubscribe"
             ):
-                raise Refused(wording.CLIENT_OF_ANOTHER)
+                raise Refused(error_texts.CLIENT_OF_ANOTHER)
         except Refused as refusal:
             self._context.note.error(
                 "[Client:%s] Unsubscribe of %s refused: %s",
@@ -310,15 +310,15 @@ class Subscriptions:
     def _find(self, request: UnsubscribeRequest) -> Subscription:
         channel = self._channels.get(request.subject)
         if channel is None:
-            raise Refused(wording.UNKNOWN_CHANNEL)
+            raise Refused(error_texts.UNKNOWN_CHANNEL)
         found = channel.by_ack_inbox.get(request.inbox)
         candidates = [found] if found is not None else channel.by_inbox.get(request.inbox, [])
         if not candidates:
-            raise Refused(wording.INVALID_SUBSCRIPTION)
+            raise Refused(error_texts.INVALID_SUBSCRIPTION)
         for subscription in candidates:
             if subscription.client_id == request.client_id:
                 return subscription
-        raise Refused(wording.UNKNOWN_CLIENT)  # not registered, or not its own subscription
+        raise Refused(error_texts.UNKNOWN_CLIENT)  # not registered, or not its own subscription
 
     def release(self, client: Client) -> None:
         """The client is gone: its durables go offline, all else ends."""

@@ -13,7 +13,7 @@ from headrace.protocol.stan import (
     SubscriptionResponse,
     UnsubscribeRequest,
 )
-from headrace.streaming import wording
+from headrace.streaming import error_texts
 
 ALICE = b'NATS/1.0\r\nNats-Request-Info: {"acc": "A", "user": "alice"}\r\n\r\n'
 MALLORY = b'NATS/1.0\r\nNats-Request-Info: {"acc": "A", "user": "mallory"}\r\n\r\n'
@@ -36,7 +36,7 @@ def is_there(world: World, client_id: str = "me") -> bool:
 
 def test_another_user_cannot_close_a_client(world: World, caplog: pytest.LogCaptureFixture) -> None:
     world.host.user = MALLORY
-    assert world.disconnect() == CloseResponse(wording.CLIENT_OF_ANOTHER)
+    assert world.disconnect() == CloseResponse(error_texts.CLIENT_OF_ANOTHER)
     assert is_there(world)
     assert [record.levelname for record in caplog.records if "another user" in record.getMessage()] == [
         "WARNING"
@@ -50,7 +50,7 @@ def test_another_user_cannot_take_the_id_of_a_client_that_does_not_answer(world:
     """Not until it was given up: else whoever is quick would have its durable subscriptions."""
     world.alive.clear()
     world.host.user = MALLORY
-    assert world.connect(conn_id=b"other", alive=False).error == wording.CLIENT_REGISTERED
+    assert world.connect(conn_id=b"other", alive=False).error == error_texts.CLIENT_REGISTERED
     world.host.user = ALICE
     request = ConnectRequest(b"me", b"_HB.me", 1, b"again", 5, 3).encode()
     world.send(world.service._info.discovery, request, b"in")
@@ -67,13 +67,13 @@ def test_an_id_that_was_given_up_by_heartbeats_is_free(world: World) -> None:
     world.host.user = MALLORY
     assert world.connect(conn_id=b"other").error == b""
     world.host.user = ALICE
-    assert world.disconnect().error == wording.CLIENT_OF_ANOTHER
+    assert world.disconnect().error == error_texts.CLIENT_OF_ANOTHER
 
 
 def test_whose_it_is_outlasts_a_restart(world: World) -> None:
     world.restart()
     world.host.user = MALLORY
-    assert world.disconnect().error == wording.CLIENT_OF_ANOTHER
+    assert world.disconnect().error == error_texts.CLIENT_OF_ANOTHER
     world.host.user = ALICE
     assert world.disconnect().error == b""
 
@@ -86,7 +86,7 @@ def test_another_user_cannot_subscribe_or_unsubscribe_for_a_client(world: World)
     end = UnsubscribeRequest(b"me", b"c", told.ack_inbox, b"d").encode()
     world.host.user = MALLORY
     for subject, payload in ((server.subscribe, asked), (server.unsubscribe, end), (server.sub_close, end)):
-        assert world.request(subject, payload, SubscriptionResponse).error == wording.CLIENT_OF_ANOTHER
+        assert world.request(subject, payload, SubscriptionResponse).error == error_texts.CLIENT_OF_ANOTHER
     world.host.user = ALICE
     assert world.request(server.unsubscribe, end, SubscriptionResponse).error == b""
 

@@ -1,6 +1,7 @@
-"""What a client is answered when a mistake of ours ends its request: STAN's own responses, with an error in.
+"""Error responses to requests that an internal error has ended: STAN's own responses, with an error text.
 
-Without them it would wait for its time-out and not know why. What went wrong stands in the log.
+Without a response the client would wait for its time-out and not know why. The error itself stands in the
+log.
 """
 
 from __future__ import annotations
@@ -17,45 +18,45 @@ if TYPE_CHECKING:
 
     from headrace.core.service import Delivery, Host
 
-Apology = tuple[bytes, bytes]
+ErrorResponse = tuple[bytes, bytes]
 """The headers and the payload of an answer."""
 
 _TEXT: Final = f"stan: {INTERNAL_ERROR}".encode()
 _FAILED: Final = 500
 
 
-def to_connect() -> Apology:
+def to_connect() -> ErrorResponse:
     return b"", ConnectResponse(error=_TEXT).encode()
 
 
-def to_ping() -> Apology:
+def to_ping() -> ErrorResponse:
     return b"", PingResponse(_TEXT).encode()
 
 
-def to_subscription() -> Apology:
+def to_subscription() -> ErrorResponse:
     return b"", SubscriptionResponse(error=_TEXT).encode()
 
 
-def to_close() -> Apology:
+def to_close() -> ErrorResponse:
     return b"", CloseResponse(_TEXT).encode()
 
 
-def to_replay() -> Apology:
+def to_replay() -> ErrorResponse:
     from headrace.protocol.replay import End
 
     return End(_FAILED, "Internal Server Error").block(), b""
 
 
-def to_administration() -> Apology:
+def to_administration() -> ErrorResponse:
     from headrace.protocol.admin import error_document
 
     return b"", json.dumps(error_document(_FAILED, INTERNAL_ERROR)).encode()
 
 
 def answered(
-    host: Host, route: Callable[[Delivery], None], apology: Callable[[], Apology]
+    host: Host, route: Callable[[Delivery], None], error_response: Callable[[], ErrorResponse]
 ) -> Callable[[Delivery], None]:
-    """`route`, but that what it raises is logged in one line and answered with `apology`."""
+    """Wrap `route`: an exception is logged in one line and answered with `error_response`."""
 
     def receive(delivery: Delivery) -> None:
         try:
@@ -63,7 +64,7 @@ def answered(
         except Exception as error:  # noqa: BLE001 - whatever it is: it is logged, and who asked is told
             host.failed(error, shown(delivery.subject))
             if delivery.reply:
-                headers, payload = apology()
+                headers, payload = error_response()
                 host.publish(delivery.reply, payload, headers=headers)
 
     return receive
