@@ -23,7 +23,7 @@ from headrace.demo.listener import Listener
 from headrace.demo.monitor import stored_messages
 from headrace.demo.outage import Outage
 from headrace.demo.outcome import Expected, check_outcome
-from headrace.demo.replay import Replay
+from headrace.demo.publisher_process import PublisherProcess
 from headrace.demo.server import CLUSTER_ID, DemoServer
 from headrace.errors import HeadraceError
 from headrace.spark.progress import QueryCounts, failure_text
@@ -79,7 +79,7 @@ class _Place:
 @dataclass(frozen=True, slots=True)
 class _Run:
     spark: SparkSession
-    replay: Replay
+    publisher: PublisherProcess
     listener: Listener
     place: _Place
     files: Files
@@ -107,11 +107,11 @@ def run_demo(options: DemoOptions, display: Display, stop: threading.Event) -> b
         own = f"{place.url}, a process of its own that will be killed, version {version}"
         given = f"the one given by --url, version {version}; it is not ours, so nothing is killed"
         display.fact("server", own if place.server else given)
-        replay = Replay(
+        publisher = PublisherProcess(
             place.url, place.cluster_id, options.limit, files.publisher_log,
             place.outage.published if place.outage else _nothing,
         )  # fmt: skip
-        stack.callback(replay.end)
+        stack.callback(publisher.end)
         listener = Listener(place.url, job.RESULTS)
         stack.callback(listener.close)
         listener.start()
@@ -119,7 +119,7 @@ def run_demo(options: DemoOptions, display: Display, stop: threading.Event) -> b
         stack.callback(spark.stop)
         display.fact("spark", f"PySpark {spark.version}, Java at {os.environ['JAVA_HOME']}")
         expected = _stream(
-            _Run(spark, replay, listener, place, files, display, stop),
+            _Run(spark, publisher, listener, place, files, display, stop),
             source_options(place.url, place.cluster_id),
         )
         good = check_outcome(spark, files, expected, display)
@@ -176,12 +176,12 @@ def _stream(run: _Run, source: dict[str, str]) -> Expected:
             ),
         ]
         _wait_live(queries, run.stop)
-        total = run.replay.wait_ready()
+        total = run.publisher.wait_ready()
         run.display.fact(
             "reading", f"two streaming queries on channel {CHANNEL}; {total:,} flights to publish"
         )
         with Counters(run.display, total, ("published", "stored", "written")) as counters:
-            run.replay.go()
+            run.publisher.go()
             _wait_written(run, queries, total, counters)
         for counts in queries:
             counts.query.stop()
@@ -212,14 +212,14 @@ def _wait_written(run: _Run, queries: list[QueryCounts], total: int, counters: C
         told = told or _ride_out(run)
         for counts in queries:
             counts.update()
-        run.replay.check()
+        run.publisher.check()
         now = (
-            run.replay.published,
+            run.publisher.published,
             max(last[1], _stored(run, queries)),
             min(counts.processed for counts in queries),
         )
         counters.show(now)
-        if run.replay.is_done and now[2] >= total and (told or run.place.outage is None):
+        if run.publisher.is_done and now[2] >= total and (told or run.place.outage is None):
             return
         if now != last:
             last, moved = now, time.monotonic()
@@ -250,7 +250,7 @@ def _ride_out(run: _Run) -> bool:
     if outage.start_again():
         display.fact("killed", f"at row {outage.killed_at:,}: SIGKILL, rows on their way are in doubt")
     place.server.check()
-    if outage.away is None or (run.replay.resumed is None and not run.replay.is_done):
+    if outage.away is None or (run.publisher.resumed is None and not run.publisher.is_done):
         return False
     display.fact("up again", f"after {outage.away * 1000:.0f} ms, recovered {_kept(run):,} messages")
     return True
@@ -258,6 +258,6 @@ def _ride_out(run: _Run) -> bool:
 
 def _kept(run: _Run) -> int:
     """How many messages the server had when it was back; the publisher asked before it went on."""
-    if run.replay.resumed is not None:
-        return run.replay.resumed - 1
+    if run.publisher.resumed is not None:
+        return run.publisher.resumed - 1
     return look(run.place.url, run.place.cluster_id).last_sequence

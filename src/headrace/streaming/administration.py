@@ -35,7 +35,7 @@ ANSWER_BYTES: Final = 256 << 10
 """Of one answer's channels, and one channel more; whoever asked asks again for the rest."""
 
 
-class Refused(Exception):
+class AdministrationRefused(Exception):
     def __init__(self, code: int, text: str) -> None:
         super().__init__(text)
         self.code = code
@@ -70,11 +70,13 @@ class Administration:
         self._flush()
         try:
             if verb is None:
-                raise Refused(404, f"there are {', '.join(name.decode() for name in self._verbs)}")
+                raise AdministrationRefused(
+                    404, f"there are {', '.join(name.decode() for name in self._verbs)}"
+                )
             verb(delivery)
         except ProtocolError as error:
             self._answer(delivery.reply, error_document(400, str(error)))
-        except Refused as error:
+        except AdministrationRefused as error:
             self._answer(delivery.reply, error_document(error.code, str(error)))
         except LogError as error:
             self._context.note.error("%s: %s", shown(delivery.subject), error)
@@ -126,7 +128,9 @@ class Administration:
     def _delete(self, delivery: Delivery) -> None:
         channel = self._channel(DeleteRequest.decode(delivery.payload).channel)
         if channel.name in self._context.options.adopt:
-            raise Refused(409, "the channel is a JetStream stream too: take it out of `adopt` first")
+            raise AdministrationRefused(
+                409, "the channel is a JetStream stream too: take it out of `adopt` first"
+            )
         messages = channel.log.state().messages
         ended = self._subscriptions.end_all(channel)
         answer = {"deleted": True, "messages": messages, "subscriptions": ended}
@@ -142,12 +146,14 @@ class Administration:
         request = AdoptRequest.decode(delivery.payload)
         channel = self._channel(request.channel)
         if channel.shared_stream is None:
-            raise Refused(409, "the channel is no JetStream stream: name it in `adopt` of the configuration")
+            raise AdministrationRefused(
+                409, "the channel is no JetStream stream: name it in `adopt` of the configuration"
+            )
         members = self._subscriptions.durable(channel, request.client_id, request.durable)
         if not members:
-            raise Refused(404, "no such durable subscription")
+            raise AdministrationRefused(404, "no such durable subscription")
         if any(member.client is not None for member in members):
-            raise Refused(409, "the durable subscription is in use: close its clients first")
+            raise AdministrationRefused(409, "the durable subscription is in use: close its clients first")
         consumer = documents.name_of(request.consumer or request.durable)
         position = position_of(members)
         answer = {
@@ -172,17 +178,17 @@ class Administration:
         try:
             channel.shared_stream.carry(consumer, position, done)
         except ConversionRefused as error:
-            raise Refused(409, str(error)) from error
+            raise AdministrationRefused(409, str(error)) from error
 
     def _channel(self, name: bytes) -> Channel:
-        """Raises: Refused."""
+        """Raises: AdministrationRefused."""
         channel = self._channels.get(name)
         if channel is None:
             if has_wildcard(name):
-                raise Refused(400, "channel: one name is expected, without wildcards")
-            raise Refused(404, "no such channel")
+                raise AdministrationRefused(400, "channel: one name is expected, without wildcards")
+            raise AdministrationRefused(404, "no such channel")
         if channel.deleting:
-            raise Refused(409, "the channel is being deleted")
+            raise AdministrationRefused(409, "the channel is being deleted")
         return channel
 
     # -- answers ---------------------------------------------------------------------------------------

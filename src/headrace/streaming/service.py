@@ -38,7 +38,7 @@ from headrace.streaming.snapshot import (
     channel_snapshot,
     client_snapshot,
 )
-from headrace.streaming.state import STATE_LOG, Replay, ServiceState
+from headrace.streaming.state import STATE_LOG, ServiceState, StateRecovery
 from headrace.streaming.subscribing import Subscriptions
 
 if TYPE_CHECKING:
@@ -220,9 +220,9 @@ class StreamingService:
 
     def _load(self) -> ServiceState:
         self._log = self._store.open(STATE_LOG)
-        replay = Replay(self._log, self._report_state)
-        state = replay.run()
-        self._snapshot_due = replay.damaged
+        recovery = StateRecovery(self._log, self._report_state)
+        state = recovery.run()
+        self._snapshot_due = recovery.damaged
         return state
 
     def _report_state(self, sequence: int, reason: str) -> None:

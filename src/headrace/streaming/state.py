@@ -167,10 +167,10 @@ def load_state(store: LogStore) -> ServiceState:
     """The streaming state of a store, empty when there is none. Raises: LogError."""
     if STATE_LOG not in store.names():
         return ServiceState()
-    return Replay(store.open(STATE_LOG)).run()
+    return StateRecovery(store.open(STATE_LOG)).run()
 
 
-class Replay:
+class StateRecovery:
     """Builds the state that a log of changes says (`headrace.changes.Changed`).
 
     A lost record may be the one that said what was delivered. So a subscription that was there before it is

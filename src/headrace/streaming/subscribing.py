@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _LAST_TIME = (1 << 63) - 1
 
 
-class Refused(Exception):
+class SubscriptionRefused(Exception):
     def __init__(self, text: bytes) -> None:
         super().__init__(text.decode())
         self.text = text
@@ -86,7 +86,7 @@ class Subscriptions:
             subscription, fresh = self._admit(request, client, channel)
         except Foreign:
             return
-        except (Refused, ChannelRefused) as refusal:
+        except (SubscriptionRefused, ChannelRefused) as refusal:
             self._context.note.error(
                 "[Client:%s] Subscription on %s refused: %s",
                 shown(request.client_id), shown(request.subject), shown(refusal.text),
@@ -101,24 +101,24 @@ class Subscriptions:
 
     def _check(self, request: SubscriptionRequest, delivery: Delivery) -> Client:
         if not request.client_id:
-            raise Refused(error_texts.CLIENT_ID_MISSING)
+            raise SubscriptionRefused(error_texts.CLIENT_ID_MISSING)
         if request.ack_wait_in_secs <= 0:
-            raise Refused(error_texts.INVALID_ACK_WAIT)
+            raise SubscriptionRefused(error_texts.INVALID_ACK_WAIT)
         if request.max_in_flight <= 0:
-            raise Refused(error_texts.INVALID_MAX_IN_FLIGHT)
+            raise SubscriptionRefused(error_texts.INVALID_MAX_IN_FLIGHT)
         if not 0 <= request.start_position <= StartPosition.FIRST:
-            raise Refused(error_texts.INVALID_START)
+            raise SubscriptionRefused(error_texts.INVALID_START)
         if not is_channel_name(request.subject):
-            raise Refused(error_texts.INVALID_SUBJECT)
+            raise SubscriptionRefused(error_texts.INVALID_SUBJECT)
         if self.owns and not self.owns(request.subject):
             raise Foreign
         client = self._clients.get(request.client_id)
         if client is None:
-            raise Refused(error_texts.UNKNOWN_CLIENT)
+            raise SubscriptionRefused(error_texts.UNKNOWN_CLIENT)
         if not self._clients.may_act(client, delivery, "subscribe"):
-            raise Refused(error_texts.CLIENT_OF_ANOTHER)
+            raise SubscriptionRefused(error_texts.CLIENT_OF_ANOTHER)
         if not is_publishable(request.inbox):
-            raise Refused(error_texts.INVALID_SUBSCRIPTION_REQUEST)
+            raise SubscriptionRefused(error_texts.INVALID_SUBSCRIPTION_REQUEST)
         return client
 
     def _admit(
@@ -135,12 +135,12 @@ class Subscriptions:
             known = channel.durables.get((request.client_id, request.durable_name))
         most = channel.limits.max_subscriptions
         if known is None and shadow is None and 0 < most <= channel.subscriptions:
-            raise Refused(error_texts.TOO_MANY_SUBSCRIPTIONS)
+            raise SubscriptionRefused(error_texts.TOO_MANY_SUBSCRIPTIONS)
         if request.q_group and b":" in request.durable_name:
-            raise Refused(error_texts.INVALID_DURABLE_NAME)
+            raise SubscriptionRefused(error_texts.INVALID_DURABLE_NAME)
         if known is not None and known.client is not None:
             if not self._context.options.replace_durable:
-                raise Refused(error_texts.DUPLICATE_DURABLE)
+                raise SubscriptionRefused(error_texts.DUPLICATE_DURABLE)
             self._leave(known, forget=False)
         subscription = known or shadow or Subscription(self._take_id(), channel, self._journal)
         fresh = known is None and shadow is None
@@ -287,8 +287,8 @@ class Subscriptions:
             if subscription.client is not None and not self._clients.may_act(
                 subscription.client, delivery, "unsubscribe"
             ):
-                raise Refused(error_texts.CLIENT_OF_ANOTHER)
-        except Refused as refusal:
+                raise SubscriptionRefused(error_texts.CLIENT_OF_ANOTHER)
+        except SubscriptionRefused as refusal:
             self._context.note.error(
                 "[Client:%s] Unsubscribe of %s refused: %s",
                 shown(request.client_id), shown(request.subject), shown(refusal.text),
@@ -310,15 +310,15 @@ class Subscriptions:
     def _find(self, request: UnsubscribeRequest) -> Subscription:
         channel = self._channels.get(request.subject)
         if channel is None:
-            raise Refused(error_texts.UNKNOWN_CHANNEL)
+            raise SubscriptionRefused(error_texts.UNKNOWN_CHANNEL)
         found = channel.by_ack_inbox.get(request.inbox)
         candidates = [found] if found is not None else channel.by_inbox.get(request.inbox, [])
         if not candidates:
-            raise Refused(error_texts.INVALID_SUBSCRIPTION)
+            raise SubscriptionRefused(error_texts.INVALID_SUBSCRIPTION)
         for subscription in candidates:
             if subscription.client_id == request.client_id:
                 return subscription
-        raise Refused(error_texts.UNKNOWN_CLIENT)  # not registered, or not its own subscription
+        raise SubscriptionRefused(error_texts.UNKNOWN_CLIENT)  # not registered, or not its own subscription
 
     def release(self, client: Client) -> None:
         """The client is gone: its durables go offline, all else ends."""

@@ -22,7 +22,7 @@ from headrace.demo.feed import FeedError, load_airlines, load_flights, messages
 from headrace.demo.files import Files
 from headrace.demo.monitor import stored_messages
 from headrace.demo.publisher import Publication
-from headrace.demo.replay import Replay, ReplayError
+from headrace.demo.publisher_process import Replay, ReplayError
 from headrace.testing import Server
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The log of the durable state: replay, damage, snapshots that shrink it, and images of it cut anywhere."""
+"""The log of the durable state: recovery, damage, snapshots that shrink it, and images of it cut anywhere."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from headrace.streaming import state
 from headrace.streaming.options import StoreType, StreamingOptions
 from headrace.streaming.state import (
     STATE_LOG,
-    Replay,
     ServiceState,
+    StateRecovery,
     SubscriptionRecord,
     load_state,
     write_imported,
@@ -92,18 +92,18 @@ def test_deliveries_and_acknowledgements(
     entries = [_subscribed(1), state.sent(1, sent)]
     if acked:
         entries.append(state.acked(1, acked))
-    record = Replay(_log(entries)).run().subscriptions[1]
+    record = StateRecovery(_log(entries)).run().subscriptions[1]
     assert (record.pending, record.last_sent) == (pending, last)
 
 
 def test_a_subscription_written_again_keeps_what_is_pending() -> None:
     log = _log([_subscribed()], [state.sent(1, [1, 2])], [_subscribed(1, 2)])
-    assert Replay(log).run().subscriptions[1].pending == {1, 2}
+    assert StateRecovery(log).run().subscriptions[1].pending == {1, 2}
 
 
 def test_changes_of_an_unknown_subscription_are_nothing() -> None:
     log = _log([state.sent(9, [1]), state.acked(9, [1]), state.last_sent(9, 1), state.unsubscribed(9)])
-    assert Replay(log).run() == ServiceState()
+    assert StateRecovery(log).run() == ServiceState()
 
 
 @pytest.mark.parametrize(
@@ -115,9 +115,9 @@ def test_changes_of_an_unknown_subscription_are_nothing() -> None:
 def test_an_entry_that_makes_no_sense_is_reported_and_the_rest_read(damage: bytes) -> None:
     log = _log([state.client(ClientInfo(b"a", b"hb"))], [damage], [state.client(ClientInfo(b"b", b"hb"))])
     reports: list[int] = []
-    replayed = Replay(log, lambda sequence, _reason: reports.append(sequence)).run()
+    recovered = StateRecovery(log, lambda sequence, _reason: reports.append(sequence)).run()
     assert reports == [2]
-    assert set(replayed.clients) == {b"a", b"b"}
+    assert set(recovered.clients) == {b"a", b"b"}
 
 
 def test_a_damaged_record_is_reported_with_its_sequence(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,9 +133,9 @@ def test_a_damaged_record_is_reported_with_its_sequence(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(MemoryLog, "read_from", damaged)
     reports: list[tuple[int, str]] = []
-    replayed = Replay(log, lambda sequence, reason: reports.append((sequence, reason))).run()
+    recovered = StateRecovery(log, lambda sequence, reason: reports.append((sequence, reason))).run()
     assert reports == [(2, "unreadable")]
-    assert set(replayed.clients) == {b"a", b"b"}
+    assert set(recovered.clients) == {b"a", b"b"}
 
 
 def test_a_snapshot_that_was_cut_off_is_as_if_it_had_not_been_begun(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,9 +147,9 @@ def test_a_snapshot_that_was_cut_off_is_as_if_it_had_not_been_begun(monkeypatch:
         log = MemoryLog(Limits())
         write_state(log, before)
         log.append(records[:kept]) if kept else None
-        replay = Replay(log)
-        assert replay.run() == (_full() if kept == len(records) else before)
-        assert replay.damaged == (0 < kept < len(records))
+        recovery = StateRecovery(log)
+        assert recovery.run() == (_full() if kept == len(records) else before)
+        assert recovery.damaged == (0 < kept < len(records))
 
 
 def _with_hole(records: list[NewMessage], hole: int) -> MemoryLog:
@@ -172,15 +172,15 @@ def test_after_a_lost_record_deliveries_do_not_move_a_subscription_on() -> None:
         _subscribed(1, 7),
     ]
     log = _with_hole([state.record([entry]) for entry in entries], 3)
-    replay = Replay(log)
-    record = replay.run().subscriptions[1]
-    assert replay.damaged
+    recovery = StateRecovery(log)
+    record = recovery.run().subscriptions[1]
+    assert recovery.damaged
     assert (record.last_sent, record.state.last_sent, record.pending) == (2, 2, {2})
 
 
 def test_a_subscription_made_after_a_lost_record_is_not_certain() -> None:
     log = _with_hole([state.record([_subscribed(number, 9)]) for number in (1, 2, 3)], 2)
-    records = Replay(log).run().subscriptions
+    records = StateRecovery(log).run().subscriptions
     assert {identity: record.is_certain for identity, record in records.items()} == {1: True, 3: False}
 
 
@@ -209,8 +209,8 @@ def test_a_group_goes_on_from_its_certain_members_after_a_loss() -> None:
 def test_a_snapshot_after_a_lost_record_is_certain_again() -> None:
     records = [state.record([_subscribed(3)]), state.record([]), *state.snapshot(_full())]
     records.append(state.record([state.sent(3, [10])]))
-    replayed = Replay(_with_hole(records, 2)).run()
-    assert (replayed.subscriptions[3].last_sent, replayed.subscriptions[3].is_certain) == (10, True)
+    recovered = StateRecovery(_with_hole(records, 2)).run()
+    assert (recovered.subscriptions[3].last_sent, recovered.subscriptions[3].is_certain) == (10, True)
 
 
 def test_a_snapshot_with_a_hole_is_not_believed_while_there_is_a_state_before_it(
@@ -221,9 +221,9 @@ def test_a_snapshot_with_a_hole_is_not_believed_while_there_is_a_state_before_it
     records = [*state.snapshot(before), *state.snapshot(_full())]
     first = len(state.snapshot(before)) + 1
     for hole in range(first, len(records) + 1):
-        replay = Replay(_with_hole(records, hole))
-        found = replay.run()
-        assert replay.damaged or hole == len(records), hole
+        recovery = StateRecovery(_with_hole(records, hole))
+        found = recovery.run()
+        assert recovery.damaged or hole == len(records), hole
         assert b"old" in found.clients, hole
         if hole == first:  # where the snapshot begins
             assert set(found.clients) == {b"old", b"a", b"b"}
@@ -232,9 +232,9 @@ def test_a_snapshot_with_a_hole_is_not_believed_while_there_is_a_state_before_it
 def test_a_snapshot_with_a_hole_is_better_than_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(changes, "_RECORD_BYTES", 1)
     records = state.snapshot(_full())
-    replay = Replay(_with_hole(records, 3))
-    assert set(replay.run().subscriptions) == {3, 4}
-    assert replay.damaged
+    recovery = StateRecovery(_with_hole(records, 3))
+    assert set(recovery.run().subscriptions) == {3, 4}
+    assert recovery.damaged
 
 
 def test_after_a_cut_off_snapshot_the_service_writes_one_before_anything_else() -> None:

@@ -16,7 +16,7 @@ from headrace.changes import snapshot
 from headrace.importing.findings import Finding, Kind, Outcome
 from headrace.importing.progress import Meter
 from headrace.jetstream.assets import state_log, stream_log
-from headrace.jetstream.importing.raft_consumers import Replay
+from headrace.jetstream.importing.raft_consumers import RaftRecovery
 from headrace.jetstream.importing.source_positions import SourcePosition
 from headrace.jetstream.sourcing.origin import index_name, noted
 from headrace.jetstream.sourcing.reader import position_record
@@ -148,10 +148,10 @@ class _Stream:
         for consumer in self._source.consumers:
             if consumer.state is None:
                 continue
-            replay = Replay(consumer.config, consumer.state)
+            recovery = RaftRecovery(consumer.config, consumer.state)
             for sequence, (number, _) in list(consumer.state.pending.items()):
                 if self._config.retention is not Retention.LIMITS and log.read(sequence) is None:
-                    replay.acknowledge(number, sequence)
+                    recovery.acknowledge(number, sequence)
             self.report.pending += len(consumer.state.pending)
 
     def _note_source(self, message: SourceMessage) -> None:

@@ -33,24 +33,24 @@ def replayed(
 
     Raises: SourceUnusable.
     """
-    replay = Replay(config, stored or ConsumerState())
+    recovery = RaftRecovery(config, stored or ConsumerState())
     shown = f"{HOME}/{group}"
     try:
         snapshot = logs.snapshot(group, findings)
         if snapshot:
-            replay.snapshot(read_consumer_state(snapshot))
+            recovery.snapshot(read_consumer_state(snapshot))
     except ValueError as error:
         findings.append(Finding(Kind.DAMAGED, f"{shown}/snapshots", str(error)))
     for kind, data in logs.operations(group, findings):
         try:
-            replay.apply(kind, Varints(data))
+            recovery.apply(kind, Varints(data))
         except ValueError as error:
             text = f"an operation of kind {kind} cannot be read: {error}"
             findings.append(Finding(Kind.DAMAGED, shown, text))
-    return replay.state if stored is not None or replay.is_told else None
+    return recovery.state if stored is not None or recovery.is_told else None
 
 
-class Replay:
+class RaftRecovery:
     """Applies operations to a consumer's state. `state` may be replaced by another one."""
 
     def __init__(self, config: ConsumerConfig, state: ConsumerState) -> None:

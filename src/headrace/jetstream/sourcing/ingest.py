@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     """Called with the origin's sequence when a message that was taken could not be stored after all."""
 
 
-class Refused(Exception):
+class MessageRefused(Exception):
     """This stream does not take a message now; `sequence` is its one at the origin."""
 
     def __init__(self, sequence: int, reason: Exception) -> None:
@@ -41,7 +41,7 @@ class SourcedIngest(Protocol):
     def take(self, messages: Sequence[StoredMessage], identity: str) -> None:
         """Ascending ones of the origin, which `identity` names.
 
-        Raises: Refused; those before it are taken.
+        Raises: MessageRefused; those before it are taken.
         """
 
     def pass_over(self, sequence: int) -> None:
@@ -84,7 +84,7 @@ class SourceIngest:
                 stream.flush()  # whether there was room is known before the next one
             attempt.is_over = True
             if attempt.error is not None:
-                raise Refused(message.sequence, attempt.error)
+                raise MessageRefused(message.sequence, attempt.error)
         self._effects.touch(stream)
 
     def _publication(
@@ -150,7 +150,7 @@ class MirrorIngest:
         publications[-1].done = done
         self._stream.ingest.append_at(messages[0].sequence, publications)
         if failure:
-            raise Refused(messages[0].sequence, failure[0])
+            raise MessageRefused(messages[0].sequence, failure[0])
 
     def _publication(self, message: StoredMessage) -> Publication:
         headers = message.headers if is_plain(message.headers) else without_conditions(message.headers)

@@ -10,7 +10,7 @@ import random
 import struct
 from typing import TYPE_CHECKING, Final
 
-from headrace.jetstream.sourcing.ingest import MirrorIngest, Refused, SourceIngest
+from headrace.jetstream.sourcing.ingest import MessageRefused, MirrorIngest, SourceIngest
 from headrace.protocol.jetstream.configs import Storage
 from headrace.protocol.jetstream.errors import ApiError
 
@@ -86,7 +86,7 @@ class SourceReader:
         """Into the stream; False when one is refused, which is tried again later, with those after it."""
         try:
             self._ingest.take(messages, self.identity)
-        except Refused as refused:
+        except MessageRefused as refused:
             self.position = max(refused.sequence - 1, 0)
             self.say(refused.reason if isinstance(refused.reason, ApiError) else None, str(refused))
             return False

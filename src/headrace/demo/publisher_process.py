@@ -27,11 +27,11 @@ READY_LIMIT: Final = 60.0
 _POLL: Final = 0.1
 
 
-class ReplayError(HeadraceError):
+class PublisherError(HeadraceError):
     """The feed was not published to its end; the text says why."""
 
 
-class Replay:
+class PublisherProcess:
     """The publishing process, seen from here. `published`, the rows acknowledged, grows until it is `total`.
 
     `on_published` hears of each such count at once, on a thread of its own. `resumed` is the row with which
@@ -67,12 +67,12 @@ class Replay:
         self._reader.start()
 
     def wait_ready(self) -> int:
-        """The number of messages it is about to publish. Raises: ReplayError if it ends or is too slow."""
+        """The number of messages it is about to publish. Raises: PublisherError if it ends or is too slow."""
         deadline = time.monotonic() + READY_LIMIT
         while self.total is None:
             self.check()
             if time.monotonic() > deadline:
-                raise ReplayError(f"the publisher was not ready after {READY_LIMIT:g} s")
+                raise PublisherError(f"the publisher was not ready after {READY_LIMIT:g} s")
             time.sleep(_POLL)
         return self.total
 
@@ -83,12 +83,12 @@ class Replay:
             self._process.stdin.flush()
 
     def check(self) -> None:
-        """Raises: ReplayError if it has ended without publishing everything."""
+        """Raises: PublisherError if it has ended without publishing everything."""
         if self.is_done or self._process.poll() is None:
             return
         self._reader.join()
         if not self.is_done:
-            raise ReplayError(f"the publisher failed: {self._error or f'see {self._log}'}")
+            raise PublisherError(f"the publisher failed: {self._error or f'see {self._log}'}")
 
     def end(self) -> None:
         self._process.kill()
