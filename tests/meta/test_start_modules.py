@@ -59,11 +59,11 @@ EVERY_SERVER = {
         "headrace.structures",
         "headrace.version",
     ),
-    *("headrace.interruption", "headrace.mistakes", "headrace.importing"),
+    *("headrace.interruption", "headrace.internal_errors", "headrace.importing"),
     *("headrace.cli", "headrace.conf", "headrace.core", "headrace.engine", "headrace.protocol"),
     *("headrace.server", "headrace.subjects"),
 }
-STORED = {"headrace.log", "headrace.turns", "headrace.changes"}
+STORED = {"headrace.log", "headrace.turns", "headrace.change_log"}
 
 COMMANDS = {
     "serve": (EVERY_SERVER, 278),

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from headrace.internal_errors import INTERNAL_ERROR
 from headrace.jetstream.api.dispatch import PUBLISHED_ALONE, find
-from headrace.mistakes import INTERNAL_ERROR
 from headrace.protocol.jetstream.errors import ApiError
 from headrace.protocol.jetstream.headers import no_responders
 

@@ -17,7 +17,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from headrace.core.grants import Refused
-from headrace.mistakes import INTERNAL_ERROR
+from headrace.internal_errors import INTERNAL_ERROR
 from headrace.protocol.jwt import rules
 from headrace.protocol.jwt.decoding import JWTError, decode_account, decode_deletion
 from headrace.protocol.nkeys import KeyKind

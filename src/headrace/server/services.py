@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from headrace.core.service import Delivery, Taking, Tracing, Turning
 from headrace.core.tracing import Kind, Party
 from headrace.engine.service import ServiceLink
-from headrace.mistakes import in_one_line
+from headrace.internal_errors import in_one_line
 
 if TYPE_CHECKING:
     import asyncio

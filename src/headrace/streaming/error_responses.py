@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
-from headrace.mistakes import INTERNAL_ERROR
+from headrace.internal_errors import INTERNAL_ERROR
 from headrace.protocol.stan import CloseResponse, ConnectResponse, PingResponse, SubscriptionResponse
 from headrace.streaming.naming import shown
 

@@ -1,14 +1,14 @@
 """The writing side of the durable state: what of a tick is worth an entry.
 
-How a log of changes is written is `headrace.changes`'; what the entries look like and how they are read back
-is `state.py`'s.
+How a log of changes is written is `headrace.change_log`'; what the entries look like and how they are read
+back is `state.py`'s.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from headrace.changes import ChangeWriter
+from headrace.change_log import ChangeWriter
 from headrace.log.port import SyncPolicy
 from headrace.streaming import state as entries
 from headrace.streaming.options import StoreType

@@ -29,8 +29,8 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from headrace import changes
-from headrace.changes import entry
+from headrace import change_log
+from headrace.change_log import entry
 from headrace.engine.stan import without_gap
 from headrace.log.port import NewMessage
 from headrace.protocol.stan import ClientInfo, ServerInfo, SubState
@@ -147,12 +147,12 @@ def record(entries: Sequence[bytes]) -> NewMessage:
 
 
 def snapshot(state: ServiceState) -> list[NewMessage]:
-    return list(changes.snapshot(all_entries(state), SUBJECT))
+    return list(change_log.snapshot(all_entries(state), SUBJECT))
 
 
 def write_state(log: MessageLog, state: ServiceState) -> None:
     """Replaces what `log` says by `state`, durably (an import, a repair). Raises: LogError."""
-    first = log.append(list(changes.twice(snapshot(state))))
+    first = log.append(list(change_log.twice(snapshot(state))))
     log.sync()
     log.purge(up_to=first)
 
@@ -171,7 +171,7 @@ def load_state(store: LogStore) -> ServiceState:
 
 
 class StateRecovery:
-    """Builds the state that a log of changes says (`headrace.changes.Changed`).
+    """Builds the state that a log of changes says (`headrace.change_log.Changed`).
 
     A lost record may be the one that said what was delivered. So a subscription that was there before it is
     frozen: later deliveries do not move it on, and what may never have been processed is delivered again.
@@ -189,7 +189,7 @@ class StateRecovery:
 
     def run(self) -> ServiceState:
         """Raises: StorageError."""
-        self.damaged = changes.read_changes(self._log, self, self._report)
+        self.damaged = change_log.read_changes(self._log, self, self._report)
         return self._state
 
     def begin(self) -> None:

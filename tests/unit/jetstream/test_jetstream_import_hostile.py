@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from headrace.changes import read_changes
+from headrace.change_log import read_changes
 from headrace.engine.message_blocks import checksum
 from headrace.engine.s2 import Stream, encode_block
 from headrace.importing.errors import SourceUnusable

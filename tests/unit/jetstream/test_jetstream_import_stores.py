@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from headrace.changes import read_changes
+from headrace.change_log import read_changes
 from headrace.importing.errors import ImportFailed, SourceUnusable
 from headrace.importing.findings import Finding
 from headrace.jetstream.importing.crypt import Keys, NoKey

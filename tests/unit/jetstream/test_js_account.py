@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from harness.js_account import SECOND, HeldCommitter, Place
-from headrace.changes import entry
+from headrace.change_log import entry
 from headrace.errors import StartError, StorageError
 from headrace.jetstream.assets import state_log, stream_log
 from headrace.jetstream.limits import ServerSettings
@@ -235,8 +235,8 @@ def test_a_store_that_cannot_be_read_ends_the_start_with_its_reason(tmp_path: Pa
 
 
 def test_a_snapshot_replaces_the_changes_before_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headrace.changes._MIN_GROWTH", 500)
-    monkeypatch.setattr("headrace.changes._GROWTH_FACTOR", 0)
+    monkeypatch.setattr("headrace.change_log._MIN_GROWTH", 500)
+    monkeypatch.setattr("headrace.change_log._GROWTH_FACTOR", 0)
     place = Place(tmp_path)
     place.stream("S", subjects=["s"])
     place.consumer("S", "c")

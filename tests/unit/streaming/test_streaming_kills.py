@@ -14,7 +14,7 @@ import pytest
 from stan_harness import ManualHost, Sub, World
 
 from harness import depth
-from headrace import changes
+from headrace import change_log
 from headrace.log.memory import MemoryLog
 from headrace.log.port import NewMessage
 from headrace.log.store import MemoryStore
@@ -86,7 +86,7 @@ def _live(world: World, recorder: Recorder, dice: random.Random) -> list[Sub]:
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("growth", [4 << 20, 500])
 def test_a_kill_after_any_write(seed: int, growth: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(changes, "_MIN_GROWTH", growth)
+    monkeypatch.setattr(change_log, "_MIN_GROWTH", growth)
     world = World()
     world.connect()
     recorder = Recorder(world)

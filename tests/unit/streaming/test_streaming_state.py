@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from stan_harness import World
 
-from headrace import changes
+from headrace import change_log
 from headrace.engine.messages import StoredMessages
 from headrace.log.memory import MemoryLog
 from headrace.log.port import Limits, NewMessage, Page, StoredMessage
@@ -139,7 +139,7 @@ def test_a_damaged_record_is_reported_with_its_sequence(monkeypatch: pytest.Monk
 
 
 def test_a_snapshot_that_was_cut_off_is_as_if_it_had_not_been_begun(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(changes, "_RECORD_BYTES", 1)
+    monkeypatch.setattr(change_log, "_RECORD_BYTES", 1)
     records = state.snapshot(_full())
     assert len(records) > 5
     before = ServiceState(INFO, {b"old": ClientInfo(b"old", b"hb")})
@@ -216,7 +216,7 @@ def test_a_snapshot_after_a_lost_record_is_certain_again() -> None:
 def test_a_snapshot_with_a_hole_is_not_believed_while_there_is_a_state_before_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(changes, "_RECORD_BYTES", 1)
+    monkeypatch.setattr(change_log, "_RECORD_BYTES", 1)
     before = ServiceState(INFO, {b"old": ClientInfo(b"old", b"hb")})
     records = [*state.snapshot(before), *state.snapshot(_full())]
     first = len(state.snapshot(before)) + 1
@@ -230,7 +230,7 @@ def test_a_snapshot_with_a_hole_is_not_believed_while_there_is_a_state_before_it
 
 
 def test_a_snapshot_with_a_hole_is_better_than_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(changes, "_RECORD_BYTES", 1)
+    monkeypatch.setattr(change_log, "_RECORD_BYTES", 1)
     records = state.snapshot(_full())
     recovery = StateRecovery(_with_hole(records, 3))
     assert set(recovery.run().subscriptions) == {3, 4}
@@ -242,7 +242,7 @@ def test_after_a_cut_off_snapshot_the_service_writes_one_before_anything_else() 
     world = World(store=store)
     world.connect()
     log = store.open(STATE_LOG)
-    log.append([NewMessage(b"$STAN.state", changes.entry(b"("))])
+    log.append([NewMessage(b"$STAN.state", change_log.entry(b"("))])
     world.restart()
     world.connect(b"second")
     world.restart()
@@ -250,7 +250,7 @@ def test_after_a_cut_off_snapshot_the_service_writes_one_before_anything_else() 
 
 
 def test_the_log_does_not_grow_without_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(changes, "_MIN_GROWTH", 5_000)
+    monkeypatch.setattr(change_log, "_MIN_GROWTH", 5_000)
     world = World()
     world.connect()
     sub = world.subscribe(b"foo", durable=b"d", max_in_flight=50)
@@ -297,7 +297,7 @@ def test_one_tick_is_one_record() -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_any_prefix_of_the_log_is_a_state_that_starts(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A power failure may cut the state's log anywhere, independently of the channels' logs."""
-    monkeypatch.setattr(changes, "_MIN_GROWTH", 2_000)
+    monkeypatch.setattr(change_log, "_MIN_GROWTH", 2_000)
     dice = random.Random(seed)
     world = World()
     records: list[list[NewMessage]] = []

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec.structs import replace
 
 from headrace.errors import LogError
+from headrace.internal_errors import INTERNAL_ERROR
 from headrace.jetstream.api.contexts import stream_context
 from headrace.jetstream.api.infos import stream_info
 from headrace.jetstream.api.request import Endpoint, refusal, response
 from headrace.jetstream.state import backup
 from headrace.jetstream.state.restore import Failed, Restoring
 from headrace.jetstream.stream.rules import check_new_stream
-from headrace.mistakes import INTERNAL_ERROR
 from headrace.protocol.jetstream import requests
 from headrace.protocol.jetstream.errors import ApiError
 from headrace.protocol.jetstream.responses import stream_config

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import msgspec
 
 from headrace.errors import LogError
-from headrace.mistakes import INTERNAL_ERROR
+from headrace.internal_errors import INTERNAL_ERROR
 from headrace.protocol.jetstream.errors import ApiError
 from headrace.protocol.jetstream.levels import asks_too_much
 from headrace.protocol.jetstream.requests import decode, is_empty, is_object_or_array

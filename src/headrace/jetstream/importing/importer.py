@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from headrace.changes import snapshot
+from headrace.change_log import snapshot
 from headrace.importing.findings import Finding, Kind, Outcome
 from headrace.importing.progress import Meter
 from headrace.jetstream.assets import state_log, stream_log

@@ -1,6 +1,6 @@
 """The writing side of an account's durable state: what is worth an entry, and when.
 
-How a log of changes is written is `headrace.changes`'; what its entries look like, and how they are read
+How a log of changes is written is `headrace.change_log`'; what its entries look like, and how they are read
 back, is `records`'.
 """
 
@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from headrace.changes import ChangeWriter
+from headrace.change_log import ChangeWriter
 from headrace.engine.consumer import ConsumerDeltas
 from headrace.jetstream.state import records as entries
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from headrace.changes import Note
+    from headrace.change_log import Note
     from headrace.core.service import Timer
     from headrace.jetstream.state.records import AccountState, ConsumerRecord, StreamRecord
     from headrace.log.port import MessageLog

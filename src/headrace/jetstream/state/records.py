@@ -1,6 +1,6 @@
 """What an account's JetStream must remember besides messages: its streams, consumers and how far those are.
 
-It is a log of changes (`headrace.changes`) in the file store, beside the logs of the streams. What is in
+It is a log of changes (`headrace.change_log`) in the file store, beside the logs of the streams. What is in
 memory only (a stream of memory storage and its consumers, a consumer of memory storage) never comes here.
 How a consumer's state looks is its own business: here it is bytes. Kinds of entries:
 
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec import Struct, field
 
-from headrace.changes import entry
+from headrace.change_log import entry
 from headrace.jetstream.consumer.ack_state import ConsumerState
 from headrace.protocol.jetstream.configs import ConsumerConfig, StreamConfig
 
@@ -147,7 +147,7 @@ def whole_state(identity: int, state: ConsumerState) -> bytes:
 
 
 class AccountChanges:
-    """Builds the state that a log of changes says (`headrace.changes.Changed`).
+    """Builds the state that a log of changes says (`headrace.change_log.Changed`).
 
     A lost record may be the one that said what was delivered. So consumers that were there before it are
     frozen: later deliveries do not move them on, and what may never have been processed is delivered again.

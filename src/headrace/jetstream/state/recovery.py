@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.changes import read_changes
+from headrace.change_log import read_changes
 from headrace.jetstream.assets import state_log, stream_log
 from headrace.jetstream.state.records import AccountChanges, AccountState
 

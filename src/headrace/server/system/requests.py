@@ -13,7 +13,7 @@ from collections import deque
 from time import time_ns
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from headrace.mistakes import INTERNAL_ERROR
+from headrace.internal_errors import INTERNAL_ERROR
 from headrace.server.monitor import links
 from headrace.server.monitor.accountz import accountz
 from headrace.server.monitor.accstatz import statistics

@@ -1,9 +1,10 @@
-"""A log of changes: how a service keeps its state across a crash, whatever that state is.
+"""The change log: the durable state of a service as a log of its changes and, now and then, a snapshot.
 
-One turn's changes are one record, so a crash sees all of them or none. Records are appended without waiting
-for a sync; whoever must wait asks for it. When the changes outweigh the state itself, the whole state is
-written anew between two marks, synced, and only then everything before it is purged; a snapshot whose second
-mark is missing is as if it had not been begun. What the entries mean is the service's, never said here.
+The changes of one turn are one record, so after a crash all of them are there or none. Records are appended
+without waiting for a sync; a caller that must wait asks for one. When the changes outweigh the state itself,
+the whole state is written as a snapshot between two marks and synced, and only then everything before it is
+purged. A snapshot without its second mark does not count. Never lives here: the meaning of an entry, which is
+the service's.
 
 A record's payload is entries, each kind (1 byte), length (u32 little-endian), body; the marks are `(`, `)`.
 Every record is there twice, since one that is lost could be all that says of a stream that it exists: the

@@ -1,7 +1,8 @@
-"""Mistakes of our own as one log line: what was raised, and the way there, innermost call first.
+"""Internal errors (exceptions that nobody raised on purpose) as one log line: the error, then its calls.
 
-A peer that finds a request which makes one can send it again and again, so a whole traceback each time would
-be his to fill a disk with. Errors raised on purpose (`errors`) are words already and have no business here.
+A peer that finds a request which causes one can send it again and again, and would fill the disk with whole
+tracebacks. Exceptions that are raised on purpose (`errors`) have a text of their own and are not handled
+here.
 """
 
 from __future__ import annotations
@@ -11,17 +12,18 @@ from pathlib import PurePath
 from typing import Final
 
 INTERNAL_ERROR: Final = "internal error"
-"""What a peer is told of one: nothing that it could use."""
+"""The text that a peer gets: it says nothing that an attacker could use."""
 _MOST_CALLS: Final = 8
-"""Of the way, the innermost ones."""
+"""The number of calls that are named, innermost first."""
 _MOST_TEXT: Final = 300
 """Characters of an exception's own text, which may quote what a peer sent."""
 
 
 def in_one_line(error: BaseException) -> str:
-    """For example `TypeError: unorderable (requests.py:254 in _checked < backup.py:180 in restore)`.
+    """Describe an exception, as in `TypeError: unorderable (requests.py:254 in _checked < backup.py:180 in
+    restore)`.
 
-    A group of exceptions is all of them, one after the other.
+    Of a group of exceptions every member is described, one after the other.
     """
     if isinstance(error, BaseExceptionGroup):
         return "; ".join(in_one_line(one) for one in error.exceptions)
