@@ -1,6 +1,11 @@
 """The demonstration behind `headrace demo`: real flights through a server into a Spark table.
 
-Here live its feed, its server and its publisher (processes of their own), the kill in the middle, its
-Spark job, its display and its chart. Nothing else in the project imports this package.
-Reading order: `feed`, `channel`, `publisher`, `server`, `outage`, `job`, `run`, `outcome`.
+- `feed` has the flights, `publisher` publishes them in a process of its own (`publisher_process` starts and
+  follows it), `server` is the demonstration's server, `outage` kills it in the middle.
+- `job` is the Spark job, `listener` an independent client of its results, `channel` and `monitor` tell how
+  far the channel is.
+- `run` walks through it all with the files of `files`; `display` shows the run, `outcome` checks it, `chart`
+  draws.
+
+Nothing else in the project imports this package but `headrace.cli`.
 """

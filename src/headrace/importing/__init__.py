@@ -1,2 +1,5 @@
-"""What imports of foreign stores have in common, whatever the store: what is found wrong, what ends one, and
-that nobody else writes to the store meanwhile."""
+"""Parts of every import of a foreign store, whatever its format.
+
+`findings` are the faults that an import reports, `progress` is how far it is, `errors` are the exceptions
+that end it, `source_guard` keeps an import from reading a store that a server is using.
+"""

@@ -1,10 +1,13 @@
-"""What tests need of a real server: one that starts in milliseconds inside the test's own process.
+"""Servers for tests: a real server that starts in milliseconds inside the test's own process.
 
     with headrace.testing.Server() as server:
         connect_to(server.url)
 
     with headrace.testing.ServerCluster(3) as cluster:
         connect_to(cluster.urls)
+
+`embedded` is one server, `cluster` several, `faultfs` has file systems that fail, `plugin` the pytest
+fixtures.
 
 The pytest plugin (fixtures `nats_server`, `jetstream_server`, `nats_cluster`, `nats_server_session`) is
 registered by installing Headrace. Importing this package loads no server, since pytest does so in every

@@ -4,8 +4,8 @@
         await client.publish("orders", b"one")
         async for message in await client.subscribe("orders", start_at=stan.StartPosition.FIRST): ...
 
-Reading order: `connection`, `publishing`, `subscription`, `replaying`, `liveness`. nats-py is imported by
-`connect`, not before. Nothing of a server lives here, nothing that blocks.
+Reading order: `connection`, `publishing`, `subscription`, `replaying`, `liveness`, `errors`. nats-py is
+imported by `connect`, not before. Nothing of a server lives here, nothing that blocks.
 """
 
 from headrace.client.stan.connection import Client, connect

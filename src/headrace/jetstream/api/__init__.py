@@ -1,5 +1,9 @@
-"""The requests of the JetStream API: `dispatch` hears them, `endpoints` finds which one is meant.
+"""The requests of the JetStream API: `dispatch` receives them, `endpoints` finds which request a subject
+means.
 
-Each other module has the requests about one thing (streams, consumers, messages, backups). Never here: the
-rules of configurations, or what a stream or a consumer does.
+- `request` is one request from its bytes to its answer; `contexts` is what rules are told of an account,
+  `infos` the StreamInfo and ConsumerInfo of answers, `paging` cuts lists into parts.
+- `streams`, `consumers`, `messages`, `backup`, `account` and `cluster` have the requests about each.
+
+Never here: the rules of configurations, or what a stream or a consumer does.
 """

@@ -1,6 +1,13 @@
-"""Consumers: what is sent to clients, what they acknowledged, what is sent again, and what may be configured.
+"""Consumers: deliveries, acknowledgements, redeliveries, and the configurations that are valid.
 
-`consumer` puts the parts together: `ack_state` has the numbers, `serving` sends, `pulls` and `push` know to
-whom, `redelivery` knows what is sent again. Never here: messages on their way into a stream, or
-subscriptions.
+- `consumer` puts the parts together; `port` is what they see of it and of each other. `rules` judge a
+  configuration, `extensions` are options of our own in its metadata, `deliver_policy` finds the first
+  sequence.
+- `ack_state` has the numbers, `pending_counter` how many messages are still to come, `info` the ConsumerInfo.
+- Sending: `serving`, to the requests of `pulls` (with `priority_groups`) or to the subject of `push`;
+  `keyed_order` bounds it per key, `redelivery` says what is sent again and when, `dead_letters` takes what is
+  given up.
+- `acknowledger` applies acknowledgements; `inactivity` removes unused consumers; `advisories` tell about it.
+
+Never here: messages on their way into a stream, or subscriptions.
 """

@@ -1,5 +1,13 @@
-"""Stores written by nats-server (2.10 to 2.15): seeing that they are there, reading and importing them.
+"""Stores written by nats-server (2.10 to 2.15): detecting, reading and importing them.
 
-`importer` knows both formats, everything else knows the foreign one and nothing of our log. Never here: how
-progress is shown and exit codes (`cli.jetstream_import`).
+- `importer` knows both formats and fills the store that `target` opens. Everything else knows the foreign one
+  only.
+- `reader` opens a foreign store; `model` is what it finds, free of the format; `metadata` reads
+  configurations, `crypt` decrypts, `detecting` tells whether a directory is such a store.
+- Messages: `stream_messages` over `stream_index` and `block_files`; `source_positions` for streams with
+  sources.
+- Consumers: `consumers` over `consumer_state`.
+- Members of a cluster: `raft_log`, `raft_streams`, `raft_consumers`.
+
+Never here: how progress is shown and exit codes (`cli.jetstream_import`).
 """

@@ -1,4 +1,4 @@
-"""Scheduled messages: their headers, when one is due, and the timer that publishes it.
+"""Scheduled messages: their headers (`schedules`), the patterns (`cron`), the timer (`scheduler`).
 
 Never here: expiry of messages, or any other timer.
 """

@@ -1,4 +1,12 @@
-"""JetStream's JSON API as bytes and back: configurations, requests, responses, acknowledgements, errors.
+"""The JSON API of JetStream as types: configurations, requests, responses, acknowledgements, errors.
 
-Never here: a stream, a clock, or what a request comes to.
+- `configs` are the configurations of streams and consumers, with `numbers`, `names`, `times` and `levels`
+  (the API level that metadata asks for) as the types of their fields.
+- `requests` and `responses` are the bodies of the API, `pulls` those of requests for messages, `acks` and
+  `pubacks` the acknowledgements, `errors` the API's error numbers and texts, `headers` the headers of
+  messages.
+- `go_json` reads JSON as Go does, `go_decode` makes our types of it, both with Go's error texts; `foreign`
+  reads a part of JSON that another program composed.
+
+Never here: a stream, a clock, or the outcome of a request.
 """

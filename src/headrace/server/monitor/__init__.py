@@ -1,5 +1,12 @@
-"""Monitoring over HTTP: what the server is doing, in the Go server's JSON and in Prometheus text.
+"""Monitoring over HTTP: the state of the server in the Go server's JSON and in Prometheus text.
 
-Reading order: `source` (the port to the server), `text` and `query` (forms), one module per endpoint,
-`handlers` (aiohttp), `listener` (start and stop). aiohttp is loaded when a monitor is started.
+- `source` is the port to the server and the snapshots it answers with; `text` and `query` are the forms of
+  answers and of requests, `access` decides who may read.
+- One module for each endpoint: `varz`, `connz`, `subsz`, `links` (routes, leaf nodes, gateways), `accountz`,
+  `accstatz`, `healthz`, `jsz`, `queues`, `runtime`, `streaming`, `index`; `metrics` and `jetstream_metrics`
+  are the Prometheus text. `jetstream` and `peers` are used by several, `gathered` makes long listings.
+- `pictures` are the snapshots of several processes, `combining` makes one of them; `handlers` is the aiohttp
+  application, `listener` its port.
+
+aiohttp is loaded when a monitor is started.
 """

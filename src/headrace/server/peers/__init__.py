@@ -1,4 +1,10 @@
 """Connections to other servers: their sockets, TLS, ends and log lines.
 
-Never lives here: what is said on them (`headrace.cluster`), how their bytes are read (`headrace.engine`).
+- `port` is what they see of the server. `host` is what all kinds share: a port (`listener`), outgoing
+  connections (`dialing`), TLS (`opening`), one `connection`, the `addresses` that are told to others.
+- `routes`, `leafs` and `gateways` are the three kinds; `leaf_users` are the users of leaf nodes,
+  `leaf_websocket` reaches a hub over WebSocket.
+- `pictures` and `gateway_pictures` are what monitoring is shown.
+
+Never lives here: the protocol (`headrace.cluster`), or how bytes are read (`headrace.engine`).
 """

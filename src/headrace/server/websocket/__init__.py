@@ -1,6 +1,9 @@
-"""Clients over WebSocket (RFC 6455): frames that carry the client protocol.
+"""Clients and other servers over WebSocket (RFC 6455): frames that carry the NATS protocol.
 
 HTTP, frames and compression are the `websockets` package's, without its sockets. Here lives what ties it to
-the engine: who may upgrade (`request`), the way there (`handshake`), and the bytes after it (`transport`).
+the engine: the port (`listener`, `access`), who may upgrade (`request`, `handshake`), the bytes after it
+(`transport`, `deflate`, `closing`), who speaks (`parties`), and connections that this server begins
+(`dialing`).
+
 Cost: loaded only where a configuration has a `websocket` block.
 """
