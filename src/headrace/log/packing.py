@@ -1,9 +1,8 @@
 """Compressed segments: records in frames of S2, and how a reader finds and repairs them.
 
 Here lives the format behind a header of version 2; never the choice of what is compressed (`compaction`), nor
-what
-records mean. Everything else counts bytes as if they were not compressed: the offset of a record, the size of
-a segment. A compressed segment, little-endian:
+what records mean. Everything else counts bytes as if they were not compressed: the offset of a record, the
+size of a segment. A compressed segment, little-endian:
 
      0  64 bytes: the header, version 2; then the record that repeats it, as in every segment
    176  frames, each of 64 KiB of what a segment holds behind its header (the last one of what is left):
@@ -14,8 +13,8 @@ a segment. A compressed segment, little-endian:
           parities, u64 where each frame begins, and where the last ends; u32 CRC32C of it, from the salt
    end  u32 length of the table, with its checksum
 
-A damaged byte costs nothing: a frame is made again from its parity, frames without a table are walked.
-Two damaged frames that are neighbours have different parities.
+A damaged byte costs nothing: a frame is made again from its parity, frames without a table are walked. Two
+damaged frames that are neighbours have different parities.
 """
 
 from __future__ import annotations
