@@ -1,4 +1,4 @@
-"""Where a server is and who to be there, read from a NATS URL.
+"""The address of a server, and the credentials for it, read from a NATS URL.
 
 Shapes: `nats://host:4222`, `tls://host`, `host`, `nats://user:password@host`, `nats://token@host`,
 `[::1]:4222`; several with commas between them. Text in, frozen data out; nothing is looked up.
@@ -20,7 +20,7 @@ _SCHEMES: Final = ("nats", "tls")
 
 
 class Credentials(Discreet, frozen=True):
-    """What CONNECT carries to prove who is there; all None means nothing is sent.
+    """The credentials that CONNECT carries; if all are None, none are sent.
 
     `seed` is a user's private nkey, with which the server's nonce is signed; `jwt` says who that user is.
     """

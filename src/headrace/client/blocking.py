@@ -114,7 +114,7 @@ class Connection:
 
     @property
     def is_open(self) -> bool:
-        """Whether nothing has ended it yet, as far as is known here."""
+        """True until the connection has ended, as far as this side knows."""
         return self._error is None
 
     def new_inbox(self) -> bytes:

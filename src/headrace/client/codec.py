@@ -172,8 +172,10 @@ class FrameParser:
         return RECEIVE_SIZE if self._large is None else HEAD_SIZE
 
     def room(self) -> Payload | None:
-        """Where the next bytes of the stream belong while they are those of a large payload: whoever receives
-        into it says so with `Payload.advance`, and feeds the rest of the message. None: feed.
+        """Return the buffer for the next bytes while a large payload is being received, else None.
+
+        A caller that has received into it calls `Payload.advance`, and feeds the rest of the message; without
+        a buffer it feeds all bytes.
         """
         large = self._large
         if large is not None:
@@ -198,7 +200,7 @@ class FrameParser:
         return payload
 
     def _end_large(self, data: bytes) -> bytes:
-        """What follows the large message, once there is enough to know that it has ended; else nothing."""
+        """Return the bytes behind a large message once its end is known, else nothing."""
         assert self._large is not None
         line, head, block, payload = self._large
         missing = payload.missing

@@ -25,7 +25,7 @@ _CANNOT: Final = ("nsc", "user_jwt", "user_seed", "socks_proxy", "windows_cert_s
 
 
 class Context(Struct, frozen=True):
-    """What a context says; None where it says nothing."""
+    """The settings of one context; None for each that it does not have."""
 
     url: str | None = None
     credentials: Credentials = field(default_factory=Credentials)

@@ -1,4 +1,4 @@
-"""What can go wrong for a client, one class per thing its caller may do about it.
+"""The exceptions of the client, one class for each thing that a caller can do about them.
 
 Only exception classes live here. A text of the server is carried word for word in `ServerError.text`.
 """

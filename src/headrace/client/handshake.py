@@ -36,18 +36,16 @@ NON_FATAL: Final = (
     "Invalid Publish Subject",
     "maximum subscriptions exceeded",
 )
-"""How the texts begin after which the server keeps the connection; all others end it."""
+"""Beginnings of the error texts after which the server keeps the connection; all others end it."""
 
 
 class ConnectOptions(Struct, frozen=True):
-    """How to connect. Durations are seconds.
+    """The options of a connection. Durations are in seconds.
 
     `credentials` win over those in the URL, which win over NATS_USER, NATS_PASSWORD, NATS_TOKEN and
-    NATS_CREDS (a credentials file).
-    `tls` is used whenever the server or the URL asks for TLS; None means the system's certificates.
-    `ping_interval` is the silence after which the server is asked whether it still lives; after
-    `ping_max` unanswered questions the connection counts as lost. Replies come to subjects that begin with
-    `inbox_prefix`.
+    NATS_CREDS (a credentials file). `tls` is used whenever the server or the URL asks for TLS; None means the
+    system's certificates. `ping_interval` is the silence after which a PING is sent; after `ping_max`
+    unanswered ones the connection counts as lost. Replies come to subjects that begin with `inbox_prefix`.
     """
 
     name: str = "headrace"
@@ -81,7 +79,7 @@ def resolve_addresses(
 def resolve_credentials(
     address: ServerAddress, given: Credentials | None, environment: Mapping[str, str] | None = None
 ) -> Credentials:
-    """Who to be: given, else in the URL, else from the environment, else nobody."""
+    """Return the credentials given, else those of the URL, else those of the environment, else none."""
     env = os.environ if environment is None else environment
     if given:
         return given

@@ -52,7 +52,10 @@ INACTIVE_SECONDS: Final = 60
 
 _STREAM_NOT_FOUND: Final = 10059
 _CONSUMER_REFUSALS: Final = (10026, 10084, 10098, 10099, 10100, 10101, 10136)
-"""What a stream says that has no room for consumers or allows none like ours: direct reading may still do."""
+"""API errors of a stream that has no room for consumers or does not allow ours.
+
+Direct gets may still work.
+"""
 
 _EXHAUSTED: Final = (b"404", b"408")
 _WINDOW_FULL: Final = (b"Message Size Exceeds MaxBytes", b"Batch Completed")
@@ -60,8 +63,10 @@ _DIRECT_HEADER: Final = b"\r\nNats-Stream: "
 
 
 class StreamState(Struct, frozen=True):
-    """How far a stream has come. `created_ns` tells one incarnation from another: a stream that was deleted
-    and made again has another one. An empty stream's first sequence is one above its last.
+    """The first and last sequence of a stream.
+
+    `created_ns` differs for a stream that was deleted and made again under the same name. An empty stream's
+    first sequence is one above its last.
 
     `keeps_order`: its first messages go by age or limits only, so that a first sequence that rises means
     removed messages; where the newest of each subject are kept, or messages go once they are consumed, it
@@ -110,7 +115,7 @@ class JetStream:
         self._timeout = timeout
 
     def state(self, stream: str) -> StreamState | None:
-        """How far a stream has come; None when there is none of this name.
+        """Ask for the state of a stream; None if there is no stream of this name.
 
         Raises: JetStreamError, NoRespondersError (no JetStream here), ClientTimeoutError, ServerError (not
         allowed), and what ends the connection.
@@ -223,7 +228,10 @@ class _Window:
         self._sid = self.connection.subscribe(self._inbox)
 
     def ask(self, subject: str, body: dict[str, Any]) -> Iterator[MessageBatch]:
-        """What comes, as it comes; the caller knows when that was all. Raises: ClientTimeoutError."""
+        """Yield the messages that arrive in answer to a request; the caller knows which one is the last.
+
+        Raises: ClientTimeoutError.
+        """
         self.connection.publish(subject, json.dumps(body).encode(), reply=self._inbox)
         deadline = time.monotonic() + self._timeout
         while True:
@@ -464,7 +472,7 @@ def _state(answer: dict[str, Any]) -> StreamState:
 
 
 def _allows_direct(error: JetStreamError | ServerError) -> bool:
-    """Whether direct gets may do where creating a consumer failed like this."""
+    """True if direct gets may work although creating a consumer failed with this error."""
     if isinstance(error, JetStreamError):
         return error.err_code in _CONSUMER_REFUSALS
     return not error.fatal and error.text.startswith("Permissions Violation")

@@ -46,7 +46,10 @@ _UNANSWERED: Final = (b"503",)
 
 
 class StreamFacts(Struct, frozen=True):
-    """What a writer needs to know of a stream. Sizes are bytes, times ns since 1970 UTC; -1: no limit."""
+    """The settings of a stream that a writer needs.
+
+    Sizes are bytes, times ns since 1970 UTC; -1: no limit.
+    """
 
     name: str
     subjects: tuple[str, ...]
@@ -361,7 +364,7 @@ def _document(answer: Message) -> dict[str, Any]:
 
 
 def _is_end(block: bytes | None) -> bool:
-    """Whether a status says that nothing follows. Raises: NoRespondersError, ProtocolError."""
+    """True if a status says that no message follows. Raises: NoRespondersError, ProtocolError."""
     headers = parse_headers(block) if block is not None else {}
     status = headers.get("Status", [""])[0]
     if status == "404":  # no messages

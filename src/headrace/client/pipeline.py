@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from headrace.client.errors import ClientError
 
 OUTAGE: Final = (ConnectError, ConnectionLostError, ClientTimeoutError, NoRespondersError)
-"""What may pass by itself: no server, a server that went, one whose services are not up yet."""
+"""Errors that may pass by themselves: no server, a lost one, one whose services have not started."""
 
 DEFAULT_WINDOW: Final = 4096
 """Messages from the oldest unacknowledged one on; JetStream queues 10,000 per stream, then says 429."""
@@ -63,7 +63,7 @@ class Columns(Struct):
 
 
 class Answer(Enum):
-    """What a server said of one message."""
+    """The server's answer to one published message."""
 
     STORED = "stored"
     DUPLICATE = "duplicate"
@@ -88,7 +88,10 @@ class Sent(NamedTuple):
 
 
 class Wire(Protocol):
-    """How messages and acknowledgements look. Raises, from every method: ClientError."""
+    """The format of messages and acknowledgements for one kind of server.
+
+    Raises, from every method: ClientError.
+    """
 
     def open(self, connection: Connection) -> None:
         """Make a new connection ready, the first one or one after an outage."""
@@ -222,7 +225,7 @@ class Pipeline(Struct):
             connection.close()
 
     def _room(self) -> int:
-        """How many more may be sent: from the oldest unacknowledged one to the newest lies one window."""
+        """Return how many more messages may be sent; all unacknowledged ones lie within one window."""
         if self._bytes >= WINDOW_BYTES:
             return 0
         return next(iter(self._on_their_way), self._next) + self.window - self._next
@@ -291,7 +294,10 @@ class Pipeline(Struct):
             failure = self._try_again()
 
     def _try_again(self) -> ClientError | None:
-        """What went wrong this time, if it may pass. Raises: ServerError when it is the connecting."""
+        """Try once more, and return the error if it may pass by itself.
+
+        Raises: ServerError if connecting is refused.
+        """
         try:
             self._connect()
         except OUTAGE as error:

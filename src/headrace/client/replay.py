@@ -80,8 +80,10 @@ class ReplayBatch(Struct):
 
 
 class ChannelState(Struct, frozen=True):
-    """How far a channel has come. `created_ns` tells one incarnation from another: a channel that was deleted
-    and made again has another one. An empty channel's first sequence is one above its last.
+    """The first and last sequence of a channel.
+
+    `created_ns` differs for a channel that was deleted and made again under the same name. An empty channel's
+    first sequence is one above its last.
     """
 
     first_sequence: int
@@ -167,7 +169,7 @@ def replay_columns(
 
 
 def channel_state(connection: Connection, cluster_id: str, channel: str) -> ChannelState | None:
-    """How far a channel has come; None when there is none of this name.
+    """Ask for the state of a channel; None if there is no channel of this name.
 
     Raises: StreamingRefusedError, NoRespondersError, ClientTimeoutError, and what ends the connection.
     """

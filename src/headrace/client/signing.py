@@ -45,7 +45,9 @@ def read_seed_file(path: str | Path) -> Credentials:
 
 
 def sign(credentials: Credentials, nonce: str) -> dict[str, str]:
-    """What CONNECT says beside the rest. Raises: CredentialsError if there is no usable seed.
+    """Return the fields that CONNECT has for a signed nonce.
+
+    Raises: CredentialsError if there is no usable seed.
 
     Cost: the first call loads the cryptography package.
     """

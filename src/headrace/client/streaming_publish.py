@@ -129,7 +129,7 @@ class StreamingWire:
             connection.unsubscribe(sid)
 
     def _head(self, channel: bytes) -> bytes:
-        """What is the same in every message of a channel."""
+        """Return the bytes that every message of a channel begins with."""
         head = self._heads.get(channel)
         if head is None:
             head = PubMsg(self._client_id, b"", channel, conn_id=self._conn_id).encode()

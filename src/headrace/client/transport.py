@@ -31,7 +31,7 @@ class SocketStream:
         self._selector.register(self._socket, self._events)
 
     def wait(self, timeout: float | None, *, to_write: bool = False) -> tuple[bool, bool]:
-        """Whether one can read and write now, waiting up to `timeout` seconds (None: no limit)."""
+        """Wait until the socket is readable or writable; return which. `timeout`: seconds, None: no limit."""
         if isinstance(self._socket, ssl.SSLSocket) and self._socket.pending():
             return True, to_write
         events = selectors.EVENT_READ | (selectors.EVENT_WRITE if to_write else 0)
@@ -44,7 +44,10 @@ class SocketStream:
         return bool(ready & selectors.EVENT_READ), bool(ready & selectors.EVENT_WRITE)
 
     def read(self, most: int) -> bytes | None:
-        """What has arrived; None if nothing has, empty if the peer closed. Raises: OSError."""
+        """Read the bytes that have arrived; None if there are none, empty if the peer closed.
+
+        Raises: OSError.
+        """
         try:
             return self._socket.recv(most)
         except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
@@ -53,7 +56,10 @@ class SocketStream:
             return b""
 
     def read_into(self, room: memoryview) -> int | None:
-        """How many bytes were put there; None if none has arrived, 0 if the peer closed. Raises: OSError."""
+        """Read into a buffer and return the number of bytes; None if none has arrived, 0 if the peer closed.
+
+        Raises: OSError.
+        """
         try:
             return self._socket.recv_into(room)
         except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
@@ -62,7 +68,7 @@ class SocketStream:
             return 0
 
     def write(self, data: memoryview) -> int:
-        """How many bytes the system took, possibly none. Raises: OSError."""
+        """Write, and return how many bytes the system took, possibly none. Raises: OSError."""
         try:
             return self._socket.send(data)
         except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):

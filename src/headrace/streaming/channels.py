@@ -70,7 +70,10 @@ class Channel:
         """The newest sequence that is as durable as the policy promises; nothing newer is delivered."""
         self.last_time_ns = state.last_time_ns
         self.fresh: tuple[int, Publications] | None = None
-        """What was just committed, and its first sequence: whoever is up to date needs not read it back."""
+        """The batch that was just committed, and its first sequence.
+
+        A subscription that is up to date need not read it.
+        """
         self.plain: dict[int, Subscription] = {}
         self.groups: dict[GroupKey, QueueGroup] = {}
         self.durables: dict[DurableKey, Subscription] = {}
@@ -81,7 +84,7 @@ class Channel:
         self.created_ns = 0
         """Tells it from a channel of the same name that was there before and deleted."""
         self.deleting = False
-        """Whether it is about to go: nothing is published or subscribed to any more."""
+        """True while the channel is being deleted: it takes no publication and no subscription any more."""
         self.activity_ns = context.now_ns()
         self.waiting = 0
         """Publications whose commit is under way."""

@@ -45,7 +45,7 @@ class Client:
         """Heartbeats that failed one after another."""
         self.closed = False
         self.beating = False
-        """Whether a heartbeat is under way."""
+        """True while the answer to a heartbeat is awaited."""
         self.timer: Timer | None = None
 
     @property
@@ -117,7 +117,7 @@ class Clients:
         )
 
     def may_act(self, client: Client, delivery: Delivery, what: str) -> bool:
-        """Whether who published may speak for a client; that another user may not is a log line."""
+        """True if the publisher may act for a client. Another user may not, and gets a log line."""
         if is_anothers(client.info, user_of(delivery)):
             self._warn_of_another(client, what)
             return False

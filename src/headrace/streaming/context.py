@@ -1,4 +1,4 @@
-"""What the parts of the service share: its options, its log lines, and the turns it works in.
+"""The context of the service that its parts share: options, log lines, and the turns it works in.
 
 Here is no rule of STAN's.
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from headrace.streaming.options import StreamingOptions
 
     Routes = dict[int, Callable[[Any], None]]
-    """What each subscription's messages are handed to: a `Delivery`, or a `Gathered` run of them."""
+    """The function for each subscription's messages; it takes a `Delivery` or a `Gathered` run."""
 
 _TRACE: Final = 5  # the server's level below DEBUG
 NS: Final = 1_000_000_000

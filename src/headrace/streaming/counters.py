@@ -1,4 +1,4 @@
-"""What monitoring counts as it happens: messages and bytes in and out."""
+"""Counters for monitoring: messages and bytes in and out."""
 
 from __future__ import annotations
 

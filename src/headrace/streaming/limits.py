@@ -1,4 +1,4 @@
-"""Which limits a channel has: the global ones, and entries by name or pattern, the most specific first.
+"""The limits of a channel: the global ones, and entries by name or pattern, the most specific first.
 
 Pure functions over options; the log keeps count, bytes and age, the service channels, subscriptions and
 inactivity. Source: streaming specification, 7.
@@ -39,7 +39,7 @@ def limits_for(name: bytes, limits: StoreLimits) -> ChannelLimits:
 
 
 def log_limits(limits: ChannelLimits, *, compresses: bool = False) -> Limits:
-    """What of them the log keeps."""
+    """Return the limits that the log itself keeps."""
     age = round(limits.max_age * _NS)
     return Limits(limits.max_msgs, limits.max_bytes, age, compresses=compresses)
 

@@ -29,7 +29,7 @@ def is_channel_name(name: bytes) -> bool:
 
 
 def is_publishable(subject: bytes) -> bool:
-    """Whether the service may publish to this subject that a peer named."""
+    """True if the service may publish to this subject, which a peer has named."""
     return is_valid_subject(subject) and is_valid_literal(subject)
 
 

@@ -56,9 +56,9 @@ class StreamingOptions(Struct, frozen=True):
     discover_prefix: str = "_STAN.discover"
     store_type: StoreType = StoreType.MEMORY
     directory: Path | None = None
-    """Where a FILE store lives; only named here (log lines): the store itself is built elsewhere."""
+    """The directory of a FILE store, for log lines only: the store itself is built elsewhere."""
     compression: bool = False
-    """Whether what channels hold is compressed on disk."""
+    """True if messages are compressed on disk."""
     sync: SyncPolicy = SyncPolicy.GROUP
     sync_interval: float = 60.0
     """Between two syncs under SyncPolicy.INTERVAL."""
@@ -68,7 +68,7 @@ class StreamingOptions(Struct, frozen=True):
     hb_fail_count: int = 10
     """A client is closed when more heartbeats than this fail one after another."""
     dup_cid_timeout: float = 0.5
-    """How long a registered client may take to prove that it lives when its ID connects again."""
+    """Seconds that a registered client has to prove that it lives when its ID connects again."""
     replace_durable: bool = False
     """A second registration of an active durable replaces the first instead of being refused."""
     ft_group: str | None = None

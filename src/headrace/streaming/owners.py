@@ -1,4 +1,4 @@
-"""Whose a client ID is: that of the user who registered it, for as long as it is registered.
+"""The owner of a client ID: the user who registered it, for as long as it is registered.
 
 STAN itself has no users: whoever may publish to its subjects may act for any ID. Where the server has users,
 a request for an ID that another one registered is refused. A user is what credentials prove: with one token
@@ -25,5 +25,5 @@ def user_of(delivery: Delivery) -> bytes:
 
 
 def is_anothers(info: ClientInfo, user: bytes) -> bool:
-    """Whether a client is one of another user than the one who asks now."""
+    """True if a client belongs to another user than the one who asks now."""
     return bool(info.owner) and bool(user) and info.owner != user

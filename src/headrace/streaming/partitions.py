@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     Taker = Callable[[Gathered[Delivery]], None]
 
 ANSWER_S: Final = 0.5
-"""How long the others have to object before clients are served."""
+"""Seconds that other servers have to object before clients are served."""
 RECHECK_S: Final = 10.0
 """Between two looks at what the others have by now."""
 _LIST_BYTES: Final = 256 << 10
@@ -53,20 +53,22 @@ class Partitions:
         self._inbox = new_inbox()
         self._serving = False
         self.owns: Final[Owns] = lru_cache(_REMEMBERED)(self._owns)
-        """Whether a channel is this server's."""
+        """True if a channel is this server's."""
 
     def _owns(self, channel: bytes) -> bool:
         return any(matches(pattern, channel) for pattern in self.channels)
 
     def publications(self, prefix: bytes, receive: Taker) -> Iterator[tuple[bytes, Taker]]:
-        """What to subscribe to for publications, and each one's route; every message is taken once."""
+        """Yield the subjects to subscribe to for publications, each with its function; every message is taken
+        once.
+        """
         for number, pattern in enumerate(self.channels):
             earlier = [other for other in self.channels[:number] if overlaps(other, pattern)]
             route = _unless(receive, [prefix + b"." + other for other in earlier]) if earlier else receive
             yield prefix + b"." + pattern, route
 
     def routes(self) -> dict[bytes, Route]:
-        """What to subscribe to for the check."""
+        """Return the subjects to subscribe to for the check."""
         return {self._subject: self._asked, self._inbox: self._answered}
 
     def check(self, then: Callable[[], object]) -> None:

@@ -48,7 +48,9 @@ class Publisher:
         """Publications of this turn, by channel."""
         self._unanswered = 0
         self.owns: Owns | None = None
-        """Whether a channel is this server's, where there are partitions; others answer for the rest."""
+        """Tells whether a channel is this server's, if there are partitions; other servers answer for the
+        rest.
+        """
 
     def receive(self, run: Gathered[Delivery]) -> None:
         """Checks publications; what is good waits for `flush`, the rest is refused at once."""

@@ -64,7 +64,7 @@ class Recovery:
         self._subscriptions = subscriptions
         self._redelivery = redelivery
         self._reached: dict[QueueGroup, list[tuple[bool, int]]] = {}
-        """How far each member of a group was sent to, and whether that is certain."""
+        """For each member of a group the last sequence that it was sent, and whether that is certain."""
 
     def run(self, state: ServiceState) -> None:
         """Brings everything back; then what is past due is sent again, and only after that anything new."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from headrace.streaming.subscription import Subscription
 
 TOLERANCE_NS: Final = 15_000_000
-"""What expires this soon goes with what has expired."""
+"""A message that expires within this time is sent again together with those that have expired."""
 MOVED_DELAY_NS: Final = 100_000_000
 """From a member's leaving to the redelivery of what it had pending."""
 _RETRY_NS: Final = NS

@@ -51,7 +51,7 @@ COLUMNS_UNREAD_MARK: Final = 4 << 20
 millisecond later at the earliest."""
 TURN_MESSAGES: Final = 1024
 TURN_BYTES: Final = 1 << 20
-"""What all replays together send in one tick, and one page more."""
+"""Bytes that all replays together send in one tick, and one page more."""
 COLUMNS_PAGE: Final = 1 << 14
 """Messages of a page that goes out as columns; its bytes are three quarters of what one frame may have, so
 that a page is one frame: what columns add to a message is a third of the rest at most, mostly far less."""
@@ -130,7 +130,7 @@ class Replay:
         return size
 
     def end(self) -> End:
-        """What is said when nothing more is sent."""
+        """Return the end of the replay: counts, damage, and where to go on."""
         last = self._last
         damaged: list[tuple[bytes, tuple[tuple[int, int], ...]]] = []
         for span in self.spans:

@@ -29,7 +29,7 @@ class Requests:
 
     @property
     def subject(self) -> bytes:
-        """What the service subscribes to for the answers."""
+        """Return the subject that the service subscribes to for the answers."""
         return self._prefix + b"*"
 
     def ask(self, subject: bytes, timeout: float, done: Answered, payload: bytes = b"") -> bytes:

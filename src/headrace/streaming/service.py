@@ -59,8 +59,10 @@ if TYPE_CHECKING:
     from headrace.streaming.stored import StoredChannels
 
 _PROBE_S = 2.0
-"""How long another server with the same cluster ID has to answer: it may have to find out first, for half a
-second, whether an earlier one that asked is still there."""
+"""Seconds that another server with the same cluster ID has to answer.
+
+It may need half a second itself to learn whether an earlier one that asked is still there.
+"""
 
 
 class StreamingService:
@@ -89,7 +91,7 @@ class StreamingService:
         self._on_conflict = on_conflict
         self._acquire = acquire
         self._is_open = False
-        """Whether the store has been read: a server that stands by has none."""
+        """True once the store has been read; a server that stands by has none."""
         self._active = "FT_ACTIVE" if options.ft_group else "STANDALONE"
         self._counters = Counters()
         self._routes: Routes = {}
@@ -382,7 +384,10 @@ class StreamingService:
             self._note.info("%s", line)
 
     def channel(self, name: bytes) -> Channel:
-        """That channel, made if it is not there. Raises: ChannelRefused, LogClosed while it serves none."""
+        """Return a channel, and make it if it is not there.
+
+        Raises: ChannelRefused, LogClosed while it serves none.
+        """
         if not self._is_open or self._state != self._active:
             raise LogClosed("the streaming service does not serve")
         return self._channels.get_or_create(name)

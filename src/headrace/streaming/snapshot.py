@@ -1,4 +1,4 @@
-"""What monitoring reads of the streaming service: plain values, taken at one moment.
+"""Snapshots of the streaming service for monitoring: plain values, taken at one moment.
 
 Field names follow the documents under /streaming; formatting them is the monitor's. Source: streaming
 specification, 9.
@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 
 class ArchiveSnapshot(Struct, frozen=True):
-    """What became tables below `to` since the start. `last_ns`: when the last round ended, 0: none did."""
+    """The archiving of a channel since the start: everything below `to` is in a table.
+
+    `last_ns`: when the last round ended, 0: none did.
+    """
 
     to: str
     rounds: int = 0
@@ -58,7 +61,7 @@ class ServerSnapshot(Struct, frozen=True):
     damaged: int
     """Messages found unreadable since the start."""
     archive: ArchiveSnapshot | None = None
-    """What was archived; None where nothing is."""
+    """The channel's archiving; None if it is not archived."""
 
 
 class StoreSnapshot(Struct, frozen=True):

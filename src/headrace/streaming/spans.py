@@ -34,7 +34,10 @@ _WIDEST_LOOK_BACK: Final = 1 << 16
 
 
 class Room:
-    """How much may still be sent: no more is read for a page. Whoever sends takes off what was sent."""
+    """The number of messages and bytes that may still be sent; no page is larger.
+
+    The sender subtracts what it has sent.
+    """
 
     __slots__ = ("_largest", "_most", "messages", "size")
 
@@ -211,8 +214,9 @@ class _Source:
     def take(
         self, other: tuple[int, bytes, int, _Source] | None, most: int, room: int
     ) -> tuple[StoredMessages[StoredMessage], int]:
-        """What was read and comes before the next message of any other source, and its bytes; one message at
-        least, else no more than `most`, nor more than fill the room.
+        """Take the messages that come before the next one of any other source, and their bytes.
+
+        It is one message at least, else no more than `most`, nor more than fill the room.
         """
         ahead, start, name = self._ahead, self._place, self.span.channel.name
         if ahead[start].headers is _TO_BE_READ:

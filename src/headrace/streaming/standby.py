@@ -39,7 +39,10 @@ class Standby:
         self._complaint = ""
 
     def begin(self) -> bool:
-        """Whether the store is ours; if not, it is waited for. Raises: LogError when it cannot be used."""
+        """Try to take the store; True if it is ours now, else it is waited for.
+
+        Raises: LogError when it cannot be used.
+        """
         is_ours = self._acquire()
         if is_ours:
             self._activate()

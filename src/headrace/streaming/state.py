@@ -1,4 +1,4 @@
-"""What the streaming service must remember across a crash, besides messages: server, clients, subscriptions.
+"""The durable state of the streaming service besides messages: server, clients, subscriptions.
 
 It is a log of changes in the same store as the channels, under a name that no channel can have. One tick's
 changes are one record, so a crash sees all of them or none; acknowledgements and deliveries are coalesced
@@ -75,7 +75,10 @@ class ServiceState(Struct):
     subscriptions: dict[int, SubscriptionRecord] = field(default_factory=dict)
     """By id, which is unique in the service and not only in the channel."""
     channels: dict[bytes, int] = field(default_factory=dict)
-    """When each channel was made, in ns: what tells it from one of the same name that was deleted."""
+    """The time in ns at which each channel was made.
+
+    It differs for a channel that was deleted and made again.
+    """
 
 
 def sent(identity: int, sequences: list[int]) -> bytes:
@@ -115,7 +118,9 @@ def unsubscribed(identity: int) -> bytes:
 
 
 def subscribed(record: SubscriptionRecord) -> bytes:
-    """What is pending does not go with it: it is what `sent` and `acked` said of this id."""
+    """Encode a subscription without its pending messages, which the entries `sent` and `acked` of its id
+    give.
+    """
     state = replace(record.state, last_sent=record.last_sent)
     return entry(b"N", _CHANNEL.pack(len(record.channel)) + record.channel + state.encode())
 
@@ -185,7 +190,7 @@ class StateRecovery:
         self._before: ServiceState | None = None  # what the snapshot that is being read will replace
         self._frozen: set[int] = set()
         self.damaged = False
-        """Whether anything was lost: the next thing to be written must then be a snapshot."""
+        """True if anything was lost. Then a snapshot must be written next."""
 
     def run(self) -> ServiceState:
         """Raises: StorageError."""

@@ -20,7 +20,7 @@ PAGE_BYTES: Final = 1 << 20
 
 
 class StoredState(NamedTuple):
-    """How far a channel is. An empty one's first sequence is one above its last."""
+    """The first and last sequence of a channel. The first sequence of an empty one is one above its last."""
 
     first_sequence: int
     last_sequence: int

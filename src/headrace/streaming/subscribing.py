@@ -70,7 +70,9 @@ class Subscriptions:
         self._routes = routes
         self.next_id = 1
         self.owns: Owns | None = None
-        """Whether a channel is this server's, where there are partitions; others answer for the rest."""
+        """Tells whether a channel is this server's, if there are partitions; other servers answer for the
+        rest.
+        """
 
     # -- subscribe -------------------------------------------------------------------------------------
 

@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 
 _NS: Final = 1_000_000_000
 GroupKey = tuple[bool, bytes]
-"""Whether the group is durable, and its stored name: plain and durable groups of one name are two."""
+"""True if the group is durable, and its stored name.
+
+A plain and a durable group of one name are two groups.
+"""
 DurableKey = tuple[bytes, bytes]
 """Client and durable name, within a channel."""
 
@@ -59,11 +62,11 @@ class Subscription:
         """Sequences sent and not acknowledged, each with the time (ns) when it is sent again; 0 after a
         restart: the message's own time counts then."""
         self.redeliveries: dict[int, int] = {}
-        """How often a pending message was sent again; forgotten by a restart."""
+        """The number of times a pending message was sent again; a restart begins at 0."""
         self.ready = False
-        """Whether the client has been told of the subscription, and messages may flow."""
+        """True once the client has been told of the subscription, so that messages may be sent."""
         self.hold_new = False
-        """Whether what was pending must be sent again before anything new."""
+        """True while pending messages must be sent again before any new one."""
         self.removed = False
         self.timer: Timer | None = None
         self.timer_due = 0
@@ -80,12 +83,12 @@ class Subscription:
 
     @property
     def failing(self) -> bool:
-        """Whether the client misses heartbeats."""
+        """True while the client misses heartbeats."""
         return self.client is not None and self.client.failed > 0
 
     @property
     def room(self) -> int:
-        """How many new messages may be sent now."""
+        """The number of new messages that may be sent now."""
         if self.client is None or not self.ready or self.hold_new or self.removed:
             return 0
         return max(self.max_in_flight - len(self.pending), 0)
@@ -154,7 +157,7 @@ class Subscription:
 
 
 def position_of(members: Sequence[Subscription]) -> DurablePosition:
-    """How far a durable subscription is, or the members of a durable queue group together."""
+    """Return the position of a durable subscription, or of the members of a durable queue group together."""
     pending: set[int] = set()
     for member in members:
         pending |= member.pending.keys()
@@ -189,7 +192,7 @@ class QueueGroup:
 
     @property
     def room(self) -> int:
-        """How many new messages may be sent now; none while a member's old ones are held to go first."""
+        """The number of new messages that may be sent now; 0 while a member's pending ones must go first."""
         if any(member.hold_new for member in self.members):
             return 0
         return sum(member.room for member in self.members)

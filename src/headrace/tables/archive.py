@@ -26,13 +26,15 @@ if TYPE_CHECKING:
     from headrace.tables.table import Table, TableWriter
 
 GRACE_NS: Final = 3_600 * 10**9
-"""How long replaced files wait for readers that began before."""
+"""Nanoseconds for which replaced files are kept for readers that began before."""
 MOST_GAPS: Final = 4096
 """Gaps remembered of a run, to tell what limits took from single deletes; the first ones count."""
 
 
 class Progress(Struct, frozen=True):
-    """How far a run is: sequences of the span that it works on, rows and bytes that it committed."""
+    """The progress of a run: the sequences of the span that it works on, the rows and bytes that it
+    committed.
+    """
 
     first: int
     at: int
@@ -42,7 +44,7 @@ class Progress(Struct, frozen=True):
 
 
 class ArchiveReport(Struct):
-    """What a run did. `missed` and `damaged` are of this run only."""
+    """The outcome of a run. `missed` and `damaged` are of this run only."""
 
     stream: str
     rows: int = 0
@@ -55,7 +57,7 @@ class ArchiveReport(Struct):
 
 
 class _Span(Struct):
-    """What is being read, and what of it was not there."""
+    """The span that is being read, and its sequences that were not there."""
 
     first: int
     at: int
@@ -80,7 +82,7 @@ class _Span(Struct):
         self.at = self.end
 
     def missed(self, first_sequence: int) -> Ranges:
-        """What lies before the stream's first message now and did not come."""
+        """Return the sequences before the stream's first message that were not archived in time."""
         front = ((first_sequence, self.end),) if first_sequence < self.end else ()
         return without(without(tuple(self.gaps), front), tuple(self.damaged))
 

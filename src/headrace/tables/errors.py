@@ -1,4 +1,4 @@
-"""What tables raise; each text names the table or file and what to do.
+"""The exceptions of tables; each text names the table or file and what to do.
 
 Only exception classes live here.
 """

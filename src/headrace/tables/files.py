@@ -52,7 +52,7 @@ _OPTIONS: Final[dict[str, Any]] = {
 
 
 class FileLimits(Struct, frozen=True):
-    """How large files and row groups become. Bytes of files are compressed, those of groups are not."""
+    """The largest sizes of files and row groups. Bytes of files are compressed, those of groups are not."""
 
     file_bytes: int = FILE_BYTES
     group_rows: int = GROUP_ROWS
@@ -111,7 +111,7 @@ class FileWriter:
 
     @property
     def is_full(self) -> bool:
-        """Whether it has reached its size, counting what is written."""
+        """True once the written bytes have reached the size of a file."""
         return self._draft.tell() >= self._limits.file_bytes
 
     def finish(self) -> DataFile | None:
@@ -185,7 +185,7 @@ def checksum(store: Store, path: str) -> tuple[str, int]:
 
 
 def problems(store: Store, file: DataFile) -> list[str]:
-    """What is wrong with a file, compared with what the manifest says of it. Raises: StoreError."""
+    """Compare a file with the manifest, and return its faults. Raises: StoreError."""
     try:
         problem = _problem(store, file)
     except KeyMissing:

@@ -59,11 +59,14 @@ class Manifest(Struct, frozen=True):
     stream: str
     """The stream's name; bytes that are not UTF-8 are lone surrogates."""
     created_ns: int
-    """When the stream was made, which tells it from another of the same name; 0: the source cannot say."""
+    """The time at which the stream was made; another stream of the same name has another one.
+
+    0: the source cannot say.
+    """
     next: int
     """The first sequence that was not archived yet."""
     retain: str = "stream"
-    """How long rows stay: see `headrace.tables.retention`."""
+    """The retention of rows: see `headrace.tables.retention`."""
     files: tuple[DataFile, ...] = ()
     retired: tuple[Retired, ...] = ()
     missed: Ranges = ()
@@ -139,7 +142,7 @@ def _ranges(given: Any) -> Ranges:
 
 
 def _check(manifest: Manifest) -> None:
-    """What every version keeps. Raises: ValueError."""
+    """Check the rules that every version keeps. Raises: ValueError."""
     for file in manifest.files:
         if not (0 < file.first <= file.last < manifest.next and 0 < file.rows <= file.last - file.first + 1):
             raise ValueError(f"file {file.path} cannot hold what it is said to hold")
@@ -163,7 +166,7 @@ def add_ranges(ranges: Ranges, more: Ranges) -> Ranges:
 
 
 def without(ranges: Ranges, removed: Ranges) -> Ranges:
-    """What of `ranges` is not in `removed`."""
+    """Return the parts of `ranges` that are not in `removed`."""
     left: list[tuple[int, int]] = []
     for low, high in add_ranges(ranges, ()):
         at = low

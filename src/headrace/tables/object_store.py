@@ -56,7 +56,7 @@ class RemoteStore:
 
     @contextmanager
     def errors(self, what: str) -> Iterator[None]:
-        """What obstore raises, as StoreError and its kinds."""
+        """Convert exceptions of obstore into StoreError and its kinds."""
         failures = self._obstore.exceptions
         try:
             yield

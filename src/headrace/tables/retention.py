@@ -1,4 +1,4 @@
-"""How long rows stay in a table, and which rows are gone from its stream.
+"""The retention of rows in a table, and the rows that are gone from its stream.
 
     stream    as long as the message is in the stream: limits, purges, TTL, deletes and erasure count here too
     forever   what limits or a purge took from the front of the stream stays; single messages that were

@@ -1,4 +1,4 @@
-"""Where the rows of a table come from: the port, a log read directly and a channel of a running server.
+"""Sources of a table's rows: the port, a log that is read directly, a channel of a running server.
 
 A source answers how far its stream is and gives messages by sequence; a stored message never changes, it can
 only go. Here lives the reading; never what becomes of it, and no opening of stores or connections.
@@ -42,7 +42,7 @@ class SourceBatch(Struct, frozen=True):
 
 
 class SourceState(Struct, frozen=True):
-    """How far a stream is. An empty one's first sequence is one above its last.
+    """The first and last sequence of a stream. The first sequence of an empty one is one above its last.
 
     `created_ns` tells a stream from one of the same name made after it; 0 where that is not known.
     """

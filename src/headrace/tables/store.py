@@ -1,4 +1,4 @@
-"""Where a table's files lie: the port, and a local directory behind it.
+"""The store of a table's files: the port, and a local directory behind it.
 
 Keys are names relative to the table, with `/` between. The manifest's guarantee rests on `create`: of all who
 create one key exactly one succeeds, and it is durable then. Here live bytes and names; never what is in them.

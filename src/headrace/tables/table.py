@@ -37,7 +37,9 @@ if TYPE_CHECKING:
 ATTEMPTS: Final = 16
 """Times a change is tried against writers that are quicker; then TableConflict."""
 ORPHAN_AGE_NS: Final = 3_600 * 10**9
-"""Where there is no lock, an unnamed file younger than this may be of a writer that is still at work."""
+"""In a store without locks, a file that no manifest names and that is younger than this may belong to a
+writer.
+"""
 KEPT_VERSIONS: Final = 2
 """The newest versions that a clearing leaves: the table, and one that a reader may just have found."""
 _VERSION: Final = re.compile(r"([0-9]{20})\.json")

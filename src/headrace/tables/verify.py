@@ -1,4 +1,4 @@
-"""Whether a table is what its manifest says, file by file.
+"""Verifying a table against its manifest, file by file.
 
 Only looks. Whoever repairs knows the stream.
 """
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 
 def verify(table: Table, progress: Callable[[int, int], object] = lambda _done, _all: None) -> list[str]:
-    """What is wrong, a line each; nothing when all is well. Every byte is read. `progress`: bytes, of bytes.
+    """Return the faults of a table, one line each; none if all is well.
+
+    Every byte is read. `progress`: bytes, of bytes.
 
     Raises: TableMissing, TableDamaged for a manifest that cannot be used, StoreError.
     """

@@ -158,7 +158,7 @@ class Client:
 
     @property
     def closed(self) -> bool:
-        """Whether `close` was called or the connection was lost."""
+        """True once `close` was called or the connection was lost."""
         return self._closed
 
     @property

@@ -1,4 +1,4 @@
-"""What can go wrong for a STAN client; a text of the server is the exception's text, word for word.
+"""The exceptions of the STAN client. A text of the server is the exception's text, word for word.
 
 Only exception classes and the ecosystem's fixed texts live here, and how an error of nats-py becomes ours.
 Source of the texts: NATS Streaming specification, section 12.

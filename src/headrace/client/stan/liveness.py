@@ -1,4 +1,4 @@
-"""When a connection is lost: pings that go unanswered, or whose answer says that we were replaced.
+"""The rule for a lost connection: pings without an answer, or an answer that this client was replaced.
 
 Only that rule and its timer live here; what losing means is the client's.
 Source: NATS Streaming specification, sections 3 and 12.

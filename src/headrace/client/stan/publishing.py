@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 
 
 _NOT_IN_SUBJECTS: Final = re.compile(r"[\s\0]")
-"""What would end a subject on the wire; every other mistake is the server's to refuse, in its words."""
+"""Characters that would end a subject on the wire.
+
+The server refuses every other error, with its own texts.
+"""
 
 
 class _OnItsWay(NamedTuple):
@@ -93,7 +96,7 @@ class Publisher:
         return future
 
     def acknowledge(self, ack: PubAck) -> None:
-        """What the server says of one message; of one that nobody waits for any more it is ignored."""
+        """Take the acknowledgement of one message; one that nobody waits for any more is ignored."""
         self._settle(ack.guid, StanError(ack.error.decode(errors="replace")) if ack.error else None)
 
     def end(self, reason: StanError) -> None:

@@ -176,7 +176,7 @@ class _Run:
             raise translated(error) from error
 
     async def part(self, damaged: dict[bytes, Ranges]) -> deque[StoredMessage]:
-        """What the server sends until it says where to go on; then the next part is asked for already."""
+        """Return the messages of one part of the replay; the request for the next part is sent already."""
         messages: deque[StoredMessage] = deque()
         while True:
             message = await self._next()

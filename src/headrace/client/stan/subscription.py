@@ -31,7 +31,7 @@ that the server sends it again after the subscription's ack wait; `Subscription.
 
 
 class Owner(Protocol):
-    """What a subscription needs of its client."""
+    """The methods of the client that a subscription uses."""
 
     async def send_ack(self, ack_inbox: str, ack: bytes) -> None:
         """Raises: ClientError."""
@@ -44,7 +44,7 @@ class Owner(Protocol):
 
 
 class Start(Struct, frozen=True):
-    """Where a subscription starts, as its request says it."""
+    """The start position of a subscription, as in its request."""
 
     position: StartPosition = StartPosition.NEW_ONLY
     sequence: int = 0
@@ -139,7 +139,7 @@ class Subscription:
         self.durable_name = durable_name
         self.manual_acks = manual_acks
         self.ack_inbox = ""
-        """Where acknowledgements go; empty until the server has said it."""
+        """The subject of acknowledgements; empty until the server has answered."""
         self.refused = 0
         """Messages that were not taken, because the consumer is too far behind or they are malformed."""
         self._owner = owner

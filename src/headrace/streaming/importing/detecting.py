@@ -13,7 +13,10 @@ _FIRST_MESSAGES: Final = "msgs.1.dat"
 
 
 def is_foreign_store(directory: Path) -> bool:
-    """Whether nats-streaming-server's files are in it; False where there is none. Raises: OSError."""
+    """True if a directory has files of nats-streaming-server; False if there is no such directory.
+
+    Raises: OSError.
+    """
     if (directory / SERVER_FILE).is_file():
         return True
     try:

@@ -38,7 +38,7 @@ _LEAST_SEALED: Final = 1 + 12 + 16
 
 
 class ChannelReport(Struct):
-    """What became of one channel. `present` came over in an earlier run, `lost` is known to be lost."""
+    """The outcome for one channel. `present` came over in an earlier run, `lost` is known to be lost."""
 
     name: str
     imported: int = 0
@@ -54,7 +54,10 @@ class ChannelReport(Struct):
 
 
 class ImportReport(Outcome):
-    """What an import did. `state_written` is False when clients and subscriptions were there already."""
+    """The outcome of an import.
+
+    `state_written` is False when clients and subscriptions were there already.
+    """
 
     cluster_id: str
     channels: list[ChannelReport]
@@ -113,7 +116,7 @@ def import_store(
 
 
 def _compare_state(existing: ServiceState, wanted: ServiceState) -> bool:
-    """Whether the state is still to be written. Raises: TargetDiverged."""
+    """True if the state must still be written. Raises: TargetDiverged."""
     if existing == wanted:
         return False
     if existing.clients or existing.subscriptions:

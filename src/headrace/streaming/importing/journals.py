@@ -84,7 +84,7 @@ def _typed_record(
 
 
 def _next_record(file: ByteFile, damage: int, kinds: range, checksum: Checksum | None) -> int:
-    """Where reading goes on after damage; the end of the file when nowhere."""
+    """Find the offset of the next whole record after damage; the end of the file if there is none."""
     if checksum is None:  # the only clue is the damaged record's own length
         header = file.read(damage, HEADER.size)
         if len(header) == HEADER.size:
@@ -138,7 +138,7 @@ class Clients:
 
 
 class _Row(Struct):
-    """What is known of one subscription; `state` is None when the record that made it is lost."""
+    """The records of one subscription; `state` is None if the record that made it is lost."""
 
     state: SubState | None = None
     pending: set[int] = field(default_factory=set)

@@ -1,4 +1,4 @@
-"""What a foreign store holds, free of its format: messages, subscriptions with pending sequences.
+"""The contents of a foreign store, free of its format: messages, subscriptions with pending sequences.
 
 Server information and clients are the structures of `protocol.stan`: the store keeps exactly those.
 """

@@ -31,7 +31,7 @@ _CHUNK: Final = 1 << 20
 
 
 def listed(directory: Path) -> list[Path]:
-    """What is in a directory, by name. Raises: SourceUnusable."""
+    """List the files of a directory, sorted by name. Raises: SourceUnusable."""
     try:
         return sorted(directory.iterdir())
     except OSError as error:
@@ -75,7 +75,7 @@ class ByteFile:
         return self._buffer[start : start + length]
 
     def zeros_from(self, offset: int) -> bool:
-        """Whether there are only zeros from `offset` to the end."""
+        """True if there are only zeros from `offset` to the end."""
         while chunk := self.read(offset, _CHUNK):
             if chunk.count(0) != len(chunk):
                 return False
@@ -135,7 +135,7 @@ def version_of(file: ByteFile) -> int | None:
 
 
 class IndexEntry(NamedTuple):
-    """Where the message `sequence` should be; `size` is that of the record's body."""
+    """The place where the message `sequence` should be; `size` is that of the record's body."""
 
     sequence: int
     offset: int

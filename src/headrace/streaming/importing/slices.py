@@ -116,7 +116,7 @@ class ChannelMessages:
         yield from self._settle(0, "")
 
     def _miss(self, slice_: Slice) -> None:
-        """What was in a file that is not there, as its index says."""
+        """Report the messages of a missing file, which its index lists."""
         first, last = SliceIndex(slice_.index_path, self._checksum).span(START, _END)
         first = max(first, self.last_sequence + 1)
         if first <= last:
@@ -237,7 +237,7 @@ class _OpenSlice:
         return SourceMessage(proto.sequence, proto.timestamp, proto.reply, proto.data), record.end
 
     def next_after(self, offset: int, before: int, clean: int) -> int | None:
-        """Where the next message is after damage at `offset`; None: nowhere in this file."""
+        """Find the next message after damage at `offset`; None if this file has none."""
         target: int | None = None
         below = 1 << 64
         for entry in self.index.untried(offset):

@@ -106,7 +106,9 @@ def _kept(
 
 
 def _keep_group(kept: list[SourceSubscription], group: bytes, ghosts: list[SourceSubscription]) -> None:
-    """What the ghosts had not acknowledged goes to a member that is left, or to the group without members."""
+    """Give the unacknowledged messages of the ghosts to a member that is left, or to the group without
+    members.
+    """
     pending = {sequence for ghost in ghosts for sequence in ghost.pending}
     for place, other in enumerate(kept):
         if other.state.q_group == group:
