@@ -34,7 +34,7 @@ class UsageError(HeadraceError):
 
 
 class Kind(Enum):
-    """What follows a flag."""
+    """The kind of value that follows a flag."""
 
     TEXT = "text"
     INTEGER = "integer"

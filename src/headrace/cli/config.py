@@ -108,7 +108,7 @@ def _diff(arguments: argparse.Namespace) -> int:
 
 
 def _both(arguments: argparse.Namespace) -> tuple[Options, Options]:
-    """What the server has, and what it would have."""
+    """Return the options that the server has, and those that it would have."""
     from headrace.conf.binding import load_options
 
     if arguments.pid is None:

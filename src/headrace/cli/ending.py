@@ -29,7 +29,7 @@ _SAID: Final = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 
 
 class Ending:
-    """What signals do from `with` on: the first ends the work, the second ends it at once.
+    """The effect of signals within a `with`: the first ends the work, the second ends it at once.
 
     Before there is work nothing is lost, and the process ends where it is. Work looks at `stop`. Work that is
     set `heeded` ends in order; of other work the tools are taken away (`cut` of `run`), so that it fails.

@@ -154,7 +154,7 @@ GROUPS: Final[tuple[tuple[str, tuple[Flag, ...]], ...]] = (
 
 
 class Invocation(Struct):
-    """What one command line asks for; `overrides` are for `headrace.conf.binding.load_options`."""
+    """A parsed command line; `overrides` are for `headrace.conf.binding.load_options`."""
 
     overrides: dict[str, object] = field(default_factory=dict)
     tls: dict[str, object] = field(default_factory=dict)
@@ -163,7 +163,7 @@ class Invocation(Struct):
     cluster: dict[str, object] = field(default_factory=dict)
     """Fields of `headrace.conf.cluster.ClusterFlags`."""
     streaming: bool | None = None
-    """Whether to run streaming; None leaves it to the configuration."""
+    """True to run streaming, False not to; None leaves it to the configuration."""
     streaming_settings: dict[str, Setting] = field(default_factory=dict)
     streaming_config_file: str = ""
     is_streaming_command: bool = False
@@ -192,8 +192,9 @@ def groups(*, streaming: bool) -> Groups:
 
 
 def read_invocation(arguments: Sequence[str], *, streaming: bool = False) -> Invocation:
-    """What the arguments of `headrace serve` or `headrace streaming` ask for; of a flag given twice the last
-    one counts.
+    """Parse the arguments of `headrace serve` or `headrace streaming`.
+
+    Of a flag that is given twice the last one counts.
 
     Raises: UsageError for an unknown flag, a bad value or an argument too many.
     """

@@ -1,4 +1,4 @@
-"""What the commands that import foreign stores have in common: their course, and what they print."""
+"""The common part of the commands that import foreign stores: their course and their output."""
 
 from __future__ import annotations
 

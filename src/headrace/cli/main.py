@@ -122,12 +122,12 @@ def _be_process(argv: Sequence[str]) -> NoReturn:
 
 
 def _is_server(argv0: str, *arguments: str) -> bool:
-    """Whether this is a server that runs, or another use of the command that runs one."""
+    """True if these arguments run a server, False if they use its command for something else."""
     return program_name(argv0) in _DROP_INS or arguments[:1] in [(name,) for name in _DROP_INS.values()]
 
 
 def _is_unread(stream: TextIO) -> bool:
-    """Whether it is a pipe that nobody reads from any more."""
+    """True if the stream is a pipe whose reader has gone."""
     poll = select.poll()
     poll.register(stream, 0)
     return any(events & select.POLLERR for _, events in poll.poll(0))

@@ -1,4 +1,4 @@
-"""How commands end: their exit codes, and what is said of an error."""
+"""The outcomes of commands: exit codes and the texts of errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EXIT_INTERRUPTED: Final = 130
 
 
 def exit_code(name: str, call: Callable[[], int], *, again: str = "") -> int:
-    """What `call` gives, or the code of its error, which is one line under the command's name.
+    """Return the exit code of `call`, or that of its error, which is printed in one line.
 
     `again`: what to do after an interruption. Raises: BrokenPipeError; the program knows what it means.
     """

@@ -1,4 +1,4 @@
-"""How far long work is: a bar with rate and time left on a terminal, else a line now and then.
+"""Progress of long work: a bar with rate and remaining time on a terminal, else a line now and then.
 
 Goes to standard error, so that what is printed can be piped. Never lives here: the work.
 """

@@ -93,7 +93,10 @@ def _reload(pid: int, seconds: float, name: str) -> int:
 
 
 def _options(pid: int) -> Options | None:
-    """What the server would be told now; None where its command line cannot be seen. Raises: ConfigError."""
+    """Load the options that the server would have now; None if its command line cannot be read.
+
+    Raises: ConfigError.
+    """
     try:
         return running.options_of(pid)
     except UsageError:
@@ -101,7 +104,7 @@ def _options(pid: int) -> Options | None:
 
 
 def _monitor(options: Options | None) -> str | None:
-    """Where monitoring tells what is loaded, if that can be known."""
+    """Return the monitoring URL that shows the loaded configuration, if it can be known."""
     if options is None or options.http_port is None or options.http_port <= 0:
         return None
     host = options.http_host or options.host
@@ -111,7 +114,7 @@ def _monitor(options: Options | None) -> str | None:
 
 
 def _loaded(url: str | None) -> tuple[Any, Any] | None:
-    """When the server has loaded its configuration, and the digest of it; None when it does not say."""
+    """Return the time and the digest of the loaded configuration; None if the server does not show them."""
     if url is None:
         return None
     try:

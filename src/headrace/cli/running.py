@@ -23,7 +23,8 @@ _DROP_INS: Final = {DROP_IN: "serve", STREAMING_DROP_IN: "streaming"}
 
 
 def options_of(pid: int, config_file: str | None = None) -> Options:
-    """What a running server would be told if it were started now, with another file if one is given.
+    """Load the options that a running server would have if it were started now, with another file if one is
+    given.
 
     Raises: UsageError if its command line cannot be seen or is none of ours, ConfigError.
     """

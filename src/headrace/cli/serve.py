@@ -118,7 +118,7 @@ def _test_config(invocation: Invocation, program: str) -> int:
 
 
 def options_of_invocation(invocation: Invocation) -> Options:
-    """What flags and file add up to. Raises: UsageError, ConfigError."""
+    """Combine flags and file into options. Raises: UsageError, ConfigError."""
     if invocation.unsupported is not None:
         raise UsageError(f"{invocation.unsupported} is not supported by this version yet")
     from headrace.conf.binding import load_options

@@ -1,4 +1,4 @@
-"""How the commands about channels get at them: flags of a NATS server, a cluster ID, a store's key.
+"""Access to channels for commands: the flags of a NATS server, a cluster ID, a store's key.
 
 Here live the flags that several commands share and what is made of them. Never lives here: what commands do.
 """
@@ -110,7 +110,7 @@ def _tls(options: argparse.Namespace) -> SSLContext | None:
 
 
 def add_keys(parser: argparse.ArgumentParser) -> None:
-    """What an encrypted store needs, named as the server's flags."""
+    """Add the flags for an encrypted store, named like the server's."""
     flags = parser.add_argument_group("an encrypted store (--dir)")
     flags.add_argument(
         "--encrypt",
@@ -139,6 +139,6 @@ def cipher_of(options: argparse.Namespace) -> Cipher | None:
 
 
 def sealed_hint(error: HeadraceError, cipher: Cipher | None) -> str:
-    """What to add to the error of a store that was opened without the key it needs."""
+    """Return the hint for an error of a store that was opened without the key it needs."""
     is_sealed = cipher is None and "encrypted" in str(error)
     return f": say --encrypt, with the key in {ENCRYPTION_KEY_VARIABLE}" if is_sealed else ""

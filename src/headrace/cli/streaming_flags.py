@@ -29,7 +29,7 @@ _TEXT, _INTEGER, _SWITCH = Kind.TEXT, Kind.INTEGER, Kind.SWITCH
 
 
 class Unit(Enum):
-    """What a text flag's value is, where it is not just a text."""
+    """The unit of a flag's value that is more than a text."""
 
     SIZE = "size"
     DURATION = "duration"
@@ -239,7 +239,7 @@ GROUPS: Final[tuple[tuple[str, tuple[Flag, ...]], ...]] = (
 
 
 def settings_of(given: Given) -> dict[str, Setting]:
-    """What one flag sets.
+    """Return the settings that one flag makes.
 
     Raises: UsageError for a value that is no size or duration, in the words of Go's flag package.
     """
@@ -252,7 +252,7 @@ def settings_of(given: Given) -> dict[str, Setting]:
 
 
 def note_on(flag: Flag) -> str:
-    """What `--help` adds to a flag that is there for the sake of the reference server only."""
+    """Return the note of `--help` on a flag that only the reference server uses."""
     option = flag.target.removeprefix(PREFIX)
     if option in UNSUPPORTED:
         return " (not in this version yet)"

@@ -1,4 +1,4 @@
-"""What the commands about streaming channels know of them: from a store's directory, or from a server.
+"""Facts about streaming channels for commands, read from a store's directory or asked of a server.
 
 Here lives the gathering. Never lives here: arguments, tables (`streaming_store`), what the records of a store
 mean (`headrace.streaming.state`).

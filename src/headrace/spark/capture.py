@@ -94,7 +94,10 @@ class Capture:
             return self._spool.next - 1
 
     def slices(self, first: int, end: int) -> tuple[Slice, ...]:
-        """Where the messages [first, end) are. Raises: DataLossError if they were given up already."""
+        """Return the slices of the spool with the messages [first, end).
+
+        Raises: DataLossError if they were given up already.
+        """
         with self._lock:
             return self._spool.slices(first, end)
 

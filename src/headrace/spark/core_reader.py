@@ -55,7 +55,7 @@ class CapturePartition(InputPartition):
 
 
 class CoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """What `spark.readStream.format("nats").option("subject", ...)` runs on."""
+    """The reader of `spark.readStream.format("nats").option("subject", ...)`."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self._options = options
@@ -79,7 +79,7 @@ class CoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """How far the next batch goes. Raises: CaptureError, DataLossError, UnsupportedError."""
+        """Return the end of the next batch. Raises: CaptureError, DataLossError, UnsupportedError."""
         begin = CoreOffset.from_json(start)
         capture = self._live()
         if begin.capture != self._id:

@@ -1,4 +1,4 @@
-"""What the Spark data source raises; each text names the option and what to do.
+"""The exceptions of the Spark data source; each text names the option and what to do.
 
 Only exception classes live here. Spark shows the text inside its own exception (`AnalysisException`
 for options, `StreamingQueryException` for a running query).

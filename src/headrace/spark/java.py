@@ -78,7 +78,9 @@ def find_java(environment: Mapping[str, str] | None = None) -> JavaRuntime:
 
 
 def cache_folder(environment: Mapping[str, str] | None = None) -> Path:
-    """Where we keep files that can be made again: XDG_CACHE_HOME, else the platform's place in the home."""
+    """Return the folder for files that can be made again: XDG_CACHE_HOME, else the platform's place in the
+    home.
+    """
     env = os.environ if environment is None else environment
     if env.get("XDG_CACHE_HOME"):
         return Path(env["XDG_CACHE_HOME"]) / "headrace"

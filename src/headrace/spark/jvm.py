@@ -113,7 +113,7 @@ def end_jvm() -> None:
 
 @contextlib.contextmanager
 def _connection_file() -> Iterator[Path]:
-    """Where the JVM writes, whole, how it can be reached."""
+    """Make a file to which the JVM writes its address, at once and whole."""
     folder = tempfile.mkdtemp()
     try:
         yield Path(folder) / "connection"
@@ -123,7 +123,7 @@ def _connection_file() -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _told_in_environment(info: IO[bytes]) -> Iterator[None]:
-    """What the JVM wrote, where PySpark looks for a JVM that is there already."""
+    """Put the JVM's address into the environment, where PySpark looks for a JVM that runs already."""
     os.environ[_PORT] = str(read_int(info))  # type: ignore[no-untyped-call]
     os.environ[_SECRET] = UTF8Deserializer().loads(info)  # type: ignore[no-untyped-call]
     try:

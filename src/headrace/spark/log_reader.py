@@ -53,7 +53,7 @@ _OWN: Final = b"$"
 
 @dataclass(frozen=True)
 class LogPartition(InputPartition):
-    """What one task reads from files; `host` made the plan."""
+    """The part of a read that one task does from files; `host` made the plan."""
 
     channel: str
     directory: str
@@ -63,7 +63,7 @@ class LogPartition(InputPartition):
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What of one log is read from its files, and from where on its server is asked."""
+    """The part of one log that is read from its files, and the sequence from which its server is asked."""
 
     channel: str
     directory: Path
@@ -80,7 +80,7 @@ class _Part:
 
 
 class LogBatchReader(StoredBatchReader):
-    """What `spark.read.format("nats").option("path", ...)` runs on."""
+    """The reader of `spark.read.format("nats").option("path", ...)`."""
 
     def partitions(self) -> Sequence[InputPartition]:
         """The ranges from `startingOffsets` to `endingOffsets` of every log, settled now.
@@ -180,7 +180,7 @@ class LogBatchReader(StoredBatchReader):
         raise StoredStreamError(f"there is no log in {path}: it is no store's directory and no log's")
 
     def _wanted(self, channel: str, directory: Path, view: LogView) -> tuple[StoredRange, int]:
-        """What is to be read of a log, and the first sequence that its server is asked for."""
+        """Return the range that is read of a log, and the first sequence that its server is asked for."""
         state, sealed = StoredState(view.first_sequence, view.last_sequence, 0, 0, 0), view.last_sequence + 1
         if self._options.url is not None:
             state, sealed = self._server_state(channel, directory, view), view.sealed_end
@@ -198,7 +198,10 @@ class LogBatchReader(StoredBatchReader):
         return wanted, sealed
 
     def _server_state(self, channel: str, directory: Path, view: LogView) -> StoredState:
-        """How far the channel has come on its server. Raises: StoredStreamError when it is not this log's."""
+        """Ask the server for the state of the channel.
+
+        Raises: StoredStreamError if it is not the channel of this log.
+        """
         state = self._link.state(channel)
         last = view.sealed_end - 1
         same = state is not None and state.last_sequence >= last
@@ -258,7 +261,7 @@ class LogBatchReader(StoredBatchReader):
 
 
 class LogStreamReader(StoredStreamReader):
-    """What `spark.readStream.format("nats")` runs on with options `path` and `url`.
+    """The reader of `spark.readStream.format("nats")` with options `path` and `url`.
 
     Offsets are those of the channels on their server, which knows what is durable. A range that is large and
     sealed is read from files, as when a query catches up.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from headrace.spark.stored_link import StoredState
 
 PATIENCE: Final = "3s"
-"""How long a server that is away is tried again; who looks at a notebook waits for it."""
+"""The time for which a missing server is tried again; the user of the notebook waits for it."""
 
 SHOWN_MESSAGES: Final = 5
 SHOWN_BYTES: Final = 120
@@ -51,14 +51,19 @@ class Stream:
         self._spark = spark
 
     def info(self) -> StoredState:
-        """How much is in it now. Raises: StoredStreamError if there is none, or no server."""
+        """Ask for the state of the channel or stream now.
+
+        Raises: StoredStreamError if there is none, or no server.
+        """
         found = self._link.state(self.name)
         if found is None:
             raise StoredStreamError(f"there is no {self._link.place(self.name)}")
         return found
 
     def df(self, **options: str) -> DataFrame:
-        """What it holds as a table; `options` such as `startingOffsets` come on top of its own."""
+        """Return the stored messages as a DataFrame; `options` such as `startingOffsets` are added to its
+        own.
+        """
         return self._session().read.format("nats").options(**{**self._given, **options}).load()
 
     def read_stream(self, **options: str) -> DataFrame:

@@ -1,4 +1,4 @@
-"""What Spark keeps in its checkpoint for this source, and what lies between two such places.
+"""Offsets of this source in Spark's checkpoint, and the ranges between two of them.
 
 Core subjects: `{"v": 1, "core": {"capture": "<id>", "next": <sequence>}}`; `next` is the first sequence not
 yet read and `capture` names the run that holds the messages, because core subjects cannot be read again.
@@ -63,11 +63,11 @@ class StoredKind:
     title: str
 
     def is_pattern(self, text: str) -> bool:
-        """Whether what an option says may mean several."""
+        """True if the text of an option may mean several streams."""
         raise NotImplementedError
 
     def matches(self, pattern: str, name: str) -> bool:
-        """Whether a pattern means a name."""
+        """True if a pattern matches a name."""
         raise NotImplementedError
 
     def chosen(self, wanted: Sequence[str], known: Iterable[str]) -> list[str]:
@@ -133,7 +133,7 @@ def places_to_json(
 def batch_places(
     kind: StoredKind, start: dict[str, Any], end: dict[str, Any], names: Sequence[str]
 ) -> tuple[dict[str, Place], dict[str, Place]]:
-    """Where a batch begins and ends. Raises: DataLossError as `places_from_json`.
+    """Return the places where a batch begins and ends. Raises: DataLossError as `places_from_json`.
 
     `start` of a query's first batch is where a new query would begin now; what was planned counts. Of a batch
     from an end to itself nothing was planned.
@@ -145,7 +145,7 @@ def batch_places(
 
 
 def places_from_json(kind: StoredKind, offset: dict[str, Any], names: Sequence[str]) -> dict[str, Place]:
-    """Where each of these streams is, and of those that patterns mean each that was there then.
+    """Read the place of each stream from an offset; of patterns, of each stream that matched then.
 
     Raises: DataLossError if the checkpoint is not one of theirs.
     """
@@ -173,7 +173,7 @@ def _named(places: Mapping[str, Place]) -> dict[str, Any]:
 
 
 def _fields(offset: object, key: str) -> dict[str, Any] | None:
-    """What an offset of this version says under its key; whatever else may stand in a checkpoint has none."""
+    """Return what an offset of this version has under a key; None for any other content of a checkpoint."""
     found = offset.get(key) if isinstance(offset, dict) and offset.get("v") == VERSION else None
     return found if isinstance(found, dict) else None
 
@@ -201,7 +201,9 @@ def _damaged(offset: object) -> DataLossError:
 
 
 def range_between(name: str, start: Place, end: Place) -> StoredRange:
-    """What a batch from `start` to `end` reads; of a stream made again, all from its first message on."""
+    """Return the range that a batch from `start` to `end` reads; of a stream made again, all from its first
+    message on.
+    """
     first = start.next if start.created is None or start.created == end.created else 1
     return StoredRange(name, first, max(first, end.next), end.created)
 
@@ -215,7 +217,7 @@ def split(whole: StoredRange, pieces: int) -> list[StoredRange]:
 
 
 def shared_limit(widths: Mapping[str, int], limit: int) -> dict[str, int]:
-    """How many of each stream's waiting messages fit in a limit for all, in proportion to what waits.
+    """Share a limit among streams, in proportion to their waiting messages.
 
     Adds up to the limit, or to everything if that is less. What rounding leaves goes to those with least.
     """

@@ -1,4 +1,4 @@
-"""Where the server is and who to be there: the options of the connection, contexts and secrets included.
+"""Options of the connection: server addresses, credentials, contexts and secrets.
 
 Text in, frozen values out. Files are read beside the driver; nothing is connected here.
 """
@@ -53,7 +53,7 @@ CONNECTING: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Connecting:
-    """What the options say about the connection; `url` None: NATS_URL or the local server."""
+    """The connection that the options describe; `url` None: NATS_URL or the local server."""
 
     url: str | None = None
     credentials: Credentials = field(default_factory=Credentials)

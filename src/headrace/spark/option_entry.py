@@ -43,7 +43,7 @@ _APPLIES_TO: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """What is known of one option. `default` is for people.
+    """The entry of one option. `default` is for people.
 
     `of`: the selections that it goes with. `writes`: it is an option of the sink as well, and means the same
     there. `read` None: the option is read together with others.
@@ -177,7 +177,7 @@ READERS: Final[dict[str, Reader]] = {
     "duration": _duration,
     "size": _size,
 }
-"""What reads an option of a kind."""
+"""The readers of options, by kind."""
 
 
 def _shown(default: object, kind: str) -> str:

@@ -1,4 +1,4 @@
-"""Where reading begins and ends: the values of the options with offsets and timestamps.
+"""Options with offsets and timestamps: the places where reading begins and ends.
 
 Text in, places out, named as in Spark's Kafka source. What is stored where is asked elsewhere.
 """
@@ -32,7 +32,7 @@ class Moment:
 
 
 Start = Edge | Moment | int
-"""Where reading a stream begins or ends: at an end of it, at a time, or at a sequence."""
+"""The place where reading a stream begins or ends: one of its ends, a time, or a sequence."""
 
 Starts = Mapping[str, Start] | Edge | Moment
 """The same for several: one for all, or one for each."""
@@ -83,14 +83,14 @@ _LARGEST: Final = (1 << 63) - 1
 
 
 def points_to_time(starts: Starts | None) -> bool:
-    """Whether it is said by a time where to begin or end."""
+    """True if a place is given as a time."""
     return isinstance(starts, Moment) or (
         isinstance(starts, Mapping) and any(isinstance(one, Moment) for one in starts.values())
     )
 
 
 def read_places(side: str, values: Mapping[str, str], names: tuple[str, ...]) -> Starts | None:
-    """What the options of one side ("starting" or "ending") say; None if they say nothing.
+    """Read the places that the options of one side ("starting" or "ending") give; None if they give none.
 
     Raises: OptionError.
     """

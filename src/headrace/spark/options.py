@@ -84,8 +84,10 @@ _ONE_OF_THESE: Final = "one of these"
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """What one `format("nats")` was told, each field with the entry of its option. Sizes are bytes, durations
-    seconds."""
+    """The options of one `format("nats")`, each field with the entry of its option.
+
+    Sizes are bytes, durations seconds.
+    """
 
     subjects: tuple[str, ...] = option(
         (),
@@ -204,7 +206,7 @@ class SourceOptions:
 
     @property
     def stored_kind(self) -> StoredKind:
-        """What `stored_names` are."""
+        """The kind of the streams in `stored_names`."""
         return STREAM if self.streams else CHANNEL
 
     @property

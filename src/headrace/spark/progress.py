@@ -1,4 +1,4 @@
-"""What a running query tells about itself, in messages and plain words.
+"""Progress of a running query, in messages and plain words.
 
 Reads Spark's progress and exceptions; asks no server and changes nothing.
 """
@@ -21,7 +21,9 @@ _OURS: Final = re.compile(r"^(?:\w+: )*headrace\.[\w.]+: (.*)$", re.MULTILINE)
 
 
 def messages_before(offset: object) -> int | None:
-    """How many messages come before an offset, as Spark's progress shows it; None if it is none of ours."""
+    """Count the messages before an offset, as Spark's progress shows it; None for an offset of another
+    source.
+    """
     if isinstance(offset, str):
         try:
             offset = json.loads(offset)
@@ -61,7 +63,7 @@ class QueryCounts:
 
     @property
     def is_live(self) -> bool:
-        """Whether the first batch is through, which it is only after the source has begun to listen."""
+        """True once the first batch is done, which is only after the source has begun to listen."""
         return bool(self.rows)
 
     def update(self) -> None:

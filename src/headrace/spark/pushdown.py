@@ -1,4 +1,4 @@
-"""What the conditions of a query say about which messages can match: narrower ranges and subjects.
+"""Bounds from the conditions of a query: narrower ranges and subjects of messages that can match.
 
 Never exact and never too narrow: Spark applies every condition again to what is read. Only conditions that
 must all hold come here (Spark keeps an OR to itself). No server is asked.
@@ -36,8 +36,8 @@ _MOST_SUBJECTS: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What can match: sequences from `low` to `high`, stored in [since_ns, until_ns), of some subjects and
-    streams (None: of all).
+    """The bounds of messages that can match: sequences from `low` to `high`, stored in [since_ns, until_ns),
+    of some subjects and streams (None: of all).
     """
 
     low: int = 1
@@ -65,7 +65,7 @@ class Bounds:
 
 
 def bounds_of(filters: Iterable[Filter]) -> Bounds:
-    """What must hold where all of these do; conditions of other kinds say nothing."""
+    """Combine conditions that must all hold into bounds; conditions of other kinds are ignored."""
     bounds = Bounds()
     for one in filters:
         attribute = getattr(one, "attribute", None)

@@ -59,7 +59,7 @@ _idle: Final = Idle()
 
 @dataclass(frozen=True)
 class SinkCommit(WriterCommitMessage):
-    """What one task did. `duplicates` were stored before, by an earlier attempt or under the same id."""
+    """The result of one task. `duplicates` were stored before, by an earlier attempt or under the same id."""
 
     stored: int = 0
     duplicates: int = 0
@@ -248,8 +248,8 @@ class SinkTask:
         )
 
     def _check_alone(self) -> None:
-        """Whether this is still the newest attempt, asked often enough for the duplicate window to cover the
-        time that two of them overlap. Raises: SinkError if it is not.
+        """Check that this is still the newest attempt, often enough for the duplicate window to cover the
+        time in which two attempts overlap. Raises: SinkError if it is not.
         """
         fence = self._fence
         if fence is None or (self._world.clock() - fence.checked_at) * 4e9 < fence.facts.duplicate_window_ns:
@@ -296,7 +296,7 @@ class SinkTask:
 
 
 def _already(pipeline: Pipeline | None) -> str:
-    """What stays, whatever Spark does about the failure."""
+    """Return the text about messages that stay stored, whatever Spark does about the failure."""
     if pipeline is None or not pipeline.counts.stored:
         return ""
     return f"; {pipeline.counts.stored} messages of this task are stored already"
@@ -313,7 +313,7 @@ def _refusal(facts: StreamFacts, subject: bytes) -> str | None:
 
 @dataclass
 class _Writer:
-    """What both kinds of writer share. Made beside the driver, pickled to the tasks."""
+    """The common part of both kinds of writer. Made beside the driver, pickled to the tasks."""
 
     options: SinkOptions
     token: str = field(default_factory=lambda: secrets.token_hex(8))
@@ -337,7 +337,7 @@ class _Writer:
 
 
 class NatsBatchWriter(_Writer, DataSourceArrowWriter):
-    """What `df.write.format("nats")` runs on."""
+    """The writer of `df.write.format("nats")`."""
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Publish one partition. Runs in executors. Raises: SinkError, RowError."""
@@ -372,7 +372,7 @@ class NatsBatchWriter(_Writer, DataSourceArrowWriter):
 
 
 class NatsStreamWriter(_Writer, DataSourceStreamArrowWriter):
-    """What `df.writeStream.format("nats")` runs on."""
+    """The writer of `df.writeStream.format("nats")`."""
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Publish one partition of a micro-batch. Runs in executors. Raises: SinkError, RowError."""

@@ -1,4 +1,5 @@
-"""Where in its stream a batch of a query began: what makes exactly-once outlast the duplicate window.
+"""The sink ledger: where in its stream a batch of a query began, for exactly-once beyond the duplicate
+window.
 
 Before anything of a batch is published a record in a KV bucket says what the stream's last sequence is.
 Whoever writes the batch again finds the record, and looks behind that sequence for what is stored already.
@@ -58,7 +59,7 @@ class BatchLedger:
         return batch
 
     def holds(self, facts: StreamFacts, rows: Identity, attempt: str) -> bool:
-        """Whether no other attempt of the task has begun since this one did."""
+        """True if no other attempt of the task has begun since this one did."""
         seen = self._last(_mark(facts, rows), facts.replicas)
         return seen is not None and seen[1].get("attempt") == attempt
 
@@ -74,7 +75,7 @@ class BatchLedger:
     def _begin_batch(
         self, key: str, record: dict[str, Any], facts: StreamFacts, token: str
     ) -> tuple[Begun | None, bool]:
-        """What is noted of the batch, and whether this run noted it."""
+        """Read or write the record of the batch; return it, and True if this run wrote it."""
         while True:
             seen = self._last(key, facts.replicas)
             if seen is not None and seen[1].get("created") == record["created"]:

@@ -28,7 +28,7 @@ _STREAMS: Final = ("stream",)
 
 
 class Target(enum.Enum):
-    """What messages are written to."""
+    """The kind of place that messages are written to."""
 
     STREAM = "stream"
     CHANNEL = "channel"
@@ -51,14 +51,14 @@ STRONGEST: Final = {
 
 
 class Mode(enum.Enum):
-    """What becomes of a row that cannot be a message."""
+    """The treatment of a row that cannot be a message."""
 
     FAIL_FAST = "failfast"
     DROP_MALFORMED = "dropmalformed"
 
 
 OF_SPARK: Final = frozenset({"checkpointlocation", "path", "queryname"})
-"""What Spark itself hands a sink among its options."""
+"""Options that Spark itself gives a sink."""
 
 _MOST_IN_FLIGHT: Final = 1 << 16
 
@@ -103,7 +103,7 @@ def _in_flight(name: str, text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
-    """What one write was told, each field with the entry of its option.
+    """The options of one write, each field with the entry of its option.
 
     `name` is the stream or channel, `subject` that of every row.
     """

@@ -46,8 +46,10 @@ _SUBJECTS_KEPT: Final = 1 << 16  # checked subjects remembered; then they are ch
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the server takes. `max_bytes` is header plus payload; `overhead` what the wire adds for a subject;
-    `refusal` why a subject does not belong to the target, if it does not.
+    """The limits of the server.
+
+    `max_bytes` is header plus payload; `overhead` what the wire adds for a subject; `refusal` why a subject
+    does not belong to the target, if it does not.
     """
 
     max_bytes: int
@@ -57,7 +59,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Which rows these are. `write` is the query's or the write's name."""
+    """The identity of a set of rows. `write` is the query's or the write's name."""
 
     write: str
     batch: int
@@ -73,7 +75,7 @@ class Identity:
 
 
 def check_sink_columns(schema: StructType, options: SinkOptions) -> None:
-    """Whether the frame can be written. Raises: OptionError naming the column."""
+    """Check that the frame can be written. Raises: OptionError naming the column."""
     kinds = {field.name: field.dataType for field in schema}
     keys = options.key_columns
     if "data" not in kinds:

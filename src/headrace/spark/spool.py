@@ -93,7 +93,10 @@ class Spool:
         segment.next = self.next
 
     def slices(self, first: int, end: int) -> tuple[Slice, ...]:
-        """Where the rows with sequences [first, end) are. Raises: DataLossError if they are not here."""
+        """Return the slices of files with the sequences [first, end).
+
+        Raises: DataLossError if they are not here.
+        """
         if first >= end:
             return ()
         found = []

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _OUTAGE: Final = (
     ConnectError, ConnectionLostError, ClientTimeoutError, NoRespondersError, ReadInterruptedError,
 )  # fmt: skip
-"""What may pass by itself: no server, a server that went, one whose streams are not up yet."""
+"""Errors that may pass by themselves: no server, a lost one, one whose streams have not started."""
 
 KEPT: Final = 30.0
 """Seconds a connection waits for its next use; nobody answers the server's pings meanwhile."""
@@ -56,7 +56,7 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True, slots=True)
 class StoredState:
-    """How far a stream has come; an empty one's first sequence is one above its last.
+    """The first and last sequence of a stream; the first sequence of an empty one is one above its last.
 
     `created_ns` tells one incarnation from another. `keeps_order`: a first sequence that rises means that
     messages were removed by limits or a purge; else only that they were consumed or replaced.
@@ -133,11 +133,14 @@ class StoredLink(ABC):
         self._pause = pause
 
     def state(self, name: str) -> StoredState | None:
-        """How far a stream has come; None if there is no such stream. Raises: StoredStreamError."""
+        """Ask for the state of a stream; None if there is no such stream. Raises: StoredStreamError."""
         return self._ask(name, lambda connection: self._state(connection, name))
 
     def matching(self, pattern: str) -> dict[str, StoredState]:
-        """How far the streams are that a pattern means, in the order of names. Raises: StoredStreamError."""
+        """Ask for the states of the streams that match a pattern, in the order of names.
+
+        Raises: StoredStreamError.
+        """
         found = self._ask(pattern, lambda connection: self._matching(connection, pattern))
         return dict(sorted(found.items()))
 
@@ -187,7 +190,7 @@ class StoredLink(ABC):
 
     @abstractmethod
     def _is_gone(self, error: ClientError) -> bool:
-        """Whether this says that there is no such stream."""
+        """True if an error says that there is no such stream."""
 
     def place(self, name: str) -> str:
         """The stream in words, for errors."""

@@ -61,7 +61,7 @@ _log = logging.getLogger("headrace.spark")
 
 @dataclass(frozen=True)
 class StoredPartition(InputPartition):
-    """What one task reads: a range, and the subjects in it (none: all)."""
+    """The part of a read that one task does: a range, and the subjects in it (none: all)."""
 
     range: StoredRange
     filters: tuple[str, ...] = ()
@@ -73,7 +73,7 @@ def link_of(options: SourceOptions) -> StoredLink:
 
 
 class _StoredTasks:
-    """What reading a stream and reading a table have in common: the plan of a range, and the task."""
+    """The common part of reading a stream and reading a table: the plan of a range, and the task."""
 
     def __init__(self, options: SourceOptions, schema: StructType, link: StoredLink | None = None) -> None:
         self._options = options
@@ -83,7 +83,7 @@ class _StoredTasks:
         self._names = options.stored_names
 
     def _found(self) -> dict[str, StoredState | None]:
-        """How far each of the streams is that the options name, and those that wildcards mean now."""
+        """Ask for the state of each stream that the options name, or that their wildcards match now."""
         states: dict[str, StoredState | None] = {}
         for name in self._names:
             if self._kind.is_pattern(name):
@@ -130,7 +130,10 @@ class _StoredTasks:
         return f"{self._kind.word} {name}"
 
     def _place(self, option: str, name: str, start: Start, state: StoredState | None) -> Place:
-        """Where an option points to. Raises: OptionError if there can be nothing; StoredStreamError."""
+        """Find the place that an option points to.
+
+        Raises: OptionError if there can be nothing; StoredStreamError.
+        """
         end = _last_place(state)
         if start is Edge.LATEST:
             return end
@@ -149,7 +152,10 @@ class _StoredTasks:
         return Place(start, end.created)
 
     def _check_present(self, wanted: StoredRange) -> bool:
-        """Whether the stream is still the one that was planned for. Raises: DataLossError if not."""
+        """True if the stream is still there and still the one of the plan.
+
+        Raises: DataLossError if it is not, unless option `failOnDataLoss` is false.
+        """
         state, of = self._link.state(wanted.name), self._of(wanted.name)
         span = f"sequences {wanted.first} to {wanted.end - 1}"
         if state is None:
@@ -188,7 +194,7 @@ class _StoredTasks:
 
 
 class StoredStreamReader(_StoredTasks, DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """What `spark.readStream.format("nats")` runs on with option `channel` or `stream`."""
+    """The reader of `spark.readStream.format("nats")` with option `channel` or `stream`."""
 
     def __init__(
         self,
@@ -205,7 +211,7 @@ class StoredStreamReader(_StoredTasks, DataSourceStreamReader, SupportsTriggerAv
         self._triggered: float | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  # Spark's name
-        """Where the starting options say, else behind what is stored now.
+        """Return the offset of the starting options, else the one behind the last stored message.
 
         Raises: StoredStreamError, OptionError.
         """
@@ -223,7 +229,7 @@ class StoredStreamReader(_StoredTasks, DataSourceStreamReader, SupportsTriggerAv
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """How far the next batch goes. Raises: StoredStreamError, DataLossError, UnsupportedError."""
+        """Return the end of the next batch. Raises: StoredStreamError, DataLossError, UnsupportedError."""
         begins = places_from_json(self._kind, start, self._names)
         states = self._states(begins)
         begins |= {name: Place(1, None) for name in states if name not in begins}
@@ -247,7 +253,7 @@ class StoredStreamReader(_StoredTasks, DataSourceStreamReader, SupportsTriggerAv
         return places_to_json(self._kind, ends, begins if start == self._initial else None)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802  # Spark's name
-        """How far the streams had come at the last question, for the lag in the query's progress."""
+        """Return the ends of the streams at the last question, for the lag in the query's progress."""
         return None if self._latest is None else places_to_json(self._kind, self._latest)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  # Spark's name
@@ -269,7 +275,9 @@ class StoredStreamReader(_StoredTasks, DataSourceStreamReader, SupportsTriggerAv
         return states | {name: self._link.state(name) for name in begun if name not in states}
 
     def _is_too_little(self, waiting: int) -> bool:
-        """Whether to wait for `minOffsetsPerTrigger`, for at most `maxTriggerDelay`; never to end with it."""
+        """True while the query waits for `minOffsetsPerTrigger`: at most `maxTriggerDelay`, and never at its
+        end.
+        """
         least = self._options.min_offsets_per_trigger
         if least is None or self._targets is not None:
             return False
@@ -323,7 +331,7 @@ class StoredStreamReader(_StoredTasks, DataSourceStreamReader, SupportsTriggerAv
 
 
 class StoredBatchReader(_StoredTasks, DataSourceReader):
-    """What `spark.read.format("nats")` runs on with option `channel` or `stream`."""
+    """The reader of `spark.read.format("nats")` with option `channel` or `stream`."""
 
     _bounds = Bounds()
 
@@ -404,7 +412,7 @@ def _last_place(state: StoredState | None) -> Place:
 
 
 def start_of(name: str, given: Starts | None, default: Edge) -> Start:
-    """What an option says of one stream."""
+    """Return the start that an option gives for one stream."""
     if given is None:
         return default
     return given if isinstance(given, Edge | Moment) else given[name]

@@ -53,7 +53,7 @@ _LAST_TEXT: Final = "\U0010ffff"
 
 @dataclass(frozen=True)
 class TablePartition(InputPartition):
-    """What one task reads from a table; `host` made the plan with these files."""
+    """The part of a table that one task reads; `host` made the plan with these files."""
 
     stream: str
     location: str
@@ -64,7 +64,7 @@ class TablePartition(InputPartition):
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What is read of one table, and of the channel behind it."""
+    """The part of one table that is read, and of the channel behind it."""
 
     table: Table
     manifest: Manifest
@@ -82,7 +82,7 @@ class _Part:
 
 
 def holds_tables(path: str) -> bool:
-    """Whether a path is a table or has tables directly below; a URL is never of anything else."""
+    """True if a path is a table or has tables directly below; a URL always is."""
     if re.match(r"[a-z][a-z0-9+.-]*://", path):
         return True
     folder = Path(path)
@@ -93,7 +93,7 @@ def holds_tables(path: str) -> bool:
 
 
 class TableBatchReader(StoredBatchReader):
-    """What `spark.read.format("nats").option("path", ...)` runs on where that is a place of tables."""
+    """The reader of `spark.read.format("nats").option("path", ...)` for a place of tables."""
 
     def __init__(self, options: SourceOptions, schema: StructType, link: StoredLink | None = None) -> None:
         super().__init__(options, schema, link)
@@ -179,7 +179,10 @@ class TableBatchReader(StoredBatchReader):
         return [found[name] for name in names]
 
     def _part(self, table: Table, manifest: Manifest) -> _Part:
-        """What is wanted of a table and behind it. Raises: StoredStreamError, DataLossError, OptionError."""
+        """Plan the part of a table that is read, and of the channel behind it.
+
+        Raises: StoredStreamError, DataLossError, OptionError.
+        """
         name = manifest.stream
         first = _first(manifest)
         behind = self._state_behind(table, manifest)
@@ -252,7 +255,7 @@ class TableBatchReader(StoredBatchReader):
     # ---- behind the tables ------------------------------------------------------------------
 
     def _state_behind(self, table: Table, manifest: Manifest) -> StoredState | None:
-        """How far the stream of a table is; None: it is not asked for. Raises: StoredStreamError."""
+        """Ask for the state of a table's stream; None if it is not needed. Raises: StoredStreamError."""
         name, where = manifest.stream, table.store.location
         state = None
         if self._options.log_path is not None:

@@ -1,4 +1,4 @@
-"""What a payload is: option `valueFormat`, its schema, and column `data` made accordingly.
+"""Payloads as column `data`: option `valueFormat`, its schema, and the conversion.
 
 Bytes as they are, text, or JSON with a schema. No socket and no Spark session here: a schema is read from
 text by this module, because where it is needed there is no JVM to ask.
@@ -79,7 +79,7 @@ _DEEPEST: Final = 32
 
 @dataclass(frozen=True)
 class ValueFormat:
-    """How payloads become column `data`, and what happens to one that is not of the format."""
+    """The format of payloads in column `data`, and the treatment of one that is not of the format."""
 
     name: str = "binary"
     type: DataType = BinaryType()  # noqa: RUF009  # a Spark type is a constant
