@@ -32,7 +32,9 @@ MAX_PENDING: Final = 64 << 20
 
 
 class Login(Struct, frozen=True):
-    """How to begin: CONNECT's options, who to be, and the name that a certificate must have."""
+    """The beginning of a connection: options of CONNECT, credentials, and the name that a certificate must
+    have.
+    """
 
     options: ConnectOptions
     identity: Identity

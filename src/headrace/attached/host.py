@@ -82,9 +82,11 @@ class RemoteHost:
     def subscribe(
         self, subject: bytes, queue: bytes = b"", *, gathered: bool = False, named: bool = False
     ) -> int:
-        """Who publishes is not known here, `named` or not: that is the server's to know.
+        """Subscribe.
 
-        What a publisher, or a server for an import, says of it in the header is taken out.
+        The publisher of a message is not known here, `named` or not, since only the server knows it.
+
+        A header in which a publisher, or a server for an import, names the publisher is removed.
         """
         if not is_valid_subject(subject):
             raise ValueError(f"not a subject: {subject!r}")
@@ -120,7 +122,9 @@ class RemoteHost:
             self._write_soon()
 
     def backlog(self, subject: bytes) -> int | None:
-        """What waits for the server; 0 while there is none, since what is published then is dropped."""
+        """Return the bytes that wait for the server; 0 while there is none, since publications are dropped
+        then.
+        """
         return self.outgoing.size + (self._connection.unsent if self._connection is not None else 0)
 
     def is_alone(self, subject: bytes) -> bool:
@@ -162,7 +166,10 @@ class RemoteHost:
             raise StartError(f"nats: no servers available for connection: {error}") from error
 
     async def ask(self, subject: bytes, payload: bytes, within: float) -> bool:
-        """Whether anybody answers a request `within` so many s; at once when nobody listens."""
+        """Send a request; True if anybody answers it `within` so many seconds.
+
+        False at once if nobody listens.
+        """
         inbox = b"_INBOX.%d.%d" % (random.getrandbits(64), self._next_sid)
         sid = self.subscribe(inbox)
         answer = self._questions[sid] = self._loop.create_future()
@@ -316,7 +323,7 @@ class RemoteHost:
         return Delivery(sid, subject, reply, headers, payload)
 
     def _is_nobody(self, sid: bytes, block: bytes) -> bool:
-        """Whether this is the server's word that nobody listens; for a question that is the answer."""
+        """True if a message says that nobody listens to a request; that ends the question."""
         if not block.startswith(_NOBODY):
             return False
         self._answers(int(sid), said=False)

@@ -1,4 +1,4 @@
-"""Who to be at the NATS server elsewhere: user, token, nkey or JWT for its CONNECT, and TLS.
+"""The identity at the NATS server elsewhere: user, token, nkey or JWT for its CONNECT, and TLS.
 
 Files are read when a connection begins, so that renewed credentials are taken at the next one. Never lives
 here: sockets. Source: client protocol specification, sections 2 and 8.
@@ -29,7 +29,10 @@ _SEED_BYTES: Final = 36
 
 
 class Identity:
-    """What CONNECT says about this client. Raises (from `fields`): StartError for files that are no use."""
+    """The fields of CONNECT that identify this client.
+
+    Raises (from `fields`): StartError for files that are no use.
+    """
 
     def __init__(self, options: NATSServerOptions, authorization: AuthorizationOptions) -> None:
         self._options = options

@@ -1,4 +1,4 @@
-"""What the process runs in place of a server when NATS is elsewhere: monitoring and the service, no listener.
+"""The stand-in for a server when NATS is elsewhere: monitoring and the service, no listener.
 
 It is a `Server` so that signals, reload and monitoring find what they know; `/varz` shows no client and no
 message, which all are at the other server. Source: nats-streaming-server's `-ns`.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def wrong_parts(
     store: Store, manifest: Manifest, told: Callable[[int, int], object] = lambda _done, _of: None
 ) -> Iterator[str]:
-    """What is wrong, in words, stream by stream. Raises: StoreError."""
+    """Yield the faults of a backup as texts, stream by stream. Raises: StoreError."""
     total = sum(part.size for log in manifest.logs for part in log.parts)
     done = 0
     verdicts: dict[str, str] = {}

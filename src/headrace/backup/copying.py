@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     Mark = tuple[int, ...]
 
 ATTEMPTS: Final = 20
-"""How often a log is looked at again, since the server changed what was read."""
+"""The number of times a log is read again after the server changed it meanwhile."""
 _SETTLED_NS: Final = 2_000_000_000
 """A file that was written less long ago may be written once more without a change of its time."""
 
@@ -124,7 +124,7 @@ def _lasting(part: Part) -> Part:
 
 
 def _mark(path: Path) -> Mark:
-    """What changes when a file is written or replaced; empty when it is gone."""
+    """Return values of a file that change when it is written or replaced; none if it is gone."""
     try:
         found = path.stat()
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What goes wrong with backups."""
+"""The exceptions of backups."""
 
 from headrace.errors import HeadraceError
 

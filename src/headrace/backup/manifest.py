@@ -1,4 +1,4 @@
-"""What one backup holds, as JSON, and where its parts lie in a target.
+"""The manifest of a backup as JSON, and the places of its parts in a target.
 
     _headrace/manifests/<time>-<number>.json    one backup: written last, whole and durable
     <SHA-256>.segment                           bytes of segments, those of any backup
@@ -84,7 +84,7 @@ def backups_in(store: Store) -> list[str]:
 
 
 def next_name(names: list[str], now: datetime) -> str:
-    """What a backup is called after those that are there: it is the newest also where a clock went back."""
+    """Return the name of the next backup. It sorts last, also if a clock went back."""
     time, number = f"{now:%Y%m%dT%H%M%SZ}", 0
     if names:
         last_time, _, last_number = names[-1].partition("-")

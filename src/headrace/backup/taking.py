@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from headrace.tables.store import Store
 
 ATTEMPTS: Final = 10
-"""How often all is looked at again, since logs were removed meanwhile."""
+"""The number of times everything is read again after logs were removed meanwhile."""
 
 
 class Taken(Struct, frozen=True):
-    """What one backup came to. `segments`: of all its logs; `copied`: those that were not in the target."""
+    """The result of one backup. `segments`: of all its logs; `copied`: those that were not in the target."""
 
     name: str
     logs: int
@@ -43,7 +43,7 @@ class Taken(Struct, frozen=True):
 
 
 class Wanted(Struct, frozen=True):
-    """What is backed up. `is_state`: whether a log is a service's state, by its name."""
+    """The choice of logs. `is_state` tells from a log's name whether it is a service's state."""
 
     home: Path
     is_state: Callable[[bytes], bool]
@@ -73,7 +73,7 @@ def take_backup(
 
 
 def _is_cut_off(store: Store) -> bool:
-    """Whether all that is there is of a first backup that was cut off."""
+    """True if the target has only parts of a first backup that was cut off."""
     own = all(entry.key.endswith(".segment") for entry in store.entries())
     return own and set(store.folders()) <= {"_headrace"}
 
@@ -143,7 +143,7 @@ def _size(path: Path) -> int:
 
 
 class _Segment(NamedTuple):
-    """What tells a log's oldest segment from those of another log. Rewriting it keeps its salt."""
+    """The identity of a log's oldest segment. Rewriting it keeps its salt."""
 
     name: str
     salt: int
@@ -158,7 +158,10 @@ def _oldest(directory: Path) -> _Segment | None:
 
 
 def _is_still(oldest: _Segment | None, directory: Path) -> bool:
-    """Whether it is the log that had this segment: it may be gone, but nothing older ever comes."""
+    """True if a log is the one that had this segment.
+
+    The segment may be gone, but an older one never comes.
+    """
     if not directory.is_dir():
         return False
     now = _oldest(directory)

@@ -1,4 +1,4 @@
-"""What can go wrong with a path of the gateway; `webhdfs` says it in Hadoop's words."""
+"""The exceptions for a path of the gateway; `webhdfs` translates them into Hadoop's."""
 
 from __future__ import annotations
 

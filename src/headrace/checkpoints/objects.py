@@ -61,7 +61,7 @@ def key_of(path: str) -> str:
 
 
 def is_temporary(key: str) -> bool:
-    """Whether this is a file that is renamed when it is whole."""
+    """True if a key is of a file that is renamed when it is whole."""
     return _TEMPORARY.fullmatch(posixpath.basename(key)) is not None
 
 
@@ -116,7 +116,7 @@ class Objects:
         raise PathMissing(f"there is no {_shown(key)}")
 
     async def entries(self, key: str) -> list[Status]:
-        """What is in a folder, by name; of a file the file itself, with name "". Raises: PathMissing."""
+        """List a folder, by name. Of a file, return the file itself with name "". Raises: PathMissing."""
         with _failures(key):
             found = await obstore.list_with_delimiter_async(self._store, key or None)
         entries = {one.name: one for one in map(_status_of_object, found["objects"])}
@@ -286,7 +286,7 @@ class Objects:
 
 @contextmanager
 def _failures(key: str) -> Iterator[None]:
-    """What obstore raises, in our words."""
+    """Convert exceptions of obstore into ours."""
     try:
         yield
     except (exceptions.NotFoundError, FileNotFoundError) as error:

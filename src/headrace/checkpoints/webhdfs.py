@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 PREFIX: Final = "/webhdfs/v1/"
 BLOCK_SIZE: Final = 128 << 20
-"""What Hadoop's client is told; nothing depends on it."""
+"""The block size that Hadoop's client is told; nothing depends on it."""
 
 _PIECE: Final = 1 << 18
 _OWNER: Final = "headrace"
@@ -217,14 +217,14 @@ class _Call:
         return self.options.get(option, "false").lower() == "true"
 
     def target(self, secret: str) -> str:
-        """Where a file is renamed to. Raises: BadPath for a path outside this gateway's."""
+        """Return the key that a file is renamed to. Raises: BadPath for a path outside this gateway's."""
         first, _, path = self.options.get("destination", "").lstrip("/").partition("/")
         if not hmac.compare_digest(first.encode(), secret.encode()):
             raise BadPath("the destination is not a path of this gateway")
         return key_of(path)
 
     def redirect(self) -> web.StreamResponse | None:
-        """Where the bytes go; None when they are coming."""
+        """Redirect the client to where it sends the bytes; None if they come with this request."""
         if self.flag("redirected"):
             return None
         url = str(self.request.url.update_query(redirected="true"))

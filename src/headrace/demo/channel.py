@@ -14,7 +14,7 @@ from headrace.errors import HeadraceError
 CHANNEL: Final = "flights"
 
 LOST: Final = (ConnectError, ConnectionLostError, ClientTimeoutError, NoRespondersError)
-"""What asking raises while a server is away or not ready yet."""
+"""Exceptions of a question while a server is away or not ready yet."""
 
 
 class ChannelError(HeadraceError):
@@ -31,7 +31,7 @@ class Look:
 
 
 def look(url: str, cluster_id: str, channel: str = CHANNEL) -> Look:
-    """What the server says now. Raises: the errors of `LOST` and other kinds of ClientError."""
+    """Ask the server for the channel's state. Raises: the errors of `LOST` and other kinds of ClientError."""
     with connect(url) as connection:
         state = channel_state(connection, cluster_id, channel)
         last = 0 if state is None else state.last_sequence

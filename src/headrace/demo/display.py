@@ -1,4 +1,4 @@
-"""What the demonstration shows while it runs: bars with rates on a terminal, plain lines elsewhere.
+"""The display of a running demonstration: bars with rates on a terminal, plain lines elsewhere.
 
 Only text goes out of here; nothing is measured or decided.
 """

@@ -1,4 +1,4 @@
-"""Where a run of the demonstration puts things; one folder, and only names of ours are ever removed in it."""
+"""The folder of one run of the demonstration; only files with names of ours are ever removed from it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """Where a run puts things."""
+    """The files of a run."""
 
     folder: Path
 

@@ -1,4 +1,4 @@
-"""What an independent client hears on the result subjects: nats-py in a thread, the last message of each.
+"""An independent client on the result subjects: nats-py in a thread, which keeps the last message of each.
 
 It only listens. Core subjects keep nothing, so what is published while the server is away is not heard; each
 micro-batch publishes the whole result again, and the last word of each subject is what counts.

@@ -1,4 +1,4 @@
-"""How far the stored channel has come, asked over the server's monitoring port while the run goes on.
+"""The state of the stored channel, asked over the server's monitoring port during the run.
 
 Only for the display: Spark tells of stored messages no sooner than with its next micro-batch. Reads
 `/streaming/channelsz`, which Headrace and nats-streaming-server answer alike; no verdict rests on it.

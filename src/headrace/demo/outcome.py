@@ -1,4 +1,4 @@
-"""What a run wrote, read back from disk: shown, held against what was published, drawn.
+"""The results of a run, read back from disk: shown, compared with what was published, drawn.
 
 Reads the two tables with Spark and decides whether they are right; of the run itself nothing is known here
 but what must be in them.
@@ -34,7 +34,7 @@ _COLUMNS: Final = {"carrier": False} | dict.fromkeys(
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What the feed left behind: rows published, and the last sequence as the server says.
+    """The expected results: rows published, and the last sequence as the server says.
 
     `results`: what was heard last on each result subject, as JSON; `killed_at`: rows acknowledged when the
     server was killed, None if it was not; `kept`: how many messages it had when it was back.
@@ -87,7 +87,7 @@ def check_outcome(spark: SparkSession, files: Files, expected: Expected, display
 
 
 def _results_check(delays: DataFrame, heard: Mapping[str, bytes]) -> tuple[bool, str]:
-    """Whether what was heard last on the result subjects is the table."""
+    """Compare the last messages on the result subjects with the table."""
     told = {row["subject"]: json.loads(row["data"]) for row in job.results(delays).collect()}
     same = sum(told.get(subject) == json.loads(data) for subject, data in heard.items())
     return (

@@ -53,7 +53,9 @@ class DemoError(HeadraceError):
 
 @dataclass(frozen=True, slots=True)
 class DemoOptions:
-    """What to run. `url` None starts a server and kills it on the way; `limit` None replays the whole feed.
+    """The options of a run.
+
+    `url` None starts a server and kills it on the way; `limit` None replays the whole feed.
 
     `cluster_id` is that of the server of `url`, `monitor_url` only makes its display smoother.
     """
@@ -67,7 +69,7 @@ class DemoOptions:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where the channel is; `server` and `outage` only if the server is the demonstration's own."""
+    """The place of the channel; `server` and `outage` only if the server is the demonstration's own."""
 
     url: str
     cluster_id: str
@@ -257,7 +259,7 @@ def _ride_out(run: _Run) -> bool:
 
 
 def _kept(run: _Run) -> int:
-    """How many messages the server had when it was back; the publisher asked before it went on."""
+    """Return how many messages the server had after the outage; the publisher asked before it went on."""
     if run.publisher.resumed is not None:
         return run.publisher.resumed - 1
     return look(run.place.url, run.place.cluster_id).last_sequence

@@ -1,4 +1,4 @@
-"""What can end an import; damage in a store does not, it is a `Finding`."""
+"""The exceptions that end an import. Damage in a store does not; it is a `Finding`."""
 
 from __future__ import annotations
 
@@ -18,4 +18,4 @@ class SourceInUse(ImportFailed):
 
 
 class TargetDiverged(ImportFailed):
-    """What the target holds is not a beginning of what would be imported; nothing was changed."""
+    """The target's contents are not a beginning of what would be imported; nothing was changed."""

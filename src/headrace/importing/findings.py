@@ -1,4 +1,4 @@
-"""What is found in a foreign store that is not as it should be."""
+"""Findings: faults that an import has found in a foreign store."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headrace.errors import on_one_line
 
 
 class Kind(Enum):
-    """How bad a finding is."""
+    """The severity of a finding."""
 
     DAMAGED = "damaged"
     """Bytes that are no record; what they held is lost."""
@@ -39,7 +39,7 @@ class Finding(Struct, frozen=True):
 
     @property
     def is_damage(self) -> bool:
-        """Whether something is lost, or may be."""
+        """True if messages or state are lost, or may be."""
         return self.kind is not Kind.NOTE
 
     def __str__(self) -> str:
@@ -56,7 +56,7 @@ class Finding(Struct, frozen=True):
 
 
 class Outcome(Struct):
-    """What became of an import as a whole."""
+    """The outcome of an import as a whole."""
 
     @property
     def all_findings(self) -> list[Finding]:
@@ -65,5 +65,5 @@ class Outcome(Struct):
 
     @property
     def is_damaged(self) -> bool:
-        """Whether the source was damaged."""
+        """True if the source was damaged."""
         return any(finding.is_damage for finding in self.all_findings)

@@ -1,4 +1,4 @@
-"""How far an import is."""
+"""Progress of an import."""
 
 from __future__ import annotations
 

@@ -37,7 +37,10 @@ _OWN: Final = frozenset((__name__,))
 
 
 class Pipeline:
-    """What a file says. Keyword arguments are the keys of docs/pipelines.md; a module makes one of these."""
+    """A pipeline written in Python.
+
+    Keyword arguments are the keys of docs/pipelines.md; a module makes one of these.
+    """
 
     def __init__(self, name: str, **keys: object) -> None:
         """`keys`: parameters, nats, spark, checkpoint, trigger, stop."""

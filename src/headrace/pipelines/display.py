@@ -1,4 +1,4 @@
-"""What a run shows: bars with rates and lag on a terminal, a line for each micro-batch elsewhere.
+"""The display of a run: bars with rates and lag on a terminal, a line for each micro-batch elsewhere.
 
 Only text goes out of here; nothing is measured or decided.
 """

@@ -45,7 +45,7 @@ def load_module(name: str, folder: Path) -> ModuleType:
 
 
 def lies_in(module: ModuleType, folder: Path) -> bool:
-    """Whether a module's file is below a folder."""
+    """True if a module's file is below a folder."""
     file = getattr(module, "__file__", None)
     return file is not None and Path(file).is_relative_to(folder)
 

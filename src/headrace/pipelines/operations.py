@@ -46,8 +46,8 @@ _NAME_WIDTH: Final = 24
 
 @dataclass(slots=True)
 class Operations:
-    """What a table says. Series by name: of servers `counted[counter][server]` are growths since the point
-    before, of queries `lag[query]`.
+    """The series of a table of operations, by name: of servers `counted[counter][server]` are growths since
+    the point before, of queries `lag[query]`.
     """
 
     counted: dict[str, dict[str, Points]] = field(
@@ -60,7 +60,7 @@ class Operations:
     rows: int = 0
 
     def total(self, counter: str, server: str) -> float:
-        """How much a counter has grown in all."""
+        """Return the total growth of a counter."""
         return sum(value for _, value in self.counted[counter][server])
 
     def rates(self, counter: str, server: str) -> Points:

@@ -176,7 +176,7 @@ class _Builder:
 
 
 def _met(expectation: Expectation) -> Column:
-    """Whether a row meets it; null, which is neither, does not."""
+    """Return the column that is true for rows that meet the expectation; a null does not."""
     return F.coalesce(F.expr(expectation.check), F.lit(False))
 
 
@@ -213,7 +213,7 @@ def _called(
 
 
 def reason(error: Exception) -> str:
-    """What Spark says, without its plan and its links."""
+    """Return the text of Spark's error, without its plan and its links."""
     text = failure_text(error)
     if isinstance(error, PySparkException):
         text = re.split(r"(?:;\n|\n\n|\s+SQLSTATE: \w+)", text, maxsplit=1)[0]

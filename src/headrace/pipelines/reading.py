@@ -100,7 +100,7 @@ def _spec_of(tree: MapNode, file: Path, parameters: Mapping[str, str] | None, pr
 
 
 def _view_places(root: MapNode) -> dict[str, Position]:
-    """Where each view is written, those that could not be read too; a name of two has its first place."""
+    """Return the position of each view, also of unreadable ones; of a name with two, the first."""
     places: dict[str, Position] = {}
     for key in ("sources", "transforms"):
         entry = root.entries.get(key)
@@ -269,7 +269,7 @@ class _Reader:
         return read
 
     def _needs(self, named: _Named, keys: tuple[str, ...], what: str) -> bool:
-        """Whether exactly one of these keys is there; reported if not, unless one was bad."""
+        """True if exactly one of these keys is there; else it is reported, unless one was bad."""
         found = [key for key in keys if key in named.bound.values]
         if len(found) > 1:
             both = " and ".join(f"{key}:" for key in found)

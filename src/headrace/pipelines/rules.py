@@ -130,7 +130,7 @@ _FILES = frozenset(("parquet", "orc", "json", "csv", "text"))
 
 
 def _check_nats_options(spec: Spec, problems: Problems) -> None:
-    """What `format("nats")` says of its options, before a Spark is started for it."""
+    """Check the options of `format("nats")` before Spark is started."""
     for source in spec.sources:
         if source.format == NATS:
             _check_options(f"source {shown(source.name)}", source, read_options, spec, problems)

@@ -46,15 +46,17 @@ SOURCE_START: Final = 10.0
 """Seconds the next query waits for the one before to have asked its source."""
 
 _OF_THE_SERVER: Final = CONNECTION_OPTIONS - {"clusterid", "connecttimeout", "reconnecttimeout"}
-"""What of a specification's `nats:` says where the server is and who to be there."""
+"""The keys of a specification's `nats:` that give the server and the credentials."""
 
 _ENVIRONMENT: Final = ("JAVA_HOME", "SPARK_HOME", "PYSPARK_PYTHON", "SPARK_LOCAL_IP")
 
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """Where to run and whom to tell. `metrics` is host and port; `report` a subject, at `report_url` if it is
-    given, else where the specification's nats sources are.
+    """The options of a run: where it runs and what it reports to.
+
+    `metrics` is host and port; `report` a subject, at `report_url` if it is given, else where the
+    specification's nats sources are.
     """
 
     master: str = "local[*]"
@@ -118,7 +120,7 @@ def start_session(spec: Spec, options: RunOptions) -> SparkSession:
 
 
 def spark_environment() -> dict[str, str]:
-    """What Spark's own commands need in their environment on this machine, by name.
+    """Return the environment variables that Spark's own commands need on this machine.
 
     Raises: JavaError.
     """
@@ -238,7 +240,9 @@ class _Running:
 
 
 def _progresses(query: StreamingQuery, state: QueryState) -> list[Mapping[str, object]]:
-    """What is new; all that Spark still has where more than one batch has gone by."""
+    """Return the progress reports since the last call; all that Spark still has if several batches have
+    passed.
+    """
     last = query.lastProgress
     if last is None:
         return []

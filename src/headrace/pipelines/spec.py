@@ -1,4 +1,4 @@
-"""What a pipeline is, as plain data: sources, steps, expectations, sinks, triggers.
+"""The specification of a pipeline as plain data: sources, steps, expectations, sinks, triggers.
 
 Here lives the meaning of a specification after everything in it was checked. Never lives here: YAML
 (`reading`), Spark (`plan`, `queries`).
@@ -24,7 +24,7 @@ DEAD_LETTERS: Final = "dead_letters"
 
 
 class Mode(Enum):
-    """How a sink takes a result; names and meaning are Spark's, but for `overwrite` of a stream.
+    """The output mode of a sink; names and meaning are Spark's, but for `overwrite` of a stream.
 
     There it means: after each micro-batch the table is the whole result, written anew.
     """
@@ -38,7 +38,7 @@ class Mode(Enum):
 
 
 class Otherwise(Enum):
-    """What becomes of a row that does not meet an expectation."""
+    """The treatment of a row that does not meet an expectation."""
 
     DEAD_LETTER = "dead_letter"
     DROP = "drop"
@@ -46,7 +46,7 @@ class Otherwise(Enum):
 
 
 class Stop(Enum):
-    """When a run ends by itself."""
+    """The condition under which a run ends by itself."""
 
     NEVER = "never"
     CAUGHT_UP = "caught_up"
@@ -54,8 +54,8 @@ class Stop(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """When micro-batches run: every `interval` seconds (0: one after the other), or until what is there now
-    has been read (None).
+    """The trigger of micro-batches: every `interval` seconds (0: one after the other), or until everything
+    stored now has been read (None).
     """
 
     interval: float | None = 0.0
@@ -67,7 +67,7 @@ class Trigger:
 
 @dataclass(frozen=True, slots=True)
 class Watermark:
-    """How late rows may be: seconds behind the latest time seen in `column`."""
+    """The lateness that rows may have: seconds behind the latest time seen in `column`."""
 
     column: str
     delay: float
@@ -156,7 +156,7 @@ class Spec:
 
     @property
     def folder(self) -> Path:
-        """Where the file is: relative paths and the modules of Python steps start there."""
+        """The folder of the file, where relative paths and the modules of Python steps start."""
         return self.file.parent
 
     @property

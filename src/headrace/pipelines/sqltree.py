@@ -38,7 +38,7 @@ _TOKEN: Final = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _GROUPS: Final = ("nats", "parameters")
-"""What `SET group.key = value` is a key of; of `spark` the key is the whole name, as Spark has it."""
+"""The groups of `SET group.key = value`; in `spark` the key is the whole name, as Spark has it."""
 
 _KINDS: Final = {
     "STREAM": "sources",
@@ -74,7 +74,7 @@ def read_sql_tree(text: str, file: str, problems: Problems) -> MapNode:
 
 
 class _Wrong(Exception):  # never leaves this module
-    """What is wrong with a statement: text, place, hint."""
+    """An error in a statement: text, position, hint."""
 
     def __init__(self, text: str, position: Position, hint: str | None = None) -> None:
         super().__init__(text)

@@ -1,4 +1,4 @@
-"""What a running query has done and how far it is behind, from Spark's progress.
+"""The state of a running query, from Spark's progress: what it has done, how far it is behind.
 
 Plain numbers for displays, metrics and reports; reads documents as Spark gives them, asks nobody anything.
 """
@@ -79,7 +79,7 @@ class QueryState:
 
     @property
     def has_caught_up(self) -> bool:
-        """Whether nothing waited when it was last asked; of a source that cannot say, never."""
+        """True if nothing waited at the last report; never for a source that cannot tell."""
         return self.lag == 0
 
     def update(self, progresses: Iterable[Mapping[str, Any]]) -> None:

@@ -1,4 +1,4 @@
-"""Whether a server sends its own events (`$SYS`) to a pipeline that wants them, asked before Spark starts.
+"""A check before Spark starts: does the server send its own events (`$SYS`) to a pipeline that wants them?
 
 A subscription to them is always accepted, and stays silent for users of other accounts; a run that waits for
 nothing would be the result.

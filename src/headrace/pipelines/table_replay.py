@@ -86,7 +86,9 @@ def _positive(name: str, values: dict[str, str]) -> float | None:
 
 
 class Pace:
-    """How many rows of a table are due: `due(now)` seconds of any clock, from row `first` on."""
+    """The pace of a replay: `due(now)` tells how many rows are due, from row `first` on; `now` in seconds of
+    any clock.
+    """
 
     def __init__(self, table: Table, options: ReplayOptions, first: int, now: float) -> None:
         self._table = table
@@ -150,7 +152,7 @@ class RowRange(InputPartition):
 
 
 class ReplayReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """What `format("table-replay")` runs on; `clock` is seconds."""
+    """The reader of `format("table-replay")`; `clock` gives seconds."""
 
     def __init__(
         self, options: ReplayOptions, schema: StructType, clock: Callable[[], float] = time.monotonic
@@ -169,7 +171,7 @@ class ReplayReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """What is due by now. Raises: TableError if the table has changed."""
+        """Return the offset of the rows that are due now. Raises: TableError if the table has changed."""
         begin = self._next(start)
         if self._pace is None:
             self._pace = Pace(self._opened(), self._options, begin - 1, self._clock())

@@ -103,7 +103,7 @@ def _filled(node: Scalar, text: str, values: Mapping[str, str], problems: Proble
 
 
 def resolve(text: str) -> ScalarValue:
-    """What a text without quotes is: a truth value or number as in JSON, else the text."""
+    """Resolve a text without quotes: a truth value or number as in JSON, else the text."""
     if text in _TRUTH:
         return _TRUTH[text]
     if _WHOLE.fullmatch(text):

@@ -1,4 +1,4 @@
-"""What parent and children say to each other: tuples over a pair of sockets, each with its length before it.
+"""The channel between parent and child: tuples over a pair of sockets, each with its length before it.
 
 Both ends are the same program of the same start, so that the tuples are pickled. Never lives here: what the
 words mean (`supervisor`, `worker`).
@@ -68,7 +68,7 @@ class Channel:
         self.sock.close()
 
     def take(self) -> list[Message]:
-        """What has come, without waiting for more."""
+        """Return the messages that have arrived, without waiting for more."""
         try:
             data = self.sock.recv(_READ, socket.MSG_DONTWAIT)
         except (BlockingIOError, InterruptedError):
@@ -106,7 +106,7 @@ class Channel:
 
     @property
     def has_more(self) -> bool:
-        """Whether something waits to go out."""
+        """True while bytes wait to be sent."""
         return bool(self._waiting)
 
     def flush(self) -> None:

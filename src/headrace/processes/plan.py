@@ -1,4 +1,4 @@
-"""Which options each process of a server gets, and which sockets.
+"""The plan of a server's processes: which options and sockets each gets.
 
 Here lives what is the first one's alone, and how the processes are a cluster. Never lives here: processes.
 """
@@ -32,7 +32,7 @@ _LOOPBACK: Final = "127.0.0.1"
 
 
 class Place(Struct, frozen=True):
-    """Where something listens, the port as it is bound. `address` is the system's, for this family."""
+    """The place of a listener, with the port as it is bound. `address` is the system's, for this family."""
 
     host: str
     port: int
@@ -179,14 +179,14 @@ class Plan:
         return made
 
     def peer_sockets(self, index: int, options: Options) -> list[tuple[Place, socket.socket]]:
-        """Where other servers reach a process, as its options (`options_of`) say."""
+        """Return the sockets at which other servers reach a process, from its options (`options_of`)."""
         found = [(self.route_place(index, options), self.routes[index])]
         if index == 0 and self.leafs is not None and options.leafnodes is not None:
             found.append((Place(options.leafnodes.host, options.leafnodes.port), self.leafs))
         return found
 
     def route_place(self, index: int, options: Options) -> Place:
-        """Where the routes of a process are, as its options say."""
+        """Return the place of the routes of a process, from its options."""
         port = self.routes[index].getsockname()[1]
         cluster = options.cluster
         return Place(_LOOPBACK if self.has_private_mesh or cluster is None else cluster.host, port)
@@ -194,7 +194,7 @@ class Plan:
     def options_of(
         self, index: int, options: Options, dials: Iterable[int], monitor_port: int | None
     ) -> Options:
-        """What the configuration means for one process; `dials`: those it connects to.
+        """Return the options of one process; `dials`: the processes that it connects to.
 
         `monitor_port`: where the first one before it had monitoring.
         """

@@ -281,11 +281,11 @@ class Supervisor:
             self._tell_peers()
 
     def _all(self, have: Callable[[Child], bool]) -> bool:
-        """Whether all processes are there and have it."""
+        """True if all processes run and each fulfils the condition."""
         return len(self._children) == self._count and all(map(have, self._children.values()))
 
     def _tell_peers(self) -> None:
-        """Who is there, and who is not. A lame duck's process may have ended."""
+        """Tell every process which others run. A lame duck's process may have ended."""
         ids = frozenset(each.server_id for each in self._children.values() if each.server_id)
         missing = next(
             (
@@ -456,7 +456,7 @@ class Supervisor:
         return new
 
     def _prepare(self, new: Options) -> Callable[[], None]:
-        """What of a reload is the parent's. Raises: StartError."""
+        """Prepare the parent's part of a reload. Raises: StartError."""
         changed = changed_options(self._options, new)
         handler = logs.make_handler(new) if app.OF_THE_LOG.intersection(changed) else None
 

@@ -40,7 +40,7 @@ _SLOT: Final = struct.Struct("=Q")
 
 
 class Share:
-    """What a child gets from its parent beside its options: which one it is, and the memory that all share.
+    """A child's share of the server besides its options: its number, and the memory that all processes share.
 
     `slots`: the number of connections of each, 8 bytes in the machine's order.
     """
@@ -283,14 +283,14 @@ class WorkerProcess(app.Process):
 
 
 class _Fence:
-    """What peers told before they answered a PING is known: a PING on each route, once it is registered."""
+    """A fence: after the PONG to a PING on each route, everything is known that the peers sent before it."""
 
     def __init__(self, mesh: Mesh) -> None:
         self._mesh = mesh
         self._sent: set[object] = set()
 
     def is_behind(self, peers: frozenset[str]) -> bool:
-        """Whether all routes to these are there, and what was told on them is known."""
+        """True if all routes to these peers are there and have passed the fence."""
         registry = self._mesh.registry
         if not all(None not in registry.pools.get(peer, [None]) for peer in peers):
             return False

@@ -25,7 +25,7 @@ def tokens(subject: bytes) -> list[bytes]:
 
 
 def is_valid_subject(subject: bytes) -> bool:
-    """Whether one may subscribe to this: no empty token, no white space, `>` only as the last token."""
+    """True if a subject can be subscribed to: no empty token, no white space, `>` only as the last token."""
     if not is_sendable(subject):
         return False
     parts = tokens(subject)
@@ -33,29 +33,29 @@ def is_valid_subject(subject: bytes) -> bool:
 
 
 def has_wildcard(subject: bytes) -> bool:
-    """Whether any token is `*` or `>`, wherever it stands."""
+    """True if any token is `*` or `>`, at any place."""
     parts = tokens(subject)
     return _ANY_TOKEN in parts or _ANY_TAIL in parts
 
 
 def is_literal(subject: bytes) -> bool:
-    """Whether no token is a wildcard; says nothing about empty tokens."""
+    """True if no token is a wildcard. Empty tokens are not checked."""
     return not has_wildcard(subject)
 
 
 def is_valid_literal(subject: bytes) -> bool:
-    """Whether a pedantic client may publish to this: tokens non-empty and none a wildcard."""
+    """True if a pedantic client may publish to a subject: no token is empty or a wildcard."""
     parts = tokens(subject)
     return not (b"" in parts or _ANY_TOKEN in parts or _ANY_TAIL in parts)
 
 
 def is_sendable(subject: bytes) -> bool:
-    """Whether the line of a message can have it as its subject: it has no white space, and something else."""
+    """True if a message's line can have this subject: it is not empty and has no white space."""
     return bool(subject) and _WHITESPACE.isdisjoint(subject)
 
 
 def is_subset(narrow: bytes, wide: bytes) -> bool:
-    """Whether every subject that `narrow` matches is matched by `wide` too.
+    """True if every subject that `narrow` matches is matched by `wide` too.
 
     `narrow` may be a literal; then this asks whether `wide` matches it. A subject with an empty token,
     or with `>` before its end, is subset of nothing and contains nothing.
@@ -77,7 +77,7 @@ def is_subset(narrow: bytes, wide: bytes) -> bool:
 
 
 def matches(pattern: bytes, literal: bytes) -> bool:
-    """Whether a subscription to `pattern` receives a message published to `literal`.
+    """True if a subscription to `pattern` receives a message published to `literal`.
 
     Wildcard characters in `literal` are ordinary characters here: a message published to `a.*` reaches
     subscriptions to `a.*` and `a.>` and none to `a.b`. A subject with an empty token reaches nobody.
@@ -96,7 +96,7 @@ def matches(pattern: bytes, literal: bytes) -> bool:
 
 
 def overlaps(first: bytes, second: bytes) -> bool:
-    """Whether some subject is matched by both, so that subscriptions to them can collide."""
+    """True if some subject is matched by both patterns, so that subscriptions to them can collide."""
     left, right = tokens(first), tokens(second)
     for one, other in zip(left, right, strict=False):
         if _ANY_TAIL in (one, other):

@@ -66,11 +66,13 @@ class ImportedSubject:
         self._order: Final = _sources(numbered, homes)
 
     def to_local(self, subject: bytes) -> bytes:
-        """What a message with this subject, which the exported one matches, is called here."""
+        """Translate a subject of the exporting account, which the export matches, into the local one."""
         return subject if self.is_same else _rewritten(subject, self.exported, self._parts)
 
     def to_exported(self, subject: bytes) -> bytes:
-        """What a message with this subject, which the local one matches, is called there."""
+        """Translate a local subject, which the import's local one matches, into that of the exporting
+        account.
+        """
         return subject if self.is_same else _rewritten(subject, self.local, self._order)
 
     def wanted_by(self, subscription: bytes) -> bytes | None:
@@ -102,7 +104,9 @@ class SingleSubject:
         self.local: Final = local
 
     def to_exported(self, _subject: bytes) -> bytes:
-        """What a message with this subject, which the local one matches, is called there."""
+        """Translate a local subject, which the import's local one matches, into that of the exporting
+        account.
+        """
         return self.exported
 
 

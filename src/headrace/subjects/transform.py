@@ -57,7 +57,7 @@ class TransformError(HeadraceError):
 
 
 class _PieceError(Exception):
-    """What is wrong with one destination token; becomes a TransformError that names the token."""
+    """An error in one destination token; it becomes a TransformError that names the token."""
 
 
 class SubjectTransform:
@@ -83,7 +83,7 @@ class SubjectTransform:
         builder = _PieceBuilder(wildcards, random_below, has_tail=self._has_tail)
         self._pieces = [builder.build(token) for token in (wanted[:-1] if self._has_tail else wanted)]
         self.is_random: Final[bool] = builder.used_random
-        """Whether the same subject may be rewritten differently each time."""
+        """True if one subject may be rewritten differently each time."""
 
     def match(self, subject: bytes) -> bytes | None:
         """The rewritten subject, or None if `subject` is not matched by the source."""
@@ -191,7 +191,7 @@ class _PieceBuilder:
         return cut_token
 
     def _position(self, argument: bytes) -> int:
-        """Where in the subject the n-th wildcard of the source stands."""
+        """Return the position of the source's n-th wildcard among the tokens of the subject."""
         index = _integer(argument)
         if not 1 <= index <= len(self._wildcards):
             raise _PieceError("wildcard index out of range" + (f": [{index}]" if self._has_places else ""))
@@ -227,7 +227,7 @@ _CUTS: Final[dict[str, _Cut]] = {
 
 
 def _is_named(given: bytes, name: str) -> bool:
-    """Whether this is the name, its words run together and each starting small or capital."""
+    """True if a text is this name, with its words run together and each in either case."""
     text, words = given.decode(), name.split("_")
     if text.lower() != "".join(words):
         return False

@@ -47,7 +47,7 @@ class ServerCluster:
 
     @property
     def urls(self) -> list[str]:
-        """Where clients connect, of all servers."""
+        """The client URLs of all servers."""
         return [server.url for server in self.servers]
 
     def __getitem__(self, index: int) -> Server:

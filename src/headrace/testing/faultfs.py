@@ -30,7 +30,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 SECTOR: Final = 512
-"""What a disk writes as one."""
+"""The bytes that a disk writes at once."""
 
 
 class _Write(Struct, frozen=True):
@@ -44,7 +44,7 @@ class _Write(Struct, frozen=True):
         content[self.offset : end] = self.data
 
     def torn(self, random: Random) -> _Write:
-        """What is left of it: a head, or all of it but for some sectors, which read as zeros."""
+        """Return a torn form of the write: its head, or all of it with some sectors as zeros."""
         if random.random() < 0.5:
             return _Write(self.offset, self.data[: random.randrange(len(self.data) + 1)])
         data = bytearray(self.data)
@@ -77,7 +77,7 @@ class _Inode(Struct, eq=False):
 
     number: int = field(default_factory=_numbers.__next__)
     changes: int = 0
-    """How often it was changed. A power loss is none: nobody may count on its being seen."""
+    """The number of changes. A power loss does not count, since no program can rely on seeing it."""
     data: bytearray = field(default_factory=bytearray)
     durable: bytearray = field(default_factory=bytearray)
     pending: list[_Write | _Resize] = field(default_factory=list)
@@ -157,7 +157,7 @@ C = TypeVar("C")
 
 
 def _survivors(changes: list[C], random: Random) -> list[C]:
-    """Which unsynced changes reached the disk: none, all, those up to a moment, or any of them."""
+    """Choose the unsynced changes that reached the disk: none, all, those up to a moment, or any of them."""
     match random.randrange(4):
         case 0:
             return []
@@ -207,7 +207,7 @@ class MemoryFileSystem:
 
     @_locked
     def lose_unsynced(self, handle: int) -> None:
-        """What a failing fsync does: unsynced data can be read until the next crash and is never written."""
+        """Let fsync fail: unsynced data can be read until the next crash and is never written."""
         inode = self._handle(handle).inode
         inode.pending = [change for change in inode.pending if isinstance(change, _Resize)]
 
@@ -397,7 +397,7 @@ class MemoryFileSystem:
 
 
 class Fault(Enum):
-    """How a call fails."""
+    """The way in which a call fails."""
 
     RAISE = "raise"
     """Nothing of it happens. A failing fsync loses the unsynced data, as Linux does."""
