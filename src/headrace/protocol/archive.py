@@ -19,7 +19,7 @@ _LARGEST: Final = (1 << 63) - 1
 
 
 class BadArchive(ValueError):
-    """What is read is no such archive, or is cut off."""
+    """The bytes are no such archive, or are cut off."""
 
 
 class Entry(NamedTuple):

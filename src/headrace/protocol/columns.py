@@ -174,7 +174,7 @@ _END: Final = struct.pack("<II", 0xFFFFFFFF, 0)
 
 
 class Counts(NamedTuple):
-    """What a head says. The order is that of `ColumnsBuilder.counts`."""
+    """The counts in the head of a stream, in the order of `ColumnsBuilder.counts`."""
 
     rows: int
     null_replies: int
@@ -254,7 +254,7 @@ BESIDES: Final = len(BLOCK) + _HEAD_BYTES + len(_END)
 
 
 def pack(builder: ColumnsBuilder) -> bytes:
-    """What was added to a builder, as a stream."""
+    """Write the rows of a builder as a stream."""
     return builder.pack(_head(Counts(*builder.counts())), _END)
 
 

@@ -22,7 +22,7 @@ COMPATIBLE_VERSION: Final = "2.15.1"
 """The nats-server version whose client protocol is spoken; clients gate features on it."""
 
 JETSTREAM_API_LEVEL: Final = 5
-"""What of the JetStream API can be asked for (`Nats-Required-Api-Level`)."""
+"""The level of the JetStream API that a request can ask for (`Nats-Required-Api-Level`)."""
 
 PROTOCOL_WITH_ASYNC_INFO: Final = 1
 """CONNECT `protocol` from which a client takes INFO at any time."""

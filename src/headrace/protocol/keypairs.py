@@ -29,7 +29,7 @@ SEALED_EXTRA: Final = len(_VERSION) + _NONCE_BYTES + _MAC_BYTES
 
 
 class SealError(HeadraceError):
-    """What cannot be sealed for, or opened from, that key; the text shows nothing of it."""
+    """A message cannot be sealed for, or opened from, a key; the text shows nothing of the message."""
 
 
 class SigningKeyPair:
@@ -89,7 +89,7 @@ class CurveKeyPair:
         return _VERSION + nonce + self._box(recipient).encrypt(data, nonce).ciphertext
 
     def open(self, sealed: bytes, sender: str) -> bytes:
-        """What the holder of that public key sealed for this pair.
+        """Open a message that the holder of a public key has sealed for this pair.
 
         Raises: SealError for anything else: cut off, changed, of another sender, for another recipient.
         """

@@ -68,7 +68,7 @@ def decode_public(text: str) -> tuple[KeyKind, bytes]:
 
 
 def has_checksum(raw: bytes) -> bool:
-    """Whether the last two bytes are the checksum of those before them, as in every decoded nkey."""
+    """True if the last two bytes are the checksum of those before them, as in every decoded nkey."""
     return _checksum(raw[:-2]) == raw[-2:]
 
 
@@ -88,7 +88,7 @@ def new_nonce() -> bytes:
 
 
 def verify_signature(public_key: str, nonce: bytes, signature: str) -> bool:
-    """Whether `signature` (base64url without padding, or plain base64) is this key's over the nonce text.
+    """True if `signature` (base64url without padding, or plain base64) is this key's over the nonce text.
 
     False for anything malformed: a peer's mistake is not an exception.
     Cost: the first call loads the cryptography package.

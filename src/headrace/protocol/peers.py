@@ -32,7 +32,7 @@ TRACE_PROTOCOL: Final = 3
 """INFO `proto` (of leaf nodes CONNECT's `protocol`) from which on a server knows of messages to trace."""
 
 OURS: Final = "headrace-"
-"""How `git_commit` begins in the INFO of a server like this one."""
+"""The beginning of `git_commit` in the INFO of a Headrace server."""
 
 GOSSIP, GOSSIP_NO_FURTHER, GOSSIP_ALWAYS = 0, 1, 2
 """`gossip_mode`: whether a server that is reached because of this INFO is told of to others."""
@@ -50,7 +50,7 @@ class PeerPermission(Struct, frozen=True):
 
 
 class PeerInfo(Struct, frozen=True):
-    """What a server says of itself, or of another server: then `server_id` is that server's."""
+    """The INFO of a server about itself, or about another server, whose `server_id` it then has."""
 
     server_id: str = ""
     server_name: str = ""
@@ -121,7 +121,7 @@ class PeerInfo(Struct, frozen=True):
         return b"INFO " + _json(self, _ALWAYS_IN_INFO) + b"\r\n"
 
     def legacy(self) -> PeerInfo:
-        """What a server before 2.0 understands of it."""
+        """Return the part of the INFO that a server before 2.0 understands."""
         known = {name: getattr(self, name) for name in _LEGACY_INFO}
         return PeerInfo(**known | {"proto": min(self.proto, ASYNC_INFO)})
 
@@ -131,7 +131,7 @@ class PeerInfo(Struct, frozen=True):
 
 
 class PeerConnect(Discreet, frozen=True):
-    """How a server that connected introduces itself. `name` is its server_id; `lang` is only a client's."""
+    """The CONNECT of a server that has connected. `name` is its server_id; `lang` is only a client's."""
 
     HIDDEN = frozenset({"password"})
 
@@ -165,10 +165,10 @@ class PeerConnect(Discreet, frozen=True):
 
 
 class LeafConnect(Discreet, frozen=True):
-    """How a leaf node introduces itself to its hub. `name` is the server's; `lang` is only a client's.
+    """The CONNECT of a leaf node to its hub. `name` is the server's; `lang` is only a client's.
 
-    `remote_account`: its account there. `deny_pub`: what the hub need not send. `is_hub`: who connects is the
-    hub all the same. Source: leaf node specification, section 1.
+    `remote_account`: its account there. `deny_pub`: subjects that the hub need not send. `is_hub`: the
+    connecting server is the hub all the same. Source: leaf node specification, section 1.
     """
 
     HIDDEN = frozenset({"jwt", "sig", "password", "auth_token"})

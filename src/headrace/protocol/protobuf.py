@@ -208,7 +208,7 @@ def read(data: bytes, layout: Layout) -> list[Any]:
 
 
 def skip(data: bytes, position: int, key: int, layout: Layout) -> int:
-    """Where the undeclared field ends whose value starts at `position`.
+    """Return the end of an undeclared field whose value starts at `position`.
 
     Raises: ProtocolError as `read` says; IndexError when the data end within it.
     """

@@ -58,10 +58,10 @@ _VERSION: Final = b"NATS/1.0"
 
 
 class Cursor(NamedTuple):
-    """Where a replay that was asked for in parts stands: behind this message."""
+    """The position of a replay that is requested in parts: behind this message."""
 
     bound_ns: int
-    """What is newer was not there when the replay began."""
+    """The time of the newest message when the replay began; later ones are not part of it."""
     time_ns: int
     sequence: int
     channel: bytes
@@ -173,7 +173,7 @@ def message_start(channel: bytes) -> bytes:
 
 
 def message_rest(stored_headers: bytes, reply: bytes) -> bytes:
-    """What follows the time: the reply subject, stored headers, the end of the block.
+    """Compose the block behind the time: reply subject, stored headers, end.
 
     A reply that would break the block (white space, control characters) is left out: nobody can answer it.
     """
@@ -295,7 +295,7 @@ _STATUS: Final = rb"NATS/1\.0 ([0-9]{3})(?: (.*))?"
 
 
 def is_end(block: bytes) -> bool:
-    """Whether it is the block of an end: those of messages have no status."""
+    """True if a block is that of a replay's end; those of messages have no status."""
     return not block.startswith(b"NATS/1.0\r\n")
 
 

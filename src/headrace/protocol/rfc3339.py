@@ -15,7 +15,7 @@ _SECOND: Final = timedelta(seconds=1)
 _NS: Final = 1_000_000_000
 _LARGEST: Final = (1 << 63) - 1
 _SECONDS: Final = 8
-"""Whose text is remembered: most times that are written are of now."""
+"""The number of seconds whose text is remembered; most times that are written are recent."""
 _SHAPE: Final = (
     r"(?a)(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?([Zz]|([+-])(\d\d):(\d\d))"
 )

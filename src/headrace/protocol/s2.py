@@ -31,7 +31,7 @@ _LARGEST_FRAME: Final = LARGEST_BLOCK + LARGEST_BLOCK // 6 + 64
 
 
 class BadStream(ValueError):
-    """What is read is no S2 stream, or is damaged."""
+    """The bytes are no S2 stream, or are damaged."""
 
 
 def frames(data: bytes) -> bytes:
@@ -84,7 +84,7 @@ class Reader:
 
     @property
     def is_between_frames(self) -> bool:
-        """Whether the stream may end here."""
+        """True if the stream may end here."""
         return not self._rest
 
     def _block(self, kind: int, body: bytes) -> bytes:
@@ -147,7 +147,7 @@ def _uvarint(block: bytes) -> tuple[int, int]:
 
 
 def _literal(block: bytes, at: int) -> tuple[int, int]:
-    """How many bytes stand as they are, and where they begin."""
+    """Return the length of a literal and the offset of its bytes."""
     length = block[at] >> 2
     if length < 60:
         return length + 1, at + 1

@@ -31,7 +31,7 @@ COMPATIBLE_VERSION: Final = "0.25.6"
 
 
 class StartPosition(IntEnum):
-    """Where a new subscription starts. The wire's field is any int32: checking it is the server's."""
+    """The start position of a new subscription. The wire's field is any int32; the server checks it."""
 
     NEW_ONLY = 0
     LAST_RECEIVED = 1
@@ -41,14 +41,14 @@ class StartPosition(IntEnum):
 
 
 class CtrlType(IntEnum):
-    """What a `CtrlMsg` is about."""
+    """The kind of a `CtrlMsg`."""
 
     FT_HEARTBEAT = 3
     PARTITIONING = 4
 
 
 class _Message(Struct, frozen=True):
-    """What every message can do."""
+    """The methods of every message."""
 
     def encode(self) -> bytes:
         """The message's bytes. Raises: ValueError for a number that its field's type cannot hold."""
@@ -175,7 +175,7 @@ class SubscriptionRequest(_Message, frozen=True):
 
 
 class SubscriptionResponse(_Message, frozen=True):
-    """Where a subscription's acknowledgements go; also the answer to unsubscribing, then without."""
+    """The subject of a subscription's acknowledgements; also the answer to unsubscribing, without one."""
 
     ack_inbox: bytes = text(2)
     error: bytes = text(3)
@@ -258,7 +258,7 @@ class ClientDelete(_Message, frozen=True):
 
 
 class CtrlMsg(_Message, frozen=True):
-    """What servers tell each other; `msg_type` is a `CtrlType`, or unknown."""
+    """A message between servers; `msg_type` is a `CtrlType`, or unknown."""
 
     msg_type: int = int32(1)
     server_id: bytes = text(2)

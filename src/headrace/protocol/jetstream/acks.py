@@ -24,7 +24,7 @@ _NUMBERS: Final = 5
 
 
 class AckKind(Enum):
-    """What a body asks for."""
+    """The kind of an acknowledgement, from its body."""
 
     ACK = "+ACK"
     NEGATIVE = "-NAK"
@@ -35,7 +35,7 @@ class AckKind(Enum):
 
 
 class AckSubject(Struct, frozen=True):
-    """Which delivery is acknowledged. `timestamp_ns`: when the message was stored."""
+    """The acknowledged delivery. `timestamp_ns`: when the message was stored."""
 
     stream: bytes
     consumer: bytes
@@ -64,7 +64,7 @@ _WHOLE: Final = {b"": AckKind.ACK, b"+ACK": AckKind.ACK, b"+OK": AckKind.ACK, b"
 
 
 def parse_ack(subject: bytes) -> AckSubject | None:
-    """What a subject of either form says; None for one that says nothing."""
+    """Parse the subject of an acknowledgement, in either form; None for any other subject."""
     tokens = subject.split(b".")
     if tokens[:2] != [b"$JS", b"ACK"] or (len(tokens) != _SHORT and len(tokens) < _LONG):
         return None
@@ -74,7 +74,7 @@ def parse_ack(subject: bytes) -> AckSubject | None:
 
 
 def parse_body(body: bytes) -> AckBody:
-    """What a body asks for; one that is none of the known is `UNKNOWN`, and ignored as by the Go server."""
+    """Parse the body of an acknowledgement. An unknown one is `UNKNOWN`, and ignored as by the Go server."""
     kind = _WHOLE.get(body)
     if kind is not None:
         return AckBody(kind)
@@ -86,9 +86,9 @@ def parse_body(body: bytes) -> AckBody:
 
 
 def nak_delay(argument: bytes) -> int:
-    """How many ns a redelivery is to wait: `{"delay": 5000000000}` or `5s`.
+    """Parse the delay of a redelivery into ns: `{"delay": 5000000000}` or `5s`.
 
-    Raises: ValueError for what is neither; the Go server redelivers at once then.
+    Raises: ValueError for anything else; the Go server redelivers at once then.
     """
     if argument.startswith(b"{"):
         from headrace.protocol.jetstream.go_decode import decode_leniently

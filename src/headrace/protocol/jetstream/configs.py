@@ -77,7 +77,7 @@ class PriorityPolicy(StrEnum):
 
 
 class Action(StrEnum):
-    """What a request for a consumer may do."""
+    """The action that a request for a consumer allows."""
 
     CREATE_OR_UPDATE = ""
     CREATE = "create"
@@ -125,7 +125,7 @@ class StreamConsumerSource(_Config, frozen=True):
 
 
 class StreamSource(_Config, frozen=True):
-    """Where a mirror or a source reads."""
+    """The stream that a mirror or a source reads."""
 
     go_name: ClassVar[str] = "StreamSource"
 

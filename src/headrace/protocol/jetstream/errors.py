@@ -21,7 +21,7 @@ class ApiError(Exception):
         super().__init__(self.description)
 
     def body(self) -> dict[str, object]:
-        """What stands under `error` in a response."""
+        """Return the object for `error` in a response."""
         return {"code": self.code, "err_code": self.err_code, "description": self.description}
 
 

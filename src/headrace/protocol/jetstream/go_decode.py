@@ -1,4 +1,4 @@
-"""What Go's `encoding/json` makes of a value for one of our types: as lenient, and refused in the same words.
+"""Values for our types as Go's `encoding/json` makes them: as lenient, and refused with the same texts.
 
 This is the slow way, for what msgspec refused: names in another case, null for anything, enumerations with
 other spellings, and everything that is an error. Never here: which requests there are. Source: texts observed
@@ -44,7 +44,7 @@ _SPELLINGS: Final[dict[type[StrEnum], dict[str, str]]] = {
     configs.DeliverPolicy: {"undefined": "all"},
     configs.PersistMode: {"": "default"},
 }
-"""What else stands for one of the values."""
+"""Other spellings of the values of an enumeration."""
 _FOLDED: Final = frozenset({configs.Discard})
 _UNKNOWN: Final[dict[type[StrEnum], str]] = {
     configs.PriorityPolicy: "unknown priority policy: ",
@@ -199,7 +199,7 @@ def _compression(value: Value) -> configs.Compression:
 
 
 def _is_optional(annotation: Any) -> bool:
-    """Whether it is `... | None`."""
+    """True if a type is `... | None`."""
     return type(None) in get_args(annotation)
 
 
@@ -208,7 +208,7 @@ def _is_enumeration(annotation: Any) -> bool:
 
 
 def _is_nullable(annotation: Any) -> bool:
-    """Whether null takes away what an earlier field of the same name said; else it changes nothing."""
+    """True if null resets an earlier field of the same name; else it changes nothing."""
     return _is_optional(annotation) or get_origin(annotation) in (list, dict)
 
 

@@ -28,7 +28,7 @@ _REPLACEMENT: Final = "\ufffd"  # by its number: by its name, compiling this wou
 
 
 class Kind(StrEnum):
-    """What Go's errors call a value."""
+    """The kind of a value, as Go's errors name it."""
 
     OBJECT = "object"
     ARRAY = "array"
@@ -91,7 +91,7 @@ def only_value(data: bytes) -> Value:
 
 
 def unquoted(raw: bytes) -> str:
-    """What a string literal says; what is no UTF-8 and half of a surrogate pair become U+FFFD, as in Go."""
+    """Decode a string literal. Invalid UTF-8 and half of a surrogate pair become U+FFFD, as in Go."""
     text = _replaced(raw[1:-1])
     if "\\" not in text:
         return text
@@ -212,7 +212,7 @@ class _Scanner:
         return None
 
     def _next(self, parent: Value) -> bool:
-        """Whether another item follows; past the comma and its name, else past the end."""
+        """True if another item follows. Moves past the comma and the item's name, else past the end."""
         char = self._peek()
         is_object = parent.kind is Kind.OBJECT
         if char == (ord("}") if is_object else ord("]")):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 EXPECTED: Final = b"Nats-Expected-"
-"""What the names of all conditions begin with."""
+"""The beginning of the names of all conditions."""
 EXPECTED_STREAM: Final = EXPECTED + b"Stream"
 EXPECTED_LAST_ID: Final = EXPECTED + b"Last-Msg-Id"
 EXPECTED_LAST_SEQUENCE: Final = EXPECTED + b"Last-Sequence"
@@ -26,7 +26,7 @@ _END: Final = b"\r\n"
 
 
 def value(headers: bytes, name: bytes) -> bytes:
-    """What follows the name, without blanks before it; empty when there is no such header."""
+    """Return the value of a header without leading blanks; empty if there is no such header."""
     start = _find(headers, name)
     if start < 0:
         return b""
@@ -36,7 +36,7 @@ def value(headers: bytes, name: bytes) -> bytes:
 
 
 def has(headers: bytes, name: bytes) -> bool:
-    """Whether there is such a header, even an empty one."""
+    """True if there is such a header, even an empty one."""
     return _find(headers, name) >= 0
 
 
@@ -91,7 +91,7 @@ def without_status(headers: bytes) -> bytes:
 
 
 def _find(headers: bytes, name: bytes) -> int:
-    """Where the first line of a name begins; -1 when there is none."""
+    """Find the offset of the first line with a name; -1 if there is none."""
     at = headers.find(b"\r\n%b:" % name)
     return at + len(_END) if at >= 0 else -1
 

@@ -31,7 +31,7 @@ _LEVEL: Final = re.compile(rb"[+-]?[0-9]{1,18}")
 
 
 def asks_too_much(headers: bytes) -> bool:
-    """Whether these ask for a later API than this one, or do not say for which."""
+    """True if headers ask for a later API level than this server's, or for an invalid one."""
     if not headers:
         return False
     asked = value(headers, REQUIRED_LEVEL)
@@ -66,7 +66,7 @@ def with_consumer_level(config: ConsumerConfig) -> ConsumerConfig:
 
 
 def without_versions(metadata: Mapping[str, str]) -> dict[str, str]:
-    """What the user said."""
+    """Return the metadata without the entries of versions, as the user gave it."""
     versions = (VERSION_KEY, LEVEL_KEY, REQUIRED_LEVEL_KEY)
     return {key: value for key, value in metadata.items() if key not in versions}
 

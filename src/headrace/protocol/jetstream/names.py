@@ -17,10 +17,10 @@ _GROUP: Final = re.compile(r"[a-zA-Z0-9/_=-]{1,16}")
 
 
 def is_asset_name(name: str) -> bool:
-    """Whether a stream or consumer may be called so, its length aside."""
+    """True if a stream or consumer may have this name, apart from its length."""
     return bool(name) and _NOT_IN_NAMES.isdisjoint(name)
 
 
 def is_group_name(name: str) -> bool:
-    """Whether a priority group may be called so."""
+    """True if a priority group may have this name."""
     return _GROUP.fullmatch(name) is not None

@@ -26,7 +26,7 @@ Time = Annotated[str, Meta(extra={"go": "time.Time"})]
 
 
 def whole(text: bytes) -> int | None:
-    """What digits in a header or a subject say; None for anything else, and beyond 64 bits."""
+    """Parse digits of a header or a subject; None for anything else, and beyond 64 bits."""
     if not text.isdigit() or len(text) > _MOST_DIGITS:
         return None
     number = int(text)

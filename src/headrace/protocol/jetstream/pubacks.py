@@ -13,20 +13,20 @@ if TYPE_CHECKING:
 
 TAIL: Final = b"}"
 DUPLICATE: Final = b',"duplicate": true}'
-"""What follows the sequence of the message that was stored first."""
+"""The end of a PubAck for a duplicate, behind the sequence of the message that was stored first."""
 _ESCAPED: Final = str.maketrans(
     {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 )
 
 
 def head(stream: str, domain: str = "") -> bytes:
-    """What stands before the sequence."""
+    """Compose the part of a PubAck before the sequence."""
     where = f'"stream":{_quoted(stream)},' + (f'"domain":{_quoted(domain)},' if domain else "")
     return f'{{{where}"seq":'.encode()
 
 
 def of_batch(batch: bytes, count: int) -> bytes:
-    """What stands after the sequence for a batch: its id, and how many messages of it are stored."""
+    """Compose the part behind the sequence for a batch: its id, and the number of its stored messages."""
     return f',"batch":{_quoted(batch.decode("utf-8", "replace"))},"count":{count}'.encode()
 
 

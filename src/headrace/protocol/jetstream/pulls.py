@@ -34,7 +34,7 @@ class PullRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     id: str = ""
     priority: Int = 0
     is_object: bool = msgspec.field(default=False, name="-")
-    """Whether it said anything about a group, be it nothing: an empty body or a number does not."""
+    """True if the body was an object. An empty body or a number says nothing about a priority group."""
 
 
 _DECODER: Final = msgspec.json.Decoder(PullRequest)

@@ -151,7 +151,7 @@ class LostMessages(Request, frozen=True):
 
 
 class StreamState(Request, frozen=True):
-    """What a stream held when it was backed up."""
+    """The state of a stream when it was backed up."""
 
     go_name: ClassVar[str] = "StreamState"
 
@@ -228,17 +228,17 @@ def decode_stream(payload: bytes, *, strict: bool = True) -> StreamRequest:
 
 
 def is_object_or_array(payload: bytes) -> bool:
-    """Whether requests with an optional body look at it at all."""
+    """True if a request with an optional body reads this one."""
     return _OBJECT_OR_ARRAY.match(payload) is not None
 
 
 def is_empty(payload: bytes) -> bool:
-    """Whether this is what a request without a body may have: nothing, or an object without fields."""
+    """True if a request without a body may have this one: nothing, or an object without fields."""
     return not payload or _NO_FIELDS.fullmatch(payload) is not None
 
 
 def _is_to_check(payload: bytes) -> bool:
-    """Whether there is something that msgspec does not judge: numbers of many digits, and times."""
+    """True if a body has values that msgspec does not check: numbers of many digits, and times."""
     if b'_time"' in payload or b'_ts"' in payload or b'"pause_until"' in payload or b"\\" in payload:
         return True  # a name may be written with escapes
     return _LONG_NUMBER.search(payload) is not None
@@ -268,7 +268,7 @@ def _judges(kind: type[msgspec.Struct]) -> dict[str, _Judge]:
 
 
 def _judge(name: str, annotation: Any) -> _Judge | None:
-    """What looks at a value of this type, None where there is nothing to look at."""
+    """Return the check for values of a type; None if there is nothing to check."""
     if annotation == Time:
         return times.canonical
     if annotation == Uint64:
@@ -306,4 +306,4 @@ _INSIDE: Final[dict[Any, Callable[[_Judge, Any], Any]]] = {
     UnionType: _unless_missing,
     Union: _unless_missing,
 }
-"""How a judge of one value looks at what has such values, by the type's origin."""
+"""Checks of containers, by the type's origin, made of the check for one value."""

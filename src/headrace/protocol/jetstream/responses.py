@@ -1,4 +1,4 @@
-"""What the JetStream API answers with: configurations and PubAcks as the Go server writes them.
+"""The responses of the JetStream API: configurations as the Go server writes them.
 
 Which fields are always there and which are left out when they say nothing is said here; state is its owner's.
 Source: JetStream specification, 1 and 2; nats-server 2.15.1.
@@ -38,7 +38,7 @@ _ALWAYS: Final[dict[str, frozenset[str]]] = {
 }
 """Fields that are written even if they say nothing, by the Go server's name of their type."""
 _DEFAULTS: Final = {"persist_mode": "default", "priority_policy": "none"}
-"""What is left out although it says something: it is so anyway."""
+"""Default values that are left out although they are not empty."""
 
 
 def encode(response: object) -> bytes:
@@ -63,7 +63,7 @@ def _with_version(shown: dict[str, Any], version: str) -> dict[str, Any]:
 
 
 class _Shape(NamedTuple):
-    """How a type is shown: its fields in order, whether each is always written, and which have parts."""
+    """The written form of a type: its fields in order, those that are always written, those with parts."""
 
     names: tuple[str, ...]
     values: Callable[[msgspec.Struct], tuple[Any, ...]]

@@ -1,4 +1,4 @@
-"""What tokens say, as frozen data.
+"""Claims of tokens, as frozen data.
 
 Here live the shapes only. Numbers are as signed: -1 is no limit, 0 in a user's or an account's limits is zero
 (tools write every limit). A list is None where the token has none, which is not the same as an empty one: a
@@ -27,7 +27,7 @@ EVERYBODY: Final = "*"
 
 
 class Claims(Discreet, frozen=True, kw_only=True):
-    """What every token says. `expires` and `not_before` are 0 where there is no such limit."""
+    """The claims of every token. `expires` and `not_before` are 0 where there is no such limit."""
 
     issuer: str = ""
     subject: str = ""
@@ -69,7 +69,7 @@ class TimeRange(Struct, frozen=True):
 
 
 class UserLimits(Struct, frozen=True):
-    """What one user may do, or everyone whom a scoped signing key signs for."""
+    """The limits of one user, or of every user whom a scoped signing key signs for."""
 
     permissions: PermissionClaims = PermissionClaims()
     source_networks: Texts = None
@@ -94,7 +94,7 @@ class UserClaims(Claims, frozen=True, kw_only=True):
 
 
 class Scope(Struct, frozen=True):
-    """What users signed with a signing key may do, in place of what their own tokens say."""
+    """The scope of a signing key: limits of its users, in place of those in their own tokens."""
 
     key: str
     role: str = ""
@@ -128,7 +128,7 @@ class AccountLimits(Struct, frozen=True):
 
     @property
     def is_empty(self) -> bool:
-        """Whether every limit is absent or zero, as in an account that signed itself."""
+        """True if every limit is absent or zero, as in an account that signed itself."""
         return self == AccountLimits()
 
 
@@ -186,7 +186,7 @@ class MappingClaims(Struct, frozen=True):
 
 
 class CalloutClaims(Struct, frozen=True):
-    """Who decides about this account's users instead: `users` are those that need no decision."""
+    """The callout of an account: a service decides about its users, but for those in `users`."""
 
     users: tuple[str, ...] = ()
     allowed_accounts: tuple[str, ...] = ()
@@ -227,7 +227,7 @@ class OperatorClaims(Claims, frozen=True, kw_only=True):
 
 
 class ActivationClaims(Claims, frozen=True, kw_only=True):
-    """That an account may import what another exports to those it chooses; `kind` as in `Import`."""
+    """The permission to import what another account exports to chosen accounts; `kind` as in `Import`."""
 
     import_subject: str = ""
     kind: str = ""
@@ -235,7 +235,7 @@ class ActivationClaims(Claims, frozen=True, kw_only=True):
 
 
 class DeletionClaims(Claims, frozen=True, kw_only=True):
-    """That a resolver deletes these accounts; None if the token says nothing of the kind."""
+    """The order to a resolver to delete accounts; None if the token names none."""
 
     accounts: Texts = None
 
@@ -265,7 +265,7 @@ class ClientClaims(Discreet, frozen=True):
 
 
 class ConnectClaims(Discreet, frozen=True):
-    """What the client said in its CONNECT; its secrets never show in a repr."""
+    """The client's CONNECT; its secrets never show in a repr."""
 
     HIDDEN = frozenset({"jwt", "signature", "token", "password"})
 
@@ -291,7 +291,7 @@ class TLSClaims(Struct, frozen=True):
 
 
 class AuthorizationRequestClaims(Claims, frozen=True, kw_only=True):
-    """What a server asks the service that decides about users."""
+    """The question of a server to the service that decides about users."""
 
     HIDDEN = frozenset({"request_nonce"})
 

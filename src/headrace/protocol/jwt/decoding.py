@@ -45,7 +45,7 @@ ISSUERS: Final[Mapping[str, frozenset[KeyKind]]] = {
     shapes.AUTHORIZATION_REQUEST: frozenset((KeyKind.SERVER,)),
     shapes.AUTHORIZATION_RESPONSE: frozenset((KeyKind.ACCOUNT,)),
 }
-"""Whose keys may issue which tokens."""
+"""The kinds of keys that may issue each kind of token."""
 
 C = TypeVar("C", bound=claims.Claims)
 

@@ -42,9 +42,9 @@ def network(text: str) -> Network:
 
 
 def is_source_allowed(networks: Sequence[str], host: str) -> bool:
-    """Whether an address is in one of them; there being none, all are allowed.
+    """True if an address is in one of the networks, or if there are none.
 
-    A network that is none ends the search, for what it was to say is not known.
+    An invalid network ends the search, since its meaning is not known.
     """
     if not networks:
         return True

@@ -193,5 +193,5 @@ def _at(name: str, reader: Callable[[Any], T], value: Value) -> T:
 
 
 def kind_of(value: object) -> str:
-    """What a value of JSON is, in words."""
+    """Return the name of a JSON value's kind."""
     return _KINDS.get(type(value), "null")

@@ -1,4 +1,4 @@
-"""What claims may say: the mistakes for which a server refuses a token whose signature is right.
+"""Rules of claims: the errors for which a server refuses a token whose signature is right.
 
 Here live the rules of a single token. Never lives here: whether it is to be trusted (`headrace.core.trust`),
 whether a server can do what it says.
@@ -54,7 +54,7 @@ def time_issues(claims: Claims, now: float) -> Iterator[str]:
 
 
 def user_issues(claims: UserClaims, now: float) -> list[str]:
-    """What is wrong with a user's token."""
+    """Return the errors of a user's token."""
     found = [
         *time_issues(claims, now),
         *_permissions(claims.limits.permissions),
@@ -66,7 +66,7 @@ def user_issues(claims: UserClaims, now: float) -> list[str]:
 
 
 def account_issues(claims: AccountClaims, now: float | None) -> list[str]:
-    """What is wrong with an account's token; its times are looked at only if `now` is given."""
+    """Return the errors of an account's token; its times are checked only if `now` is given."""
     return [
         *([] if now is None else time_issues(claims, now)),
         *_imports(claims.imports, claims.subject),
@@ -84,7 +84,7 @@ def account_issues(claims: AccountClaims, now: float | None) -> list[str]:
 
 
 def activation_issues(claims: ActivationClaims, now: float | None) -> list[str]:
-    """What is wrong with an activation; its times are looked at only if `now` is given."""
+    """Return the errors of an activation; its times are checked only if `now` is given."""
     found = [] if now is None else [*time_issues(claims, now)]
     if not claims.kind:
         found.append("invalid import type")
@@ -95,7 +95,7 @@ def activation_issues(claims: ActivationClaims, now: float | None) -> list[str]:
 
 
 def response_issues(claims: AuthorizationResponseClaims, now: float) -> list[str]:
-    """What is wrong with the answer of a callout's service."""
+    """Return the errors of the answer of a callout's service."""
     found = []
     if not is_key(claims.subject, KeyKind.USER):
         found.append("Subject must be a user public key")
@@ -111,7 +111,7 @@ def response_issues(claims: AuthorizationResponseClaims, now: float) -> list[str
 
 
 def is_key(text: str, kind: KeyKind) -> bool:
-    """Whether this is a public key of that kind."""
+    """True if a text is a public key of this kind."""
     try:
         return nkeys.decode_public(text)[0] is kind
     except NKeyError:
@@ -119,7 +119,7 @@ def is_key(text: str, kind: KeyKind) -> bool:
 
 
 def is_contained(subject: str, other: str) -> bool:
-    """Whether tokens of `other` match those of `subject`, where a `*` of `subject` is a token like any."""
+    """True if the tokens of `other` match those of `subject`; a `*` of `subject` is an ordinary token."""
     narrow, wide = subject.split("."), other.split(".")
     if len(narrow) < len(wide) or (len(narrow) > len(wide) and wide[-1] != ">"):
         return False

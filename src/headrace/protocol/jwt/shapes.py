@@ -1,4 +1,4 @@
-"""Which field of a token's JSON is which attribute of its claims, in both versions.
+"""Tables from fields of a token's JSON to attributes of its claims, in both versions.
 
 Here live the tables. Never lives here: how a value is read (`reading`), what it may be (`rules`).
 Source: nats-server 2.15.1; where it groups fields (limits, permissions) in its own structures, they lie side
