@@ -95,7 +95,7 @@ class CheckpointRecovery:
         return True
 
     def _drop_unlisted(self) -> None:
-        """What the checkpoint does not know any more was to be unlinked."""
+        """Remove segments that the checkpoint does not list: they were about to be unlinked."""
         found, saved = self._found, self._saved
         kept = []
         for segment in found.segments:
@@ -142,8 +142,9 @@ class CheckpointRecovery:
         return not scan.damaged and scan.bad_from is None
 
     def _is_whole(self, segment: Segment, end: int) -> bool:
-        """Whether the last records that the checkpoint counts are there. The length of the file does not say
-        so: room may be reserved behind what was left of them.
+        """True if the last records that the checkpoint counts are there.
+
+        The length of the file does not say so: room may be reserved behind what was left of them.
         """
         if segment.size == HEADER_BYTES + end:
             return True
@@ -157,7 +158,7 @@ class CheckpointRecovery:
     # ---- what came after --------------------------------------------------------------------
 
     def _look_at_tails(self) -> None:
-        """What the records since say was removed, and where they end."""
+        """Read the records behind the checkpoint: the removals among them, and their end."""
         found, saved = self._found, self._saved
         widest = sum(segment.size for segment in found.segments) // RECORD_HEADER_BYTES + 1
         expected = self._ledger.last_sequence + 1
@@ -244,7 +245,7 @@ class CheckpointRecovery:
         return named == len(wanted)
 
     def _look_for_expiry(self, block: _Block, data: bytes) -> None:
-        """What was to expire first in a block may be gone."""
+        """Find the next expiry of a block again, since its first message to expire may be gone."""
         found: list[Outline] = []
         scan = block.segment.scan(block.first, CEILING, block.start, self._cipher)
         scan.outline(

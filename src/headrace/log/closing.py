@@ -40,23 +40,23 @@ _HEAD: Final = struct.Struct("<8sII")
 
 
 class Held(Struct, frozen=True, array_like=True):
-    """What a log held under these limits, and when it would next have something to expire."""
+    """The state of a closed log under its limits, and the time of its next expiry."""
 
     limits: Limits
     state: LogState
     next_expiry: int | None
 
     def answers(self, limits: Limits, now_ns: int) -> bool:
-        """Whether this is what it holds under these limits, now."""
+        """True if the state still holds under these limits, now."""
         return limits == self.limits and (limits.waits_for_expire or not self.has_over(now_ns))
 
     def has_over(self, now_ns: int) -> bool:
-        """Whether `expire` may have something to remove."""
+        """True if `expire` may have something to remove."""
         return self.next_expiry is not None and self.next_expiry <= now_ns
 
 
 class Left(Struct, frozen=True, array_like=True):
-    """How a log was left when it was closed: its last segment; None: it must be opened to know."""
+    """The end of a closed log: its last segment; None: it must be opened to know."""
 
     base: int
     held: Held | None
@@ -71,13 +71,13 @@ class Closed(Struct, frozen=True, array_like=True):
 
 
 def closed_log(filesystem: FileSystem, directory: Path, left: Left) -> Closed:
-    """How a log lies there now. Raises: OSError."""
+    """Read what a closed log looks like on disk now. Raises: OSError."""
     segment = filesystem.identity(segment_path(directory, left.base))
     return Closed(left, filesystem.identity(directory), segment)
 
 
 def is_unchanged(filesystem: FileSystem, directory: Path, closed: Closed) -> bool:
-    """Whether nothing was done to a log since."""
+    """True if a log has not changed on disk since it was closed."""
     try:
         return closed_log(filesystem, directory, closed.left) == closed
     except OSError:
@@ -91,7 +91,7 @@ def write_mark(filesystem: FileSystem, store: Path, logs: Mapping[str, Closed]) 
 
 
 def take_mark(filesystem: FileSystem, store: Path) -> dict[str, Closed]:
-    """What the mark says, and takes it away: it is gone, durably, on return. Raises: OSError."""
+    """Read the mark and remove it; it is removed durably on return. Raises: OSError."""
     try:
         data = read_file(filesystem, store / NAME)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""When what was appended is on disk, and who is told.
+"""Committers: they make appended messages durable, and then call those who wait.
 
 Here live the committers: they sync logs and then call those who wait, on the owner's thread. They never look
 into a log, and know no message. A publisher is acknowledged from such a call and from nowhere else.
@@ -31,7 +31,7 @@ PROOF: Final = 8
 """Quick syncs in a row on another thread before one is done on the owner's. One that takes n times as long as
 a quick one asks for n times as many again, so a disk that stalls costs the owner little of its time."""
 FEW_BYTES: Final = 4 << 10
-"""What one sync on the owner's thread covers at most: who sends more goes on sending meanwhile."""
+"""Bytes that one sync on the owner's thread covers at most. A publisher of more goes on sending meanwhile."""
 
 
 class SyncMarks(NamedTuple):
@@ -59,7 +59,7 @@ class Committer(Protocol):
         """
 
     def begin_turn(self) -> None:
-        """What is requested until `end_turn` may be done there."""
+        """Begin a turn: syncs requested until `end_turn` may be done at its end."""
 
     def end_turn(self, *, is_last: bool) -> None:
         """The turn is over. `is_last`: nobody else has one before the loop goes on."""
@@ -139,7 +139,9 @@ class ThreadCommitter:
         self._syncing = False
         """The worker is at it."""
         self._held = False
-        """What waits is looked at once more at the end of the turn; the worker leaves it alone until then."""
+        """True until the end of the turn, when waiting logs are looked at again; the worker leaves them alone
+        until then.
+        """
         self._in_turn = False
         """The owner says when this turn ends."""
         self._unproven = PROOF
@@ -147,7 +149,7 @@ class ThreadCommitter:
         self._stopping = False
         self._worker: threading.Thread | None = None
         self._in_flight: SyncsInFlight | None = None
-        """What waits for a log that is among them waits for that."""
+        """Syncs in flight; a log that has one waits for it."""
         if add_reader is not None and remove_reader is not None:
             self._in_flight = SyncsInFlight(add_reader, remove_reader, self._take)
         self.marks: Final = None if policy is SyncPolicy.GROUP else self._make_marks()
@@ -241,7 +243,7 @@ class ThreadCommitter:
     # ---- on the owner's thread ---------------------------------------------------------------
 
     def _hold(self, log: MessageLog) -> bool:
-        """Whether this turn may end with a sync of `log` on the owner's thread."""
+        """True if this turn may end with a sync of `log` on the owner's thread."""
         is_busy = self._syncing or self._in_flight
         if self._call_soon is None or is_busy or self._unproven or log.unsynced > FEW_BYTES:
             return False
@@ -374,7 +376,7 @@ class ThreadCommitter:
 
 
 def _sync(log: MessageLog) -> StorageError | None:
-    """What those who wait for this log are told."""
+    """Sync a log, and return the error for those who wait, if there is one."""
     try:
         log.sync()
     except StorageError as error:

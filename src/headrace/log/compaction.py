@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 SLICE: Final = 256 << 10
 """Bytes that one step reads: well below a millisecond, or some with encryption."""
 MOST_SLICES: Final = 16
-"""That one append waits for."""
+"""Slices that one append waits for at most."""
 MOST_WAITING: Final = 16
 """Copies that wait for a checkpoint; then one is made, whatever it costs."""
 PACKED_SEGMENT_BYTES: Final = 8 << 20
@@ -132,7 +132,7 @@ class Compaction:
 
     @property
     def waiting_bytes(self) -> int:
-        """What a checkpoint that was not made yet would give back; 0: nothing waits for one."""
+        """The bytes that the next checkpoint frees; 0: nothing waits for one."""
         drafted = self._chain.drafted
         waiting = [job for job, copy in self._waiting if drafted < copy.draft]
         if len(waiting) >= MOST_WAITING:
@@ -197,7 +197,7 @@ class Compaction:
         return None
 
     def _has_damage(self, segment: Segment) -> bool:
-        """Whether there is something in it that cannot be read: it stays, and is reported."""
+        """True if a segment has unreadable records: it stays as it is, and is reported."""
         damaged = self._ledger.unreadable_from(segment.base)
         return damaged is not None and damaged <= segment.last
 
@@ -255,7 +255,7 @@ class Compaction:
             self._finish(job)
 
     def _is_in_vain(self, job: _Job) -> bool:
-        """Whether a copy that is only made to be compressed turns out not to be smaller."""
+        """True if a copy that is only made for compression is not smaller."""
         packer = job.packer
         if packer is None or job.segment.packed is not None or packer.size < LOOKED_AT or packer.saves:
             return False
@@ -289,7 +289,7 @@ class Compaction:
         self._waiting.append((job, chain.await_copy(job.handle)))
 
     def _packs_now(self, job: _Job) -> bool:
-        """Whether a copy is worth it for being compressed alone."""
+        """True if a copy is worth making for its compression alone."""
         return job.packer is not None and job.segment.packed is None and job.packer.saves
 
     def _write_down(self, record: bytes) -> None:

@@ -1,4 +1,5 @@
-"""How many messages a file log holds in a span, and which sequences are gone: asked of what is known first.
+"""Counts of a file log's messages in a span, and its removed sequences, from what is known without reading
+first.
 
 Here live counts by sequence and filter over the ledger and, where it does not know, over the records; never
 anything that changes the log.
@@ -73,7 +74,7 @@ class Counting:
         return known[:3] if known is not None and grammar.is_valid_literal(pattern) else (0, 0, 0)
 
     def _has_no_gap(self) -> bool:
-        """Whether every sequence from the floor on is there, removed or unreadable: none was left out."""
+        """True if every sequence from the floor on was given to a message, so that none was left out."""
         ledger = self._ledger
         return ledger.messages == self._there(ledger.floor, ledger.last_sequence)
 

@@ -1,4 +1,4 @@
-"""What of a log turned out to be unreadable, and who is told.
+"""Damage of a log: unreadable sequences, and the reports about them.
 
 Here live the remembered sequences and the bound on reports; never the finding of damage (`recovery`).
 """
@@ -22,7 +22,7 @@ REPORTED: Final = 20
 
 
 class Damage(Struct, frozen=True):
-    """What is unreadable: sequences from `first` to `last`; `last` below `first` where nothing is lost."""
+    """An unreadable span: sequences from `first` to `last`. `last` is below `first` if nothing is lost."""
 
     first: int
     last: int

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 Bytes: TypeAlias = "bytes | bytearray | memoryview"
-"""What is written. (`collections.abc.Buffer` needs Python 3.12.)"""
+"""Bytes to write. (`collections.abc.Buffer` needs Python 3.12.)"""
 
 FILE_MODE: Final = 0o600
 DIRECTORY_MODE: Final = 0o700
 
 
 class Mode(Enum):
-    """How a file is opened. Every handle can be read with `pread`."""
+    """The mode in which a file is opened. Every handle can be read with `pread`."""
 
     READ = os.O_RDONLY
     """The file must exist."""
@@ -44,7 +44,7 @@ class Mode(Enum):
 
 
 Identity: TypeAlias = tuple[int, int, int]
-"""What tells a file or a directory from any other, and from itself before a change."""
+"""The identity of a file or directory. It differs from any other, and after a change."""
 
 
 class FileSystem(Protocol):
@@ -71,9 +71,9 @@ class FileSystem(Protocol):
         """
 
     def descriptor(self, handle: int) -> int | None:
-        """What the system knows the file by; None: nothing.
+        """Return the system's file descriptor; None if there is none.
 
-        For whoever reads or syncs it without `pread` and `fdatasync`.
+        It is for reading and syncing without `pread` and `fdatasync`.
         """
 
     def truncate(self, handle: int, size: int) -> None:
@@ -242,7 +242,7 @@ def read_file(filesystem: FileSystem, path: Path) -> bytes:
 
 
 DRAFT: Final = ".new"
-"""What `replace_file` adds to a name for the file that it writes first."""
+"""The suffix of a draft, which `replace_file` writes first."""
 
 
 def replace_file(filesystem: FileSystem, path: Path, data: bytes, *, durable: bool = True) -> None:

@@ -1,4 +1,4 @@
-"""Which subjects a read is about.
+"""Filters: the subjects that a read is about.
 
 Here lives the choice that a list of filters makes, as a predicate; matching itself is
 `headrace.subjects.grammar`, and what it is asked about belongs to the logs.

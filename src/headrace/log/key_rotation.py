@@ -58,16 +58,16 @@ _ON_NO_FILE: Final = 1 << 62
 
 
 class Conversion(Struct, frozen=True):
-    """Where a conversion has come to: before the first segment of a log, and after each.
+    """Progress of a conversion, reported before the first segment of a log and after each.
 
     `done` and `total`: bytes of segments, of all logs.
     """
 
     log: bytes
     was_plain: bool
-    """Whether something of the log was not sealed at all."""
+    """True if a part of the log was not sealed at all."""
     is_begun: bool
-    """Whether this is the log's first."""
+    """True for the first report about a log."""
     done: int
     total: int
 
@@ -136,7 +136,7 @@ def convert(
 
 
 class _Look:
-    """What of logs is not sealed with the key."""
+    """The parts of logs that are not sealed with the key."""
 
     def __init__(self, filesystem: FileSystem, cipher: Cipher) -> None:
         self._fs = filesystem
@@ -185,7 +185,7 @@ class _Look:
         return None
 
     def _opens(self, cipher: Cipher, segment: Segment) -> bool:
-        """Whether a key opens anything in a segment that is not compressed."""
+        """True if a key opens any record of a segment that is not compressed."""
         scan = segment.scan(segment.base, CEILING, 0, cipher)
         found: list[Outline] = []
         data = read_records(self._fs, segment)

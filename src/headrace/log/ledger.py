@@ -1,4 +1,4 @@
-"""What a file log knows about its messages without reading them, and the checkpoint that keeps it.
+"""The ledger: facts about a log's messages that need no reading, and the checkpoint that keeps them.
 
 Here live counts, the subject index, the removed sequences, the floor, and what is still to be written about
 removals. Never here: files, limits. On the heap: some 100 bytes and the text per subject, one bit per
@@ -46,7 +46,7 @@ VERSION: Final = 2
 
 
 class SegmentEntry(NamedTuple):
-    """What a checkpoint says about a segment; `messages` and `live_bytes` are those of `Occupancy`."""
+    """A segment's entry in a checkpoint; `messages` and `live_bytes` are those of `Occupancy`."""
 
     base: int
     size: int
@@ -141,7 +141,7 @@ class Ledger:
 
     @property
     def has_news(self) -> bool:
-        """Whether there are removals that no record says yet."""
+        """True if there are removals that no record has yet."""
         return self.floor != self.floor_written or bool(self._ranges)
 
     def removal_records(self, salt: int) -> bytes:

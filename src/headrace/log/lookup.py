@@ -1,4 +1,4 @@
-"""What a file log finds by subject or time: the newest message, the subjects that match, the first of a time.
+"""Look-ups of a file log by subject or time: the newest message, matching subjects, the first of a time.
 
 Here live these questions over the subject index and the sparse index; never anything that changes the log,
 and never counting (`counting`).
@@ -111,7 +111,9 @@ class Lookup:
                 yield subject, known[0]
 
     def span_of(self, filters: Sequence[bytes], start: int, stop: int) -> tuple[int, int, list[bytes] | None]:
-        """Where messages that match can be, as far as the subject index knows, and what to match."""
+        """Return the span in which messages can match, as far as the subject index knows, and the filters
+        that remain.
+        """
         if not filters:
             return start, stop, None
         chosen = SubjectFilter(filters)

@@ -62,7 +62,7 @@ class MemoryLog:
         self._subjects = SubjectIndex(self._messages)
         self._bytes = 0
         self._ends: dict[int, int] = {}
-        """When messages with a TTL end, by sequence."""
+        """The expiry of messages with a TTL, by sequence."""
         self._queue: list[tuple[int, int]] = []
         """A heap of (end, sequence), with some of messages that are gone."""
         self._forever: set[int] = set()
@@ -170,7 +170,9 @@ class MemoryLog:
                 raise LogFull("maximum bytes exceeded", index)
 
     def _sizes(self, subject: bytes) -> list[int]:
-        """What the messages of a subject count for, oldest first; no more than the subject's limit."""
+        """Return the counted sizes of a subject's messages, oldest first; no more of them than the subject's
+        limit.
+        """
         found = map(self._messages.get, self._subjects.sequences(subject))
         weights = self._limits.weights
         return [size_of(message, weights) for message in found if message is not None]
@@ -382,7 +384,7 @@ class MemoryLog:
         return [found[sequence] for sequence in sorted(found)]
 
     def _is_due(self, now_ns: int) -> bool:
-        """Whether a TTL has ended; entries in front of messages that are gone go."""
+        """True if a TTL has ended. Drops entries of removed messages at the front."""
         while self._queue and self._queue[0][1] not in self._ends:
             heapq.heappop(self._queue)
         return bool(self._queue) and self._queue[0][0] <= now_ns

@@ -1,4 +1,4 @@
-"""Where the log in memory keeps its messages: by sequence, in blocks, and by subject.
+"""The messages of the log in memory: by sequence, in blocks, and by subject.
 
 Here live the two tables of `MemoryLog` and nothing that decides what stays or goes. Both cost O(1) per append
 and removal, averaged, whatever is removed from wherever; a gap in the sequences costs nothing.
@@ -106,7 +106,7 @@ class MessageTable:
                     yield message
 
     def below(self, sequence: int) -> int:
-        """How many messages are below `sequence`."""
+        """Count the messages below `sequence`."""
         place = bisect_left(self._firsts, sequence)
         if not place:
             return 0

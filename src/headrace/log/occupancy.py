@@ -1,4 +1,4 @@
-"""How much of each segment is still wanted: its live messages, and the bytes of their records.
+"""Occupancy of segments: the number of live messages in each, and the bytes of their records.
 
 Here lives the count by segment, kept with every append and removal; never files, nor the decision what to do
 about a segment that is mostly dead (`compaction`). On the heap: some 200 bytes per segment.
@@ -60,7 +60,7 @@ class Occupancy:
 
     @property
     def is_due(self) -> bool:
-        """Whether so much was removed that a look at the segments is worth it."""
+        """True if enough was removed for another look at the segments."""
         return self._taken >= self.look_after
 
     def look_again(self) -> None:

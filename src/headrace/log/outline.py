@@ -16,11 +16,11 @@ class Outline(NamedTuple):
 
     sequence: int
     size: int
-    """What it counts for in limits: `headrace.log.port.size_of`."""
+    """The size that counts for limits: `headrace.log.port.size_of`."""
     subject: bytes
     time_ns: int
     expiry: int
-    """When its TTL ends; 0: it has none."""
+    """The time at which its TTL ends; 0: it has none."""
     previous: int
     """The sequence of its subject's message before it, removed or not; 0: there was none."""
     offset: int

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 FRAME: Final = 64 << 10
 """Bytes that a frame holds: what a point read has to decompress, and the most that S2 takes at once."""
 FIRST: Final = 176
-"""Where the first frame begins."""
+"""The offset of the first frame."""
 _MAGIC: Final = b"HRPACK\n\0"
 _FRAME: Final = struct.Struct("<III")
 _TABLE: Final = struct.Struct("<8sQIII")
@@ -51,7 +51,7 @@ _kept: deque[Packed] = deque()
 
 
 class Packed:
-    """Where the frames of a compressed segment are. `size`: bytes that they hold."""
+    """The offsets of a compressed segment's frames. `size`: bytes that they hold."""
 
     def __init__(
         self, salt: int, size: int, offsets: array[int], parities: tuple[int, int], opener: Transform | None
@@ -151,7 +151,7 @@ class Packed:
         return filesystem.pread(handle, self._offsets[number + 1] - start, start)
 
     def _plain(self, raw: bytes, number: int) -> bytes | None:
-        """What a frame holds; None when it is damaged."""
+        """Return the contents of a frame; None if it is damaged."""
         if len(raw) < _FRAME.size:
             return None
         length, plain, crc = _FRAME.unpack_from(raw)
@@ -196,7 +196,7 @@ class Packer:
 
     @property
     def saves(self) -> bool:
-        """Whether the frames so far are clearly smaller than what they hold."""
+        """True if the frames so far are clearly smaller than what they hold."""
         return self._size < FRAME or (self._offsets[-1] - FIRST) * 8 < self._size * 7
 
     @property
@@ -240,5 +240,5 @@ class Packer:
 
 
 def _sealing(number: int, plain: int) -> bytes:
-    """What is authenticated with a frame: its place and its length."""
+    """Return the data that is authenticated with a frame: its number and its length."""
     return b"frame" + struct.pack("<II", number, plain)

@@ -38,14 +38,14 @@ LONGEST_SUBJECT: Final = 65_535
 
 
 class Discard(Enum):
-    """What gives way when a limit is reached."""
+    """The messages that give way when a limit is reached: old ones or new ones."""
 
     OLD = "old"
     NEW = "new"
 
 
 class SyncPolicy(Enum):
-    """When what was appended is forced to disk. Only GROUP promises that what is acknowledged is there."""
+    """The policy of syncs. Only GROUP promises that an acknowledged message is on disk."""
 
     GROUP = "group"
     INTERVAL = "interval"
@@ -53,7 +53,7 @@ class SyncPolicy(Enum):
 
 
 class NewMessage(NamedTuple):
-    """What is appended. `time_ns` 0: the log's clock. `ttl_ns` 0: lives as long as the limits let it.
+    """A message to append. `time_ns` 0: the log's clock. `ttl_ns` 0: lives as long as the limits let it.
 
     A time before the last message's is stored as the last message's. A negative number is a ValueError.
     """
@@ -95,7 +95,7 @@ class SubjectState(NamedTuple):
 
 
 class Weights(Struct, frozen=True):
-    """What a message counts for besides the bytes of its parts, and on top of that when it has headers."""
+    """Bytes that a message counts for in limits besides its parts, and more if it has headers."""
 
     besides: int = 32
     headed: int = 0
@@ -124,14 +124,14 @@ class Limits(Struct, frozen=True):
     """Nothing goes by its age or TTL but through `expire`, also when limits change or the log is opened."""
     weights: Weights = PLAIN
     compresses: bool = False
-    """What is stored is compressed, once there is enough of it; limits count it as it came."""
+    """True if messages are compressed once there are enough; limits count the uncompressed bytes."""
 
 
 NO_LIMITS: Final = Limits()
 
 
 class LogState(Struct, frozen=True):
-    """What a log holds. An empty log keeps its last sequence and time; its first is then one more.
+    """The state of a log. An empty log keeps its last sequence and time; its first sequence is then one more.
 
     `last_sequence` and `last_time_ns` are those of the last append, also when that message is gone.
     `first_time_ns` is that of the first message that is there, 0 when there is none.
@@ -198,7 +198,7 @@ class MessageLog(Protocol):
         """
 
     def count_from(self, sequence: int, filters: Sequence[bytes] = ()) -> int:
-        """How many messages at or after `sequence` match one of the filters (none: all).
+        """Count the messages at or after `sequence` that match one of the filters (none: all).
 
         Without filters, and for a span with all messages of its subjects, it reads none of them.
         """
@@ -226,7 +226,7 @@ class MessageLog(Protocol):
         """Subjects that match and have messages, in no order. May be walked while the log changes."""
 
     def totals(self, subject: bytes = b">") -> Iterator[tuple[bytes, int]]:
-        """How many messages each subject has that matches, in no order; of messages nothing is read."""
+        """Yield each matching subject with the number of its messages, in no order; no message is read."""
 
     def delete(self, sequence: int, *, erase: bool = False) -> bool:
         """Removes one message; erased: its bytes on disk are overwritten when this returns. False: absent."""
@@ -254,7 +254,7 @@ class MessageLog(Protocol):
         """
 
     def next_expiry(self) -> int | None:
-        """When `expire` next has work, in ns; may be early, is never late.
+        """The time in ns at which `expire` next has work; it may be early, and is never late.
 
         After `expire(now)` it is later than now. None: nothing that is there will expire.
         """
@@ -268,7 +268,7 @@ class MessageLog(Protocol):
 
     @property
     def may_end_torn(self) -> bool:
-        """Whether its last append, from before it was opened, may have been cut off: it was not closed."""
+        """True if the log was not closed before it was opened, so that its last append may be cut off."""
 
     @property
     def written(self) -> int:
@@ -288,7 +288,9 @@ class MessageLog(Protocol):
         """
 
     def end_sync(self, job: SyncJob) -> StorageError | None:
-        """What was appended before `begin_sync` is durable, unless an error says why not. `job` is done."""
+        """End a sync whose `job` is done: everything appended before `begin_sync` is durable, unless an error
+        is returned.
+        """
 
     def sync(self) -> int:
         """Forces everything up to the `written` it read first to disk and returns that. Any thread."""

@@ -76,7 +76,7 @@ class Found(Struct):
     links: dict[int, int] = field(default_factory=dict)
     """From the base of a segment that was taken away to that of the one before it, as records say."""
     cut_bytes: int = 0
-    """What was cut away behind the last valid record, without the zeros of room that was reserved."""
+    """Bytes that were cut away behind the last valid record, without the zeros of reserved room."""
     from_checkpoint: bool = False
     read_bytes: int = 0
     """Of records that had to be read for their contents."""
@@ -203,8 +203,8 @@ class Recovery:
             self._fs.close(handle)
 
     def _is_unwritten(self, path: Path, size: int, start: bytes) -> bool:
-        """Whether a segment was begun and nothing was written to it: of its first write the disk took a part,
-        or the room, at most.
+        """True if a segment was created and nothing was written to it: at most a part of its first write, or
+        reserved room, is on disk.
         """
         if size <= HEADER_BYTES or not read_file(self._fs, path).strip(b"\0"):
             return True
@@ -330,7 +330,7 @@ class Recovery:
     # ---- from a checkpoint ------------------------------------------------------------------
 
     def _fits(self, saved: Checkpoint, found: Found) -> bool:
-        """Whether a checkpoint is of these segments, none missing nor shorter than it says."""
+        """True if a checkpoint belongs to these segments, and none is missing or shorter than it says."""
         here = {segment.base: segment for segment in found.segments}
         last = here.get(saved.base)
         if found.damaged or last is None or last.salt != saved.salt:

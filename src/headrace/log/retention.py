@@ -1,4 +1,4 @@
-"""What a file log removes by itself: over its limits, over its age, for want of a reader of old messages.
+"""Retention of a file log: messages that it removes by itself because of its limits.
 
 Here live the front of the log, the oldest messages of a subject, and the limits' work on both. Never here:
 writing: what is removed is noted in the ledger, and the log writes that down.
@@ -74,7 +74,7 @@ class Retention:
         return found
 
     def forget_front(self) -> None:
-        """What was remembered of the front may not hold any more."""
+        """Forget what is remembered of the front, since it may have changed."""
         self._front.clear()
         self._oldest.clear()
         self._remembered = 0
@@ -122,7 +122,7 @@ class Retention:
         return removed
 
     def _drop(self, messages: int, size: int) -> Scan | None:
-        """What was dropped of the first segment that had anything."""
+        """Drop messages from the front, and return the scan of the first segment that had any."""
         ledger = self._ledger
         found: Scan | None = None
 
@@ -260,7 +260,7 @@ class Retention:
                 raise LogFull("maximum bytes exceeded", index)
 
     def _sizes(self, subject: bytes, most: int) -> list[int]:
-        """What the oldest messages of a subject count for: all of them, or `most`."""
+        """Return the counted sizes of a subject's oldest messages: of all, or of `most`."""
         known = self._ledger.table.get(subject)
         if known is None:
             return []

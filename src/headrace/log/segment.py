@@ -77,7 +77,7 @@ class Header(Struct, frozen=True):
         return encode_header(self.pack(), self.base, self.last_time, self.salt)
 
     def beginning(self) -> bytes:
-        """What a segment begins with: both."""
+        """Return the beginning of a segment: the header, and the record that repeats it."""
         return self.pack() + self.again()
 
     @classmethod
@@ -122,16 +122,18 @@ class Segment(Struct, eq=False):
     packed: Packed | None = None
     index: SparseIndex = field(default_factory=SparseIndex)
     is_indexed: bool = False
-    """Whether the index file is there and says the same."""
+    """True if the index file is there and agrees."""
     last: int = 0
     """The last sequence that was given when it was written; of the last segment: not known."""
     compacted_at: int = 0
-    """When it was rewritten without what had been removed: the base of the last segment then. What records
-    in segments before that one say about it is done."""
+    """The base of the last segment when this one was compacted; 0: never.
+
+    Removals that earlier segments record about it are done.
+    """
     dregs: int = 0
     """Bytes besides live records that rewriting it once more would not win; not kept on disk."""
     stays_plain: bool = False
-    """Whether compressing it was tried and saves nothing; not kept on disk."""
+    """True if compression was tried and saves nothing; not kept on disk."""
     retry_at: int = 0
     """Segments that must have been rewritten before it is worth another try without messages."""
 
@@ -163,7 +165,7 @@ class Segment(Struct, eq=False):
 
 
 def is_header_record(data: bytes) -> bool:
-    """Whether bytes begin as a record that holds a header does, or are too few to tell."""
+    """True if bytes begin like a record that holds a header, or are too few to tell."""
     return data[8:10] in (b"\1\6", b"\0\0", b"\1", b"\0", b"")
 
 
@@ -197,20 +199,20 @@ def read_span(filesystem: FileSystem, handle: int, segment: Segment, size: int, 
 
 
 def load_packed(filesystem: FileSystem, handle: int, header: Header, cipher: Cipher | None) -> Packed | None:
-    """Where the frames of a compressed segment are; None: there are none. Raises OSError."""
+    """Load the table of frames of a compressed segment; None if it has none. Raises OSError."""
     opener = cipher.segment(header.salt, header.base).open if cipher and header.flags & SEALED else None
     return Packed.load(filesystem, handle, header.salt, opener)
 
 
 def packer_of(segment: Segment, cipher: Cipher | None, write: Callable[[bytes], object]) -> Packer:
-    """What makes the frames of a segment and writes them."""
+    """Return the packer that makes the frames of a segment and writes them."""
     sealed = cipher is not None and segment.is_sealed
     sealer = cipher.segment(segment.salt, segment.base).seal if cipher is not None and sealed else None
     return Packer(write, segment.salt, sealer)
 
 
 def opener_of(segment: Segment, cipher: Cipher | None) -> Transform | None:
-    """What opens the frames of a segment; None: they are not sealed."""
+    """Return the function that opens the frames of a segment; None if they are not sealed."""
     return cipher.segment(segment.salt, segment.base).open if cipher and segment.is_sealed else None
 
 

@@ -34,7 +34,7 @@ class Staging:
 
     def __init__(self, home: Path, unfinished: Path, filesystem: FileSystem | None = None) -> None:
         self.directory: Final = unfinished
-        """Where the store is made. What a run that was cut off left is still in it."""
+        """The directory in which the store is made. Files of a run that was cut off are still in it."""
         self._home = home
         self._files = filesystem or RealFileSystem()
         self._lock: int | None = None
@@ -60,7 +60,7 @@ class Staging:
         self._release()
 
     def publish(self) -> None:
-        """What is in the directory, durable, is the store from now on. Raises: StoreTaken, StorageError."""
+        """Publish the directory as the store. Its files must be durable. Raises: StoreTaken, StorageError."""
         self._refuse_taken()
         with self._storage():
             if self._files.is_directory(self._home):

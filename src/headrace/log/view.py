@@ -43,7 +43,7 @@ WINDOW: Final = 4 << 20
 takes few large batches better than many small ones; beyond this the processor's caches do not.
 """
 ATTEMPTS: Final = 8
-"""How often a view is begun again because a segment was removed while it looked."""
+"""The number of times a view begins again because a segment was removed meanwhile."""
 _NO_LIMIT: Final = (1 << 62) - 1
 _MARKER_BYTES: Final = 64
 _MARKER_KIND: Final = 5
@@ -51,12 +51,12 @@ _MARKER_KIND: Final = 5
 
 
 class Piece(Struct, frozen=True):
-    """Where in one segment records are to be read."""
+    """The part of one segment whose records are read."""
 
     path: Path
     header: Header
     marker: bytes
-    """What the segment says about its last rewriting; empty: it never was."""
+    """The segment's mark of its last compaction; empty: it never was compacted."""
     offset: int
     """From the first record."""
     size: int
@@ -79,7 +79,7 @@ class Slice(Struct, frozen=True):
 
 
 class LogView:
-    """What a log's directory holds now.
+    """A view of the log in a directory, as it is now.
 
     Raises: StorageError when it cannot be read, or is encrypted and `cipher` is not its key; LogGone when
     it is not there.
@@ -191,7 +191,7 @@ def _beginning(filesystem: FileSystem, handle: int, cipher: Cipher | None) -> tu
 
 
 def _look(directory: Path, filesystem: FileSystem, cipher: Cipher | None) -> Found:
-    """What recovery would find; it changes nothing. Raises: StorageError, LogGone."""
+    """Find what recovery would find, and change nothing. Raises: StorageError, LogGone."""
     for _ in range(ATTEMPTS):
         try:
             return Recovery(directory, filesystem, cipher).run()
@@ -283,7 +283,7 @@ class _Reading:
         return messages, left < 0
 
     def _damage(self, scan: Scan) -> list[tuple[int, int]]:
-        """What the scan found since it was asked, of what is wanted."""
+        """Return the damage that the scan has found since the last call, within the wanted span."""
         found, scan.damaged = scan.damaged, []
         first, last = self._wanted.first, self._wanted.end - 1
         return [(max(a, first), min(b, last)) for a, b in found if a <= last and b >= first]
