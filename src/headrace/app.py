@@ -70,7 +70,7 @@ def run(options: Options) -> int:
 
 
 def tell_of_end(signal_name: Interrupted) -> None:
-    """What the log says of a start that a signal ended."""
+    """Write the log line of a start that a signal ended."""
     log = logging.getLogger(logs.LOGGER_NAME)
     log.info('Trapped "%s" signal', signal_name)
     log.info("Initiating Shutdown...")
@@ -118,7 +118,7 @@ def stored_services(
 def jetstream_services(
     options: JetStreamOptions | None, shared: SharedChannels | None = None
 ) -> JetStreamServer | None:
-    """What gives accounts their JetStream, for a server on the running loop; None without options."""
+    """Make JetStream for the accounts of a server on the running loop; None without options."""
     if options is None:
         return None
     # Who runs no JetStream does not pay for loading it.
@@ -212,7 +212,7 @@ def _archiving(
 
 
 def service_options(options: StreamingOptions) -> streaming_options.StreamingOptions:
-    """What was configured, as the service takes it: its names are the same."""
+    """Convert the configured options into those of the service, which have the same names."""
     from headrace.log.port import SyncPolicy
     from headrace.streaming import options as streaming_options
 
@@ -319,7 +319,7 @@ def _open_store(options: StreamingOptions, log: logging.Logger) -> LogStore:
 
 
 def store_cipher(secret: str | None, name: str | None) -> Cipher | None:
-    """What a store is encrypted with: AES, or CHACHA. Any text is a secret; scrypt makes the key of it."""
+    """Make the cipher of a store: AES, or CHACHA. Any text is a secret; scrypt derives the key."""
     if secret is None:
         return None
     from headrace.log.encryption import Cipher
@@ -357,7 +357,7 @@ def _store_key(secret: str) -> bytes:
 
 
 def check(options: Options) -> None:
-    """What a start would find wrong with these options before it listens.
+    """Check options for errors that a start would find before it listens.
 
     Raises: ConfigError; StartError for certificates that cannot be used.
     """
@@ -539,7 +539,7 @@ class Process:
                 self._server.log.error("Failed to reload server configuration: %s", line)
 
     def prepare(self, new: Options, changed: Sequence[str]) -> Callable[[], None]:
-        """What of a reload is the process's: its log and its files.
+        """Prepare the process's part of a reload: its log and its files.
 
         Raises: StartError when the log file cannot be opened; nothing has changed then.
         """

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 LEAVE_S: Final = 10.0
-"""How long the end of the server waits for a file that is being written or uploaded."""
+"""Seconds that the end of the server waits for a file that is being written or uploaded."""
 
 
 LOOK_S: Final = 0.5
@@ -111,14 +111,14 @@ class Archiver:
         self._clock = clock
         self._figures = ArchiveSnapshot(options.to)
         self._failed: dict[bytes, str] = {}
-        """What was said of channels that could not be archived, to say it once."""
+        """The last errors of channels that could not be archived; each is logged once."""
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._asked: concurrent.futures.Future[Any] | None = None
         self._thread = threading.Thread(target=self._work, name="headrace-archiver", daemon=True)
 
     def figures(self) -> ArchiveSnapshot:
-        """What it did so far; a whole value at any time."""
+        """The figures of the archiving so far; consistent at any time."""
         return self._figures
 
     def start(self) -> None:

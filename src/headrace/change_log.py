@@ -227,7 +227,7 @@ def snapshot(entries: Iterable[bytes], subject: bytes) -> Iterator[NewMessage]:
 
 
 class Changed(Protocol):
-    """Who reads changes back. `apply` raises ValueError, ProtocolError or struct.error for what cannot be."""
+    """A reader of changes. `apply` raises ValueError, ProtocolError or struct.error for an invalid entry."""
 
     def apply(self, kind: bytes, body: bytes) -> None:
         """One change."""
@@ -270,9 +270,9 @@ class _Reader:
         self._unread: list[int] = []
         """Records that are unreadable, up to the one that is read."""
         self._has_copy = False
-        """Whether the last record that was read is there once more."""
+        """True if the last record that was read has a copy."""
         self.inside = False
-        """Whether a snapshot was begun and has not ended."""
+        """True if a snapshot was begun and has not ended."""
         self.damaged = False
 
     def damage(self, sequence: int) -> None:
@@ -335,6 +335,6 @@ class _Reader:
 
 
 def _marked(payload: bytes) -> tuple[bytes, bytes]:
-    """What a record says of its copy, and the rest of it."""
+    """Split a record into the mark that tells it from its copy, and the rest."""
     mark = payload[: len(_COPY)]
     return (mark, payload[len(mark) :]) if mark in (_TWICE, _COPY) else (b"", payload)

@@ -89,8 +89,9 @@ FIRST_REACH: Final = 0.25
 """Seconds that a start waits for the servers that are configured, before it lets clients in."""
 
 CONNECT_ERROR_REPORTS: Final = 3600
-"""How many failed attempts to reach a server that was never met make one error in the log, beside the first
-one; the others are debug lines."""
+"""Failed attempts to reach a server that was never met: so many make one error in the log, beside the first
+one; the others are debug lines.
+"""
 
 RECONNECT_ERROR_REPORTS: Final = 1
 """The same of a server that was met before."""
@@ -99,7 +100,7 @@ ROUTE_RETRY: Final = 1.0
 """Seconds between attempts to reach a configured peer, and to reach one again."""
 
 ROUTE_RETRY_MOST: Final = 30.0
-"""What they grow to with `connect_backoff`."""
+"""The longest pause with `connect_backoff`."""
 
 ROUTE_JITTER: Final = 0.1
 """Up to so many seconds are added before a peer is reached again, lest both reach each other at once."""
@@ -116,7 +117,10 @@ ROUTE_COMPRESSION_RTTS: Final = (0.01, 0.05, 0.1)
 """Seconds of a round trip up to which `s2_auto` means uncompressed, fast, better; more: best."""
 
 ROUTE_ACCOUNT_TIMEOUT: Final = 2.0
-"""When a peer should have said that it is ready for an account's own connection; it is made all the same."""
+"""Seconds in which a peer should say that it is ready for an account's own connection.
+
+It is made in any case.
+"""
 
 ROUTE_ANTI_ENTROPY: Final = 30.0
 """Seconds, and up to a fifth more, between two rounds of anti-entropy: the search for holes in the mesh."""
@@ -149,7 +153,7 @@ GATEWAY_UNKNOWN: Final = 1024
 """At most so many clusters are reached that nobody configured, and so many addresses kept of one."""
 
 LEAF_PORT: Final = 7422
-"""Where leaf nodes connect to, unless their configuration says where."""
+"""The port that leaf nodes connect to unless their configuration names another."""
 
 LEAF_RETRY: Final = 1.0
 """Seconds, and up to as many more, between attempts to reach a hub."""

@@ -1,4 +1,4 @@
-"""What structures (`msgspec.Struct`) lack: fields that are not shown, and their defaults by name.
+"""Additions to structures (`msgspec.Struct`): fields that are not shown, and defaults by name.
 
 Here lives the `repr` of a structure with secrets. Never lives here: what is a secret; each structure says
 that of its own fields.

@@ -96,7 +96,7 @@ class Turns:
 
 
 class _Turn:
-    """What a timer does. Thousands may be set at once: it takes a third of the room of a closure."""
+    """The function of a timer. Thousands may be set at once: it takes a third of the memory of a closure."""
 
     __slots__ = ("_function", "_turns")
 

@@ -84,7 +84,7 @@ class Account:
 
     @property
     def is_full(self) -> bool:
-        """Whether one more connection is too many."""
+        """True if one more connection is too many."""
         most = self.options.limits.max_connections
         return 0 <= most <= self.connections
 
@@ -115,7 +115,9 @@ class Account:
         self.interest.mapper = None
 
     def _mapped(self, subject: bytes) -> tuple[bytes, bool] | None:
-        """What the engine asks once per subject: what it is delivered as, and whether that answer lasts."""
+        """Map a subject for the engine, which asks once per subject: the subject to deliver as, and whether
+        the answer may be kept.
+        """
         assert self.mappings is not None
         target = self.mappings.map(subject)
         lasts = not self.mappings.is_random(subject)

@@ -36,7 +36,7 @@ class Meter(Protocol):
 
 
 class _Wires(Struct):
-    """What one account imports, as the engine has it."""
+    """The imports of one account, as the engine has them."""
 
     streams: dict[tuple[str, str, str], StreamImport] = field(default_factory=dict)
     services: dict[tuple[str, str, str], ServiceImport] = field(default_factory=dict)
@@ -80,7 +80,7 @@ class Accounts:
 
     @property
     def default(self) -> Account:
-        """Where clients act that no configuration assigns."""
+        """The account of clients that no configuration assigns to one."""
         return self._accounts[GLOBAL_ACCOUNT]
 
     def replace(self, changed: Iterable[AccountOptions], removed: Iterable[str] = ()) -> None:

@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from headrace.protocol.keypairs import CurveKeyPair, SigningKeyPair
 
 SUBJECT: Final = "$SYS.REQ.USER.AUTH"
-"""Where questions are published, in the callout's account; none of its users may publish there."""
+"""The subject of questions, in the callout's account; no user of the account may publish to it."""
 
 AUDIENCE: Final = "nats-authorization-request"
 CURVE_KEY_HEADER: Final = "Nats-Server-Xkey"
@@ -80,7 +80,7 @@ _GLOBAL_ACCOUNT: Final = "$G"
 
 
 class Callout(Protocol):
-    """Who decides. `account` is where the service listens, `subject` whom its questions are addressed to."""
+    """A callout. `account` is that in which its service listens, `subject` the addressee of its questions."""
 
     account: str
     subject: str
@@ -104,7 +104,8 @@ class ConfiguredCallout:
         self._options = options
 
     def decides_about(self, user: str, account: str) -> bool:
-        """Whether it is asked about this connection, whatever the configuration says of its credentials.
+        """True if the service is asked about a connection, whatever the configuration says of its
+        credentials.
 
         `user`: the configured user whose credentials these are, or if they are nobody's, `claimed_user`: who
         pretends to be the service is refused, and not asked about. `account`: that user's, or "$G".
@@ -135,7 +136,7 @@ class ConfiguredCallout:
         return user.audience
 
     def identity(self, user: UserClaims, now: float) -> TokenIdentity:
-        """Who the user is, in the account that `placement` names; whether there is one is not known here.
+        """Return the identity of a user in the account that `placement` names; the account may not exist.
 
         As in the Go server, default permissions of a configured account are for configured users only.
         Units: `now` is seconds since 1970.
@@ -160,7 +161,9 @@ class OperatorCallout:
         return bool(account.claims.callout.users)
 
     def decides_about(self, identity: TokenIdentity) -> bool:
-        """Whether it is asked about this user of its account; whom `Trust` refuses nobody asks about.
+        """True if the service is asked about this user of its account.
+
+        Users whom `Trust` refuses are not asked about.
 
         The Go server publishes a question about the latter where no service hears it, and refuses them when
         no answer has come in time.
@@ -187,7 +190,7 @@ class OperatorCallout:
         return user.account
 
     def identity(self, user: UserClaims, target: TrustedAccount, now: float) -> TokenIdentity:
-        """Who the user is, in the account that `placement` named. Raises: Refused.
+        """Return the identity of a user in the account that `placement` named. Raises: Refused.
 
         Units: `now` is seconds since 1970.
         """
@@ -201,7 +204,7 @@ class OperatorCallout:
 
 
 class Question(Discreet, frozen=True):
-    """What is published on `SUBJECT`, with these headers, and the user key that the answer must be about."""
+    """A question for `SUBJECT`, with its headers, and the user key that the answer must be about."""
 
     HIDDEN = frozenset({"payload"})
 
@@ -334,7 +337,7 @@ class Interviewer:
 
 
 def claimed_user(connect: ConnectOptions, token: str = "", key: str = "") -> str:
-    """Who the client says it is; a question calls it so.
+    """Return the name that the client gives itself; a question uses it.
 
     In operator mode, `token` is the user token (the client's, or the default sentinel) and `key` the public
     key of its user. Without operator mode tokens mean nothing.
@@ -347,7 +350,7 @@ def claimed_user(connect: ConnectOptions, token: str = "", key: str = "") -> str
 
 
 def connect_claims(connect: ConnectOptions, token: str = "") -> ConnectClaims:
-    """What a question tells of a client's CONNECT: its credentials, so that the service can check them.
+    """Return the part of a client's CONNECT for a question: its credentials, which the service checks.
 
     `token` as for `claimed_user`.
     """

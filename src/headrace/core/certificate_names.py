@@ -1,5 +1,5 @@
-"""Which configured user a client's certificate is (`verify_and_map`), and whether a server's is made out to a
-known host (`verify_cert_and_check_known_urls`).
+"""Names in certificates: the configured user of a client's (`verify_and_map`), and the known host of a
+server's (`verify_cert_and_check_known_urls`).
 
 Here lives the comparison of a verified certificate's names with those of users, in this order: its e-mail
 addresses, DNS names and URIs, then its subject as a distinguished name (RFC 4514, in any order of its parts),
@@ -59,7 +59,7 @@ def mapped_user(certificate: bytes, users: Collection[str]) -> str | None:
 
 
 def is_made_out_to(certificate: bytes, hosts: Iterable[str]) -> bool:
-    """Whether a DNS name of a certificate (DER, of a verified chain) is one of these hosts, in any case.
+    """True if a DNS name of a certificate (DER, of a verified chain) is one of these hosts, in any case.
 
     A `*` stands for the first label, as in RFC 6125, 6.4.3.
     """

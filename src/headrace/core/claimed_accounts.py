@@ -173,7 +173,9 @@ def _required(
 def _activation(
     entry: Import, importer: TrustedAccount, exporter: TrustedAccount, export: Export, now: float
 ) -> tuple[str, list[float]]:
-    """What is wrong with an import's activation token, "" if nothing, and when that may change."""
+    """Check an import's activation token: return its error, "" if there is none, and the times at which that
+    may change.
+    """
     issues = list(rules.import_issues(entry, importer.key)) if entry.token else ["no activation token"]
     if issues:
         return issues[0], []

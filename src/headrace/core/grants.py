@@ -1,4 +1,4 @@
-"""What tokens grant: an account and who signs for it, and the identity of one of its users.
+"""Grants of tokens: an account with its signing keys, and the identity of one of its users.
 
 Here live the conversion of claims into permissions, limits and times, and the words of a refusal. Never lives
 here: whether the tokens are to be believed (`trust`, `callout`).
@@ -77,7 +77,7 @@ class TrustedAccount(Struct, frozen=True):
 
 
 class Home(Struct, frozen=True):
-    """What a user gets from the account it is in, whether a token or the configuration describes that one.
+    """The part of an account that its users get, whether a token or the configuration describes the account.
 
     `key` is what the account is found by: its public key, or its name.
     """
@@ -95,7 +95,7 @@ class Home(Struct, frozen=True):
 
 
 class TokenIdentity(Struct, frozen=True):
-    """Who a connection acts as.
+    """The identity that a connection acts as.
 
     `permissions` None: everything is permitted; `has_default_permissions`: they follow the account's.
     `subscriptions` and `payload` (bytes) are the lower of the user's limit and the account's, -1 for none.
@@ -161,7 +161,8 @@ def check_connection_type(user_limits: UserLimits, actual: ConnectionType) -> No
 
 
 def end_of(user: UserClaims, user_limits: UserLimits, now: float) -> float | None:
-    """When the connection ends, in seconds since 1970: with the token or with the hours it may connect in.
+    """Return the end of the connection in seconds since 1970: that of the token, or of the hours in which it
+    may connect.
 
     None for never. Raises: Refused outside of those hours.
     """
@@ -255,5 +256,5 @@ def _responses(claims: ResponseClaims) -> ResponsePermission:
 
 
 def shown(text: str) -> str:
-    """What strangers write, on one line of bearable length."""
+    """Shorten a stranger's text to one line of bearable length."""
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text[:_MAX_SHOWN])

@@ -1,4 +1,4 @@
-"""What may pass over one leaf link, each way: the hub's word, the leaf node's denials, JetStream's domains.
+"""Permissions of one leaf link, each way: the hub's, the leaf node's denials, JetStream's domains.
 
 A hub takes over what its user may do; the leaf node hears of that by INFO and keeps to it. Other than for a
 client a wildcard that is wider than what is allowed may be subscribed to: what does not belong is not sent.
@@ -25,7 +25,8 @@ _OF_SERVERS: Final = ("$JSC.>", "$NRG.>", *_OF_CLIENTS)
 
 
 class Domains(Struct, frozen=True):
-    """What keeps two JetStream domains apart: `both` passes neither way, `outgoing` not to the other side.
+    """The subjects that keep two JetStream domains apart: `both` passes neither way, `outgoing` not to the
+    other side.
 
     `notice`: what the log says of it, "" for nothing.
     """
@@ -113,7 +114,7 @@ def _judge(given: SubjectPermission | None) -> _Judge | None:
 
 
 class _Asking:
-    """Whether interest in a subject, perhaps a wildcard, is told."""
+    """A predicate: is interest in a subject, perhaps a wildcard, told to the other side?"""
 
     __slots__ = ("_allow", "_set")
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _WHOLE: Final = 100
 LOST: Final = b""
-"""What `Mappings.map` gives for a message that the weights ask to lose; no subscription matches it."""
+"""The result of `Mappings.map` for a message that the weights lose; no subscription matches it."""
 
 
 class _Mapping(Struct, frozen=True):
@@ -40,7 +40,7 @@ class _Mapping(Struct, frozen=True):
 
     @property
     def is_weighted(self) -> bool:
-        """Whether there is anything to draw for: neither all nor nothing goes to one destination."""
+        """True if the destination is drawn: neither all nor no messages go to one destination."""
         return len(self.choices) > 1 or (len(self.choices) == 1 and self.choices[0][0] < _WHOLE)
 
     @property
@@ -100,7 +100,7 @@ class Mappings:
         return LOST
 
     def is_random(self, subject: bytes) -> bool:
-        """Whether `map` may answer differently next time, so that its answer must not be kept."""
+        """True if `map` may answer differently next time, so that its answer must not be kept."""
         mapping = self._find(subject)
         return mapping is not None and mapping.is_random
 

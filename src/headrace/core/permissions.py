@@ -1,4 +1,4 @@
-"""What one user may publish, subscribe to and be sent.
+"""Permissions of one user: to publish, to subscribe, to be sent messages.
 
 Here lives the decision, made once per subject and remembered by whoever asks. Never lives here: error
 texts, connections, accounts. A `PermissionSet` belongs to a user and is immutable, so all connections
@@ -37,7 +37,7 @@ class _Rule(Struct, frozen=True):
     queue: bytes | None
 
     def covers_queue(self, queue: bytes) -> bool:
-        """Whether the rule names this group; a rule's group may have wildcards, `v1.*` also names itself."""
+        """True if the rule names this group. A rule's group may have wildcards; `v1.*` also names itself."""
         if self.queue is None:
             return False
         return queue == self.queue or (
@@ -73,7 +73,7 @@ class _Rules:
         return found
 
     def can_overlap(self, subject: bytes) -> bool:
-        """Whether some message could be meant both by a rule and by this subscription."""
+        """True if some message could match both a rule and this subscription."""
         if any(grammar.overlaps(rule.subject, subject) for rule in self._wildcards):
             return True
         return any(grammar.overlaps(literal, subject) for literal in self._literals)
@@ -121,26 +121,29 @@ class PermissionSet:
         return hash(self.given)
 
     def may_publish(self, subject: bytes) -> bool:
-        """Whether the lists permit publishing; a response may be permitted besides, see `ResponseTracker`."""
+        """True if the lists permit publishing. A response may be permitted besides, see `ResponseTracker`."""
         if self._publish_allow is not None and not self._publish_allow.matching(subject):
             return False
         return not self._publish_deny.matching(subject)
 
     def may_subscribe(self, subject: bytes, queue: bytes | None = None) -> bool:
-        """Whether this subscription is accepted; one wider than a denied subject is, and then filtered."""
+        """True if a subscription is accepted.
+
+        One wider than a denied subject is accepted, and then filtered.
+        """
         allow = self._subscribe_allow
         if allow is not None and not _allows(allow.containing(subject), queue):
             return False
         return self.may_deliver(subject, queue)
 
     def filters_delivery(self, subject: bytes, queue: bytes | None = None) -> bool:
-        """Whether `may_deliver` must be asked about each message for this accepted subscription."""
+        """True if `may_deliver` must be asked about each message for this accepted subscription."""
         if self._subscribe_deny is None or not (queue or grammar.has_wildcard(subject)):
             return False
         return self._subscribe_deny.can_overlap(subject)
 
     def may_deliver(self, subject: bytes, queue: bytes | None = None) -> bool:
-        """Whether a message with this subject may go to a subscription in this group (or in none)."""
+        """True if a message with this subject may be sent to a subscription in this group (or in none)."""
         return self._subscribe_deny is None or not _denies(self._subscribe_deny.matching(subject), queue)
 
     def response_tracker(self, now_ns: Callable[[], int]) -> ResponseTracker | None:
@@ -184,7 +187,7 @@ class ResponseTracker:
         self._granted[reply] = [now, 0]
 
     def may_publish(self, subject: bytes) -> bool:
-        """Whether this is a permitted response; if so, it counts as one."""
+        """True if a publication is a permitted response; then it counts as one."""
         entry = self._granted.get(subject)
         if entry is None:
             return False

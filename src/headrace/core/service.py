@@ -1,4 +1,4 @@
-"""What a service inside the server is given, and what it must answer.
+"""The contract of a service inside the server: what it is given (`Host`), and the methods it has (`Service`).
 
 A service (streaming, jetstream, system) is an in-process client: it subscribes, receives batches and
 publishes. It owns no socket, thread or loop and imports no server code; `server` hosts it, tests do by hand.
@@ -32,7 +32,7 @@ class Delivery(NamedTuple):
 
 
 def gather(deliveries: Iterable[Delivery], gathered: Container[int]) -> list[Delivery | Gathered[Delivery]]:
-    """What a service gets, for hosts that have single messages: runs of these sids, the rest as it is."""
+    """Gather single messages for a service: runs of messages for these sids, all others as they are."""
     batch: list[Delivery | Gathered[Delivery]] = []
     for sid, group in groupby(deliveries, key=attrgetter("sid")):
         run = list(group)
@@ -45,7 +45,7 @@ REQUEST_INFO: Final = b"Nats-Request-Info"
 
 
 class Taking(IntEnum):
-    """What becomes of a message that is traced and has come to a subscription of a service."""
+    """The outcome of a traced message that has come to a subscription of a service."""
 
     AS_A_CLIENT = 0
     """It is delivered as to a client: not at all when it is only traced."""
@@ -69,11 +69,11 @@ class Timer(Protocol):
 
 
 class Host(Protocol):
-    """What the server does for a service, all on one thread."""
+    """The server as a service sees it; all calls are on one thread."""
 
     @property
     def outgoing(self) -> Outgoing:
-        """What is to be published: written to by compiled code, which then calls `announce`."""
+        """The buffer of publications, which compiled code writes; it then calls `announce`."""
 
     def subscribe(
         self, subject: bytes, queue: bytes = b"", *, gathered: bool = False, named: bool = False
@@ -102,7 +102,7 @@ class Host(Protocol):
 
     @property
     def sees_receivers(self) -> bool:
-        """Whether `backlog` knows receivers themselves, and not only the way to a server that has them."""
+        """True if `backlog` knows the receivers themselves, and not only the connection to their server."""
 
     def backlog(self, subject: bytes) -> int | None:
         """Bytes that wait for the slowest receiver of a subject; None when there is no receiver (any more).
@@ -111,12 +111,12 @@ class Host(Protocol):
         """
 
     def is_alone(self, subject: bytes) -> bool:
-        """Whether nobody but this service hears a subject; a host that sees no receivers says yes."""
+        """True if only this service receives a subject. A host that sees no receivers returns True."""
 
     def listens(self, subject: bytes, queue: bytes = b"") -> bool:
-        """Whether somebody has subscribed to exactly this subject, in this queue group, b"": in none.
+        """True if somebody has subscribed to exactly this subject, in this queue group (b"": in none).
 
-        What counts as interest in a deliver subject of JetStream. A host that sees no receivers says yes.
+        That counts as interest in a deliver subject of JetStream. A host that sees no receivers returns True.
         """
 
     def when_heard(self, function: Callable[[], object]) -> None:

@@ -1,4 +1,4 @@
-"""What every account has without having imported it: services of the system account about itself.
+"""Imports that every account has by itself: services of the system account about the account.
 
 Here lives which, under which names, and that an account can ask about itself only: the exported subject has
 its name in it. Never lives here: the answers (`server.system`).

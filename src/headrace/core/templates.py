@@ -37,7 +37,7 @@ class TemplateError(HeadraceError):
 
 
 class TemplateValues(Struct, frozen=True):
-    """What templates may name: a user and its account."""
+    """The values that templates may name: of a user and its account."""
 
     user_name: str
     user_key: str

@@ -52,7 +52,7 @@ class Party(Struct, frozen=True):
 
 
 class Wanted(Struct, frozen=True):
-    """What headers ask for. `headers`: all of them, as the trace shows them."""
+    """The trace that headers ask for. `headers`: all of them, as the trace shows them."""
 
     headers: dict[str, list[str]]
     is_external: bool
@@ -64,12 +64,12 @@ class Wanted(Struct, frozen=True):
 
     @property
     def is_only(self) -> bool:
-        """Whether nothing is to be delivered. A tracing system's mark does not ask for that."""
+        """True if the message must not be delivered. A tracing system's mark does not ask for that."""
         return not self.is_external and self.first("Nats-Trace-Only").lower() in ("1", "true", "on")
 
 
 def wanted(block: bytes) -> Wanted | None:
-    """What a header block asks for; None: nothing, or it says that tracing is disabled.
+    """Read the trace that a header block asks for; None: none, or tracing is disabled.
 
     Names count as they are written, but for `traceparent`. Headers without a value, or behind a line that is
     none, do not count.
@@ -116,7 +116,7 @@ def _lines(block: bytes) -> list[tuple[str, str]]:
 
 
 def _is_sampled(value: str) -> bool:
-    """Whether the flags of a `traceparent` say so: version-trace-parent-flags."""
+    """True if the flags of a `traceparent` (version-trace-parent-flags) ask for a trace."""
     flags = _FLAGS.fullmatch(value)
     if flags is None:
         return False
@@ -159,11 +159,11 @@ class MessageTrace:
     ) -> None:
         self.is_only = wanted.is_only
         self.dest = dest
-        """Where other servers are told to send what they have to tell."""
+        """The subject to which other servers send their events."""
         self.system = system
         """The account that answers requests about streams, for those who trace them."""
         self.hops = 0
-        """How many other servers it goes to from here."""
+        """The number of other servers that the message goes to from here."""
         self.events: list[Event] = []
         self._came_over = wanted.first(_HOP.decode()) if source.kind is not Kind.CLIENT else ""
         self._next = ""
@@ -245,14 +245,14 @@ class MessageTrace:
         self._met.append((stream, StreamTrace(self, self._add("js", stream=stream))))
 
     def of(self, stream: str) -> StreamTrace:
-        """Where a stream that it has met tells what it does. Raises: KeyError for another one."""
+        """Return the trace of a stream that the message has met. Raises: KeyError for another one."""
         for place, (name, _) in enumerate(self._met):
             if name == stream:
                 return self._met.pop(place)[1]
         raise KeyError(stream)
 
     def update(self, event: Event, error: str) -> None:
-        """What a stream has done with it; its time is that of the end."""
+        """Update the event of a stream; its time is that of the end."""
         event["ts"] = short_time(self._now_ns())
         if error:
             event["error"] = error
@@ -266,7 +266,7 @@ class MessageTrace:
 
 
 class StreamTrace:
-    """What one stream does with a message."""
+    """The trace of one stream: what it does with the message."""
 
     def __init__(self, trace: MessageTrace, event: Event) -> None:
         self._trace = trace
@@ -275,7 +275,7 @@ class StreamTrace:
 
     @property
     def is_only(self) -> bool:
-        """Whether nothing is to be stored."""
+        """True if the message must not be stored."""
         return self._trace.is_only
 
     def judged(self, subject: bytes, *, wanted: bool) -> None:

@@ -1,4 +1,4 @@
-"""Who a connecting user is in operator mode, where tokens say so.
+"""Trust in operator mode: who a connecting user is, by its token.
 
 Here lives the decision: the operator's keys sign accounts, an account's keys sign users, the user's key
 signs the nonce. Never lives here: what tokens grant (`grants`), where account tokens come from (the caller
@@ -75,7 +75,7 @@ class Trust:
         self._now = now
 
     def user(self, token: str, *, by_trusted_proxy: bool = False) -> UserClaims:
-        """What a user's token says, once nothing is wrong with it alone; `account` names whose it is.
+        """Check a user's token on its own, and return its claims; `account` names the user's account.
 
         Raises: Refused.
         """
@@ -109,7 +109,7 @@ class Trust:
         return TrustedAccount(claims, signers, permissions)
 
     def identity(self, user: UserClaims, account: TrustedAccount, peer: Peer) -> TokenIdentity:
-        """Who this is: a user that `user` gave, in the account that it names.
+        """Return the identity of a user that `user` gave, in the account that it names.
 
         Raises: Refused.
         """
@@ -160,7 +160,7 @@ class Trust:
 
 
 def is_revoked(revocations: Mapping[str, int], key: str, issued_at: int) -> bool:
-    """Whether a token issued to this key then is revoked, by its key or with all others."""
+    """True if a token that was issued to this key at this time is revoked, by its key or with all others."""
     return any(name in revocations and revocations[name] >= issued_at for name in (key, EVERYBODY))
 
 
