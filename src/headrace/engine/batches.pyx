@@ -21,7 +21,7 @@ cdef enum:
 
 
 cdef bint is_word(const char *text, size_t n) noexcept:
-    """Whether it can stand in a control line: no blank, no line end, no other control character."""
+    """True if a text can be a word of a control line: no blank, no line end, no other control character."""
     cdef size_t i = 0
     cdef uint64_t eight
     while i + 8 <= n:  # a byte below 33 borrows into its highest bit, and has none there itself
@@ -118,7 +118,7 @@ cdef inline char *put_number(char *at, uint32_t value) noexcept:
 
 
 cdef bint read_word(bytes text, part_t *part) noexcept:
-    """Whether it can stand in a control line, or is empty; then `part` is it."""
+    """True if a text can be a word of a control line, or is empty; then `part` is set to it."""
     if PyBytes_GET_SIZE(text) > MOST_BYTES or not is_word(PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text)):
         return False
     part.text = PyBytes_AS_STRING(text)

@@ -69,7 +69,7 @@ cdef inline int word(const char *p, const char *end, const char *upper, uint32_t
 
 
 cdef int op_at(const char *p, const char *end, uint32_t *length) noexcept:
-    """Which op begins here, and how long its word is."""
+    """Return the op that begins here, and set the length of its word."""
     cdef char c = p[0] & 0xDF if c'a' <= p[0] <= c'z' else p[0]
     cdef char d
     if c == c'P':
@@ -268,7 +268,7 @@ cdef bint is_canonical(line_t *line) noexcept:
 
 
 cdef bint is_response(link_t *l, msg_t *m) except -1:
-    """Whether it went where responses to requests of other accounts are awaited: then somebody was there."""
+    """True if a message went to a reply subject of a request from another account, so that it counts as delivered."""
     cdef bytes subject
     cdef plan_t *plan
     cdef uint32_t i
@@ -435,7 +435,9 @@ cdef char *publication(link_t *l, char *op, char *args, char *end, size_t *need,
 
 
 cdef inline bint has_payload(link_t *l, char *op, char *body, char *end, long long size, size_t *need) except -1:
-    """Whether size is allowed and the payload with its CRLF is here; else dooms the link or says what is needed."""
+    """True if the size is allowed and the payload with its CRLF is here; else doom the link, or set how many bytes
+    are needed.
+    """
     if size > l.max_payload:
         emit(l, b"-ERR 'Maximum Payload Violation'\r\n", 34)
         doom(l, REASON_MAX_PAYLOAD)

@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""What this cluster wants, as other clusters are told: subscriptions of this server, of leafs and of the other
-servers of the cluster, counted for each subject and queue group.
+"""Cluster interest, as other clusters are told it: subscriptions of this server, of leafs and of the other servers of
+the cluster, counted for each subject and queue group.
 
 Source: gateway protocol, section 8.
 """
@@ -13,14 +13,14 @@ from headrace.engine.wire cimport write_interest
 
 
 cdef inline bint is_counted(sub_t *s) noexcept:
-    """Whether other clusters are told of it."""
+    """True if other clusters are told of a subscription."""
     if s.flags & SUB_LOCAL:
         return False
     return not s.flags & SUB_REMOTE or s.link.remote != NULL and s.link.remote.kind != REMOTE_GATEWAY and not s.link.remote.is_spoke
 
 
 cdef int64_t weight_here(group_t *group) noexcept:
-    """How many members a queue group has in this cluster."""
+    """Return the number of members that a queue group has in this cluster."""
     cdef int64_t weight = group.local_count
     cdef uint32_t i
     for i in range(group.local_count, group.count):

@@ -270,7 +270,7 @@ cdef class ColumnsBuilder:
 
 
 def offsets_are_valid(bytes data not None, Py_ssize_t at, Py_ssize_t rows, int64_t size) -> bool:
-    """Whether `rows` + 1 offsets from `at` on are there, begin at 0, never fall and end at `size`."""
+    """True if `rows` + 1 offsets from `at` on are there, begin at 0, never fall and end at `size`."""
     cdef const char *p
     cdef Py_ssize_t i
     cdef uint32_t before = 0, offset

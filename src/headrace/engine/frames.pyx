@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""What a client reads from a server, cut into columns of messages: the loop that runs once per message.
+"""Frames from a server, cut into columns of messages: the client's loop that runs once per message.
 
 Only frames that are complete and written as servers write them, with single spaces:
 

@@ -187,7 +187,7 @@ cdef int refuse(GatewayLink link, view_t *view) except -1:
 
 
 cdef int accept_again(GatewayLink link, view_t *view, word_t *pattern) except -1:
-    """What was refused and matches this subject is wanted now."""
+    """Take back refusals that match this subject, which is wanted now."""
     cdef sub_t *s
     cdef uint32_t i = 0
     if view.refused == 0:

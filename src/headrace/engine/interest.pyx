@@ -302,7 +302,7 @@ cdef plan_t *unmapped_plan(interest_t *it, const char *subject, uint32_t n) exce
 
 
 cdef plan_t *plan_for(interest_t *it, const char *subject, uint32_t n) except NULL:
-    """Who gets a message on this subject. The plan is good until the next call or change of interest."""
+    """Return the plan of a subject: its receivers. It is valid until the next call or change of interest."""
     return plan_at(it, hr_hash(subject, n, it.seed), subject, n)
 
 
@@ -352,7 +352,7 @@ cdef class Interest:
 
     @property
     def imports(self):
-        """What subscriptions here also receive from other accounts: a tuple of `stream_imports.StreamImport`.
+        """The stream imports of the account: a tuple of `stream_imports.StreamImport`.
 
         Set before there are subscriptions, afterwards changed by `stream_imports.change_imports`, to () too when the
         account ends: two that import from each other hold each other.
@@ -366,7 +366,7 @@ cdef class Interest:
 
     @property
     def is_traced(self):
-        """Whether messages with a sampled `traceparent` are traced."""
+        """True if messages with a sampled `traceparent` are traced."""
         return bool(self.c.is_traced)
 
     @is_traced.setter
@@ -384,7 +384,7 @@ cdef class Interest:
         self.c.generation += 1
 
     def receivers(self, bytes subject not None):
-        """How many plain subscriptions and queue groups a message on this subject reaches."""
+        """Count the plain subscriptions and the queue groups that a message on this subject reaches."""
         cdef plan_t *plan
         if self.c.is_followed:
             raise RuntimeError("the interest is in use: a message is being delivered")

@@ -179,7 +179,7 @@ cdef int arrived(link_t *l, int op, msg_t *m) except -1:
 # ---- what the other server is told --------------------------------------------------------------
 
 cdef bint counts(LeafLink link, sub_t *s) noexcept:
-    """Whether a subscription is interest that the other server hears of."""
+    """True if the other server is told of a subscription."""
     cdef remote_t *remote = s.link.remote
     cdef word_t origin
     if s.link == &link.c:
@@ -196,7 +196,7 @@ cdef bint counts(LeafLink link, sub_t *s) noexcept:
 
 
 cdef bint is_wanted_beside(LeafLink link, sub_t *s) noexcept:
-    """Whether the other server is told of the same subject for another plain subscription too."""
+    """True if the other server is told of the same subject for another plain subscription too."""
     cdef node_t *node = s.node
     cdef uint32_t i
     for i in range(node.plain_count):  # local ones always count, so one of the first two ends this
@@ -206,7 +206,7 @@ cdef bint is_wanted_beside(LeafLink link, sub_t *s) noexcept:
 
 
 cdef int64_t weight_of(LeafLink link, group_t *group) noexcept:
-    """How many members of a queue group the other server is told of."""
+    """Return the number of members of a queue group that the other server is told of."""
     cdef int64_t weight = group.local_count
     cdef uint32_t i
     for i in range(group.local_count, group.count):
@@ -356,7 +356,8 @@ cdef class LeafLink(PeerLink):
             unlisten(self.c.interest, &self.c)
 
     def restrict(self, tells, sends, receives):
-        """What may pass, or None for anything; each takes a subject (bytes), and its answers are remembered.
+        """Set the permissions of the link, None for no limit; each is a function of a subject (bytes) whose answers
+        are remembered.
 
         `tells(subject)`: whether the other server is told that it is wanted here, wildcards too; `sends` whether it
         may be sent that, and may want it where it is no pattern; `receives` whether it may send that. What was told
@@ -367,7 +368,7 @@ cdef class LeafLink(PeerLink):
         self._receives = None if receives is None else PermissionCache(receives)
 
     def track_replies(self, bint on):
-        """Whether the session is told of the reply subjects of messages that go there."""
+        """Set whether the session is told of the reply subjects of messages that are sent over the link."""
         self._set_flag(LINK_TRACKS_REPLIES, on)
 
     def open(self, Interest interest not None, *, bint is_spoke, bint headers, bytes origin=b"", bint isolated=False,
@@ -400,7 +401,7 @@ cdef class LeafLink(PeerLink):
         self.remote.snapshot_end = self.c.written + self.c.out.end - self.c.out.start
 
     def wants(self, always):
-        """What is wanted from now on whoever subscribes to it, beside the subject that finds circles."""
+        """Set the subjects that are wanted from now on without a subscription, beside the one that finds circles."""
         if self._is_listening and not self.c.flags & LINK_CLOSING:
             self._tell_always(frozenset([*always, self._loop] if self._loop else always))
 
@@ -421,7 +422,7 @@ cdef class LeafLink(PeerLink):
         return self._tells is None or is_free(s, n) or allows(self._tells, s, n)
 
     cdef bint _is_wanted(self, bytes subject) except -1:
-        """Whether a subscription that counts has this subject. Cost: a walk over all."""
+        """True if a subscription that counts has this subject. Cost: a walk over all."""
         cdef node_t *node = &self.c.interest.root
         cdef uint32_t i
         cdef sub_t *s

@@ -173,7 +173,7 @@ cdef char *message(link_t *l, int op, char *at, char *args, char *end, size_t *n
 
 
 cdef bint is_member(bytes rsid):
-    """Whether it is "QRSID:<cid>:<sid>"."""
+    """True if a sid is "QRSID:<cid>:<sid>"."""
     head, _, rest = rsid.partition(b":")
     cid, _, sid = rest.partition(b":")
     return head == b"QRSID" and cid.isdigit() and bool(sid)
@@ -235,7 +235,7 @@ cdef inline bint is_told_as_member(sub_t *s) noexcept:
 
 
 cdef inline bint is_still_member(sub_t *s) noexcept:
-    """Whether a remote member of a group only weighs less than before."""
+    """True if a remote member of a group is still there and only weighs less than before."""
     return s.flags & SUB_REMOTE and s.group != NULL and s.quota.weight and s.index < s.group.count \
         and s.group.members[s.index] == s
 

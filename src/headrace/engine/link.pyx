@@ -105,7 +105,7 @@ cdef void flush_dirty(router_t *r) noexcept:
 # ---- outbox -------------------------------------------------------------------------------------
 
 cdef char *make_room(link_t *l, size_t n) noexcept:
-    """Where n more bytes (and HR_PAD) may be written; NULL when the receiver is a slow consumer.
+    """Return the address for n more bytes (and HR_PAD); NULL if the receiver is a slow consumer.
 
     Called when the outbox has no room left: flush early, else grow, never past max_pending.
     """
@@ -226,7 +226,7 @@ cdef void unstall(link_t *publisher) noexcept:
 
 
 cdef int release_stalled_of(link_t *l) noexcept:
-    """Whether a stalled publisher may be read again now (it then is no longer stalled)."""
+    """True if a stalled publisher may be read again now; it is no longer stalled then."""
     if not l.flags & LINK_STALLED:
         return 1
     if (l.stalled_on.flags & LINK_CONGESTED and not l.stalled_on.flags & LINK_CLOSING
@@ -279,7 +279,7 @@ cdef void flush_by_python(link_t *l) noexcept:
 
 
 cdef class Router:
-    """What the connections of one event loop share.
+    """The part that the connections of one event loop share.
 
     `max_pending` is in bytes; `now` is monotonic ns, set by transports once per tick. `seed` (below 2^64) makes
     the choice among members of queue groups repeat. A tick removes `unsubscribes` subscriptions of lost servers.
@@ -307,7 +307,7 @@ cdef class Router:
 
     @property
     def tracer(self):
-        """What begins the trace of a message that asks for one (tracing.pyx), or None: none is traced."""
+        """The function that begins the trace of a message (tracing.pyx), or None: no message is traced."""
         return self._tracer
 
     @tracer.setter
@@ -316,7 +316,7 @@ cdef class Router:
         self.c.tracer = NULL if value is None else <PyObject *> value
 
     def limit(self, *, max_pending=64 << 20, congestion_mark=2 << 20, drops_when_congested=False):
-        """How much may wait for one receiver, from the next message on; what waits already may stay."""
+        """Set how many bytes may wait for one receiver, from the next message on; bytes that wait already stay."""
         self.c.max_pending = max_pending
         self.c.drops_when_congested = drops_when_congested
         self.c.congestion_mark = max_pending // 4 * 3 if drops_when_congested else min(congestion_mark, max_pending // 2)
@@ -340,7 +340,7 @@ cdef class Router:
 
     @property
     def has_due(self):
-        """Whether the next tick must come without a socket being ready: a service waits, or `is_unsubscribing`."""
+        """True if the next tick must come without a socket being ready: a service waits, or `is_unsubscribing`."""
         return self.c.due != NULL or len(self._leaving) > 0
 
     @property
@@ -351,17 +351,17 @@ cdef class Router:
 
     @property
     def is_unsubscribing(self):
-        """Whether interest of a lost server is still to be removed: so many subscriptions in each tick."""
+        """True while interest of a lost server is still to be removed, a part of it in each tick."""
         return len(self._leaving) > 0
 
     @property
     def stalled(self):
-        """How many publishers wait for a receiver to drain."""
+        """The number of publishers that wait for a receiver to drain."""
         return self.c.stalled
 
     @property
     def blocked(self):
-        """How many connections have a write that has not finished."""
+        """The number of connections with a write that has not finished."""
         return self.c.blocked
 
     def end_tick(self):
@@ -552,7 +552,7 @@ cdef class Link:
         return data
 
     def release_if_drained(self):
-        """Whether a stalled publisher may be read again."""
+        """True if a stalled publisher may be read again."""
         return bool(release_stalled_of(&self.c))
 
     def use_writer(self, write):

@@ -132,7 +132,7 @@ def keep_freed() -> None:
 
 
 def live_objects() -> dict[str, int]:
-    """How many blocks, links, subscriptions, trie nodes and plans are allocated now."""
+    """Count the blocks, links, subscriptions, trie nodes and plans that are allocated now."""
     return {
         "blocks": live.blocks,
         "links": live.links,

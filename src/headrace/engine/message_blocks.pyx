@@ -189,7 +189,7 @@ def checksum(bytes key, const uint8_t[::1] data not None):
 # ---- records -------------------------------------------------------------------------------------
 
 cdef bint head_at(const uint8_t *p, size_t left, record_t *r) noexcept nogil:
-    """Whether a record may begin here, by its lengths."""
+    """True if a record may begin here, by its lengths."""
     cdef uint32_t length, inner
     cdef uint16_t subject
     if left < SMALLEST:
@@ -215,7 +215,7 @@ cdef bint head_at(const uint8_t *p, size_t left, record_t *r) noexcept nogil:
 
 
 cdef bint is_whole(const uint8_t *p, const record_t *r, const uint8_t *key) noexcept nogil:
-    """Whether the checksum of the record fits, and its headers into it."""
+    """True if the checksum of the record is right, and its headers lie within it."""
     cdef hash_t h
     hash_begin(&h, key)
     hash_add(&h, p + 4, 16)
@@ -227,7 +227,7 @@ cdef bint is_whole(const uint8_t *p, const record_t *r, const uint8_t *key) noex
 
 
 cdef bint hash_holds(const uint8_t *p, const record_t *r, const uint8_t *key, uint64_t *left) noexcept nogil:
-    """Whether the record is whole; when not, its bytes come off what may yet be hashed in vain."""
+    """True if the record is whole; if not, its bytes are subtracted from what may yet be hashed in vain."""
     if r.length > left[0]:
         return False
     if is_whole(p, r, key):
@@ -241,7 +241,7 @@ cdef bint whole_at(const uint8_t *p, size_t n, const uint8_t *key, record_t *r, 
 
 
 cdef size_t next_whole(const uint8_t *p, size_t at, size_t size, const uint8_t *key, uint64_t *left) noexcept nogil:
-    """Where reading goes on after damage at `at`; `size`: nowhere."""
+    """Find the offset of the next whole record after damage at `at`; `size`: there is none."""
     cdef record_t r, behind
     cdef size_t after, end
     if head_at(p + at, size - at, &r):

@@ -104,7 +104,7 @@ cdef class Messages:
             yield self.pack(&self.items[i])
 
     def __eq__(self, other):
-        """Whether both hold the same tuples; a list may be compared with."""
+        """True if both hold the same tuples; the other may be a list."""
         if not isinstance(other, (Messages, list)):
             return NotImplemented
         return list(self) == list(other)

@@ -40,7 +40,7 @@ cdef int know(protocol_t *protocol, tuple ops) except -1:
 
 
 cdef int op_at(protocol_t *protocol, const char *p, const char *end, uint32_t *length) noexcept:
-    """Which op begins here, and how long its word is."""
+    """Return the op that begins here, and set the length of its word."""
     cdef char first = p[0] & 0xDF if c'a' <= p[0] <= c'z' else p[0]
     cdef op_word_t *known = protocol.words
     cdef op_word_t *behind = known + protocol.words_count
@@ -243,10 +243,10 @@ cdef class PeerLink(Link):
 
     @property
     def is_open(self):
-        """Whether interest and messages may come."""
+        """True once interest and messages may come."""
         return bool(self._is_open)
 
     @property
     def has_headers(self):
-        """Whether the peer takes them."""
+        """True if the peer takes headers."""
         return bool(self.c.flags & LINK_HEADERS)

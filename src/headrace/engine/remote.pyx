@@ -122,12 +122,13 @@ cdef bint same_word(word_t *a, word_t *b) noexcept:
 
 
 cdef inline bint bridges(remote_t *one, remote_t *other) noexcept:
-    """Whether what comes over one of these routes goes on over the other: their servers cannot hear each other."""
+    """True if messages of one of these routes go on over the other, since their servers do not speak to each other.
+    """
     return one.side != other.side and one.side != SIDE_NONE and other.side != SIDE_NONE
 
 
 cdef bint is_told(link_t *l, sub_t *s) noexcept:
-    """Whether the server at the other end of this route is told of it."""
+    """True if the server at the other end of this route is told of a subscription."""
     cdef remote_t *its = s.link.remote
     if s.flags & SUB_LOCAL:
         return False
@@ -145,7 +146,7 @@ cdef inline bint counts_with(link_t *l, sub_t *other, word_t *origin) noexcept:
 
 
 cdef bint is_wanted_beside(link_t *l, sub_t *s) noexcept:
-    """Whether a route is told of the same subject, for the same leaf cluster, for another plain subscription too."""
+    """True if a route is told of the same subject, for the same leaf cluster, for another plain subscription too."""
     cdef node_t *node = s.node
     cdef word_t origin = origin_of(s)
     cdef uint32_t i = node.local_count if origin.len else 0
@@ -157,7 +158,7 @@ cdef bint is_wanted_beside(link_t *l, sub_t *s) noexcept:
 
 
 cdef int64_t weight_told(link_t *l, sub_t *s) noexcept:
-    """How many members of its queue group, for its leaf cluster, a route is told of."""
+    """Return the number of members of a subscription's queue group, for its leaf cluster, that a route is told of."""
     cdef group_t *group = s.group
     cdef word_t origin = origin_of(s)
     cdef int64_t weight = 0 if origin.len else group.local_count
@@ -186,7 +187,7 @@ cdef inline bint is_gone(sub_t *s) noexcept:
 
 
 cdef inline bint is_of_leaf_cluster(sub_t *s, msg_t *m) noexcept:
-    """Whether it is there for the leaf cluster that the message was published in."""
+    """True if a subscription is there for the leaf cluster that the message was published in."""
     cdef word_t published = published_in(m)
     cdef word_t wanted
     if not published.len:
@@ -200,7 +201,7 @@ cdef bint is_response(msg_t *m) noexcept:
 
 
 cdef bint may_go(sub_t *s, msg_t *m) noexcept:
-    """Whether a message goes over a remote link for this plain subscription."""
+    """True if a message goes over a remote link for this plain subscription."""
     cdef remote_t *source = m.source.remote
     if is_gone(s) or s.link == m.source:
         return False
@@ -218,7 +219,7 @@ cdef bint may_go(sub_t *s, msg_t *m) noexcept:
 
 
 cdef bint is_asked_for(sub_t *s, msg_t *m) noexcept:
-    """Whether a message is for the queue group of this member."""
+    """True if a message is for the queue group of this member."""
     cdef remote_t *source = m.source.remote
     cdef uint32_t i
     if source == NULL or m.via != NULL or source.is_answer or source.kind == REMOTE_LEAF and source.queues == NULL:
@@ -230,8 +231,9 @@ cdef bint is_asked_for(sub_t *s, msg_t *m) noexcept:
 
 
 cdef bint is_left_across(sub_t **members, uint32_t count, msg_t *m) noexcept:
-    """Whether a message from the 1.x side of a bridge is for a queue group because its sender knows nobody in it, and
-    the other side does."""
+    """True if a message from the 1.x side of a bridge is for a queue group because its sender knows no member, and
+    the other side does.
+    """
     cdef remote_t *source = m.source.remote
     cdef remote_t *its
     cdef bint is_found = False
@@ -248,8 +250,9 @@ cdef bint is_left_across(sub_t **members, uint32_t count, msg_t *m) noexcept:
 
 
 cdef sub_t *bridged_member(sub_t **members, uint32_t local_count, uint32_t count, msg_t *m) noexcept:
-    """Which member of a queue group on the other side of a bridge is chosen for a message from this side; NULL: a
-    local one is, or there is none. Drawn by weight among those that the peer was told of here."""
+    """Choose a member of a queue group on the other side of a bridge for a message from this side; NULL: a local one
+    gets it, or there is none. Drawn by weight among those that the peer was told of here.
+    """
     cdef remote_t *source = m.source.remote
     cdef uint64_t total = local_count, drawn
     cdef uint32_t i
@@ -276,7 +279,8 @@ cdef inline bint is_across(sub_t *s, remote_t *source) noexcept:
 
 
 cdef sub_t *fallback_of(sub_t *s, sub_t *fallback, msg_t *m, bint *is_final) noexcept:
-    """Who gets a queue group's message when no local member takes it, now that this remote member was met.
+    """Return the member that gets a queue group's message if no local member takes it, now that this remote member
+    was met.
 
     `is_final`: no other member needs to be asked.
     """
@@ -377,7 +381,7 @@ cdef int send_all(router_t *r, uint32_t base, uint32_t served_from, plan_t *plan
 # ---- frames -------------------------------------------------------------------------------------
 
 cdef bint admits(link_t *l, msg_t *m) noexcept:
-    """Whether a remote link takes a message now; may make its publisher wait."""
+    """True if a remote link takes a message now; may make its publisher wait."""
     if l.flags & LINK_CLOSING:
         return False
     if l.flags & LINK_CONGESTED and m.source.remote == NULL and not m.source.flags & LINK_SERVICE:
@@ -388,7 +392,7 @@ cdef bint admits(link_t *l, msg_t *m) noexcept:
 
 
 cdef char *room_to_tell(link_t *l, size_t n) noexcept:
-    """Where n bytes of a line may be written, however much waits already; NULL: the connection is closing."""
+    """Return the address for a line of n bytes, however much waits already; NULL: the connection is closing."""
     cdef size_t pending
     if l.flags & LINK_CLOSING:
         return NULL
@@ -405,7 +409,7 @@ cdef char *room_to_tell(link_t *l, size_t n) noexcept:
 
 
 cdef char *room_to_send(link_t *l, size_t n) noexcept:
-    """Where a frame of n bytes may be written, with HR_PAD behind it; NULL: the connection is too slow."""
+    """Return the address for a frame of n bytes with HR_PAD behind it; NULL: the connection is too slow."""
     if l.out.cap - l.out.end >= n:
         return l.out.data + l.out.end
     if l.written < l.remote.snapshot_end:
@@ -429,7 +433,7 @@ cdef void sent(target_t *target, size_t n, uint32_t size) noexcept:
 
 
 cdef word_t prefix_of(target_t *target, msg_t *m) noexcept:
-    """What stands in front of a message's reply subject for a target, and not for the clients here."""
+    """Return the prefix of a message's reply subject for a target; clients here do not get it."""
     cdef word_t nothing
     if target.prefix.len:
         return target.prefix

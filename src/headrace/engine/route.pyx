@@ -274,7 +274,7 @@ route_protocol.arrived = arrived
 
 
 cdef bint is_first_of_its_link(sub_t *s) noexcept:
-    """Whether no earlier remote subscription to the same, or member of the same group, is of the same link."""
+    """True if no earlier remote subscription to the subject, or member of the group, is of the same link."""
     cdef sub_t **row = s.group.members if s.group != NULL else s.node.plain
     cdef uint32_t i
     for i in range(s.group.local_count if s.group != NULL else s.node.local_count, s.index):
@@ -417,7 +417,7 @@ cdef class RouteLink(PeerLink):
                     tell_of_each_other(self, <RouteLink> other.owner, &interest.c)
 
     cdef _tell_anew(self, sub_t *s):
-        """Whether the peer is told of it has changed, as it hangs there."""
+        """Tell the peer of a subscription, or take it back, since the rule for it has changed."""
         if not is_first_of_its_link(s):
             return
         if s.group != NULL:

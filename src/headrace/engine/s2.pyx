@@ -108,7 +108,7 @@ cdef inline uint8_t *put_little(uint8_t *p, uint32_t v, int n) noexcept nogil:
 # ---- blocks: decoding ---------------------------------------------------------------------------
 
 cdef int64_t data_length(const uint8_t *src, size_t n, size_t *at) noexcept nogil:
-    """How much data a block has, -1 when it does not say; `at`: where its elements begin."""
+    """Return the length of a block's data, -1 if it does not say; `at`: the offset of its elements."""
     cdef int64_t length = 0
     cdef size_t i
     for i in range(5):
@@ -308,7 +308,7 @@ cdef void free_s2(s2_t *c) noexcept:
 
 
 cdef str s2_error(s2_t *c):
-    """What is wrong with the stream."""
+    """Return the text of the stream's error."""
     return TEXTS[c.error]
 
 
@@ -426,7 +426,7 @@ cdef int compress(s2_t *c, const char *data, size_t n, buf_t *out) except -1:
 
 
 cdef int compress_tail(s2_t *c, buf_t *out) except -1:
-    """What was written to an outbox since the last time (`ready` is before it) becomes what is to be sent."""
+    """Compress the bytes that were written to an outbox since the last call (behind `ready`)."""
     cdef buf_t packed
     cdef size_t plain = out.end - out.start - c.ready
     if plain == 0:
@@ -479,7 +479,7 @@ cdef class Stream:
         free_s2(self._state)
 
     def compress(self, bytes data not None):
-        """What is to be sent for it."""
+        """Compress bytes, and return those to send."""
         cdef buf_t out
         memset(&out, 0, sizeof(buf_t))
         try:
@@ -489,7 +489,10 @@ cdef class Stream:
             buf_free(&out)
 
     def decompress(self, bytes data not None):
-        """What has become whole with it. Raises: ValueError, from then on always, when the stream is broken."""
+        """Decompress bytes, and return those that are whole now.
+
+        Raises: ValueError, from then on always, if the stream is broken.
+        """
         cdef list found = []
         cdef int got
         if data:

@@ -72,7 +72,9 @@ cdef class ServiceImport:
 
     def change(self, export, *, bint is_single=True, bint shares=False, bint traces=False,
                int64_t threshold_ns=120_000_000_000, meter=None):
-        """What holds from now on, for requests under way too; a measurement stays with the meter that began it."""
+        """Change the settings of the import, for requests under way too; a measurement stays with the meter that
+        began it.
+        """
         self.export = export
         self._is_single = is_single
         self._shares = shares
@@ -82,7 +84,7 @@ cdef class ServiceImport:
 
     @property
     def awaited(self):
-        """How many requests, or answers to responses, may still get one."""
+        """The number of requests, or answers to responses, that may still get a response."""
         return len(self._awaited)
 
     def expire(self, int64_t now):
@@ -151,12 +153,12 @@ cdef class AccountLink(Link):
 
     @property
     def services(self):
-        """What this account imports, a tuple of ServiceImport."""
+        """The service imports of this account, a tuple of ServiceImport."""
         return tuple([service for service in self._services if service is not None])
 
     @property
     def awaited(self):
-        """How many reply subjects of this account are listened to."""
+        """The number of reply subjects of this account that are listened to."""
         return len(self._responses)
 
     def add(self, bytes local not None, ServiceImport service not None):
@@ -261,7 +263,9 @@ cdef bint may_pass(ServiceImport service, msg_t *m):
 
 
 cdef inline bint acknowledges(msg_t *m) noexcept:
-    """Whether its reply subject is where a stored message is acknowledged: that stays what it is in every account."""
+    """True if a message's reply subject is for an acknowledgement to JetStream; such a subject is the same in every
+    account.
+    """
     return m.reply_len > 8 and memcmp(m.reply, b"$JS.ACK.", 8) == 0
 
 

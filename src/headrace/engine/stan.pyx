@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""What a NATS Streaming server does once per message: publications in, acknowledgements out, deliveries out.
+"""The work of a NATS Streaming server once per message: publications in, acknowledgements out, deliveries out.
 
 Here live the four messages of that path as bytes (PubMsg, PubAck, MsgProto, Ack) and nothing that decides: who
 may publish, what a channel is and who gets what is `headrace.streaming`'s. `headrace.protocol.stan` has the same
@@ -415,9 +415,9 @@ cdef bint read_ack(const char **at, uint64_t *sequence) noexcept:
 
 
 def without_gap(list sequences not None) -> bool:
-    """Whether each is one more than the one before.
+    """True if each sequence is one more than the one before.
 
-    Raises: OverflowError, TypeError for what is no sequence.
+    Raises: OverflowError, TypeError for a value that is no sequence.
     """
     cdef uint64_t expected = 0, sequence
     cdef bint begun = False

@@ -131,7 +131,7 @@ cdef class Syncer:
         pthread_mutex_destroy(&self._lock)
 
     def fileno(self):
-        """What becomes readable when jobs are done. -1 after `stop`."""
+        """The descriptor that becomes readable when jobs are done; -1 after `stop`."""
         return self._read_end
 
     def submit(self, int fd) -> SyncJob:

@@ -62,7 +62,7 @@ ONLY_UNSUPPORTED = "Not delivered because remote does not support message tracin
 # ---- which messages -----------------------------------------------------------------------------
 
 cdef bint is_external(const char *at) noexcept:
-    """Whether a line begins with `traceparent:`, in any case."""
+    """True if a line begins with `traceparent:`, in any case."""
     cdef const char *wanted = b"traceparent"
     cdef uint32_t i
     for i in range(EXTERNAL_LEN - 1):
@@ -72,7 +72,7 @@ cdef bint is_external(const char *at) noexcept:
 
 
 cdef bint has_external(const char *block, uint32_t n) noexcept:
-    """Whether any line of a header block does."""
+    """True if any line of a header block begins with `traceparent:`."""
     cdef const char *end = block + n
     cdef const char *at = <const char *> memchr(block, c'\n', n)
     while at != NULL:
@@ -86,7 +86,7 @@ cdef bint has_external(const char *block, uint32_t n) noexcept:
 
 
 cdef bint is_marked(const char *block, uint32_t n, bint external) noexcept:
-    """Whether a line of a header block begins with a name that tracing begins with. It may be no block at all.
+    """True if a line of a header block begins with the name of a tracing header. It may be no block at all.
 
     It is the D that is looked for: few blocks have many, so that most are looked through in one go.
     """
@@ -133,7 +133,7 @@ cdef int close_trace(msg_t *m) except -1:
 # ---- receivers here -----------------------------------------------------------------------------
 
 cdef int judge_traced(sub_t *s, msg_t *m) except -1:
-    """What becomes of the delivery to a local subscription; the trace is told."""
+    """Decide the delivery of a traced message to a local subscription, and tell the trace."""
     cdef link_t *l = s.link
     cdef msg_t seen = m[0]
     cdef object trace = <object> m.trace
@@ -202,7 +202,7 @@ cdef bytes begin_hop(link_t *l, msg_t *m, msg_t *hop):
 
 
 cdef int end_hop(link_t *l, msg_t *m, bint is_sent) except -1:
-    """What `begin_hop` has made was sent, or not."""
+    """End a hop that `begin_hop` has made: it was sent, or not."""
     if is_sent:
         return tell_hop(l, m, None if l.remote.traces else UNSUPPORTED)
     if l.flags & LINK_CLOSING:

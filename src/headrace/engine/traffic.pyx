@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""What many links have sent and been sent, together.
+"""Traffic of many links together: messages and bytes, both ways.
 
 Links count for themselves, on the message path; sums are made here when somebody asks for them.
 """

@@ -283,12 +283,12 @@ cdef void tell_limit(interest_t *it, sub_t *sub) noexcept:
 
 
 cdef int64_t weight_of(sub_t *sub) noexcept:
-    """How many members of a queue group it is; a plain one is one."""
+    """Return the number of members that a subscription counts for in its queue group; 1 for a plain one."""
     return <int64_t> sub.quota.weight if sub.flags & SUB_REMOTE and sub.queue_len else 1
 
 
 cdef inline bint counts_here(sub_t *sub) noexcept:
-    """Whether figures have it: what other clusters want is no subscription of this one."""
+    """True if a subscription is counted in statistics; the interest of other clusters is not."""
     return not sub.flags & SUB_REMOTE or sub.link.remote == NULL or sub.link.remote.kind != REMOTE_GATEWAY
 
 

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""What the wires between servers since 2.0 have in common: words, messages and interest, read and written.
+"""The common part of the wires between servers since 2.0: words, messages and interest, read and written.
 
     <kind>S+ [cluster] [account] subject [group weight]        <kind>S- [cluster] [account] subject [group]
     <kind>MSG [cluster] [account] subject [reply] size         and, for what has headers,
@@ -130,7 +130,7 @@ cdef inline void take_reply(wire_t *w, remote_t *remote, word_t *word, msg_t *m)
 
 
 cdef Py_ssize_t end_of_ack(const char *reply, uint32_t n) noexcept:
-    """Where a "$JS.ACK." reply subject is complete, so that "@subject to show" may follow; -1: it is none.
+    """Find the end of a "$JS.ACK." reply subject, which "@subject to show" may follow; -1: it is none.
 
     Names in it may have an "@", so the first one behind eight dots counts.
     """
@@ -146,7 +146,7 @@ cdef Py_ssize_t end_of_ack(const char *reply, uint32_t n) noexcept:
 
 
 cdef bint show(wire_t *w, msg_t *m) except -1:
-    """What a reply subject says about the subject to show is taken off it; False when it says nothing."""
+    """Take the subject to show off a reply subject; False if it has none."""
     cdef Py_ssize_t at = end_of_ack(m.reply, m.reply_len)
     if at < 0 or at + 1 >= m.reply_len:
         return False
