@@ -38,7 +38,7 @@ _AT_ONCE: Final = 0.0
 
 
 class Shared(Protocol):
-    """What the accounts of a server share: `JetStreamSystem`."""
+    """The part that the accounts of a server share: `JetStreamSystem`."""
 
     @property
     def settings(self) -> ServerSettings: ...
@@ -111,7 +111,7 @@ class AccountJetStream:
     # -- turns -----------------------------------------------------------------------------------------
 
     def _guarded(self, work: Callable[..., _T], *arguments: object) -> _T | None:
-        """What fails with one message, stream or consumer ends nothing else: it is said, others go on."""
+        """Call `work`; log an exception and go on, so that one message or stream ends nothing else."""
         try:
             return work(*arguments)
         except Exception as error:  # noqa: BLE001 - whatever it is: it is logged
@@ -183,7 +183,7 @@ class AccountJetStream:
         return self.host.backlog(subject) is not None
 
     def advised(self, suffix: str) -> bool:
-        """Whether somebody listens to an advisory."""
+        """True if somebody listens to an advisory."""
         return self._advisories.heard(suffix)
 
     def consumer(self, stream: bytes, name: bytes) -> Consumer | None:
@@ -192,9 +192,9 @@ class AccountJetStream:
         return None if found is None else found.consumers.get(_text(name))
 
     def answer_nobody(self, reply: bytes, subject: bytes = b"") -> None:
-        """What a client sees of a consumer or a stream that is not there.
+        """Answer "no responders", as for a consumer or a stream that is not there.
 
-        `subject`: what it asked; that of an acknowledgement is not named.
+        `subject`: that of the request; an acknowledgement's is not named.
         """
         self.publish(reply, b"", headers=no_responders(subject))
 

@@ -23,9 +23,9 @@ class Alarm:
         self._function = function
         self._timer: Timer | None = None
         self._rings_ns = 0
-        """What the timer was set for."""
+        """The time that the timer was set for."""
         self.due_ns = 0
-        """When it rings; 0: it is not set."""
+        """The time at which the alarm is due; 0: it is not set."""
 
     def by(self, due_ns: int) -> None:
         """Rings at `due_ns`, or earlier if it was to already."""

@@ -160,11 +160,11 @@ class Assets:
         return stream
 
     def abandon_restore(self, config: StreamConfig) -> None:
-        """What came of the stream is removed."""
+        """Remove the parts of a stream whose restore was abandoned."""
         self._remove_log(config.name, config.storage, None, lambda _error: None)
 
     def after_removal(self, name: str, function: Callable[[], object]) -> bool:
-        """Whether a stream of that name is about to go; `function` is called when it is gone."""
+        """True if a stream of that name is being removed; `function` is called once it is gone."""
         waiting = self._removing.get(name)
         if waiting is None:
             return False
@@ -279,12 +279,12 @@ def stream_log(account: str, stream: str) -> bytes:
 
 
 def is_state_log(name: bytes) -> bool:
-    """Whether a log is the state of an account."""
+    """True if a log is the state of an account."""
     return name.endswith(b"/state") and b"/streams/" not in name
 
 
 def log_shown(name: bytes) -> str:
-    """What a log is called in the server's log."""
+    """Return the name of a log for the server's log lines."""
     account, _, stream = name.decode("utf-8", "backslashreplace").rpartition("/streams/")
     if account:
         return f"stream '{account} > {stream}'"

@@ -1,4 +1,4 @@
-"""What accounts and the server allow JetStream, and what is in use, as numbers. Nothing here judges by them.
+"""Limits of JetStream for accounts and the server, and their usage, as numbers. Nothing here judges by them.
 
 Bytes in use are those of the logs, counted when a stream was touched and not per message.
 
@@ -59,7 +59,7 @@ class Inflight:
 
 
 class ServerSettings(Struct, frozen=True):
-    """What JetStream of one server shares: names, and limits that hold for every account; 0 is no limit.
+    """Settings of JetStream for a whole server: names, and limits that hold for every account; 0 is no limit.
 
     `max_memory` and `max_storage` are bytes that all accounts share. `duplicate_window` is in ns. `strict`:
     unknown fields of requests are refused.

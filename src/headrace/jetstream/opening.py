@@ -181,7 +181,7 @@ class JetStreamServer:
         return self.system
 
     def _conversion(self) -> Told | None:
-        """What tells of files that are encrypted anew at the start."""
+        """Return the function that logs the progress of files that are encrypted anew at the start."""
         if self._cipher is None:
             return None
         from headrace.log.key_rotation import Told
@@ -276,7 +276,7 @@ class JetStreamServer:
 
 
 def directory_of(options: JetStreamOptions) -> Path:
-    """Where the files of these options are; without a directory, the same one after every start."""
+    """Return the directory of the options; if they name none, one that is the same after every start."""
     if options.store_dir:
         base = Path(options.store_dir)
     else:
@@ -296,7 +296,7 @@ def friendly_bytes(size: int) -> str:
 
 
 def _batches(limits: JetStreamLimits) -> BatchLimits:
-    """What is configured holds for both kinds of batches, as in the Go server."""
+    """Make the limits of batches: the configured ones hold for both kinds, as in the Go server."""
     given: dict[str, int] = {}
     if limits.max_batch_inflight_per_stream:
         given |= dict.fromkeys(("atomic_per_stream", "fast_per_stream"), limits.max_batch_inflight_per_stream)
@@ -329,7 +329,8 @@ def _three_quarters_of_disk(directory: Path) -> int:
 
 
 def _asks_elsewhere(account: AccountOptions) -> bool:
-    """Whether what an account imports has the API's first question: then it has just that part of the API.
+    """True if an account imports the API's INFO request: then it has only the part of the API that it
+    imports.
 
     So the Go server decides it: what is not imported has no responders there.
     """

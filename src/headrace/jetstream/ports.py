@@ -1,4 +1,4 @@
-"""What the parts of JetStream see of their wholes: of a stream, of whoever owns consumers, and their effects.
+"""Ports between the parts of JetStream: a stream, the owner of consumers, and the effects of parts.
 
 A part takes one of these types and never the class that fulfils it, so no part knows its whole: `Stream` and
 the account fulfil them as they are. What the parts of a consumer see of it is `consumer.port`'s. Never here:
@@ -33,14 +33,16 @@ if TYPE_CHECKING:
 
 
 class Served(Protocol):
-    """Who has something to send: a consumer, or what follows another stream."""
+    """A part with something to send: a consumer, or a reader of another stream."""
 
     def serve(self) -> bool:
         """Does a bounded part of it; whether there is more."""
 
 
 class Effects(Protocol):
-    """What a part sets going outside of itself: appends, commits, publications, alarms, notes. An account's.
+    """The effects of a part outside of itself: appends, commits, publications, alarms, notes.
+
+    An account has them.
 
     What is appended is asked for by `touch`.
     """
@@ -106,7 +108,7 @@ class Effects(Protocol):
 
     def unsubscribe(self, sid: int) -> None: ...
     def has_interest(self, subject: bytes) -> bool:
-        """Whether somebody listens."""
+        """True if somebody listens to a subject."""
 
     def mistaken(self, error: Exception, subject: bytes = b"") -> None:
         """Says in one line what went wrong: a disk that fails, or a mistake of ours with a message."""
@@ -136,7 +138,7 @@ class Effects(Protocol):
 
 
 class ConsumerOwner(Effects, Protocol):
-    """Who owns consumers: an account."""
+    """The owner of consumers: an account."""
 
     @property
     def tiers(self) -> Tiers: ...
@@ -146,7 +148,7 @@ class ConsumerOwner(Effects, Protocol):
 
 
 class ConsumerView(Protocol):
-    """What a stream sees of a consumer."""
+    """A consumer as a stream sees it."""
 
     @property
     def name(self) -> str: ...
@@ -165,10 +167,10 @@ class ConsumerView(Protocol):
         """The highest sequence that was delivered, or passed by."""
 
     def needs(self, sequence: int) -> bool:
-        """Whether a message that matches has still to be delivered to it or acknowledged."""
+        """True if a message that matches has still to be delivered to the consumer or acknowledged."""
 
     def matches(self, subject: bytes) -> bool:
-        """Whether this consumer gets messages of a subject."""
+        """True if the consumer gets messages of a subject."""
 
     def trimmed(self) -> None:
         """Messages may have gone by the stream's limits or their age."""
@@ -185,7 +187,7 @@ class Follower(Protocol):
 
 
 class IngestPort(Protocol):
-    """Where publications go on their way into the log."""
+    """The way of publications into the log."""
 
     def publish(self, p: Publication) -> None:
         """One message, after all before it."""
@@ -201,14 +203,14 @@ class IngestPort(Protocol):
 
 
 class RetentionPort(Protocol):
-    """Who removes what no consumer needs."""
+    """The part that removes messages that no consumer needs."""
 
     def unwanted(self, sequences: Iterable[int]) -> None:
         """Messages that were stored only because others of their batch were; 0 for one that was not."""
 
 
 class StreamPort(Protocol):
-    """What a part sees of its stream, a consumer of what it reads, and a source of what it follows."""
+    """A stream as its parts, its consumers and the sources that read it see it."""
 
     @property
     def account(self) -> ConsumerOwner: ...
@@ -228,7 +230,7 @@ class StreamPort(Protocol):
     def consumers(self) -> Mapping[str, ConsumerView]: ...
     @property
     def followers(self) -> dict[Follower, None]:
-        """Who takes this stream's messages over: told when there are more."""
+        """The followers of this stream, which are told of new messages."""
 
     @property
     def counts(self) -> StreamCounts:
@@ -240,7 +242,7 @@ class StreamPort(Protocol):
 
     @property
     def positions(self) -> Mapping[str, bytes]:
-        """How far sources were, as journaled; from recovery."""
+        """The journaled positions of sources, from recovery."""
 
     @property
     def features(self) -> Sequence[Feature]: ...
@@ -262,11 +264,11 @@ class StreamPort(Protocol):
     def is_closed(self) -> bool: ...
     @property
     def is_full(self) -> bool:
-        """Whether the log takes no message at all any more, whatever its subject and size."""
+        """True if the log takes no message at all any more, whatever its subject and size."""
 
     @property
     def judges_all(self) -> bool:
-        """Whether every message needs a look, also one without conditions."""
+        """True if every message must be judged, also one without conditions."""
 
     @property
     def last_sequence(self) -> int: ...
@@ -277,7 +279,7 @@ class StreamPort(Protocol):
         """The last sequence that is durable: consumers get messages up to it."""
 
     def wants(self, subject: bytes) -> bool:
-        """Whether a message is to be kept: under retention by interest a consumer must want it."""
+        """True if a message must be kept: under retention by interest a consumer must want it."""
 
     def flush(self) -> bool:
         """Appends what was received, and does what acknowledgements left to do; False: there was nothing."""
@@ -295,7 +297,7 @@ class StreamPort(Protocol):
         """Sequences up to this one are not there, durably."""
 
     def pending_count(self, sequence: int, filters: Sequence[bytes] = ()) -> int:
-        """How many messages at or after `sequence` match one of the filters (none: all)."""
+        """Count the messages at or after `sequence` that match one of the filters (none: all)."""
 
     def removed(self) -> None:
         """Notices whether messages went, by whatever way."""

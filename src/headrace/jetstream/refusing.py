@@ -1,4 +1,4 @@
-"""What answers requests of the API where there is no JetStream, on a server that has it.
+"""Refusals of API requests in accounts without JetStream, on a server that has it.
 
 In an account without JetStream every request is refused by name, so that a client does not wait for it. In
 the system account an operator may empty an account; the rest of what can be asked there means something in a
@@ -61,7 +61,7 @@ class _Refusing:
             self.refuse(reply, "system", ApiError(10051, err=INTERNAL_ERROR), {})
 
     def concerns(self, request: Delivery) -> bool:
-        """Whether it is to be answered here."""
+        """True if a request is answered here."""
         return True
 
     def receive(self, name: bytes, reply: bytes) -> None:

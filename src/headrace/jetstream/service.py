@@ -128,7 +128,7 @@ class AccountService(AccountJetStream):
         self.system.committer.end_turn(is_last=is_last)
 
     def _round(self) -> bool:
-        """What is due now; whether that left something to do in this turn."""
+        """Do what is due now; True if there is more to do in this turn."""
         self.flush()
         self._serve()
         self.journal.flush()

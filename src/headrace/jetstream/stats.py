@@ -39,7 +39,7 @@ class StreamStats:
         self.consumers = [name for name, each in stream.consumers.items() if not _is_internal(each)]
 
     def document(self) -> dict[str, Any]:
-        """What the API says of it; empty when it is gone by now."""
+        """Return the stream's info as the API has it; empty if the stream is gone by now."""
         return {} if self._stream.is_closed else stream_info(self._stream, leader=True)
 
     def consumer_documents(self, *, direct: bool) -> list[dict[str, Any]]:
@@ -157,5 +157,5 @@ def _reader(stream: Stream, reader: LocalSource) -> dict[str, Any]:
 
 
 def _is_internal(consumer: Consumer) -> bool:
-    """Whether it only serves a mirror or a source."""
+    """True if a consumer only serves a mirror or a source."""
     return consumer.config.direct or consumer.config.sourcing

@@ -55,7 +55,7 @@ class StreamConfigs(Mapping[str, "StreamConfig"]):
         self._reserved[config.storage, config.num_replicas] += sign * max(config.max_bytes, 0)
 
     def meets_others(self, config: StreamConfig) -> bool:
-        """Whether a stream of another name gets messages that this one would get too."""
+        """True if a stream of another name gets messages that this one would get too."""
         return any(
             name != config.name
             for subject in config.subjects
@@ -63,7 +63,7 @@ class StreamConfigs(Mapping[str, "StreamConfig"]):
         )
 
     def number(self, *, without: str, replicas: int | None = None) -> int:
-        """How many there are but for one of that name; `replicas`: only those with so many."""
+        """Count the streams without the one of that name; `replicas`: only those with so many."""
         total = len(self._configs) if replicas is None else self._numbers[replicas]
         config = self._configs.get(without)
         return total - (config is not None and replicas in (None, config.num_replicas))
@@ -121,7 +121,7 @@ class _Node:
             waiting += [(child, position + 1) for child in node.like(token)]
 
     def like(self, token: str) -> list[_Node]:
-        """What follows a token that is no tail."""
+        """Return the children that overlap with a token other than `>`."""
         if token == "*":
             return [child for key, child in self.children.items() if key != ">"]
         return [self.children[key] for key in (token, "*") if key in self.children]

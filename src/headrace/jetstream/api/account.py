@@ -1,4 +1,4 @@
-"""What an account is asked about itself: its usage and its limits.
+"""Requests about the account itself: its usage and its limits.
 
 Source: JetStream specification, 1 (INFO).
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from headrace.jetstream.stream.stream import Stream
 
 _NOTHING: Final = AccountLimits(0, 0, 0, 0, 0, 0, 0)
-"""What stands for the limits of all tiers together."""
+"""The limits that are shown for all tiers together."""
 
 
 def info(request: Request) -> None:

@@ -144,7 +144,7 @@ class _Sending:
         self._end(f"NATS/1.0 500 {reason}\r\n\r\n".encode(), reason)
 
     def _fill(self) -> bool:
-        """Whether there is a whole chunk."""
+        """True if there is a whole chunk."""
         while len(self._buffer) < self._chunk:
             piece = next(self._pieces, None)
             if piece is None:

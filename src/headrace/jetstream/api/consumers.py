@@ -151,7 +151,7 @@ def _for_origin(config: ConsumerConfig, stream: Stream) -> ConsumerConfig:
 
 
 def _as_known(config: ConsumerConfig, known: ConsumerConfig) -> ConsumerConfig:
-    """What a consumer that is there keeps of its configuration, whatever is asked for."""
+    """Keep the parts of a known consumer's configuration that a request does not change."""
     config = replace(config, pause_until=known.pause_until)
     if not (config.sourcing and config.durable_name):
         return config

@@ -1,4 +1,4 @@
-"""What the rules of configurations are told about an account: its limits, its streams, its consumers.
+"""Contexts for the rules of configurations: an account's limits, streams and consumers.
 
 The rules themselves are `stream.rules` and `consumer.rules`.
 """

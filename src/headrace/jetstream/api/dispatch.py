@@ -17,7 +17,8 @@ _START: Final = b".API."
 _NEXT: Final = b"CONSUMER.MSG.NEXT."
 _DIRECT: Final = b"DIRECT.GET."
 PUBLISHED_ALONE: Final = (_NEXT, _DIRECT)
-"""What consumers and streams listen to themselves on the Go server: nobody does where there is none."""
+"""Requests that consumers and streams of the Go server receive themselves: without one there is no responder.
+"""
 _STORES: Final = (b"$KV.", b"$OBJ.")
 _PULL_TOKENS: Final = 2
 _FAILED_HERE: Final = b"NATS/1.0 500 Internal Server Error\r\n\r\n"
@@ -48,7 +49,7 @@ class Api:
             self.receive(delivery)
 
     def _serve(self, rest: bytes, delivery: Delivery) -> None:
-        """What is answered with messages or a status."""
+        """Serve a request that is answered with messages or a status."""
         try:
             if rest.startswith(_NEXT):
                 self._pull(rest[len(_NEXT) :], delivery)

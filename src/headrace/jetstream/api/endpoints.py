@@ -1,4 +1,4 @@
-"""Which request is meant: names of the API to what they ask for.
+"""The endpoints of the API: from the name in a subject to the request's function.
 
 What a request does is said by the modules beside this one. Source: JetStream specification, 1.
 """

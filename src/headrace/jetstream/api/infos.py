@@ -1,4 +1,4 @@
-"""What the API tells of a stream or a consumer: StreamInfo and ConsumerInfo.
+"""The infos of the API: StreamInfo and ConsumerInfo.
 
 State is theirs (`stream.state`, `consumer.info`); here is what stands around it. Source: JetStream
 specification, 1.

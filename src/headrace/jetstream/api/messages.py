@@ -35,7 +35,9 @@ def get(request: Request) -> None:
 
 
 def _is_one_question(asked: MessageGetRequest) -> bool:
-    """Whether it names one message, by one way; `next_by_subj` may go with a place to begin."""
+    """True if a request names one message, in one way; `next_by_subj` may go with a sequence or time to
+    begin.
+    """
     if asked.batch > 0 or asked.max_bytes > 0:
         return False
     ways = (asked.seq > 0) + bool(asked.last_by_subj) + (asked.start_time is not None)

@@ -41,11 +41,11 @@ class Endpoint(NamedTuple):
     on_error: Fields = {}  # noqa: RUF012 - never changed
     """Fields that stand in a refusal too."""
     checks_level: bool = True
-    """Whether the level of the API that a request asks for is checked before anything else."""
+    """True if the API level that a request asks for is checked before anything else."""
     is_audited: bool = True
-    """Whether its answer counts and is told of: reading single messages is not."""
+    """True if the answer is counted and has an audit advisory; reading single messages is not."""
     audits_refusals: bool = True
-    """Whether a refusal does."""
+    """True if a refusal has an audit advisory."""
 
 
 class Request:

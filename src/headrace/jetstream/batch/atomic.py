@@ -62,7 +62,7 @@ class AtomicBatches(Feature):
             self.stop()
 
     def stop(self) -> None:
-        """What was not committed is gone."""
+        """Drop every batch that was not committed."""
         for batch_id in list(self._batches):
             self._forget(batch_id)
 
@@ -168,7 +168,7 @@ class AtomicBatches(Feature):
 
 
 def _check(stream: StreamPort, batch_id: bytes, p: Publication) -> int:
-    """What is judged of each message alone; the sequence it says. Raises: ApiError."""
+    """Check a message of a batch on its own, and return its batch sequence. Raises: ApiError."""
     check_alone(stream, p)
     if not stream.config.allow_atomic:
         raise ApiError(10174)

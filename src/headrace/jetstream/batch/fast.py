@@ -50,7 +50,7 @@ class Operation(IntEnum):
 
 
 class Place(NamedTuple):
-    """What a message is within its batch."""
+    """The place of a message within its batch."""
 
     batch: bytes
     flow: int
@@ -136,7 +136,7 @@ class FastBatches(Feature):
             self.stop()
 
     def stop(self) -> None:
-        """What was stored stays; nobody learns any more how far a batch came."""
+        """Forget all batches. Stored messages stay; no publisher is told any more how far its batch came."""
         for batch in list(self._batches.values()):
             self._forget(batch)
 
@@ -159,7 +159,7 @@ class FastBatches(Feature):
         self._store(batch, place, p)
 
     def _check(self, p: Publication) -> Place:
-        """What is judged of each message alone. Raises: ApiError."""
+        """Check a message of a batch on its own. Raises: ApiError."""
         stream = self._stream
         check_alone(stream, p)
         if not stream.config.allow_batched:
@@ -203,7 +203,7 @@ class FastBatches(Feature):
         self._say_flow(batch, batch.acknowledged, reply)
 
     def _follows(self, batch: _Batch, place: Place, reply: bytes) -> bool:
-        """Whether a message may be stored after the ones that came; a batch without it is ended."""
+        """True if a message may be stored after the earlier ones; if not, its batch is ended."""
         if place.number == batch.received + 1:
             batch.received = place.number
             return True

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 
 def remove_incomplete_batch(log: MessageLog) -> int:
-    """How many messages were removed, usually none. Raises: StorageError."""
+    """Remove an atomic batch that was cut off; return the number of its messages, usually 0.
+
+    Raises: StorageError.
+    """
     end = log.state().last_sequence
     last, message = end, None
     while last > 0 and message is None:
@@ -44,7 +47,7 @@ def _read(log: MessageLog, sequence: int) -> StoredMessage | MessageDamaged | No
 
 
 def _is_within(message: StoredMessage) -> bool:
-    """Whether a batch goes on after this message."""
+    """True if a batch goes on after this message."""
     if not message.headers or not block.value(message.headers, ID) or block.has(message.headers, COMMIT):
         return False
     return whole(block.value(message.headers, SEQUENCE)) is not None

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def check_alone(stream: StreamPort, p: Publication) -> None:
-    """What is judged of a batch's message before it is known of which batch it is. Raises: ApiError."""
+    """Check a message of a batch before its batch is known. Raises: ApiError."""
     if stream.config.sealed:
         raise ApiError(10109)
     refused = stream.account.refused(stream, p.size)
@@ -42,7 +42,7 @@ def check_alone(stream: StreamPort, p: Publication) -> None:
 
 
 class Staged:
-    """What the messages judged so far will change once they are stored."""
+    """The changes that the messages judged so far will make once they are stored."""
 
     def __init__(self, stream: StreamPort, effects: Effects) -> None:
         self._stream = stream

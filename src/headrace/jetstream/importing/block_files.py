@@ -75,7 +75,7 @@ class BlockFiles:
         self.numbers: Final = sorted(int(match[1]) for name in names if (match := _BLOCK.fullmatch(name)))
 
     def name(self, number: int) -> str:
-        """How a block's file is named in findings."""
+        """Return the name of a block's file in findings."""
         return f"{self._shown}/{number}.blk"
 
     def size(self, number: int) -> int:

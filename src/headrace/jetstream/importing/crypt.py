@@ -32,7 +32,7 @@ _SIGMA: Final = struct.unpack("<4I", b"expand 32-byte k")
 
 
 class WrongKey(ImportFailed):
-    """What is sealed cannot be opened: with another key than it was, or it is damaged."""
+    """Encrypted data cannot be opened: it has another key, or it is damaged."""
 
 
 class NoKey(ImportFailed):
@@ -86,7 +86,7 @@ def _subkey(key: bytes, nonce: bytes) -> bytes:
 
 
 class Opened:
-    """What a key file opens."""
+    """The key that was in a key file, and the data that it opens."""
 
     def __init__(self, suite: _Suite, seed: bytes, nonce: bytes) -> None:
         self._suite = suite
@@ -113,7 +113,7 @@ class Keys:
         self._secrets = [secret.encode() for secret in secrets]
 
     def open(self, account: str, context: str, key_file: bytes) -> Opened:
-        """What a key file opens. Raises: WrongKey, NoKey."""
+        """Open a key file. Raises: WrongKey, NoKey."""
         if not self._secrets:
             raise NoKey(f"{context} of account {account} is encrypted: say its key with --key-file")
         if len(key_file) < _SMALLEST:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 HOME: Final = "jetstream"
-"""Where both servers have their files, below the directory that is configured."""
+"""The folder of both servers' files, below the configured directory."""
 UNFINISHED: Final = "jetstream.importing"
 """Beside it while an import goes on, and after one that was cut off."""
 STREAMS: Final = "streams"

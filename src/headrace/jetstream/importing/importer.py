@@ -45,7 +45,7 @@ _SHOWN: Final = 40
 
 
 class StreamReport(Struct):
-    """What became of one stream; `lost`: messages that are known to be lost."""
+    """The outcome for one stream; `lost`: messages that are known to be lost."""
 
     account: str
     name: str
@@ -60,7 +60,7 @@ class StreamReport(Struct):
 
 
 class ImportReport(Outcome):
-    """What became of a whole store."""
+    """The outcome for a whole store."""
 
     streams: list[StreamReport]
     findings: list[Finding]

@@ -34,8 +34,9 @@ Config = TypeVar("Config", StreamConfig, ConsumerConfig)
 
 
 class BadMetadata(ImportFailed):
-    """What a stream or consumer was cannot be known. `file`: which one cannot be read; `is_key`: because the
-    given key does not open it.
+    """The metadata of a stream or consumer cannot be read.
+
+    `file`: which one cannot be read; `is_key`: because the given key does not open it.
     """
 
     def __init__(self, text: str, file: str = META, *, is_key: bool = False) -> None:
@@ -45,7 +46,10 @@ class BadMetadata(ImportFailed):
 
 
 class Metadata(NamedTuple, Generic[Config]):
-    """What such a file says. `opened`: its key, if it is encrypted. `notes`: what is wrong, or left out."""
+    """The contents of a metadata file.
+
+    `opened`: its key, if it is encrypted. `notes`: what is wrong, or left out.
+    """
 
     config: Config
     created_ns: int
@@ -54,8 +58,9 @@ class Metadata(NamedTuple, Generic[Config]):
 
 
 class Owner(NamedTuple):
-    """Whose metadata they are. Its encryption key is derived from `account` and `context`, the key of its
-    checksum from `hashed`.
+    """The owner of metadata.
+
+    Its encryption key is derived from `account` and `context`, the key of its checksum from `hashed`.
     """
 
     account: str
@@ -98,7 +103,7 @@ def read_metadata(directory: Path, kind: type[Config], owner: Owner, keys: Keys)
 
 
 def _created_ns(text: object) -> int | None:
-    """When it was made; None when that is not said."""
+    """Parse the time of creation; None if there is none."""
     if not isinstance(text, str) or text == _NEVER:
         return None
     try:

@@ -1,4 +1,4 @@
-"""What a store of nats-server holds, free of its format."""
+"""The contents of a store of nats-server, free of its format."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SourceConsumer(Struct, frozen=True):
 
 
 class Extent(Struct, frozen=True):
-    """How far a stream reaches: of its last sequence the message may be gone, its time 0 unknown."""
+    """The extent of a stream. The message of its last sequence may be gone; time 0: unknown."""
 
     first_sequence: int
     last_sequence: int

@@ -34,7 +34,7 @@ HOME: Final = "$SYS/_js_"
 _META: Final = "_meta_"
 _SNAPSHOTS: Final = "snapshots"
 _GROUP: Final = re.compile(r"[A-Za-z0-9_-]{1,200}")
-"""What a group is called, and its directory."""
+"""Names of Raft groups, and of their directories."""
 _SNAPSHOT: Final = re.compile(r"snap\.([0-9]{1,20})\.([0-9]{1,20})")
 """Its term and index."""
 _HEAD: Final = struct.Struct("<8sQQQQH")
@@ -118,7 +118,9 @@ class RaftLogs:
                 findings.append(Finding(Kind.DAMAGED, shown, text))
 
     def snapshot(self, group: str, findings: list[Finding]) -> bytes:
-        """What stands for the beginning of the log; empty when there is none, or it is damaged."""
+        """Return the snapshot that replaces the beginning of the log; empty if there is none, or it is
+        damaged.
+        """
         directory = self._home / group / _SNAPSHOTS
         names = [found for path in directory.glob("snap.*") if (found := _SNAPSHOT.fullmatch(path.name))]
         if not names:

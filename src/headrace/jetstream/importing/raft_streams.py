@@ -1,4 +1,4 @@
-"""What a member of a cluster was told of a stream and had not stored yet.
+"""The tail of a stream in a Raft log: messages that a member of a cluster was told and had not stored yet.
 
 A member stores a message a moment after its log has it: after a kill the end of a stream may be in the log
 alone. Stored messages are found in the log by their time, which the leader gave them; those after the last
@@ -39,7 +39,10 @@ class _Deletion(msgspec.Struct):
 
 
 class Tail(NamedTuple):
-    """What was not stored yet. A message without a subject stands for a sequence without a message."""
+    """The messages that were not stored yet.
+
+    One without a subject stands for a sequence without a message.
+    """
 
     messages: list[SourceMessage]
     deleted: set[int]
@@ -47,7 +50,7 @@ class Tail(NamedTuple):
 
 
 def read_tail(logs: RaftLogs, account: str, stream: str, stored: Extent) -> Tail:
-    """What the Raft log of a stream has after the last message that is stored. Raises: SourceUnusable."""
+    """Read the messages of a stream's Raft log after the last stored one. Raises: SourceUnusable."""
     group = logs.group(account, stream)
     if group is None:
         text = "its Raft group is not here: what was not stored yet, if anything, is not known"

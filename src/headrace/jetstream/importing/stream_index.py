@@ -126,7 +126,7 @@ class Deleted:
 
 
 class BlockState(Struct, frozen=True):
-    """What is in a block: messages from `first` to `last` but for those in `deleted`."""
+    """The contents of a block: messages from `first` to `last` without those in `deleted`."""
 
     number: int
     first: int

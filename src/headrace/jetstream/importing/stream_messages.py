@@ -77,7 +77,7 @@ class StreamMessages:
             yield from self._not_stored(self._behind(self.extent))
 
     def _not_stored(self, tail: Tail) -> Iterator[SourceMessage | Finding]:
-        """What only the log of the Raft group has."""
+        """Yield the messages that only the log of the Raft group has."""
         self.deleted |= tail.deleted
         yield from tail.findings
         first = self.extent.first_sequence
@@ -101,7 +101,9 @@ class StreamMessages:
             return None, Finding(Kind.NOTE, self._shown, text, 0, len(data))
 
     def _is_current(self, index: StreamIndex) -> bool:
-        """Whether nothing was written after it: no later block, and its last block ends as it says."""
+        """True if nothing was written after the index: there is no later block, and its last block ends as it
+        says.
+        """
         there = set(self._files.numbers)
         if not index.blocks or index.blocks[-1].number != index.last_block:
             return False
@@ -124,7 +126,7 @@ class StreamMessages:
         self.position += block.size
 
     def _found(self, block: Block, number: int, missing: Iterator[tuple[int, int]]) -> Iterator[Finding]:
-        """What is wrong with a block, and the sequences that it should have."""
+        """Yield the faults of a block, and the missing sequences that it should have."""
         lost = list(missing)
         self.lost += sum(last - first + 1 for first, last in lost)
         name = self._files.name(number)
@@ -182,7 +184,7 @@ class StreamMessages:
 
 
 def _says_gone(state: BlockState, sequence: int) -> bool:
-    """Whether a message of a block was there when its index was written, and deleted."""
+    """True if a message of a block was deleted when its index was written."""
     return sequence < state.first or sequence in state.deleted
 
 
@@ -201,7 +203,7 @@ def _missing(block: Block, state: BlockState | None, known: set[int]) -> Iterato
 
 
 def _without(spans: list[tuple[int, int]], known: list[int], deleted: Deleted) -> Iterator[tuple[int, int]]:
-    """What is in the spans, in neither of the others; ascending, each sequence once."""
+    """Yield the parts of the spans that are neither known nor deleted; ascending, each sequence once."""
     end = 0
     for begin, last in sorted(spans):
         first = max(begin, end + 1)

@@ -1,4 +1,4 @@
-"""Where an import writes: a store of logs that is there when all of it is.
+"""The target of an import: a store of logs that appears when it is complete.
 
     NEW/jetstream.importing/   while it goes on; a server does not start beside it
     NEW/jetstream/             the whole of it, from one moment to the next
@@ -30,7 +30,7 @@ class Target:
         self._staging = staging
 
     def publish(self) -> None:
-        """What was written, and is durable, is the store from now on. Raises: LogError."""
+        """Publish the written store, which must be durable. Raises: LogError."""
         self.store.close()
         self._staging.publish()
 

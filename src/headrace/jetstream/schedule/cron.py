@@ -27,7 +27,7 @@ class _Bounds(NamedTuple):
     lowest: int
     highest: int
     names: tuple[str, ...] = ()
-    """What may stand for the values, from the lowest on."""
+    """Names that may stand for the values, from the lowest on."""
 
 
 _FIELDS: Final = (

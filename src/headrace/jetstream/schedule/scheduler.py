@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from headrace.log.port import StoredMessage
 
 _AGAIN_NS: Final = 10_000_000_000
-"""When what could not be published is tried again."""
+"""Nanoseconds until a message that could not be published is tried again."""
 _MOST_AT_ONCE: Final = 256
 """Schedules of one turn; what is due besides comes with the next tick."""
 _SLACK: Final = 64

@@ -44,7 +44,7 @@ _ZONE_NAME: Final = re.compile(rb"[A-Za-z0-9_+\-]+(?:/[A-Za-z0-9_+\-]+)*")
 
 
 class Due(Struct, frozen=True):
-    """When a schedule is due, ns since 1970 UTC; `zone` says how that is written."""
+    """The time at which a schedule is due, ns since 1970 UTC; `zone` is used to write it."""
 
     time_ns: int
     repeats: bool
@@ -69,10 +69,10 @@ class Firing(Struct, frozen=True):
 
 
 def due_after(headers: bytes, from_ns: int, now_ns: int) -> Due | None:
-    """When the schedule that these headers make is due after `from_ns`; None: they make none.
+    """Find when the schedule of these headers is due after `from_ns`; None if they make no schedule.
 
-    What was missed while nobody was there is skipped: a repeating one is due after `now_ns`.
-    Raises: ApiError 10189 for the pattern, 10223 for the time zone.
+    Missed times are skipped: a repeating schedule is due after `now_ns`. Raises: ApiError 10189 for the
+    pattern, 10223 for the time zone.
     """
     zone = _zone(headers)
     pattern = block.value(headers, PATTERN)
@@ -193,7 +193,8 @@ def moved_by(headers: bytes) -> tuple[bytes, int] | None:
 
 
 def produced(schedule: StoredMessage, content: StoredMessage | None, following: Due) -> Firing | None:
-    """What a due schedule publishes; `content` is the last message of its source, if it has any.
+    """Make the message that a due schedule publishes; `content` is the last message of its source, if there
+    is one.
 
     None when it does not say where to. `following` is when it is due again.
     """

@@ -1,4 +1,4 @@
-"""What a mirror and a source do with messages of another stream: into this one's log, in order, or not.
+"""Ingest of a mirror or a source: messages of another stream, into this stream's log in order.
 
 A message that this stream refuses holds up those after it, as in the Go server: it is tried again, and none
 is lost or overtaken. Where the messages come from is `local_source`'s and `remote_source`'s. Source:
@@ -160,6 +160,6 @@ class MirrorIngest:
         return p
 
     def pass_over(self, sequence: int) -> None:
-        """What the origin lost before it could be read here is not there here either."""
+        """Pass over sequences that the origin removed before they could be read."""
         if sequence > self._stream.last_sequence:
             self._stream.ingest.append_at(sequence + 1, [])

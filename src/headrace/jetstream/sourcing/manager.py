@@ -1,4 +1,4 @@
-"""What a stream takes from other streams: its mirror or its sources, started, stopped, and brought back.
+"""The manager of a stream's mirror or sources: they are started, stopped, and brought back after a restart.
 
 A mirror goes on after the last sequence it has. How far a source is is journaled once its messages are
 durable, with the sequence that the last of them has here; messages after that one say themselves how far it
@@ -65,7 +65,9 @@ class SourceManager:
         return RemoteSource(self._stream, origin, self._effects)
 
     def _counts_readers(self, origin: Origin) -> bool:
-        """Whether the origin removes what its consumers have had: then this stream must be one of them."""
+        """True if the origin removes messages that its consumers have got: then this stream must be one of
+        them.
+        """
         found = self._effects.streams.get(origin.source.name)
         return found is not None and found.config.retention is not Retention.LIMITS
 
@@ -104,7 +106,7 @@ class SourceManager:
     # -- what it says ----------------------------------------------------------------------------------
 
     def info(self) -> dict[str, object]:
-        """What StreamInfo has of it: `mirror`, `sources` or nothing."""
+        """Return the part of StreamInfo about other streams: `mirror`, `sources` or nothing."""
         if self._stream.config.mirror is not None:
             readers = list(self._readers.values())
             return {"mirror": readers[0].info(with_sequence=False)} if readers else {}
@@ -112,7 +114,7 @@ class SourceManager:
         return {"sources": sources} if sources else {}
 
     def records(self) -> dict[str, bytes]:
-        """What is journaled of each source."""
+        """Return the journaled position of each source."""
         if self._stream.config.mirror is not None:
             return {}
         return {name: reader.record() for name, reader in self._readers.items()}

@@ -1,4 +1,4 @@
-"""What a mirror or a source reads, from its configuration: names, filters, transforms, and what it notes.
+"""The origin of a mirror or a source, from its configuration: names, filters, transforms, header.
 
 Pure. Each message that was sourced says in `Nats-Stream-Source` where it comes from, as the Go server 2.15.1
 writes it: `<index name's stream> <sequence> <filters> <destinations> <subject there> <identity of the
@@ -30,7 +30,7 @@ def identity_of(created_ns: int) -> str:
 
 
 class Noted(NamedTuple):
-    """What `Nats-Stream-Source` says of a message."""
+    """The contents of `Nats-Stream-Source`."""
 
     index_name: str
     sequence: int
@@ -70,7 +70,9 @@ class Origin:
         return self.source.external is None and self.source.consumer is None
 
     def subject_here(self, subject: bytes) -> bytes:
-        """What a message is called here: by the first transform that takes it, else as it is called there."""
+        """Return the subject of a message here: that of the first matching transform, else the one at the
+        origin.
+        """
         for transform in self._transforms:
             found = transform.match(subject)
             if found is not None:
@@ -88,7 +90,7 @@ class Origin:
 
 
 def is_plain(headers: bytes) -> bool:
-    """Whether none of them is one of JetStream's."""
+    """True if none of the headers is one of JetStream's."""
     return b"\nNats-" not in headers
 
 

@@ -37,7 +37,7 @@ _RECORD: Final = struct.Struct("<QQ")
 
 
 def position_record(stored: int, here: int, identity: str) -> bytes:
-    """What is journaled of a source, as `SourceReader` has it."""
+    """Compose the journaled position of a source, as `SourceReader` has it."""
     return _RECORD.pack(stored, here) + identity.encode()
 
 
@@ -60,7 +60,7 @@ class SourceReader:
         self.error: ApiError | None = None
         self.lag = 0
         self.heard_ns = 0
-        """When the origin was last heard of; 0: never."""
+        """The time at which the origin was last heard; 0: never."""
         self._ingest: SourcedIngest = (
             SourceIngest(stream, origin, effects, self.noted, self.failed)
             if stream.config.mirror is None
@@ -169,7 +169,7 @@ class SourceReader:
             self.effects.journal.position(stream.name, self.origin.index_name, self.record())
 
     def record(self) -> bytes:
-        """What a restart goes on from."""
+        """Return the position that a restart goes on from."""
         return position_record(self.stored, self.here, self.identity)
 
     def resume(self, record: bytes) -> None:

@@ -250,7 +250,7 @@ class RemoteSource(SourceReader):
         self._wait(_STALLED_S, self._look)
 
     def _look(self) -> None:
-        """Whether anything was heard lately: heartbeats are, when nothing else is."""
+        """Check that something was heard lately: heartbeats come if nothing else does."""
         idle_ns = self.effects.now_ns() - self.heard_ns
         if idle_ns >= _STALLED_S * SECOND_NS:
             self.stop()

@@ -1,4 +1,5 @@
-"""What may be configured for where messages come from and how subjects change: mirrors, sources, transforms.
+"""Rules of configurations about the origin of messages and the change of subjects: mirrors, sources,
+transforms.
 
 Pure functions of configurations; fetching is done elsewhere. Source: JetStream specification, 2; the order of
 the checks and their texts are those of nats-server 2.15.1.
@@ -37,17 +38,17 @@ _BAD_SUBJECT: Final = "invalid subject"
 
 
 def valid(subject: str) -> bool:
-    """Whether one may subscribe to it."""
+    """True if a subject can be subscribed to."""
     return is_valid_subject(subject.encode())
 
 
 def collide(first: str, second: str) -> bool:
-    """Whether there is a subject that both match; the same text always does."""
+    """True if there is a subject that both match; equal texts always do."""
     return first == second or overlaps(first.encode(), second.encode())
 
 
 def within(narrow: str, wide: str) -> bool:
-    """Whether all that `narrow` matches is matched by `wide`."""
+    """True if every subject that `narrow` matches is matched by `wide`."""
     return is_subset(narrow.encode(), wide.encode())
 
 
@@ -55,7 +56,7 @@ def within(narrow: str, wide: str) -> bool:
 
 
 def transform_error(source: str, destination: str) -> str:
-    """What is wrong with a transform, in the Go server's words, or "". No source means all subjects."""
+    """Return the error of a transform in the Go server's words, or "". No source means all subjects."""
     if not destination:
         return ""
     try:
@@ -141,7 +142,7 @@ def check_mirror(config: StreamConfig, streams: Streams, *, pedantic: bool) -> S
 
 
 def _is_bad_consumer(source: StreamSource) -> bool:
-    """Whether a consumer is named to read through that cannot be, or not together with a place to start."""
+    """True if the named consumer of a source is invalid, or is given together with a place to start."""
     consumer = source.consumer
     if consumer is None:
         return False
@@ -180,7 +181,7 @@ def check_sources(config: StreamConfig, streams: Streams) -> None:
 
 
 def source_key(source: StreamSource) -> tuple[object, ...]:
-    """What tells one source of a stream from its others."""
+    """Return the key that tells one source of a stream from its others."""
     pairs = [(one.src or EVERYTHING, one.dest or EVERYTHING) for one in source.subject_transforms]
     return (
         source.name,
@@ -206,7 +207,7 @@ def _check_filters(source: StreamSource) -> None:
 
 
 def check_origin_filters(config: StreamConfig) -> None:
-    """What is looked at only once everything else is right. Raises: ApiError."""
+    """Check the filters of origins, once everything else is right. Raises: ApiError."""
     origins = [("mirror", config.mirror)] if config.mirror else []
     origins += [("source", source) for source in config.sources]
     for what, source in origins:
@@ -220,7 +221,7 @@ def check_origin_filters(config: StreamConfig) -> None:
 
 
 def check_prefixes(config: StreamConfig, streams: Streams) -> None:
-    """That the prefixes of external origins do not lead back here. Raises: ApiError."""
+    """Check that the prefixes of external origins do not lead back here. Raises: ApiError."""
     origins = [config.mirror] if config.mirror else []
     origins += config.sources
     externals = [origin.external for origin in origins if origin.external]
@@ -255,7 +256,7 @@ def _is_publishable(subject: str) -> bool:
 
 
 def check_circles(config: StreamConfig, streams: Streams) -> None:
-    """That no message can come back to where it was. Raises: ApiError."""
+    """Check that no message can come back to a stream where it was. Raises: ApiError."""
     waiting = deque([config])
     seen: set[str] = set()
     while waiting:

@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from headrace.turns import Turns
 
 _LINGER_S: Final = 0.02
-"""How long what a consumer delivered or was told may wait for more of it. What a kill loses of that is
-delivered again."""
+"""Seconds that a consumer's deliveries and acknowledgements may wait for more of them.
+
+What a kill loses is delivered again.
+"""
 
 
 class Journal(ChangeWriter):
@@ -67,7 +69,7 @@ class Journal(ChangeWriter):
         self.add(entries.emptied(name))
 
     def position(self, stream: str, source: str, record: bytes) -> None:
-        """How far a source of a stream is; its messages up to there are durable."""
+        """Note the position of a stream's source; its messages up to there are durable."""
         self.add(entries.position(stream, source, record))
 
     def consumer(self, record: ConsumerRecord) -> None:

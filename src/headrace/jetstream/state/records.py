@@ -1,4 +1,4 @@
-"""What an account's JetStream must remember besides messages: its streams, consumers and how far those are.
+"""Records of an account's state besides messages: its streams, consumers and their positions.
 
 It is a log of changes (`headrace.change_log`) in the file store, beside the logs of the streams. What is in
 memory only (a stream of memory storage and its consumers, a consumer of memory storage) never comes here.
@@ -83,7 +83,7 @@ class AccountState(Struct):
     """Streams that are gone and whose messages may still be there."""
 
     positions: dict[str, dict[str, bytes]] = field(default_factory=dict)
-    """How far the sources of streams are, by stream and source."""
+    """The positions of streams' sources, by stream and source."""
 
     def drop_stream(self, name: str) -> None:
         self.streams.pop(name, None)

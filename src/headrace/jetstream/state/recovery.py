@@ -25,14 +25,14 @@ class Recovery:
         self._logs: set[bytes] = set()
         """Names of the account's logs, as they were found."""
         self.damaged = False
-        """Whether records of the state were lost."""
+        """True if records of the state were lost."""
 
     def open_log(self) -> MessageLog:
         """The log of the account's state. Raises: LogError."""
         return self._store.open(state_log(self._account.name))
 
     def read(self) -> AccountState:
-        """What the state log says; an account that was never there has none. Raises: LogError."""
+        """Read the state log; an account that was never there has none. Raises: LogError."""
         prefix = f"{self._account.name}/".encode()
         self._logs = {name for name in self._store.names() if name.startswith(prefix)}
         if state_log(self._account.name) not in self._logs:
