@@ -21,10 +21,9 @@ from headrace.conf.fields import (
     Field,
     Table,
     duration_or_seconds,
-    flag,
-    strings,
+    fields_of,
     text,
-    whole,
+    values_of,
 )
 from headrace.conf.listen import advertise, listen
 from headrace.conf.names import is_valid_subject
@@ -63,7 +62,7 @@ def cluster(binder: Binder, entry: Entry) -> ClusterOptions | UnsetType:
     bound = binder.bind_map(entry, _CLUSTER)
     if bound is UNSET:
         return UNSET
-    values = {name: value for name, value in bound.values.items() if value not in ("", None)}
+    values = values_of(bound, ClusterOptions)
     given = cast("Permissions | None", values.pop("permissions", None))
     block = cast("AuthorizationBlock | None", values.pop("authorization", None))
     if block is not None:
@@ -73,11 +72,6 @@ def cluster(binder: Binder, entry: Entry) -> ClusterOptions | UnsetType:
         values["auth_timeout"] = block.timeout or (tls.timeout + 1 if tls else limits.ROUTE_AUTH_TIMEOUT)
     if given is not None:
         values |= {"imports": given.publish, "exports": given.subscribe}
-    if not values.get("pool_size", 1):
-        del values["pool_size"]
-    for option in ("ping_interval", "ping_max", "write_deadline"):
-        if not values.get(option, 1):
-            del values[option]
     options = ClusterOptions(**cast("dict[str, Any]", values))
     _check(binder, bound, options)
     return options
@@ -209,11 +203,19 @@ def _protocol(binder: Binder, entry: Entry) -> str | UnsetType:
 
 _CLUSTER: Final = Table(
     (
-        Field(
-            ("name",),
-            _name,
-            text="Name of the cluster, the same on every server; without one it is made up",
-            kind="string",
+        *fields_of(
+            ClusterOptions,
+            {
+                "name": _name,
+                "routes": _routes,
+                "tls": peer_tls,
+                "advertise": advertise,
+                "compression": compression("s2_fast", "accept"),
+                "ping_interval": duration_or_seconds,
+                "write_deadline": duration_or_seconds,
+                "write_timeout": write_timeout,
+                "protocol": _protocol,
+            },
         ),
         Field(
             ("listen",),
@@ -221,13 +223,7 @@ _CLUSTER: Final = Table(
             spreads=True,
             text="Address and port for other servers",
             kind='port or "host:port"',
-        ),
-        Field(("host", "net"), text, text="Address for other servers"),
-        Field(
-            ("port",),
-            whole,
-            text="Port for other servers; -1 lets the system choose, 0 turns the cluster off",
-            default="0",
+            concerns=("host", "port"),
         ),
         Field(
             ("authorization",),
@@ -243,82 +239,6 @@ _CLUSTER: Final = Table(
                 "taken from them; each as `publish` of `permissions`"
             ),
             kind="map",
-        ),
-        Field(
-            ("routes",),
-            _routes,
-            text=(
-                "Servers to connect to: `nats-route://user:password@host:port`. Any one of a cluster is "
-                "enough"
-            ),
-            kind="list",
-        ),
-        Field(("tls",), peer_tls, text="TLS of routes, as above; both sides show certificates", kind="map"),
-        Field(
-            ("advertise", "cluster_advertise"),
-            advertise,
-            text="Address told to other servers",
-            kind='"host:port"',
-        ),
-        Field(
-            ("no_advertise",),
-            flag,
-            text="Do not tell clients about other servers, nor others about the client port",
-        ),
-        Field(
-            ("connect_retries",),
-            whole,
-            text="How often a server that was heard of is tried again; one of `routes` always is",
-        ),
-        Field(
-            ("connect_backoff",), flag, text="Try ever less often, up to every 30s, instead of every second"
-        ),
-        Field(
-            ("pool_size",),
-            whole,
-            text="Connections to each server, among which accounts are spread; -1: one, without a pool",
-        ),
-        Field(("accounts",), strings, text="Accounts with connections of their own"),
-        Field(
-            ("compression",),
-            compression("s2_fast", "accept"),
-            spreads=True,
-            text=(
-                "S2: `fast` (or `true`), `better`, `best`, `auto` by the round trip; `accept` what "
-                "others ask for; `off`"
-            ),
-            kind="string, true, false or map",
-        ),
-        Field(
-            ("ping_interval",),
-            duration_or_seconds,
-            text="Time between PINGs, at most 30s",
-            default="the server's",
-        ),
-        Field(
-            ("ping_max",),
-            whole,
-            text="Unanswered PINGs; one more closes the connection",
-            default="the server's",
-        ),
-        Field(("write_deadline",), duration_or_seconds, text="Time a write may take", default="the server's"),
-        Field(
-            ("write_timeout",),
-            write_timeout,
-            text=(
-                "What a write that takes longer means: `close`; `retry` or `default`: it is waited for "
-                "while anything is taken"
-            ),
-            kind="string",
-        ),
-        Field(
-            ("protocol",),
-            _protocol,
-            text=(
-                "`2.x`: routes of nats-server since 2.0. `1.x`: those of the servers before it. `auto`: "
-                "both, as each peer speaks. Not in nats-server"
-            ),
-            kind="string",
         ),
     )
 )

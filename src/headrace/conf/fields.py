@@ -12,7 +12,9 @@ says that it is off.
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from importlib import import_module
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
 
 from msgspec import Struct, field
 
@@ -23,6 +25,7 @@ from headrace.conf.tree import BadValue, ListNode, MapNode, Scalar
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from headrace.conf.keys import Keyed
     from headrace.conf.problems import Problems
     from headrace.conf.tree import Entry, Node
     from headrace.errors import Position
@@ -325,6 +328,53 @@ PLAIN: Final[dict[str, Reader]] = {
     "string or list": strings,
 }
 """The readers of keys of plain kinds (`keys.Key`)."""
+
+
+def fields_of(options: type[Keyed], given: Mapping[str, Reader] = MappingProxyType({})) -> list[Field]:
+    """The rows of a table that read the keys of a structure of options.
+
+    `given`: readers by option, of keys that neither are of a plain kind nor name their reader.
+    """
+    return [
+        Field(
+            (key.name or option, *key.aliases),
+            given.get(option) or (lazily(key.read) if key.read else PLAIN[key.kind]),
+            option=option,
+            spreads=key.spreads,
+            text=key.text,
+            kind=key.kind,
+            default=key.shown_default,
+        )
+        for option, key in options.KEYS.items()
+        if key.name is not None
+    ]
+
+
+def values_of(bound: Bound, options: type[Keyed]) -> dict[str, object]:
+    """What a block sets of a structure of options, without what stands for the default.
+
+    That is an empty text, and zero where the entry of the key says so.
+    """
+    return {
+        option: value
+        for option, value in bound.values.items()
+        if value not in ("", None) and (value or not _zero_is_default(options, option))
+    }
+
+
+def _zero_is_default(options: type[Keyed], option: str) -> bool:
+    return option in options.KEYS and options.KEYS[option].zero_is_default
+
+
+def lazily(place: str) -> Reader:
+    """A reader by its `module:function`. Who writes the key pays for loading the module, nobody else does."""
+    module, _, name = place.partition(":")
+
+    def read(binder: Binder, entry: Entry) -> object:
+        reader = cast("Reader", getattr(import_module(f"headrace.conf.{module}"), name))
+        return reader(binder, entry)
+
+    return read
 
 
 def string_of(node: Node) -> str | None:

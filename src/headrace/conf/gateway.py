@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from headrace import limits
-from headrace.conf.fields import UNSET, Field, Table, duration_or_seconds, flag, text, whole
+from headrace.conf.fields import UNSET, Field, Table, duration_or_seconds, fields_of, text, values_of
 from headrace.conf.listen import advertise, listen
 from headrace.conf.peer_fields import (
     peer_authorization,
@@ -35,15 +35,13 @@ def gateway(binder: Binder, entry: Entry) -> GatewayOptions | UnsetType:
     bound = binder.bind_map(entry, _GATEWAY)
     if bound is UNSET:
         return UNSET
-    values = {name: value for name, value in bound.values.items() if value not in ("", None)}
+    values = values_of(bound, GatewayOptions)
     block = cast("AuthorizationBlock | None", values.pop("authorization", None))
     tls = cast("TLSOptions | None", values.get("tls"))
     if block is not None:
         values |= {"user": block.user, "password": block.password}
     timeout = block.timeout if block is not None else None
     values["auth_timeout"] = timeout or (tls.timeout + 1 if tls else limits.ROUTE_AUTH_TIMEOUT)
-    if not values.get("write_deadline", 1):
-        del values["write_deadline"]
     options = GatewayOptions(**cast("dict[str, Any]", values))
     if not options.name and not options.port and not {"name", "port"} & set(bound.positions):
         return UNSET
@@ -111,21 +109,22 @@ def _urls(binder: Binder, entry: Entry) -> tuple[PeerURL, ...] | UnsetType:
 
 _REMOTE: Final = Table(
     (
-        Field(("name",), text, text="Name of that cluster"),
-        Field(("tls",), peer_tls, text="TLS of connections to it", kind="map", default="as of `gateway`"),
+        *fields_of(RemoteGatewayOptions, {"tls": peer_tls, "urls": _urls}),
         Field(("url",), _url, text="A server of it: `nats://user:password@host:port`", kind="string"),
-        Field(("urls",), _urls, text="Several", kind="list"),
     )
 )
 _GATEWAY: Final = Table(
     (
-        Field(
-            ("name",),
-            _name,
-            text=(
-                "Name of the cluster, the same on every server of it; `cluster { name }` must be the same too"
-            ),
-            kind="string",
+        *fields_of(
+            GatewayOptions,
+            {
+                "name": _name,
+                "tls": peer_tls,
+                "advertise": advertise,
+                "gateways": _gateways,
+                "write_deadline": duration_or_seconds,
+                "write_timeout": write_timeout,
+            },
         ),
         Field(
             ("listen",),
@@ -133,14 +132,8 @@ _GATEWAY: Final = Table(
             spreads=True,
             text="Address and port for other clusters",
             kind='port or "host:port"',
+            concerns=("host", "port"),
         ),
-        Field(
-            ("port",),
-            whole,
-            text="Port for other clusters; -1 lets the system choose",
-            default="none: it must be said",
-        ),
-        Field(("host", "net"), text, text="Address for other clusters"),
         Field(
             ("authorization",),
             _authorization,
@@ -149,29 +142,5 @@ _GATEWAY: Final = Table(
             ),
             kind="map",
         ),
-        Field(("tls",), peer_tls, text="TLS of gateways, as above; both sides show certificates", kind="map"),
-        Field(("advertise",), advertise, text="Address told to other clusters", kind='"host:port"'),
-        Field(
-            ("connect_retries",),
-            whole,
-            text="How often a cluster that was only heard of is tried again; one of `gateways` always is",
-        ),
-        Field(
-            ("connect_backoff",), flag, text="Try ever less often, up to every 30s, instead of every second"
-        ),
-        Field(
-            ("gateways",),
-            _gateways,
-            text="The clusters; this one may be among them, so that one file does for all",
-            kind="list",
-        ),
-        Field(
-            ("reject_unknown_cluster", "reject_unknown"),
-            flag,
-            option="reject_unknown",
-            text="Only clusters of `gateways` may connect, and no other is reached",
-        ),
-        Field(("write_deadline",), duration_or_seconds, text="Time a write may take", default="the server's"),
-        Field(("write_timeout",), write_timeout, text="As with `cluster`", kind="string"),
     )
 )

@@ -19,6 +19,7 @@ from headrace.conf.fields import (
     Table,
     duration,
     duration_or_seconds,
+    fields_of,
     flag,
     string_of,
     text,
@@ -312,12 +313,14 @@ _BATCH: Final = Table(
 )
 _LIMITS: Final = Table(
     (
-        Field(
-            ("max_ack_pending",),
-            _most,
-            text="What `max_ack_pending` of a consumer may be at most",
-            kind="integer",
-            default="no limit",
+        *fields_of(
+            JetStreamLimits,
+            {
+                "max_ack_pending": _most,
+                "max_request_batch": _most,
+                "duplicate_window": _window,
+                "max_consumers": _consumers,
+            },
         ),
         Field(
             ("max_ha_assets",),
@@ -327,95 +330,24 @@ _LIMITS: Final = Table(
             kind="integer",
             default="no limit",
         ),
-        Field(
-            ("max_request_batch",),
-            _most,
-            text="Messages that one pull may ask for",
-            kind="integer",
-            default="no limit",
-        ),
-        Field(
-            ("duplicate_window",),
-            _window,
-            text="Longest duplicate window of a stream",
-            kind="duration",
-            default="no limit",
-        ),
-        Field(
-            ("default_max_consumers",),
-            _consumers,
-            option="max_consumers",
-            text="Consumers of a stream that names no limit; negative for none",
-            kind="integer",
-            default="1000",
-        ),
         Field(("batch",), _batch, spreads=True, text="Atomic batches; see below", kind="map"),
     )
 )
 _JETSTREAM: Final = Table(
     (
+        *fields_of(
+            JetStreamOptions,
+            {
+                "max_memory": _size,
+                "max_storage": _size,
+                "sync_interval": _sync,
+                "encryption_cipher": _cipher,
+                "limits": _limits,
+            },
+        ),
         Field(
             ("enabled", "enable"), flag, text="A map enables JetStream, unless this says no", default="true"
         ),
-        Field(
-            ("store_dir", "store", "storedir"),
-            text,
-            text="Files are in `jetstream` below it",
-            default="`nats` in the directory for temporary files, with a warning",
-        ),
-        Field(
-            ("max_memory_store", "max_mem_store", "max_mem"),
-            _size,
-            option="max_memory",
-            text="Bytes of messages in memory",
-            kind="size",
-            default="three quarters of the memory",
-        ),
-        Field(
-            ("max_file_store", "max_file"),
-            _size,
-            option="max_storage",
-            text="Bytes of messages in files",
-            kind="size",
-            default="three quarters of what is free",
-        ),
-        Field(
-            ("sync_interval", "sync"),
-            _sync,
-            spreads=True,
-            text=(
-                "When messages are forced to disk: `always` or `group` (before they are acknowledged, "
-                "many at once), a duration or `interval` (every so often), `never`"
-            ),
-            kind="duration or word",
-            default="group",
-        ),
-        Field(("domain",), text, text="Other name of the API: `$JS.<domain>.API`"),
-        Field(("strict",), flag, text="Refuse requests with fields that nobody knows"),
-        Field(
-            ("key", "ek", "encryption_key"),
-            text,
-            option="encryption_key",
-            text="Secret that files are encrypted with",
-        ),
-        Field(
-            ("prev_key", "prev_ek", "prev_encryption_key"),
-            text,
-            option="prev_encryption_key",
-            text="The `key` before: what is encrypted with it is converted at the start",
-        ),
-        Field(
-            ("cipher",),
-            _cipher,
-            option="encryption_cipher",
-            text=(
-                "`chacha` or `aes`, with a `key`; what is encrypted with the other one is converted at "
-                "the start"
-            ),
-            kind="string",
-            default="chacha",
-        ),
-        Field(("limits",), _limits, text="Limits of every stream and consumer; see below", kind="map"),
         Field(
             ("unique_tag",), _tag, idle=_CLUSTERED, text="Shown in `/jsz`; concerns replicas", kind="string"
         ),
@@ -430,11 +362,6 @@ _JETSTREAM: Final = Table(
             ),
         ),
         Field(("max_buffered_size",), _size, idle=_BUFFERED, binds=False, text="As above", kind="size"),
-        Field(
-            ("request_queue_limit",),
-            whole,
-            text="Requests of the API that may wait for their answers; one more is refused",
-        ),
         Field(
             ("info_queue_limit",),
             whole,

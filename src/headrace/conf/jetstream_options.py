@@ -5,31 +5,36 @@ Frozen data only, loaded where there is JetStream. Durations are seconds, sizes 
 
 from __future__ import annotations
 
-from msgspec import Struct
-
 from headrace import limits
-from headrace.structures import Discreet
+from headrace.conf.keys import Keyed, key
 
 
-class JetStreamLimits(Struct, frozen=True):
+class JetStreamLimits(Keyed, frozen=True):
     """Bounds of every stream and consumer, whatever their accounts may have; 0 is no limit.
 
     `max_consumers`: of a stream that names no limit itself; -1 is none. Of an atomic batch: how many may be
     open at once, how large it gets, how long (seconds) it may take; 0 is the default.
     """
 
-    max_ack_pending: int = 0
+    max_ack_pending: int = key(
+        0, "What `max_ack_pending` of a consumer may be at most", shown_default="no limit"
+    )
     max_ha_assets: int = 0
-    max_request_batch: int = 0
-    duplicate_window: float = 0.0
-    max_consumers: int = limits.MAX_CONSUMERS
+    max_request_batch: int = key(0, "Messages that one pull may ask for", shown_default="no limit")
+    duplicate_window: float = key(0.0, "Longest duplicate window of a stream", shown_default="no limit")
+    max_consumers: int = key(
+        limits.MAX_CONSUMERS,
+        "Consumers of a stream that names no limit; negative for none",
+        name="default_max_consumers",
+        shown_default="1000",
+    )
     max_batch_inflight_per_stream: int = 0
     max_batch_inflight_total: int = 0
     max_batch_size: int = 0
     max_batch_timeout: float = 0.0
 
 
-class JetStreamOptions(Discreet, frozen=True):
+class JetStreamOptions(Keyed, frozen=True):
     """Streams and consumers. Files are in `jetstream` below `store_dir`, None: below a temporary directory.
 
     `max_memory`, `max_storage`: bytes of messages, -1: three quarters of what there is. `strict`: requests
@@ -41,16 +46,72 @@ class JetStreamOptions(Discreet, frozen=True):
 
     HIDDEN = frozenset({"encryption_key", "prev_encryption_key"})
 
-    store_dir: str | None = None
-    max_memory: int = -1
-    max_storage: int = -1
-    domain: str = ""
-    strict: bool = True
+    store_dir: str | None = key(
+        None,
+        "Files are in `jetstream` below it",
+        aliases=(
+            "store",
+            "storedir",
+        ),
+        shown_default="`nats` in the directory for temporary files, with a warning",
+    )
+    max_memory: int = key(
+        -1,
+        "Bytes of messages in memory",
+        "size",
+        name="max_memory_store",
+        aliases=(
+            "max_mem_store",
+            "max_mem",
+        ),
+        shown_default="three quarters of the memory",
+    )
+    max_storage: int = key(
+        -1,
+        "Bytes of messages in files",
+        "size",
+        name="max_file_store",
+        aliases=("max_file",),
+        shown_default="three quarters of what is free",
+    )
+    domain: str = key("", "Other name of the API: `$JS.<domain>.API`")
+    strict: bool = key(True, "Refuse requests with fields that nobody knows")
     sync: str = "group"
-    sync_interval: float = 120.0
-    encryption_cipher: str | None = None
-    encryption_key: str | None = None
-    prev_encryption_key: str | None = None
+    sync_interval: float = key(
+        120.0,
+        "When messages are forced to disk: `always` or `group` (before they are acknowledged, "
+        "many at once), a duration or `interval` (every so often), `never`",
+        "duration or word",
+        aliases=("sync",),
+        spreads=True,
+        shown_default="group",
+    )
+    encryption_cipher: str | None = key(
+        None,
+        "`chacha` or `aes`, with a `key`; what is encrypted with the other one is converted at the start",
+        name="cipher",
+        shown_default="chacha",
+    )
+    encryption_key: str | None = key(
+        None,
+        "Secret that files are encrypted with",
+        name="key",
+        aliases=(
+            "ek",
+            "encryption_key",
+        ),
+    )
+    prev_encryption_key: str | None = key(
+        None,
+        "The `key` before: what is encrypted with it is converted at the start",
+        name="prev_key",
+        aliases=(
+            "prev_ek",
+            "prev_encryption_key",
+        ),
+    )
     unique_tag: str = ""
-    request_queue_limit: int = 10_000
-    limits: JetStreamLimits = JetStreamLimits()
+    request_queue_limit: int = key(
+        10_000, "Requests of the API that may wait for their answers; one more is refused"
+    )
+    limits: JetStreamLimits = key(JetStreamLimits(), "Limits of every stream and consumer; see below", "map")

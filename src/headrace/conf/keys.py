@@ -1,12 +1,13 @@
 """One entry for one key of a configuration.
 
 An option and the entry of its key are one statement in the class of the options (`Keyed`); `options.Options`
-has those of the top level. What deals with keys is made from the entries: what reads files (`toplevel`), what
-checks values (`draft`), what takes changes over (`changes`, `headrace.server.reload`), the flags of the
-command line (`headrace.cli.flags`) and the reference (`docs/reference.py`).
+has those of the top level, `peer_options` and its like those of blocks. What deals with keys is made from the
+entries: what reads files (`toplevel`), what checks values (`draft`), what takes changes over (`changes`,
+`headrace.server.reload`), the flags of the command line (`headrace.cli.flags`) and the reference
+(`docs/reference.py`).
 
 Never lives here: readers of values (`fields`). An entry names its reader, so that a start loads no reader.
-Cost: each start makes the entries of the top level, about a microsecond each.
+Cost: each start makes the entries of the top level and of peers, about a microsecond each.
 """
 
 from __future__ import annotations

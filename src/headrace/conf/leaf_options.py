@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from headrace import limits
+from headrace.conf.keys import Keyed, key
 from headrace.conf.options import GLOBAL_ACCOUNT
 from headrace.structures import Discreet
 
@@ -18,18 +19,18 @@ if TYPE_CHECKING:
     from headrace.conf.tls_options import TLSOptions
 
 
-class LeafUser(Discreet, frozen=True):
+class LeafUser(Keyed, frozen=True):
     """One of `leafnodes { authorization { users } }`."""
 
     HIDDEN = frozenset({"password"})
 
     user: str
-    password: str = ""
-    account: str = GLOBAL_ACCOUNT
-    proxy_required: bool = False
+    password: str = key("", "Password, or a bcrypt hash of it", aliases=("pass",))
+    account: str = key(GLOBAL_ACCOUNT, "Account", shown_default="$G")
+    proxy_required: bool = key(False, "As above")
 
 
-class LeafAuthorization(Discreet, frozen=True):
+class LeafAuthorization(Keyed, frozen=True):
     """Who leaf nodes may be, instead of the server's users: one user, one nkey, or several users.
 
     `account`: of the one user or nkey, and of everybody where nobody needs credentials. `timeout` None: 2 s,
@@ -38,13 +39,19 @@ class LeafAuthorization(Discreet, frozen=True):
 
     HIDDEN = frozenset({"password"})
 
-    user: str | None = None
-    password: str | None = None
-    nkey: str | None = None
-    account: str = GLOBAL_ACCOUNT
-    users: tuple[LeafUser, ...] = ()
-    timeout: float | None = None
-    proxy_required: bool = False
+    user: str | None = key(None, "The only user", aliases=("username",))
+    password: str | None = key(None, "Its password, or a bcrypt hash of it", aliases=("pass",))
+    nkey: str | None = key(None, "The only user's public key, in the place of both")
+    account: str = key(
+        GLOBAL_ACCOUNT, "Its account; of everybody where nobody needs credentials", shown_default="$G"
+    )
+    users: tuple[LeafUser, ...] = key(
+        (), "Several: `user`, `password`, `account`, `proxy_required`", "list of maps"
+    )
+    timeout: float | None = key(
+        None, "Time a leaf node has for CONNECT", "seconds or duration", shown_default="2s"
+    )
+    proxy_required: bool = key(False, "Refuse leaf nodes: there are no proxies for them")
 
     @property
     def has_users(self) -> bool:
@@ -71,7 +78,7 @@ class LeafProxy(Discreet, frozen=True):
     timeout: float | None = None
 
 
-class LeafRemote(Discreet, frozen=True):
+class LeafRemote(Keyed, frozen=True):
     """One connection to a hub, for one account here. `urls` are tried in turn.
 
     `credentials`: a file with a user's token and seed; `nkey`: a seed. `hub`: this server is the hub although
@@ -84,26 +91,62 @@ class LeafRemote(Discreet, frozen=True):
 
     HIDDEN = frozenset({"nkey"})
 
-    urls: tuple[PeerURL, ...] = ()
-    account: str = GLOBAL_ACCOUNT
-    credentials: str | None = None
-    nkey: str | None = None
-    tls: ClientTLS | None = None
-    hub: bool = False
-    deny_imports: tuple[str, ...] = ()
-    deny_exports: tuple[str, ...] = ()
-    no_randomize: bool = False
-    first_info_timeout: float = limits.LEAF_INFO_TIMEOUT
-    dial_timeout: float | None = None
-    local_isolation: bool = False
-    request_isolation: bool = False
-    ignore_discovered_servers: bool = False
-    compression: str = "s2_auto"
+    urls: tuple[PeerURL, ...] = key(
+        (),
+        "One or several: `nats-leaf://user:password@host:port`; a user without a password is a "
+        "token. Port 7422 where there is none",
+        aliases=("url",),
+    )
+    account: str = key(GLOBAL_ACCOUNT, "Account here", aliases=("local",), shown_default="$G")
+    credentials: str | None = key(None, "File with a user's token and seed", aliases=("creds",))
+    nkey: str | None = key(None, "A user's seed", aliases=("seed",))
+    tls: ClientTLS | None = key(
+        None,
+        "TLS towards the hub: `ca_file`, `cert_file`, `key_file`, `insecure`, `handshake_first`, `timeout`",
+        "map",
+    )
+    hub: bool = key(False, "This server is the hub although it connects")
+    deny_imports: tuple[str, ...] = key((), "Subjects not wanted from there", aliases=("deny_import",))
+    deny_exports: tuple[str, ...] = key((), "Subjects not sent there", aliases=("deny_export",))
+    no_randomize: bool = key(False, "Try the URLs in their order", aliases=("dont_randomize",))
+    first_info_timeout: float = key(
+        limits.LEAF_INFO_TIMEOUT, "Time the hub has for INFO", zero_is_default=True
+    )
+    dial_timeout: float | None = key(
+        None,
+        "Time the connection may take",
+        "duration",
+        shown_default="that of the block",
+        zero_is_default=True,
+    )
+    local_isolation: bool = key(
+        False,
+        "The other side hears of no other leaf node",
+        name="isolate_leafnode_interest",
+        aliases=("isolate",),
+    )
+    request_isolation: bool = key(False, "Ask the hub for the same")
+    ignore_discovered_servers: bool = key(False, "Do not connect to what the hub tells of")
+    compression: str = key(
+        "s2_auto", "As above", "string, true, false or map", spreads=True, shown_default="s2_auto"
+    )
     compression_rtts: tuple[float, ...] = limits.ROUTE_COMPRESSION_RTTS
-    disabled: bool = False
-    ws_compression: bool = False
-    ws_no_masking: bool = False
-    proxy: LeafProxy | None = None
+    disabled: bool = key(False, "Do not connect")
+    ws_compression: bool = key(
+        False,
+        "Over WebSocket (`ws://`, `wss://`): permessage-deflate, where the hub has it",
+        aliases=(
+            "ws_compress",
+            "websocket_compress",
+            "websocket_compression",
+        ),
+    )
+    ws_no_masking: bool = key(
+        False,
+        "Over WebSocket: do not mask what is sent, where the hub agrees; one of Headrace does not",
+        aliases=("websocket_no_masking",),
+    )
+    proxy: LeafProxy | None = key(None, "HTTP proxy on the way to a hub over WebSocket", "map")
 
     @property
     def is_websocket(self) -> bool:
@@ -123,7 +166,7 @@ class LeafRemote(Discreet, frozen=True):
         return self.urls, self.account, self.credentials, self.nkey
 
 
-class LeafNodeOptions(Struct, frozen=True):
+class LeafNodeOptions(Keyed, frozen=True):
     """The `leafnodes` block. `port` 0: nobody connects here, -1: the system chooses.
 
     `min_version`: of who connects, "" for any. `isolate`: leaf nodes do not hear of each other. `reconnect`:
@@ -132,21 +175,47 @@ class LeafNodeOptions(Struct, frozen=True):
     links carry JetStream's API without a domain, as links of servers that know no domains do.
     """
 
-    host: str = limits.DEFAULT_HOST
-    port: int = 0
-    advertise: str | None = None
-    no_advertise: bool = False
-    authorization: LeafAuthorization = LeafAuthorization()
-    tls: TLSOptions | None = None
-    min_version: str = ""
-    isolate: bool = False
-    reconnect: float = limits.LEAF_RETRY
-    dial_timeout: float = limits.ROUTE_DIAL_TIMEOUT
-    write_deadline: float | None = None
-    write_timeout: str = "default"
-    compression: str = "s2_auto"
+    host: str = key(limits.DEFAULT_HOST, "Address for leaf nodes", aliases=("net",))
+    port: int = key(0, "Port for leaf nodes; -1 lets the system choose, 0: there is none", shown_default="0")
+    advertise: str | None = key(
+        None, "Address told to leaf nodes", '"host:port"', aliases=("leafnode_advertise",)
+    )
+    no_advertise: bool = key(
+        False, "Tell leaf nodes of no other server of the cluster, nor others of this port"
+    )
+    authorization: LeafAuthorization = key(
+        LeafAuthorization(), "Who leaf nodes may be, instead of the server's users; see below", "map"
+    )
+    tls: TLSOptions | None = key(None, "TLS for leaf nodes, as above", "map")
+    min_version: str = key("", "Oldest version of a leaf node, at least 2.8.0", aliases=("minimum_version",))
+    isolate: bool = key(
+        False, "Leaf nodes do not hear of each other", name="isolate_leafnode_interest", aliases=("isolate",)
+    )
+    reconnect: float = key(
+        limits.LEAF_RETRY,
+        "Time before a hub is tried again, and up to as much more",
+        aliases=(
+            "reconnect_delay",
+            "reconnect_interval",
+        ),
+        zero_is_default=True,
+    )
+    dial_timeout: float = key(
+        limits.ROUTE_DIAL_TIMEOUT, "Time a connection to a hub may take", zero_is_default=True
+    )
+    write_deadline: float | None = key(
+        None, "Time a write may take", "duration", shown_default="the server's", zero_is_default=True
+    )
+    write_timeout: str = key("default", "As that of a cluster")
+    compression: str = key(
+        "s2_auto",
+        "S2 with leaf nodes, as in a cluster; `true` is `auto`",
+        "string, true, false or map",
+        spreads=True,
+        shown_default="s2_auto",
+    )
     compression_rtts: tuple[float, ...] = limits.ROUTE_COMPRESSION_RTTS
-    remotes: tuple[LeafRemote, ...] = ()
+    remotes: tuple[LeafRemote, ...] = key((), "Hubs to connect to; see below", "list of maps")
     open_api: frozenset[str] = frozenset()
 
     @property

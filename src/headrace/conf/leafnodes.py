@@ -17,12 +17,11 @@ from headrace.conf.fields import (
     Field,
     Table,
     duration_or_seconds,
-    flag,
+    fields_of,
     seconds,
     string_of,
-    strings,
     text,
-    whole,
+    values_of,
 )
 from headrace.conf.leaf_options import ClientTLS, LeafAuthorization, LeafNodeOptions, LeafRemote, LeafUser
 from headrace.conf.leaf_proxy import check_proxied, leaf_proxy
@@ -52,10 +51,7 @@ def leafnodes(binder: Binder, entry: Entry) -> LeafNodeOptions | UnsetType:
     bound = binder.bind_map(entry, _LEAFNODES)
     if bound is UNSET:
         return UNSET
-    values = {name: value for name, value in bound.values.items() if value not in ("", None)}
-    for option in ("reconnect", "dial_timeout", "write_deadline"):
-        if not values.get(option, 1):
-            del values[option]
+    values = values_of(bound, LeafNodeOptions)
     options = LeafNodeOptions(**cast("dict[str, Any]", values))
     if not -1 <= options.port <= 65535:
         binder.problem("leafnode port must lie between -1 and 65535", bound.positions.get("port"))
@@ -99,7 +95,7 @@ def _authorization(binder: Binder, entry: Entry) -> LeafAuthorization | UnsetTyp
     bound = binder.bind_map(entry, _AUTHORIZATION)
     if bound is UNSET:
         return UNSET
-    values = {name: value for name, value in bound.values.items() if value not in ("", None)}
+    values = values_of(bound, LeafAuthorization)
     found = LeafAuthorization(**cast("dict[str, Any]", values))
     position = entry.position
     if found.users and found.user:
@@ -159,10 +155,7 @@ def _remotes(binder: Binder, entry: Entry) -> tuple[LeafRemote, ...] | UnsetType
 def _remote(binder: Binder, node: MapNode) -> LeafRemote | None:
     before = len(binder.problems)
     bound = binder.bind(node, _REMOTE)
-    values = {name: value for name, value in bound.values.items() if value not in ("", None)}
-    for option in ("first_info_timeout", "dial_timeout"):
-        if not values.get(option, 1):
-            del values[option]
+    values = values_of(bound, LeafRemote)
     _check_remote(binder, bound)
     if len(binder.problems) > before:
         return None
@@ -260,94 +253,24 @@ def _min_version(binder: Binder, entry: Entry) -> str | UnsetType:
 _COMPRESSION: Final = compression("s2_auto", "s2_auto")
 _USER: Final = Table(
     (
+        *fields_of(LeafUser),
         Field(("user", "username"), text, text="Name"),
-        Field(("password", "pass"), text, text="Password, or a bcrypt hash of it"),
-        Field(("account",), text, text="Account", default="$G"),
-        Field(("proxy_required",), flag, text="As above"),
     )
 )
-_AUTHORIZATION: Final = Table(
-    (
-        Field(("user", "username"), text, text="The only user"),
-        Field(("password", "pass"), text, text="Its password, or a bcrypt hash of it"),
-        Field(("nkey",), text, text="The only user's public key, in the place of both"),
-        Field(
-            ("account",), text, text="Its account; of everybody where nobody needs credentials", default="$G"
-        ),
-        Field(
-            ("users",),
-            _users,
-            text="Several: `user`, `password`, `account`, `proxy_required`",
-            kind="list of maps",
-        ),
-        Field(("timeout",), seconds, text="Time a leaf node has for CONNECT", default="2s"),
-        Field(("proxy_required",), flag, text="Refuse leaf nodes: there are no proxies for them"),
-    )
-)
+_AUTHORIZATION: Final = Table((*fields_of(LeafAuthorization, {"users": _users, "timeout": seconds}),))
 _REMOTE: Final = Table(
     (
-        Field(
-            ("urls", "url"),
-            _urls,
-            text=(
-                "One or several: `nats-leaf://user:password@host:port`; a user without a password is a "
-                "token. Port 7422 where there is none"
-            ),
-            kind="string or list",
+        *fields_of(
+            LeafRemote,
+            {
+                "urls": _urls,
+                "tls": _client_tls,
+                "first_info_timeout": duration_or_seconds,
+                "dial_timeout": duration_or_seconds,
+                "compression": _COMPRESSION,
+                "proxy": leaf_proxy,
+            },
         ),
-        Field(("account", "local"), text, text="Account here", default="$G"),
-        Field(("credentials", "creds"), text, text="File with a user's token and seed"),
-        Field(("nkey", "seed"), text, text="A user's seed"),
-        Field(
-            ("tls",),
-            _client_tls,
-            text=(
-                "TLS towards the hub: `ca_file`, `cert_file`, `key_file`, `insecure`, `handshake_first`, "
-                "`timeout`"
-            ),
-            kind="map",
-        ),
-        Field(("hub",), flag, text="This server is the hub although it connects"),
-        Field(("deny_imports", "deny_import"), strings, text="Subjects not wanted from there"),
-        Field(("deny_exports", "deny_export"), strings, text="Subjects not sent there"),
-        Field(("no_randomize", "dont_randomize"), flag, text="Try the URLs in their order"),
-        Field(("first_info_timeout",), duration_or_seconds, text="Time the hub has for INFO"),
-        Field(
-            ("dial_timeout",),
-            duration_or_seconds,
-            text="Time the connection may take",
-            default="that of the block",
-        ),
-        Field(
-            ("isolate_leafnode_interest", "isolate"),
-            flag,
-            option="local_isolation",
-            text="The other side hears of no other leaf node",
-        ),
-        Field(("request_isolation",), flag, text="Ask the hub for the same"),
-        Field(("ignore_discovered_servers",), flag, text="Do not connect to what the hub tells of"),
-        Field(("disabled",), flag, text="Do not connect"),
-        Field(
-            ("compression",),
-            _COMPRESSION,
-            spreads=True,
-            text="As above",
-            kind="string, true, false or map",
-            default="s2_auto",
-        ),
-        Field(
-            ("ws_compression", "ws_compress", "websocket_compress", "websocket_compression"),
-            flag,
-            option="ws_compression",
-            text="Over WebSocket (`ws://`, `wss://`): permessage-deflate, where the hub has it",
-        ),
-        Field(
-            ("ws_no_masking", "websocket_no_masking"),
-            flag,
-            option="ws_no_masking",
-            text="Over WebSocket: do not mask what is sent, where the hub agrees; one of Headrace does not",
-        ),
-        Field(("proxy",), leaf_proxy, text="HTTP proxy on the way to a hub over WebSocket", kind="map"),
     ),
     unsupported={
         **dict.fromkeys(("jetstream_cluster_migrate", "js_cluster_migrate"), _OFF),
@@ -355,66 +278,28 @@ _REMOTE: Final = Table(
 )
 _LEAFNODES: Final = Table(
     (
+        *fields_of(
+            LeafNodeOptions,
+            {
+                "authorization": _authorization,
+                "remotes": _remotes,
+                "reconnect": duration_or_seconds,
+                "dial_timeout": duration_or_seconds,
+                "tls": _tls,
+                "advertise": _advertise,
+                "min_version": _min_version,
+                "compression": _COMPRESSION,
+                "write_deadline": duration_or_seconds,
+                "write_timeout": write_timeout,
+            },
+        ),
         Field(
             ("listen",),
             listen,
             spreads=True,
             text="Address and port for leaf nodes",
             kind='port or "host:port"',
+            concerns=("host", "port"),
         ),
-        Field(("host", "net"), text, text="Address for leaf nodes"),
-        Field(
-            ("port",),
-            whole,
-            text="Port for leaf nodes; -1 lets the system choose, 0: there is none",
-            default="0",
-        ),
-        Field(
-            ("authorization",),
-            _authorization,
-            text="Who leaf nodes may be, instead of the server's users; see below",
-            kind="map",
-        ),
-        Field(("remotes",), _remotes, text="Hubs to connect to; see below", kind="list of maps"),
-        Field(
-            ("reconnect", "reconnect_delay", "reconnect_interval"),
-            duration_or_seconds,
-            text="Time before a hub is tried again, and up to as much more",
-        ),
-        Field(("dial_timeout",), duration_or_seconds, text="Time a connection to a hub may take"),
-        Field(("tls",), _tls, text="TLS for leaf nodes, as above", kind="map"),
-        Field(
-            ("advertise", "leafnode_advertise"),
-            _advertise,
-            text="Address told to leaf nodes",
-            kind='"host:port"',
-        ),
-        Field(
-            ("no_advertise",),
-            flag,
-            text="Tell leaf nodes of no other server of the cluster, nor others of this port",
-        ),
-        Field(
-            ("min_version", "minimum_version"),
-            _min_version,
-            text="Oldest version of a leaf node, at least 2.8.0",
-            kind="string",
-        ),
-        Field(
-            ("compression",),
-            _COMPRESSION,
-            spreads=True,
-            text="S2 with leaf nodes, as in a cluster; `true` is `auto`",
-            kind="string, true, false or map",
-            default="s2_auto",
-        ),
-        Field(
-            ("isolate_leafnode_interest", "isolate"),
-            flag,
-            option="isolate",
-            text="Leaf nodes do not hear of each other",
-        ),
-        Field(("write_deadline",), duration_or_seconds, text="Time a write may take", default="the server's"),
-        Field(("write_timeout",), write_timeout, text="As that of a cluster", kind="string"),
     )
 )

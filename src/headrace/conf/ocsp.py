@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, cast
 
-from headrace.conf.fields import UNSET, Field, Table, flag, seconds, text
+from headrace.conf.fields import UNSET, Field, Table, fields_of, flag, seconds, text
 from headrace.conf.options import OCSPCacheOptions
 from headrace.conf.problems import shown
 from headrace.conf.tls_options import OCSPPeerOptions
@@ -65,27 +65,10 @@ def _keeps(binder: Binder, entry: Entry) -> bool | UnsetType:
 
 _PEER: Final = Table(
     (
+        *fields_of(
+            OCSPPeerOptions, {"ca_timeout": seconds, "allowed_clockskew": seconds, "validity": seconds}
+        ),
         Field(("verify",), flag, text="Check peers; without it the block does nothing", default="false"),
-        Field(("ca_timeout",), seconds, text="Time that one responder has to answer", default="2s"),
-        Field(
-            ("allowed_clockskew",), seconds, text="How much the responder's clock may differ", default="30s"
-        ),
-        Field(
-            ("cache_ttl_when_next_update_unset",),
-            seconds,
-            option="validity",
-            text="How long an answer holds that does not say it",
-            default="1h",
-        ),
-        Field(("warn_only",), flag, text="Refuse nobody, and say in the log who would have been"),
-        Field(("unknown_is_good",), flag, text="Take a certificate that its responder does not know"),
-        Field(
-            ("allow_when_ca_unreachable",),
-            flag,
-            text=(
-                "Take a certificate that no responder answers about, unless it was revoked when last heard of"
-            ),
-        ),
     )
 )
 _CACHE: Final = Table(

@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from headrace import limits
+from headrace.conf.keys import Keyed, key
 from headrace.structures import Discreet
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def parse_peer_url(text: str, usual_port: int | None = None) -> PeerURL:
     return replace(found, path=parts.path.strip("/")) if found.is_websocket else found
 
 
-class ClusterOptions(Discreet, frozen=True):
+class ClusterOptions(Keyed, frozen=True):
     """The `cluster` block. `port` 0: no routes, -1: the system chooses; `name` "": one is made up, and may
     give way.
 
@@ -76,29 +76,73 @@ class ClusterOptions(Discreet, frozen=True):
 
     HIDDEN = frozenset({"password"})
 
-    name: str = ""
-    host: str = limits.DEFAULT_HOST
-    port: int = 0
-    advertise: str | None = None
-    no_advertise: bool = False
-    routes: tuple[PeerURL, ...] = ()
+    name: str = key("", "Name of the cluster, the same on every server; without one it is made up")
+    host: str = key(limits.DEFAULT_HOST, "Address for other servers", aliases=("net",))
+    port: int = key(
+        0, "Port for other servers; -1 lets the system choose, 0 turns the cluster off", shown_default="0"
+    )
+    advertise: str | None = key(
+        None, "Address told to other servers", '"host:port"', aliases=("cluster_advertise",)
+    )
+    no_advertise: bool = key(
+        False, "Do not tell clients about other servers, nor others about the client port"
+    )
+    routes: tuple[PeerURL, ...] = key(
+        (),
+        "Servers to connect to: `nats-route://user:password@host:port`. Any one of a cluster is enough",
+        "list",
+    )
     user: str | None = None
     password: str | None = None
     auth_timeout: float = limits.ROUTE_AUTH_TIMEOUT
-    tls: TLSOptions | None = None
+    tls: TLSOptions | None = key(None, "TLS of routes, as above; both sides show certificates", "map")
     imports: SubjectPermission | None = None
     exports: SubjectPermission | None = None
-    connect_retries: int = 0
-    connect_backoff: bool = False
-    pool_size: int = limits.ROUTE_POOL_SIZE
-    accounts: tuple[str, ...] = ()
-    ping_interval: float | None = None
-    ping_max: int | None = None
-    write_deadline: float | None = None
-    write_timeout: str = "default"
-    compression: str = "accept"
+    connect_retries: int = key(
+        0, "How often a server that was heard of is tried again; one of `routes` always is"
+    )
+    connect_backoff: bool = key(False, "Try ever less often, up to every 30s, instead of every second")
+    pool_size: int = key(
+        limits.ROUTE_POOL_SIZE,
+        "Connections to each server, among which accounts are spread; -1: one, without a pool",
+        zero_is_default=True,
+    )
+    accounts: tuple[str, ...] = key((), "Accounts with connections of their own")
+    ping_interval: float | None = key(
+        None,
+        "Time between PINGs, at most 30s",
+        "duration",
+        shown_default="the server's",
+        zero_is_default=True,
+    )
+    ping_max: int | None = key(
+        None,
+        "Unanswered PINGs; one more closes the connection",
+        "integer",
+        shown_default="the server's",
+        zero_is_default=True,
+    )
+    write_deadline: float | None = key(
+        None, "Time a write may take", "duration", shown_default="the server's", zero_is_default=True
+    )
+    write_timeout: str = key(
+        "default",
+        "What a write that takes longer means: `close`; `retry` or `default`: it is waited for "
+        "while anything is taken",
+    )
+    compression: str = key(
+        "accept",
+        "S2: `fast` (or `true`), `better`, `best`, `auto` by the round trip; `accept` what "
+        "others ask for; `off`",
+        "string, true, false or map",
+        spreads=True,
+    )
     compression_rtts: tuple[float, ...] = limits.ROUTE_COMPRESSION_RTTS
-    protocol: str = "2.x"
+    protocol: str = key(
+        "2.x",
+        "`2.x`: routes of nats-server since 2.0. `1.x`: those of the servers before it. `auto`: "
+        "both, as each peer speaks. Not in nats-server",
+    )
 
     @property
     def known_hosts(self) -> tuple[str, ...]:
@@ -106,15 +150,15 @@ class ClusterOptions(Discreet, frozen=True):
         return tuple(url.host for url in self.routes)
 
 
-class RemoteGatewayOptions(Struct, frozen=True):
+class RemoteGatewayOptions(Keyed, frozen=True):
     """Another cluster, or this one, of which nothing is needed. `tls` None: as the block says."""
 
-    name: str = ""
-    urls: tuple[PeerURL, ...] = ()
-    tls: TLSOptions | None = None
+    name: str = key("", "Name of that cluster")
+    urls: tuple[PeerURL, ...] = key((), "Several", "list")
+    tls: TLSOptions | None = key(None, "TLS of connections to it", "map", shown_default="as of `gateway`")
 
 
-class GatewayOptions(Discreet, frozen=True):
+class GatewayOptions(Keyed, frozen=True):
     """The `gateway` block. `name` is the cluster's; `port` -1: the system chooses.
 
     `reject_unknown`: only clusters of `gateways` may connect. `write_deadline` None: the server's;
@@ -123,20 +167,35 @@ class GatewayOptions(Discreet, frozen=True):
 
     HIDDEN = frozenset({"password"})
 
-    name: str = ""
-    host: str = limits.DEFAULT_HOST
-    port: int = 0
-    advertise: str | None = None
+    name: str = key(
+        "", "Name of the cluster, the same on every server of it; `cluster { name }` must be the same too"
+    )
+    host: str = key(limits.DEFAULT_HOST, "Address for other clusters", aliases=("net",))
+    port: int = key(
+        0, "Port for other clusters; -1 lets the system choose", shown_default="none: it must be said"
+    )
+    advertise: str | None = key(None, "Address told to other clusters", '"host:port"')
     user: str | None = None
     password: str | None = None
     auth_timeout: float = limits.ROUTE_AUTH_TIMEOUT
-    tls: TLSOptions | None = None
-    connect_retries: int = 0
-    connect_backoff: bool = False
-    gateways: tuple[RemoteGatewayOptions, ...] = ()
-    reject_unknown: bool = False
-    write_deadline: float | None = None
-    write_timeout: str = "default"
+    tls: TLSOptions | None = key(None, "TLS of gateways, as above; both sides show certificates", "map")
+    connect_retries: int = key(
+        0, "How often a cluster that was only heard of is tried again; one of `gateways` always is"
+    )
+    connect_backoff: bool = key(False, "Try ever less often, up to every 30s, instead of every second")
+    gateways: tuple[RemoteGatewayOptions, ...] = key(
+        (), "The clusters; this one may be among them, so that one file does for all", "list"
+    )
+    reject_unknown: bool = key(
+        False,
+        "Only clusters of `gateways` may connect, and no other is reached",
+        name="reject_unknown_cluster",
+        aliases=("reject_unknown",),
+    )
+    write_deadline: float | None = key(
+        None, "Time a write may take", "duration", shown_default="the server's", zero_is_default=True
+    )
+    write_timeout: str = key("default", "As with `cluster`")
 
     @property
     def known_hosts(self) -> tuple[str, ...]:

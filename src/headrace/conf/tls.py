@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from headrace import limits
 from headrace.conf import ciphers
 from headrace.conf.durations import parse_duration
-from headrace.conf.fields import UNSET, Binder, Field, Table, flag, seconds, string_of, text, whole
+from headrace.conf.fields import UNSET, Binder, Field, Table, fields_of, flag, seconds, string_of, text
 from headrace.conf.ocsp import ocsp_peer
 from headrace.conf.problems import shown
 from headrace.conf.tls_options import CertificateFiles, TLSOptions
@@ -314,15 +314,17 @@ _TLS: Final = Table(
             ),
             kind="list of maps",
         ),
-        Field(
-            ("ca_file",),
-            text,
-            text="Authorities that clients' certificates are checked with",
-            default="the system's",
-        ),
-        Field(("verify",), flag, text="Ask clients for certificates and refuse those without a good one"),
-        Field(
-            ("verify_and_map",), flag, text="As `verify`, and the certificate says which user the client is"
+        *fields_of(
+            TLSOptions,
+            {
+                "pinned_certs": _pinned_certs,
+                "timeout": seconds,
+                "handshake_first": _handshake_first,
+                "min_version": _min_version,
+                "cipher_suites": _named("cipher", ciphers.CIPHERS),
+                "curve_preferences": _named("curve preference", ciphers.CURVES),
+                "ocsp_peer": ocsp_peer,
+            },
         ),
         Field(
             ("verify_cert_and_check_known_urls",),
@@ -334,58 +336,12 @@ _TLS: Final = Table(
             default="false",
         ),
         Field(
-            ("pinned_certs",),
-            _pinned_certs,
-            text="SHA-256, in hexadecimal, of the public keys (SubjectPublicKeyInfo) that clients may have",
-            kind="list",
-            default="all",
-        ),
-        Field(("timeout",), seconds, text="Time a handshake may take", default="2s"),
-        Field(
-            ("handshake_first", "first", "immediate"),
-            _handshake_first,
-            text="TLS before INFO: true, or `auto` or a duration: if the client begins within it",
-            kind="true, false, `auto` or duration",
-            default="false",
-        ),
-        Field(
-            ("connection_rate_limit",),
-            whole,
-            text="Handshakes a second; one more is turned away",
-            default="no limit",
-        ),
-        Field(("min_version",), _min_version, text="`1.2` or `1.3`", kind="string", default="1.2"),
-        Field(
-            ("cipher_suites",),
-            _named("cipher", ciphers.CIPHERS),
-            text="Suites of TLS 1.2 by Go's names; those of TLS 1.3 are always on",
-            kind="list",
-            default="OpenSSL's",
-        ),
-        Field(
             ("allow_insecure_cipher_suites",),
             flag,
             text="Take suites that are known to be weak",
             default="false",
         ),
-        Field(
-            ("curve_preferences",),
-            _named("curve preference", ciphers.CURVES),
-            text="Curves by Go's names",
-            kind="list",
-            default="OpenSSL's",
-        ),
         Field(("insecure",), flag, text="Means nothing for a server's own port", default="false"),
-        Field(
-            ("ocsp_peer",),
-            ocsp_peer,
-            text=(
-                "Ask the authorities' OCSP responders whether certificates of peers are still good: of "
-                "clients and leaf nodes, with `verify`, and of hubs; see below"
-            ),
-            kind="true, false or map",
-            default="false",
-        ),
     ),
     unsupported={
         "cert_store": frozenset(),

@@ -8,6 +8,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from headrace import limits
+from headrace.conf.keys import Keyed, key
 
 
 class CertificateFiles(Struct, frozen=True):
@@ -17,7 +18,7 @@ class CertificateFiles(Struct, frozen=True):
     key_file: str
 
 
-class OCSPPeerOptions(Struct, frozen=True):
+class OCSPPeerOptions(Keyed, frozen=True):
     """How peers' certificates are checked with their authorities' responders. Times are seconds.
 
     `ca_timeout`: what one responder may take. `allowed_clockskew`: by how much its clock may differ.
@@ -26,15 +27,30 @@ class OCSPPeerOptions(Struct, frozen=True):
     `allow_when_ca_unreachable`: so is one that nobody answers about, unless it was known to be revoked.
     """
 
-    ca_timeout: float = limits.OCSP_TIMEOUT
-    allowed_clockskew: float = 30.0
-    validity: float = 3600.0
-    warn_only: bool = False
-    unknown_is_good: bool = False
-    allow_when_ca_unreachable: bool = False
+    ca_timeout: float = key(
+        limits.OCSP_TIMEOUT,
+        "Time that one responder has to answer",
+        "seconds or duration",
+        shown_default="2s",
+    )
+    allowed_clockskew: float = key(
+        30.0, "How much the responder's clock may differ", "seconds or duration", shown_default="30s"
+    )
+    validity: float = key(
+        3600.0,
+        "How long an answer holds that does not say it",
+        "seconds or duration",
+        name="cache_ttl_when_next_update_unset",
+        shown_default="1h",
+    )
+    warn_only: bool = key(False, "Refuse nobody, and say in the log who would have been")
+    unknown_is_good: bool = key(False, "Take a certificate that its responder does not know")
+    allow_when_ca_unreachable: bool = key(
+        False, "Take a certificate that no responder answers about, unless it was revoked when last heard of"
+    )
 
 
-class TLSOptions(Struct, frozen=True):
+class TLSOptions(Keyed, frozen=True):
     """`handshake_first`: None = INFO first, 0.0 = handshake first, >0 = wait that long for a ClientHello.
 
     `more_certs`: certificates to choose from by name and kind of key, beside the first. `cipher_suites` (of
@@ -47,19 +63,50 @@ class TLSOptions(Struct, frozen=True):
 
     cert_file: str
     key_file: str
-    ca_file: str | None = None
-    verify: bool = False
-    timeout: float = limits.TLS_TIMEOUT
-    handshake_first: float | None = None
-    min_version: str | None = None
+    ca_file: str | None = key(
+        None, "Authorities that clients' certificates are checked with", shown_default="the system's"
+    )
+    verify: bool = key(False, "Ask clients for certificates and refuse those without a good one")
+    timeout: float = key(
+        limits.TLS_TIMEOUT, "Time a handshake may take", "seconds or duration", shown_default="2s"
+    )
+    handshake_first: float | None = key(
+        None,
+        "TLS before INFO: true, or `auto` or a duration: if the client begins within it",
+        "true, false, `auto` or duration",
+        aliases=(
+            "first",
+            "immediate",
+        ),
+        shown_default="false",
+    )
+    min_version: str | None = key(None, "`1.2` or `1.3`", shown_default="1.2")
     more_certs: tuple[CertificateFiles, ...] = ()
-    cipher_suites: tuple[str, ...] = ()
-    curve_preferences: tuple[str, ...] = ()
-    verify_and_map: bool = False
-    pinned_certs: tuple[str, ...] = ()
-    connection_rate_limit: int = 0
+    cipher_suites: tuple[str, ...] = key(
+        (),
+        "Suites of TLS 1.2 by Go's names; those of TLS 1.3 are always on",
+        "list",
+        shown_default="OpenSSL's",
+    )
+    curve_preferences: tuple[str, ...] = key((), "Curves by Go's names", "list", shown_default="OpenSSL's")
+    verify_and_map: bool = key(False, "As `verify`, and the certificate says which user the client is")
+    pinned_certs: tuple[str, ...] = key(
+        (),
+        "SHA-256, in hexadecimal, of the public keys (SubjectPublicKeyInfo) that clients may have",
+        "list",
+        shown_default="all",
+    )
+    connection_rate_limit: int = key(
+        0, "Handshakes a second; one more is turned away", shown_default="no limit"
+    )
     check_known_urls: bool = False
-    ocsp_peer: OCSPPeerOptions | None = None
+    ocsp_peer: OCSPPeerOptions | None = key(
+        None,
+        "Ask the authorities' OCSP responders whether certificates of peers are still good: of "
+        "clients and leaf nodes, with `verify`, and of hubs; see below",
+        "true, false or map",
+        shown_default="false",
+    )
 
     @property
     def certifies(self) -> bool:

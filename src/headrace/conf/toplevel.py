@@ -7,51 +7,32 @@ themselves. Never lives here: rules between options (`draft`), blocks with a tab
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 from headrace.conf import unsupported
 from headrace.conf.durations import format_duration
-from headrace.conf.fields import PLAIN, UNSET, Field, Table, duration, flag, text, text_map, whole
+from headrace.conf.fields import (
+    UNSET,
+    Field,
+    Table,
+    duration,
+    fields_of,
+    flag,
+    lazily,
+    text,
+    text_map,
+    whole,
+)
 from headrace.conf.options import Options
 from headrace.conf.problems import shown
 
 if TYPE_CHECKING:
-    from headrace.conf.fields import Binder, Reader, UnsetType
-    from headrace.conf.keys import Keyed
+    from headrace.conf.fields import Binder, UnsetType
     from headrace.conf.tree import Entry
 
 _CACHE: Final = "what is remembered of subjects is part of how messages are delivered"
 _PROFILER: Final = "there is no profiler of Go to connect to; /stacksz and /debug/vars show the process"
 _MIN_LAME_DUCK_DURATION: Final = 30.0  # seconds, in a file; overrides may go below, for tests
-
-
-def fields_of(options: type[Keyed]) -> list[Field]:
-    """The rows of a table that read the keys of a structure of options."""
-    return [
-        Field(
-            (key.name or option, *key.aliases),
-            _lazily(key.read) if key.read else PLAIN[key.kind],
-            option=option,
-            spreads=key.spreads,
-            text=key.text,
-            kind=key.kind,
-            default=key.shown_default,
-        )
-        for option, key in options.KEYS.items()
-        if key.name is not None
-    ]
-
-
-def _lazily(place: str) -> Reader:
-    """A reader by its `module:function`. Who writes the key pays for loading the module, nobody else does."""
-    module, _, name = place.partition(":")
-
-    def read(binder: Binder, entry: Entry) -> object:
-        reader = cast("Reader", getattr(import_module(f"headrace.conf.{module}"), name))
-        return reader(binder, entry)
-
-    return read
 
 
 # -- readers of single keys -----------------------------------------------------------------------------
@@ -104,35 +85,35 @@ def _feature_flags(binder: Binder, entry: Entry) -> UnsetType:
 _OPERATOR_KEYS: Final = (
     Field(
         ("trusted_keys", "trusted"),
-        _lazily("operator:trusted_keys"),
+        lazily("operator:trusted_keys"),
         text="Public keys of operators, in the place of `operator`",
         kind="string or list",
         concerns=("operator",),
     ),
     Field(
         ("resolver", "account_resolver", "accounts_resolver"),
-        _lazily("operator:resolver"),
+        lazily("operator:resolver"),
         text="Where tokens of accounts come from: `MEMORY`, `URL(https://…)`, or a directory; see below",
         kind="string or map",
         concerns=("operator",),
     ),
     Field(
         ("resolver_tls",),
-        _lazily("operator:resolver_tls"),
+        lazily("operator:resolver_tls"),
         text="TLS of requests to a URL resolver; see below",
         kind="map",
         concerns=("operator",),
     ),
     Field(
         ("resolver_preload",),
-        _lazily("operator:preload"),
+        lazily("operator:preload"),
         text="Tokens of accounts by public key",
         kind="map",
         concerns=("operator",),
     ),
     Field(
         ("resolver_pinned_accounts",),
-        _lazily("operator:pinned_accounts"),
+        lazily("operator:pinned_accounts"),
         text="Accounts that are served, beside the system's",
         kind="string or list",
         default="all",
@@ -153,7 +134,7 @@ OPERATOR_OPTIONS: Final = frozenset(("operator", *(field.names[0] for field in _
 _OTHER_KEYS: Final = (
     Field(
         ("listen",),
-        _lazily("listen:listen"),
+        lazily("listen:listen"),
         spreads=True,
         text="Address and port for clients",
         kind='port or "host:port"',
@@ -162,7 +143,7 @@ _OTHER_KEYS: Final = (
     ),
     Field(
         ("http",),
-        _lazily("listen:http_listen"),
+        lazily("listen:http_listen"),
         spreads=True,
         text="Monitoring over HTTP",
         kind='port or "host:port"',
@@ -170,7 +151,7 @@ _OTHER_KEYS: Final = (
     ),
     Field(
         ("https",),
-        _lazily("listen:https_listen"),
+        lazily("listen:https_listen"),
         spreads=True,
         text="Monitoring over HTTPS, with the certificate of `tls`; not together with `http`",
         kind='port or "host:port"',

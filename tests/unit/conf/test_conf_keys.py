@@ -10,13 +10,16 @@ from msgspec.structs import replace
 
 from headrace.conf import keys
 from headrace.conf.binding import load_options
+from headrace.conf.fields import Bound, fields_of, text, values_of
 from headrace.conf.keys import Keyed, key
 from headrace.conf.options import Options
-from headrace.conf.toplevel import fields_of
 from headrace.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+
+UNREAD = key("", "Words", "list of words")
 
 
 class Sample(Keyed, frozen=True):
@@ -64,6 +67,26 @@ def test_rows_have_the_names_of_the_keys() -> None:
         "words": ("texts",),
         "by_name": ("by_name",),
     }
+
+
+def test_row_is_read_by_the_reader_that_is_given_for_it() -> None:
+    readers = {row.option: row.read for row in fields_of(Sample, {"size": text})}
+    assert readers["size"] is text
+    with pytest.raises(KeyError, match="list of words"):
+        fields_of(
+            type("Other", (Keyed,), {"__annotations__": {"a": str}, "a": key("", "A", "list of words")})
+        )
+
+
+def test_zeros_and_empty_texts_that_mean_the_default_are_left_out() -> None:
+    class Block(Keyed, frozen=True):
+        limit: int = key(5, "Most of them", zero_is_default=True)
+        least: int = key(5, "Fewest of them")
+        name: str = key("x", "What it is called")
+
+    empty = Bound({"limit": 0, "least": 0, "name": "", "other": 0, "off": False})
+    assert values_of(empty, Block) == {"least": 0, "other": 0, "off": False}
+    assert values_of(Bound({"limit": 1, "name": "y"}), Block) == {"limit": 1, "name": "y"}
 
 
 @pytest.mark.parametrize(
