@@ -66,8 +66,8 @@ EVERY_SERVER = {
 STORED = {"headrace.log", "headrace.turns", "headrace.change_log"}
 
 COMMANDS = {
-    "serve": (EVERY_SERVER, 278),
-    "streaming": (EVERY_SERVER | STORED | {"headrace.streaming"}, 353),
+    "serve": (EVERY_SERVER, 279),
+    "streaming": (EVERY_SERVER | STORED | {"headrace.streaming"}, 354),
     "serve -js": (EVERY_SERVER | STORED | {"headrace.jetstream"}, 353),
 }
 """By command: packages of ours, and how many modules there may be, those of Python included."""
