@@ -295,13 +295,11 @@ cdef class Poller:
         return sock, "", 0
 
     def flush(self, Link link not None):
-        """Writes what the socket takes now; True when nothing is left. Reads no more from a closing link."""
+        """Writes what the socket takes now; True when nothing is left, and a closing link may be closed."""
         if link.c.transport == NULL:
             return True
         if link.c.out.end > link.c.out.start:
             flush_socket(&link.c)
-        elif link.c.flags & LINK_CLOSING:
-            watch_as_needed(&link.c, False)
         return link.c.out.end == link.c.out.start
 
     def close(self, Link link not None):
