@@ -167,26 +167,29 @@ class ServerInfo(dict[str, Any]):
 
         What is common is rendered once for each combination of fields in its place.
         """
-        replaced = tuple([(name, value) for name, value in own.items() if name in self])
+        replaced: tuple[tuple[str, Any], ...] = ()
+        rest = {}
+        for name, value in own.items():
+            if name in self:
+                replaced += ((name, value),)
+            elif value not in _UNSENT or name in _ALWAYS:
+                rest[name] = value
         head = self._heads.get(replaced)
         if head is None:
             head = self._head(replaced)
-        rest = {name: value for name, value in own.items() if name not in self and _is_sent(name, value)}
         return b"%b,%b \r\n" % (head, encode(rest)[1:]) if rest else head + b"} \r\n"
 
     def _head(self, replaced: tuple[tuple[str, Any], ...]) -> bytes:
         """A line up to the last common field, remembered."""
-        kept = {name: value for name, value in {**self, **dict(replaced)}.items() if _is_sent(name, value)}
+        fields = {**self, **dict(replaced)}
+        kept = {name: value for name, value in fields.items() if value not in _UNSENT or name in _ALWAYS}
         if len(self._heads) == _MOST_HEADS:
             self._heads.clear()
         head = self._heads[replaced] = b"INFO " + encode(kept)[:-1]
         return head
 
 
-def _is_sent(name: str, value: object) -> bool:
-    return value not in (None, False, "", [], ()) or name in _ALWAYS
-
-
+_UNSENT: Final[tuple[object, ...]] = (None, False, "", [], ())
 _ALWAYS: Final = frozenset(
     ["server_id", "server_name", "version", "proto", "go", "host", "port", "headers", "max_payload"]
 )
