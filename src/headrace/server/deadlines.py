@@ -7,6 +7,7 @@ what a short connection costs. Never lives here: what is due, and after which ti
 from __future__ import annotations
 
 from heapq import heappop, heappush
+from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -26,7 +27,8 @@ class Deadlines:
 
     _loop: AbstractEventLoop
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
+        self._clock = clock
         self._slots: dict[int, dict[Hashable, Callable[[], object]]] = {}
         self._order: list[int] = []  # a heap of the same slots
         self._timer: TimerHandle | None = None
@@ -36,7 +38,7 @@ class Deadlines:
 
     def set(self, owner: Hashable, seconds: float, call: Callable[[], object]) -> int:
         """Calls `call` when the time is over; returns what `drop` is to be given for that not to happen."""
-        slot = int((self._loop.time() + seconds) * SLOTS) + 1
+        slot = int((self._clock() + seconds) * SLOTS) + 1
         due = self._slots.get(slot)
         if due is None:
             due = self._slots[slot] = {}
@@ -62,11 +64,11 @@ class Deadlines:
     def _wait_for(self, slot: int) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._loop.call_at(slot / SLOTS, self._meet)
+        self._timer = self._loop.call_later(slot / SLOTS - self._clock(), self._meet)
 
     def _meet(self) -> None:
         self._timer = None
-        now = int(self._loop.time() * SLOTS)
+        now = int(self._clock() * SLOTS)
         order, slots = self._order, self._slots
         while order and (order[0] <= now or not slots[order[0]]):
             due = slots[order[0]]

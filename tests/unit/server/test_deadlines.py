@@ -26,8 +26,8 @@ class Clock:
     def time(self) -> float:
         return self.now
 
-    def call_at(self, when: float, call: Callable[[], object]) -> _Timer:
-        timer = _Timer(when, call)
+    def call_later(self, seconds: float, call: Callable[[], object]) -> _Timer:
+        timer = _Timer(self.now + seconds, call)
         self.timers.append(timer)
         return timer
 
@@ -64,7 +64,7 @@ def clock() -> Clock:
 
 
 def deadlines_of(clock: Clock) -> Deadlines:
-    deadlines = Deadlines()
+    deadlines = Deadlines(clock.time)
     deadlines.begin(cast("AbstractEventLoop", clock))
     return deadlines
 
