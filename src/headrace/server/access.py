@@ -52,8 +52,8 @@ class Access:
 
     @property
     def requires_authentication(self) -> bool:
-        """Whether there is anybody whom a client could be asked to be."""
-        return self._server.options.requires_authentication
+        """Whether there is anybody whom a client of the server could be asked to be."""
+        return self._server.authenticator.has_users
 
     @property
     def tls(self) -> TLSOptions | None:
