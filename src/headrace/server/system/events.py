@@ -8,6 +8,7 @@ mode; here events go on until the end.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from time import time_ns
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -68,13 +69,13 @@ class Events:
 
     def end(self) -> None:
         """The server stops: that is the last thing told."""
-        subject = self._subject("SERVER.%s.SHUTDOWN", self._server.server_id)
+        subject = _subject("SERVER.%s.SHUTDOWN", self._server.server_id)
         self._tell(subject, lambda: self._compose().server())
         self._host = None
         self._links.close()
 
     def lame_duck(self) -> None:
-        subject = self._subject("SERVER.%s.LAMEDUCK", self._server.server_id)
+        subject = _subject("SERVER.%s.LAMEDUCK", self._server.server_id)
         self._tell(subject, lambda: self._compose().server())
 
     # -- clients ----------------------------------------------------------------------------------
@@ -82,7 +83,7 @@ class Events:
     def connected(self, session: Client) -> None:
         """A client has got in."""
         if session.account is not None:
-            subject = self._subject("ACCOUNT.%s.CONNECT", session.account.name)
+            subject = _subject("ACCOUNT.%s.CONNECT", session.account.name)
             self._tell(subject, lambda: self._compose().connected(session))
 
     def disconnected(self, session: Client, account: Account | None) -> None:
@@ -93,7 +94,7 @@ class Events:
             self.connections_changed(account)
         name, reason = _name_of(session, account), session.close_reason.text
         self._tell(
-            self._subject("ACCOUNT.%s.DISCONNECT", name),
+            _subject("ACCOUNT.%s.DISCONNECT", name),
             lambda: self._compose().disconnected(session, name, reason, session.stop_ns),
         )
 
@@ -107,7 +108,7 @@ class Events:
             message = self._compose().disconnected(session, name, reason, time_ns())
             self._links.of(session.account).publish(_REFUSED, message)
         self._tell(
-            self._subject("SERVER.%s.CLIENT.AUTH.ERR", self._server.server_id),
+            _subject("SERVER.%s.CLIENT.AUTH.ERR", self._server.server_id),
             lambda: self._compose().disconnected(session, name, reason, time_ns()),
         )
 
@@ -115,12 +116,12 @@ class Events:
 
     def peer_refused(self, kind: str, peer: Certificate, reason: str) -> None:
         """A peer was sent away. `kind`: of connection."""
-        subject = self._subject("SERVER.%s.OCSP.PEER.CONN.REJECT", self._server.server_id)
+        subject = _subject("SERVER.%s.OCSP.PEER.CONN.REJECT", self._server.server_id)
         self._tell(subject, lambda: self._compose().peer_refused(kind, peer, reason))
 
     def link_invalid(self, peer: Certificate, link: Certificate, reason: str) -> None:
         """A certificate of the peer's chain, which may be its own."""
-        subject = self._subject("SERVER.%s.OCSP.PEER.LINK.INVALID", self._server.server_id)
+        subject = _subject("SERVER.%s.OCSP.PEER.LINK.INVALID", self._server.server_id)
         self._tell(subject, lambda: self._compose().link_invalid(peer, link, reason))
 
     # -- accounts ---------------------------------------------------------------------------------
@@ -138,8 +139,8 @@ class Events:
         self._tell_connections(account)
 
     def _tell_connections(self, account: Account) -> None:
-        old = self._subject("SERVER.ACCOUNT.%s.CONNS", account.name)
-        new = self._subject("ACCOUNT.%s.SERVER.CONNS", account.name)
+        old = _subject("SERVER.ACCOUNT.%s.CONNS", account.name)
+        new = _subject("ACCOUNT.%s.SERVER.CONNS", account.name)
         wanted = [subject for subject in (old, new) if self._is_wanted(subject)]
         if not wanted:
             return
@@ -182,15 +183,12 @@ class Events:
         """To everybody who listens, now."""
         if self._host is None:
             return
-        subject = self._subject("SERVER.%s.STATSZ", self._server.server_id)
+        subject = _subject("SERVER.%s.STATSZ", self._server.server_id)
         if self._host.backlog(subject) is not None:
             self._sent_ns = self._host.now_ns()
             self._host.publish(subject, self._server.system.statsz())
 
     # -- sending ----------------------------------------------------------------------------------
-
-    def _subject(self, form: str, name: str) -> bytes:
-        return b"$SYS." + (form % name).encode()
 
     def _tell(self, subject: bytes, compose: Callable[[], bytes]) -> None:
         if self._is_wanted(subject):
@@ -202,6 +200,11 @@ class Events:
     def _publish(self, subject: bytes, message: bytes) -> None:
         if self._host is not None:
             self._host.publish(subject, message)
+
+
+@lru_cache(maxsize=256)  # each client that comes and goes asks for two, of few accounts
+def _subject(form: str, name: str) -> bytes:
+    return b"$SYS." + (form % name).encode()
 
 
 def _name_of(session: Client, account: Account | None) -> str:
