@@ -148,7 +148,7 @@ def test_client_that_does_not_take_why_it_is_sent_away_is_cut_off_at_the_write_d
 
 
 def test_stale_client_is_not_waited_for(serve: Callable[..., Served]) -> None:
-    served = serve(write_deadline=3600.0, ping_interval=0.05, ping_max=1)
+    served = serve(write_deadline=3600.0, ping_interval=0.5, ping_max=1)
     with (
         subscribed(served.connect(receive_buffer=SMALL_BUFFER), b"slow") as slow,
         served.connect() as writer,
