@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 
 class Place(NamedTuple):
-    """What a problem is about: the account, "account", "export" or "import", and which of them."""
+    """The place of a problem: the account, "account", "export" or "import", and the number of the export or
+    import.
+    """
 
     account: str
     kind: str = "account"
@@ -156,7 +158,7 @@ def _cycle_problems(account: AccountOptions, accounts: Mapping[str, AccountOptio
 
 
 def _returns(origin: str, item: ImportOptions, accounts: Mapping[str, AccountOptions]) -> bool:
-    """Whether what is imported can itself come from the importing account, over any number of accounts."""
+    """True if what is imported can itself come from the importing account, over any number of accounts."""
     waiting = [(item.account, item.subject)]
     seen = set(waiting)
     while waiting:

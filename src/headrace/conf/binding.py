@@ -63,7 +63,7 @@ def _read(
     problems: Problems,
     flags: StreamingFlags | None,
 ) -> tuple[Bound, str | None]:
-    """What a configuration says, and its digest if nothing is wrong with it so far.
+    """Read the values of a configuration, and its digest if nothing is wrong with it so far.
 
     A start without a configuration does not come here, and does not pay for loading what reads one.
 
@@ -94,7 +94,9 @@ def _read(
 def _read_streaming(
     root: MapNode, flags: StreamingFlags, binder: Binder, environ: Mapping[str, str]
 ) -> tuple[MapNode, Settings | None]:
-    """What of a file is the server's, and what streaming is told elsewhere than in the file's own section."""
+    """Split a file into the server's part, and the settings of streaming that are not in the file's own
+    section.
+    """
     from headrace.conf import language, streaming
     from headrace.conf.toplevel import TOP_LEVEL
 

@@ -1,4 +1,4 @@
-"""What differs between two sets of options, one by one, and which of it a running server can take over.
+"""Changes between two sets of options, one by one, and those that a running server can take over.
 
 Here lives the comparison, with secrets hidden, and what of an option needs a restart although the option does
 not. Never lives here: which options need none (`options.Options`), how a server takes a change over
@@ -32,13 +32,14 @@ if TYPE_CHECKING:
 _FIXED_WITHIN: Final = frozenset(
     ("cluster.host", "cluster.port", "cluster.protocol", "leafnodes.host", "leafnodes.port")
 )
-"""What of an option that it takes over it does not."""
+"""The parts of options that a running server does not take over although it takes over the option."""
 
 _AS_A_WHOLE: Final = frozenset(("authorization.callout", "cluster"))
-"""What can be changed, but neither come nor go: with a callout a server's id is the key it asks with, and a
-cluster has a port."""
+"""Options that can be changed, but neither appear nor disappear: with a callout a server's id is the key it
+asks with, and a cluster has a port.
+"""
 _NOTHING: Final = {"leafnodes": LeafNodeOptions()}
-"""What says as much as no block at all."""
+"""Values that mean the same as no block at all."""
 _RELOADABLE_WITHIN: Final = "websocket.tls."
 """And what of another option it takes over."""
 
@@ -162,7 +163,7 @@ def shown_value(value: object) -> str:
 
 
 def _summary(value: Struct) -> str:
-    """What a structure says beyond its defaults, secrets hidden."""
+    """Return a text of a structure's values that are not its defaults, secrets hidden."""
     said = []
     usual = defaults_of(type(value))
     for name in value.__struct_fields__:

@@ -93,7 +93,7 @@ def _mistyped_within(value: object, at: str) -> Iterator[tuple[str, str]]:
 
 
 def _type_of(kind: type[Struct], name: str) -> Any:
-    """What a field is annotated with; what most servers do not use is loaded for its own fields only."""
+    """Return the type of a field; parts that most servers do not use are loaded for their own fields only."""
     for base in kind.__mro__:
         annotation = vars(base).get("__annotations__", {}).get(name)
         if annotation is not None:

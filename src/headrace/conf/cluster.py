@@ -45,7 +45,7 @@ _PROTOCOLS: Final = ("2.x", "1.x", "auto")
 
 
 class ClusterFlags(Discreet, frozen=True):
-    """What flags say of a cluster; None says nothing. `routes` is a list with commas."""
+    """The flags about a cluster; None: not given. `routes` is a list with commas."""
 
     HIDDEN = frozenset({"routes"})
 

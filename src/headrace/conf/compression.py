@@ -32,7 +32,7 @@ _MOST_THRESHOLDS: Final = 4
 
 
 def compression(on: str, usual: str) -> Reader:
-    """What reads `compression` and `compression_rtts`.
+    """Make the reader of `compression` and `compression_rtts`.
 
     `on`: what `true` and its like mean; `usual`: the mode of a map that names none.
     """

@@ -1,4 +1,4 @@
-"""Who may connect, as one `authorization` block or the command line says it.
+"""Credentials of those who may connect, from one `authorization` block or the command line.
 
 Here live the block as a value and the rules on what may stand together in it. Never lives here: reading
 (`authorization`), checking of clients (`headrace.server.auth`).

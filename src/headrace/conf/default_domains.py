@@ -28,7 +28,7 @@ _VIEWS: Final = ("$KV.>", "$OBJ.>")
 
 
 def domain_mappings(domain: str) -> tuple[SubjectMapping, ...]:
-    """What turns requests of JetStream's API into such of that domain's."""
+    """Return the mappings from requests of JetStream's API to those of a domain."""
     prefix = f"$JS.{domain}.API"
     api = [SubjectMapping(subject, subject.replace("$JS.API", prefix, 1)) for subject in _API]
     return (*api, *(SubjectMapping(subject, f"{prefix}.{subject}") for subject in _VIEWS))
@@ -41,7 +41,10 @@ def domain_problems(
     *,
     has_operator: bool,
 ) -> Iterator[str]:
-    """What nats-server refuses too. An account that has no JetStream, or an empty domain, is right."""
+    """Yield the errors of default domains, which nats-server refuses too.
+
+    An account without JetStream, or an empty domain, is right.
+    """
     known = {account.name: account for account in accounts}
     for name, domain in domains.items():
         if name == (system or DEFAULT_SYSTEM_ACCOUNT):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from headrace.conf.tree import Node
 
 _ESCAPED: Final = {char: f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
-"""What is written so in strings; nowhere else can it stand."""
+"""Characters that are escaped in strings; they cannot stand anywhere else."""
 
 _PLAIN_EXPONENTS: Final = (1e-6, 1e21)
 

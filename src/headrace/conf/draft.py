@@ -282,7 +282,7 @@ class Draft:
             self._report(message, "lame_duck_grace_period", "lame_duck_duration")
 
     def _check_operator(self) -> None:
-        """What the keys of operator mode add up to; without any, nothing of it is loaded."""
+        """Combine the keys of operator mode; without any, nothing of it is loaded."""
         if not self._operator:
             return
         from headrace.conf.operator import Surroundings, operator_options
@@ -342,7 +342,7 @@ class Draft:
             self._report(message, option, "processes")
 
     def _check_jetstream(self) -> None:
-        """What file and flags say of JetStream; without any of it nothing of it is loaded."""
+        """Combine the JetStream settings of file and flags; without any, nothing of it is loaded."""
         store_dir = cast("str | None", self._values.pop("store_dir", None))
         if (self._jetstream is None and self._jetstream_flags is None) or "jetstream" in self._failed:
             return
@@ -431,7 +431,9 @@ class Draft:
             self._report(message, "websocket")
 
     def _check_accounts(self) -> None:
-        """What concerns several accounts, each problem where its import, export or account stands."""
+        """Check the rules over several accounts; each problem has the position of its import, export or
+        account.
+        """
         accounts = self._get("accounts")
         if self._failed & {"authorization", "accounts"} or not (accounts or "system_account" in self._values):
             return

@@ -96,7 +96,10 @@ def _entries(
 
 
 def _bound(binder: Binder, node: MapNode, table: Table) -> tuple[str, Bound] | None:
-    """What an entry is about, exactly one of "stream" and "service", and its values; None: it is reported."""
+    """Bind an entry: its kind, which is "stream" or "service", and its values.
+
+    None: a problem was reported.
+    """
     found_before = len(binder.problems)
     bound = binder.bind(node, table)
     if len(binder.problems) > found_before:

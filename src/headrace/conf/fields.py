@@ -36,7 +36,7 @@ _MAX_SUGGESTED_FOR: Final = 40  # characters; comparing longer keys costs too mu
 
 
 class Unset(Enum):
-    """What a reader gives when there is no value to set: it was bad, or it says "the default"."""
+    """The result of a reader that has no value to set: the value was bad, or means the default."""
 
     UNSET = 0
 
@@ -70,7 +70,7 @@ class Field(Struct, frozen=True):
 
 
 class Bound(Struct, frozen=True):
-    """What a map set: values by option, and where each was written.
+    """The values that a map sets, by option, and the position of each.
 
     `failed` names options whose value had a problem, so that rules about them say nothing misleading.
     """
@@ -110,11 +110,11 @@ class Table:
         return self._fields.get(key) or self._fields.get(key.lower())
 
     def knows(self, key: str) -> bool:
-        """Whether the key has a meaning here, supported or not."""
+        """True if the key has a meaning here, supported or not."""
         return key.lower() in self._fields or key.lower() in self._unsupported
 
     def is_off(self, key: str, node: Node) -> bool | None:
-        """Whether this value turns an unsupported feature off; None if the key is none of those."""
+        """True if this value turns an unsupported feature off; None if the key is of no such feature."""
         off = self._unsupported.get(key.lower())
         if off is None:
             return None
@@ -387,7 +387,7 @@ def string_of(node: Node) -> str | None:
 
 
 def type_name(node: Node) -> str:
-    """What a node is, in words."""
+    """Return the name of a node's type."""
     if isinstance(node, MapNode):
         return "a map"
     if isinstance(node, ListNode):

@@ -1,4 +1,4 @@
-"""Which file `include` means, and how far inclusion may go.
+"""Includes: the file that `include` means, and the bounds of inclusion.
 
 Here live paths, cycles and bounds. Never lives here: reading of text; the parser hands that in.
 

@@ -51,7 +51,7 @@ _DEFAULTS: Final = JetStreamOptions()
 
 
 class JetStreamBlock(Struct, frozen=True):
-    """What a file says: fields of `JetStreamOptions`."""
+    """The block of a file: fields of `JetStreamOptions`."""
 
     enabled: bool
     values: Mapping[str, object]
@@ -59,7 +59,7 @@ class JetStreamBlock(Struct, frozen=True):
 
 
 class JetStreamFlags(Struct, frozen=True):
-    """What a command line says; None leaves it to the file. `store_dir` wins over the file's."""
+    """The flags of a command line; None leaves the value to the file. `store_dir` wins over the file's."""
 
     enabled: bool | None = None
     store_dir: str | None = None
@@ -92,7 +92,7 @@ def account_jetstream(
 def jetstream_options(
     block: JetStreamBlock | None, flags: JetStreamFlags, store_dir: str | None, problems: Problems
 ) -> JetStreamOptions | None:
-    """What file and flags add up to, None without JetStream; everything wrong with it goes to `problems`.
+    """Combine file and flags into options, None without JetStream; every error goes to `problems`.
 
     `store_dir`: of the file's top level.
     """
@@ -109,7 +109,7 @@ def jetstream_options(
 
 
 def _with_defaults(options: JetStreamOptions) -> JetStreamOptions:
-    """Where zero or less stands for the default."""
+    """Put defaults in place of values of zero or less."""
     changes: dict[str, Any] = {}
     if options.request_queue_limit <= 0:
         changes["request_queue_limit"] = _DEFAULTS.request_queue_limit

@@ -1,4 +1,4 @@
-"""What the configuration says of JetStream.
+"""The options of JetStream.
 
 Frozen data only, loaded where there is JetStream. Durations are seconds, sizes are bytes.
 """

@@ -57,7 +57,7 @@ class Flag(Struct, frozen=True):
 
 
 class Key(Struct, frozen=True):
-    """What is known of the key of one option, beside the name of the option.
+    """The entry of one option's key, beside the name of the option.
 
     - `text`: what the key means, for the reference.
     - `kind`: the type that the reference shows. A plain kind (`fields.PLAIN`) also says what reads the key.

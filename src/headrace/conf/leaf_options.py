@@ -1,4 +1,4 @@
-"""What the configuration says of leaf nodes: who may connect as one, and which hubs this server connects to.
+"""The options of leaf nodes: who may connect as one, and the hubs that this server connects to.
 
 Frozen data only, defaults are the Go server's. Durations are seconds.
 """
@@ -31,7 +31,7 @@ class LeafUser(Keyed, frozen=True):
 
 
 class LeafAuthorization(Keyed, frozen=True):
-    """Who leaf nodes may be, instead of the server's users: one user, one nkey, or several users.
+    """The users of leaf nodes, in place of the server's users: one user, one nkey, or several users.
 
     `account`: of the one user or nkey, and of everybody where nobody needs credentials. `timeout` None: 2 s,
     and a second more than TLS may take.
@@ -150,11 +150,11 @@ class LeafRemote(Keyed, frozen=True):
 
     @property
     def is_websocket(self) -> bool:
-        """Whether its hub is reached over WebSocket: all URLs say the same."""
+        """True if the hub is reached over WebSocket: all URLs say the same."""
         return bool(self.urls) and self.urls[0].is_websocket
 
     def __str__(self) -> str:
-        """What tells it apart from others, as messages show it: without secrets."""
+        """Return a text that tells the remote from others in messages, without secrets."""
         urls = " ".join(f'"{url.scheme}://{url}"' for url in self.urls)
         proof = f', credentials="{self.credentials}"' if self.credentials else ""
         proof = ', nkey="[REDACTED]"' if self.nkey else proof
@@ -162,7 +162,7 @@ class LeafRemote(Keyed, frozen=True):
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What makes it this one: no two of a configuration have the same."""
+        """The identity of the remote: no two of a configuration have the same."""
         return self.urls, self.account, self.credentials, self.nkey
 
 

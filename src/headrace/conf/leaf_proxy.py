@@ -46,7 +46,7 @@ def leaf_proxy(binder: Binder, entry: Entry) -> LeafProxy | UnsetType:
 
 
 def _problem(values: Mapping[str, object]) -> str:
-    """What is wrong between the keys; "" for nothing."""
+    """Return the error between the keys; "" for none."""
     if not values.get("url"):
         return "proxy URL must be specified when other proxy options are set"
     if bool(values.get("username")) != bool(values.get("password")):
@@ -73,7 +73,7 @@ def _at(binder: Binder, bound: Bound) -> tuple[str, int] | UnsetType:
 
 
 def check_proxied(binder: Binder, remote: LeafRemote, position: Position | None) -> None:
-    """Whether what the proxy is for can be reached through it."""
+    """Check that the hub can be reached through the proxy."""
     for url in remote.urls:
         if url.scheme == "wss" and remote.tls is None:
             binder.problem(_NO_TLS.format(f"{url.scheme}://{url}"), position)

@@ -43,7 +43,7 @@ _ALLOWED_ESCAPES: Final = r"allowed are \xXX \uXXXX \t \n \r \b \f \/ \" \\"
 
 
 def is_bcrypt(word: str) -> bool:
-    """Whether a word that starts with `$` is the hash of a password, and no variable."""
+    """True if a word that starts with `$` is the hash of a password, and no variable."""
     return _BCRYPT.match(word) is not None
 
 
@@ -109,7 +109,7 @@ class Lexer:
         return self.peek() == "#" or self.text.startswith("//", self.offset)
 
     def spans_lines(self, start: int) -> bool:
-        """Whether a new line lies between there and here."""
+        """True if a new line lies between there and here."""
         return self.text.find("\n", start, self.offset) >= 0
 
     def key(self) -> Key | None:

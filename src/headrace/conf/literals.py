@@ -1,4 +1,4 @@
-"""What an unquoted word means: number, size, time, truth value or plain string.
+"""Literals: the meaning of an unquoted word as number, size, time, truth value or plain string.
 
 Here lives the meaning of single words. Never lives here: where a word ends, variables.
 

@@ -159,7 +159,7 @@ def _check_destination(source: str, destination: str) -> None:
 
 
 def _wildcard_indexes(token: str) -> list[int]:
-    """Which wildcards of the source a destination token refers to."""
+    """Return the numbers of the source's wildcards that a destination token refers to."""
     if token.startswith("$"):
         return [int(token[1:])] if _INTEGER.fullmatch(token[1:]) else []
     if token.startswith("{{") and token.endswith("}}") and len(token) > 4:

@@ -1,4 +1,4 @@
-"""Whether a text is a well-formed subject, or the public nkey of a user or an account.
+"""Predicates of names: well-formed subjects, public nkeys of users and accounts.
 
 Here live predicates that configuration needs before the packages that own these ideas are loaded:
 `headrace.subjects` and `headrace.protocol` lie above this one. Never lives here: matching, signatures.
@@ -21,7 +21,7 @@ _SEED: Final = r"S[A-Z2-7]{57}\Z"
 
 
 def is_valid_subject(subject: str) -> bool:
-    """Whether every token is non-empty and without white space, and `>` stands last if at all."""
+    """True if every token is non-empty and without white space, and `>` is at most the last one."""
     if not subject or not _WHITE_SPACE.isdisjoint(subject):
         return False
     tokens = subject.split(".")
@@ -29,17 +29,17 @@ def is_valid_subject(subject: str) -> bool:
 
 
 def is_user_nkey(text: str) -> bool:
-    """Whether this is a user's public key: `U…`, 56 characters, with a right checksum."""
+    """True if a text is a user's public key: `U…`, 56 characters, with a right checksum."""
     return _is_nkey(text, _USER_PREFIX)
 
 
 def is_account_nkey(text: str) -> bool:
-    """Whether this is an account's public key: `A…`, 56 characters, with a right checksum."""
+    """True if a text is an account's public key: `A…`, 56 characters, with a right checksum."""
     return _is_nkey(text, _ACCOUNT_PREFIX)
 
 
 def is_user_seed(text: str) -> bool:
-    """Whether this is a user's seed: `SU…`, 58 characters, with a right checksum."""
+    """True if a text is a user's seed: `SU…`, 58 characters, with a right checksum."""
     if not re.match(_SEED, text):
         return False
     raw = b32decode(text + "=" * (-len(text) % 8))

@@ -59,7 +59,7 @@ class ReadOperator(Struct, frozen=True):
 
 
 class Surroundings(Struct, frozen=True):
-    """What the rest of a configuration says that operator mode has rules about.
+    """The values of the rest of a configuration that operator mode has rules about.
 
     `system_account` is what the file names, None if nothing.
     """
@@ -170,7 +170,7 @@ def preload(binder: Binder, entry: Entry) -> Mapping[str, str] | UnsetType:
 
 
 def resolver(binder: Binder, entry: Entry) -> ResolverOptions | UnsetType:
-    """Where tokens of accounts come from."""
+    """Read the resolver, from which tokens of accounts come."""
     if isinstance(entry.node, MapNode):
         return _directory(binder, entry)
     value = string_of(entry.node)
@@ -289,7 +289,7 @@ def operator_options(
     around: Surroundings,
     failed: Collection[str] = (),
 ) -> OperatorOptions | None:
-    """What the keys add up to; None where there is neither an operator nor a trusted key.
+    """Combine the keys into options; None without an operator and without a trusted key.
 
     `values` are those of `toplevel.OPERATOR_OPTIONS`, `failed` names options with problems: the rules say
     nothing if one of those is among them. Contradictions are reported to `problems`.

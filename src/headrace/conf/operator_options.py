@@ -26,7 +26,7 @@ CACHE_LIMIT: Final = 1000
 
 
 class ResolverTLSOptions(Struct, frozen=True):
-    """How a resolver's HTTPS requests are made; `insecure` checks no certificate."""
+    """The TLS settings of a resolver's HTTPS requests; `insecure` checks no certificate."""
 
     cert_file: str | None = None
     key_file: str | None = None
@@ -35,7 +35,7 @@ class ResolverTLSOptions(Struct, frozen=True):
 
 
 class ResolverOptions(Discreet, frozen=True):
-    """Where tokens of accounts come from.
+    """The resolver, from which tokens of accounts come.
 
     `kind`: "memory", "url", "full" or "cache"; the latter two have a `directory`. Seconds: `interval` between
     looks at the directories of other servers, `timeout` of a fetch, `ttl` in a cache (0.0: as long as the

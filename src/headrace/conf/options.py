@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from headrace.conf.tls_options import TLSOptions
 
 GLOBAL_ACCOUNT: Final = "$G"
-"""Where clients act that no configuration puts elsewhere."""
+"""The account of clients that no configuration puts elsewhere."""
 
 DEFAULT_SYSTEM_ACCOUNT: Final = "$SYS"
 
@@ -104,7 +104,7 @@ class UserOptions(Discreet, frozen=True):
 
 
 class CalloutOptions(Struct, frozen=True):
-    """Who decides about users instead of the configuration: a service in `account`.
+    """The callout: a service in `account` decides about users instead of the configuration.
 
     `issuer`: the public key of the account that signs its users. `users`: names, or nkeys, that need no
     decision, the service's own first of all. `curve_key`: questions are encrypted for it, None: not at all.
@@ -133,7 +133,10 @@ class AuthorizationOptions(Discreet, frozen=True):
 
 
 class MonitorAuthorization(Discreet, frozen=True):
-    """Who may read the monitoring port: user and password, or a token. Secrets may be bcrypt hashes."""
+    """The credentials for the monitoring port: user and password, or a token.
+
+    Secrets may be bcrypt hashes.
+    """
 
     HIDDEN = frozenset({"password", "token"})
 
@@ -143,7 +146,7 @@ class MonitorAuthorization(Discreet, frozen=True):
 
 
 class OCSPCacheOptions(Struct, frozen=True):
-    """Whether responders' answers are remembered as long as they hold, and those that revoke longer."""
+    """The cache of responders' answers: they are remembered while they hold, and those that revoke longer."""
 
     keeps: bool = True
     preserve_revoked: bool = False
@@ -177,7 +180,7 @@ class WebSocketOptions(Struct, frozen=True):
 
     @property
     def overrides_authorization(self) -> bool:
-        """Whether who may connect here is said here, and not by the server's own settings."""
+        """True if this block says who may connect here, and not the server's own settings."""
         return self.authorization.required or self.no_auth_user is not None
 
 
@@ -234,7 +237,9 @@ class ImportOptions(Struct, frozen=True):
 
 
 class TraceOptions(Struct, frozen=True):
-    """Where traces go of messages that a tracing system has marked (`traceparent`), and how many percent."""
+    """The destination of traces of messages that a tracing system has marked (`traceparent`), and their
+    percentage.
+    """
 
     dest: str
     sampling: int = 100
@@ -250,7 +255,7 @@ class AccountLimits(Struct, frozen=True):
 
 
 class JetStreamAccountLimits(Struct, frozen=True):
-    """What an account may have in JetStream; bytes of messages, -1 is no limit.
+    """The limits of an account in JetStream; bytes of messages, -1 is no limit.
 
     `max_bytes_required`: each of its streams has to say how large it may become.
     """
@@ -286,7 +291,7 @@ class AccountOptions(Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        """What messages call it beside its name."""
+        """The text by which messages name it beside its name."""
         return self.nickname or self.name
 
 
@@ -702,13 +707,13 @@ class Options(Keyed, frozen=True):
 
     @property
     def maps_certificates(self) -> bool:
-        """Whether there is a port where a client's certificate says which user it is."""
+        """True if a port maps clients' certificates to users."""
         ports = (self.tls, self.websocket.tls if self.websocket is not None else None)
         return any(tls is not None and tls.verify_and_map for tls in ports)
 
     @property
     def requires_authentication(self) -> bool:
-        """Whether there is anybody whom a client could be asked to be."""
+        """True if there are users or other credentials that a client can be asked for."""
         return (
             self.operator is not None
             or self.authorization.required
@@ -726,5 +731,5 @@ class Options(Keyed, frozen=True):
 
     @property
     def serves_alone(self) -> bool:
-        """Whether there is something that no other server of the cluster may serve as well."""
+        """True if this server has a service that no other server of the cluster may have as well."""
         return self.jetstream is not None or bool(self.streaming_subject)

@@ -43,7 +43,7 @@ MAX_VALUES: Final = 1_000_000
 
 
 class _Shape(Enum):
-    """What a frame holds; a group is braces around keys that belong to the frame below."""
+    """The shape of a frame; a group is braces around keys that belong to the frame below."""
 
     TOP = auto()
     GROUP = auto()
@@ -61,11 +61,11 @@ class _Frame(Struct):
     entries: dict[str, Entry] = field(default_factory=dict)
     items: list[Node] = field(default_factory=list)
     after_value: bool = False
-    """Whether a value came last, so that one separator may follow."""
+    """True if a value came last, so that one separator may follow."""
 
 
 class Reading(Struct, frozen=True):
-    """What a file shares with the files it includes."""
+    """The part of reading that a file shares with the files it includes."""
 
     problems: Problems
     variables: Variables
@@ -285,7 +285,7 @@ class Parser:
         self._lexer.offset += 1
 
     def _is_ended(self, frame: _Frame) -> bool:
-        """Whether something that may follow a value follows; only spaces are passed."""
+        """True if something follows that may follow a value; only spaces are passed."""
         lexer = self._lexer
         lexer.skip_inline()
         if not frame.after_value or not self._frames:
@@ -316,7 +316,9 @@ class Parser:
         frame.entries[name] = Entry(name, position, BadValue(position))
 
     def _swallowed_a_closer(self, frame: _Frame, key: Key) -> bool:
-        """Whether an unquoted key ran into what follows it, as in `{a, b}`; then go back there."""
+        """True if an unquoted key has swallowed what follows it, as in `{a, b}`; then reading goes back
+        there.
+        """
         ends = [index for index in map(key.name.find, ",;}]") if index > 0]
         if not ends:
             return False

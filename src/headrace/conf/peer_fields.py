@@ -1,4 +1,4 @@
-"""What blocks about other servers have in common: credentials, TLS, addresses, time limits.
+"""Fields that blocks about other servers share: credentials, TLS, addresses, time limits.
 
 Never lives here: the blocks (`cluster`, `gateway`). Source: the Go server 2.15.1.
 """
@@ -83,7 +83,7 @@ def peer_tls(binder: Binder, entry: Entry) -> TLSOptions | UnsetType:
 
 
 def write_timeout(binder: Binder, entry: Entry) -> str | UnsetType:
-    """What a write that takes too long comes to."""
+    """Read the consequence of a write that takes too long."""
     value = text(binder, entry)
     if value is not UNSET and value not in _WRITE_TIMEOUTS:
         return binder.problem("write_timeout must be 'default', 'close' or 'retry'", entry.node.position)

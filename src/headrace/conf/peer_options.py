@@ -1,4 +1,4 @@
-"""What the configuration says of other servers: routes of a cluster, gateways to others.
+"""The options about other servers: routes of a cluster, gateways to others.
 
 Frozen data only, defaults are the Go server's. Durations are seconds.
 """
@@ -25,7 +25,10 @@ def address_text(host: str, port: int) -> str:
 
 
 class PeerURL(Discreet, frozen=True):
-    """Where another server listens, and who to be there, where the URL says that. `path`: over WebSocket."""
+    """The URL of another server: its address, and the credentials if the URL has some.
+
+    `path`: over WebSocket.
+    """
 
     HIDDEN = frozenset({"password"})
 
@@ -41,7 +44,7 @@ class PeerURL(Discreet, frozen=True):
         return self.scheme in ("ws", "wss")
 
     def __str__(self) -> str:
-        """Where it is, as it is shown: without credentials."""
+        """Return the URL as it is shown: without credentials."""
         return address_text(self.host, self.port)
 
 
@@ -146,7 +149,7 @@ class ClusterOptions(Keyed, frozen=True):
 
     @property
     def known_hosts(self) -> tuple[str, ...]:
-        """Where the servers are that the configuration names."""
+        """The addresses of the servers that the configuration names."""
         return tuple(url.host for url in self.routes)
 
 
@@ -199,5 +202,5 @@ class GatewayOptions(Keyed, frozen=True):
 
     @property
     def known_hosts(self) -> tuple[str, ...]:
-        """Where the servers are that the configuration names."""
+        """The addresses of the servers that the configuration names."""
         return tuple(url.host for gateway in self.gateways for url in gateway.urls)

@@ -214,7 +214,7 @@ cdef class PlainReader:
         return at
 
     cdef bint _may_follow(self, Py_ssize_t at) noexcept:
-        """Whether a value may end before this."""
+        """True if a value may end before this character."""
         cdef Py_UCS4 char = self._char(at)
         return (
             char in u"\r\n,;}]#" or (char == u"/" and self._char(at + 1) == u"/") or at == self._end

@@ -32,7 +32,7 @@ class Problems:
         self.warnings: list[ConfigProblem] = []
         self.remarks: list[ConfigProblem] = []
         self.is_structural = False
-        """Whether brackets or quotes do not match, so that keys may stand in the wrong place."""
+        """True if brackets or quotes do not match, so that keys may stand in the wrong place."""
 
     def __len__(self) -> int:
         return len(self._found)

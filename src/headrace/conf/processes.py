@@ -49,7 +49,7 @@ def processes(binder: Binder, entry: Entry) -> int | UnsetType:
 
 
 def count(processes: int) -> int:
-    """How many processes that is here: AUTO are as many as this process may use cores."""
+    """Return the number of processes: AUTO is the number of cores that this process may use."""
     if processes != AUTO:
         return processes
     try:
@@ -59,9 +59,9 @@ def count(processes: int) -> int:
 
 
 def conflicts(values: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """What among options of a server of several processes each of them would need for itself alone.
+    """Yield problems of options that each process of a server would need for itself alone.
 
-    Gives messages, each with the option it is about.
+    Each is a message with the option it is about.
     """
     streaming, operator, cluster = (values.get(name) for name in ("streaming", "operator", "cluster"))
     if values.get("gateway") is not None:

@@ -31,7 +31,7 @@ class Source:
         self._line_starts: list[int] | None = None
 
     def position(self, offset: int) -> Position:
-        """Where this offset is, counted in lines and characters from 1."""
+        """Return the position of an offset, counted in lines and characters from 1."""
         starts = self._line_starts
         if starts is None:
             starts = self._line_starts = _line_starts(self.text)

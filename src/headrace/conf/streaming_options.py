@@ -1,4 +1,4 @@
-"""What the configuration says of NATS Streaming.
+"""The options of NATS Streaming.
 
 Frozen data only, loaded where there are channels. Durations are seconds, sizes are bytes.
 """

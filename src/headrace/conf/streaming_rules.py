@@ -56,7 +56,7 @@ Settings = dict[str, Setting]
 
 
 class StreamingFlags(Struct, frozen=True):
-    """What a command line says about streaming.
+    """The flags of a command line about streaming.
 
     `enabled`: True runs it even without a section, False does not even with one, None leaves it to the file.
     `config_file`: read the section from this file instead of the server's. `flat`: in a file without a
@@ -95,7 +95,7 @@ UNSUPPORTED: Final[dict[str, frozenset[object]]] = {
     "sql_bulk_insert_limit": _ZERO,
     "slice_archive_script": _EMPTY,
 }
-"""What this version lacks, with the values that ask for nothing; any other ends the start."""
+"""Settings that this version lacks, with the values that ask for nothing; any other ends the start."""
 
 _REASONS: Final = {
     "slice_archive_script": "messages would be removed without having been archived",
@@ -124,14 +124,14 @@ NO_EFFECT: Final[dict[str, tuple[frozenset[object], str]]] = {
     "syslog_name": (_EMPTY, "there is no Windows event log"),
     "cluster_proceed_on_restore_failure": (_OFF, "there are no replicas that could be restored"),
 }
-"""What has no counterpart, with the values that agree with what happens anyway, and why."""
+"""Settings without a counterpart, with the values that agree with what happens anyway, and the reason."""
 
 _CONNECTION: Final[dict[str, frozenset[object]]] = {
     **dict.fromkeys(("secure", "skip_verify"), _OFF),
     **dict.fromkeys(("client_cert", "client_key", "client_ca", "server_name"), _EMPTY),
     **dict.fromkeys(("credentials", "nkey_seed_file", "username", "password", "token"), _EMPTY),
 }
-"""How to reach a NATS server elsewhere, with the values that ask for nothing."""
+"""Settings of the connection to a NATS server elsewhere, with the values that ask for nothing."""
 
 _WAYS_IN: Final = ("credentials", "nkey_seed_file", "username", "token")
 
@@ -259,7 +259,9 @@ def _encryption(
 
 
 def _nats_server(settings: Mapping[str, Setting], problems: Problems) -> NATSServerOptions | None:
-    """Where the NATS server is and how to get in; None when streaming runs inside our own."""
+    """Return the address of the NATS server and the credentials for it; None if streaming runs inside our
+    own.
+    """
     given = {
         option: settings[option]
         for option, nothing in _CONNECTION.items()
@@ -405,7 +407,7 @@ def _check_limits(limits: StoreLimits, report: _Report) -> None:
 
 
 def is_channel_pattern(name: str) -> bool:
-    """Whether this names a channel, or with wildcards a set of them."""
+    """True if a text names a channel, or with wildcards a set of them."""
     return (
         is_valid_subject(name)
         and "/" not in name

@@ -45,7 +45,7 @@ _HANDSHAKE_WORDS: Final = {
 
 
 class TLSFlags(Struct, frozen=True):
-    """What flags say about TLS; they replace files and `verify` of the block, and keep its other settings."""
+    """The flags about TLS; they replace files and `verify` of the block, and keep its other settings."""
 
     enabled: bool = True
     cert_file: str | None = None
@@ -61,7 +61,7 @@ def tls(binder: Binder, entry: Entry) -> TLSOptions | UnsetType:
 
 
 def _checks_urls(binder: Binder, entry: Entry, options: TLSOptions) -> bool:
-    """Whether it asks for what only makes sense where the servers that connect are configured."""
+    """True if a block asks to check URLs, which needs the connecting servers to be configured."""
     if options.check_known_urls:
         binder.problem(f"{_KNOWN_URLS} not supported in this context", entry.position)
     return options.check_known_urls

@@ -1,4 +1,4 @@
-"""What the configuration says of TLS on one port.
+"""The options of TLS on one port.
 
 Frozen data only, loaded where there is TLS. Durations are seconds.
 """
@@ -19,12 +19,12 @@ class CertificateFiles(Struct, frozen=True):
 
 
 class OCSPPeerOptions(Keyed, frozen=True):
-    """How peers' certificates are checked with their authorities' responders. Times are seconds.
+    """The options for checking peers' certificates with their authorities' responders. Times are seconds.
 
-    `ca_timeout`: what one responder may take. `allowed_clockskew`: by how much its clock may differ.
+    `ca_timeout`: the time that one responder may take. `allowed_clockskew`: by how much its clock may differ.
     `validity`: of an answer that does not say until when it holds. `warn_only`: nobody is refused.
-    `unknown_is_good`: a certificate that its responder does not know is taken.
-    `allow_when_ca_unreachable`: so is one that nobody answers about, unless it was known to be revoked.
+    `unknown_is_good`: a certificate that its responder does not know is taken. `allow_when_ca_unreachable`:
+    so is one that nobody answers about, unless it was known to be revoked.
     """
 
     ca_timeout: float = key(
@@ -110,7 +110,7 @@ class TLSOptions(Keyed, frozen=True):
 
     @property
     def certifies(self) -> bool:
-        """Whether a certificate says who has connected."""
+        """True if a certificate says who has connected."""
         return self.verify_and_map or self.check_known_urls
 
     @property

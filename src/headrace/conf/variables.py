@@ -1,4 +1,4 @@
-"""What `$NAME` stands for: a key written above in an enclosing block, or the environment.
+"""Variables: `$NAME` stands for a key written above in an enclosing block, or for the environment.
 
 Here lives the look-up and its bounds. Never lives here: reading of text; the parser hands that in, since a
 value from the environment is read as if it stood in the file (`4222` is a number, `[a, b]` a list).
@@ -52,7 +52,7 @@ class Variables:
         problems: Problems,
         read_value: ReadValue,
     ) -> Node:
-        """What the variable stands for, placed where the variable is; innermost of `scopes` first.
+        """Resolve a variable: return its value, placed where the variable is; innermost of `scopes` first.
 
         An unknown or unreadable variable is reported and gives a `BadValue`.
         """
