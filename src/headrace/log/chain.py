@@ -141,9 +141,9 @@ class Chain:
         """Its file was cut to its records, and that is not durable."""
         self._names_changed = False
         self._is_named = False
-        """Whether it is durable that the directory is there."""
+        """True if the directory's existence is durable."""
         self._is_begun = True
-        """Whether the header of the first segment is durable."""
+        """True if the header of the first segment is durable."""
         self._uncut = False
         """A failed write may have left bytes behind the last whole record."""
         self._suspect = False
@@ -164,7 +164,7 @@ class Chain:
         self.drafted = 0
         """The number of the last draft."""
         self.saved = 0
-        """That of the last one that was written, or failed to be and left no checkpoint behind."""
+        """The number of the last draft that was written, or that failed and left no checkpoint behind."""
 
     # ---- opening ----------------------------------------------------------------------------
 
@@ -251,7 +251,7 @@ class Chain:
         return self.segments[-1]
 
     def is_full(self, more: int, base: int) -> bool:
-        """Whether a segment from `base` is to be begun for `more` bytes. One without messages takes any."""
+        """True if `more` bytes from `base` on need a new segment; one without messages takes any number."""
         return self.active.base < base and self.active.size + more > self.segment_bytes
 
     def roll(self, base: int, last_time: int, floor: int) -> None:
@@ -432,7 +432,7 @@ class Chain:
         return self._job
 
     def end_sync(self, job: SyncJob) -> StorageError | None:
-        """What came of it; others may have ended it before."""
+        """End a sync, which others may have ended before, and return its error."""
         if job is self._job:
             with self._lock:
                 self._end_job()
@@ -503,7 +503,7 @@ class Chain:
         self.saved = draft.number
 
     def _is_forgotten(self, checkpoint: Path, *, durable: bool) -> bool:
-        """Whether no checkpoint from before is left: it counts on files that go or change after this one."""
+        """True if no earlier checkpoint is left: it would count on files that go or change after this one."""
         try:
             remove_file(self._fs, checkpoint, durable=durable)
         except OSError:
@@ -596,7 +596,7 @@ class Chain:
         self._doomed.append((segment, self.written, self.drafted + 1))
 
     def count_below(self, floor: int) -> int:
-        """How many segments lie below a sequence; never the last one."""
+        """Count the segments that lie below a sequence, without the last one."""
         count = 0
         while count + 1 < len(self.segments) and self.segments[count + 1].base <= floor:
             count += 1
@@ -653,7 +653,7 @@ class Chain:
 
     @property
     def are_names_durable(self) -> bool:
-        """Whether no power loss brings back a segment that was rewritten."""
+        """True if no power loss brings back a segment that was rewritten."""
         return self._policy is SyncPolicy.NEVER or not self._names_changed
 
     # ---- reading ----------------------------------------------------------------------------
@@ -671,7 +671,7 @@ class Chain:
             raise StorageError(f"cannot read {segment.path.name}: {error.strerror or error}") from error
 
     def descriptor(self, segment: Segment) -> int | None:
-        """What the system knows a segment's open file by; None: nothing. Raises OSError."""
+        """Return the file descriptor of a segment's open file; None if it has none. Raises OSError."""
         return self._fs.descriptor(self._reader(segment))
 
     def _reader(self, segment: Segment) -> int:

@@ -42,7 +42,7 @@ class SyncMarks(NamedTuple):
     """
 
     due: Mapping[MessageLog, float] | None
-    """When each log is to be synced; None: no log ever is."""
+    """The time at which each log must be synced; None: no log ever is."""
     failed: Mapping[MessageLog, StorageError]
     note: Callable[[MessageLog], None]
 

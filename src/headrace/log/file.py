@@ -120,9 +120,10 @@ class FileLog:
         self._changes = 0
         self.may_end_torn: Final = left is None and make is None
         self.left = left
-        """How it was closed, durably; None while its files are open."""
+        """The durable end of the closed log; None while its files are open."""
         self._held = None if left is None else left.held
-        """What it holds, while it is asleep: its files are opened by the first call that needs them."""
+        """The contents of the log while it is asleep: its files are opened by the first call that needs them.
+        """
         self._when_opened: list[Callable[[], object]] = []
         self.cut_bytes = 0
         """Bytes of a write that was cut off, found behind the last whole record and cut away."""
@@ -678,7 +679,9 @@ class FileLog:
             self._chain.close()
 
     def _holds(self) -> Held | None:
-        """What an unused log is asked for; None when a start has to look: at a key, or at damage."""
+        """Return the contents that an unused log is asked for; None if a start must look, at a key or at
+        damage.
+        """
         with suppress(StorageError):
             held = Held(self._limits, self._state(), self._retention.next_expiry(self._limits))
             if self._cipher is None and not held.state.damaged and not self._ledger.unreadable:
@@ -686,7 +689,7 @@ class FileLog:
         return None
 
     def _asleep(self) -> Held | None:
-        """What it holds, if its files are not open yet. Raises: LogClosed."""
+        """Return the contents if the files are not open yet. Raises: LogClosed."""
         if self._closed:
             raise LogClosed("the log is closed")
         return self._held

@@ -146,7 +146,7 @@ class Reader:
         return place, offset, max(expected, segment.base), max(window, WINDOW)
 
     def _block_of(self, sequence: int) -> tuple[int, int, int, int, int] | None:
-        """Where point reads look for a message, as `PointReads` says."""
+        """Return the block in which point reads look for a message, in the form of `PointReads`."""
         chain = self._chain
         place = chain.at(sequence)
         segment = chain.segments[place]
