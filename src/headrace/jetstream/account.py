@@ -144,7 +144,7 @@ class AccountJetStream:
 
     @property
     def has_due(self) -> bool:
-        """Whether there is something to do in this turn."""
+        """True if there is something to do in this turn."""
         return bool(self._touched or self._woken) or self.journal.wants_turn
 
     def _serve(self) -> None:

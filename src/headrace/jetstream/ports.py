@@ -134,7 +134,7 @@ class Effects(Protocol):
 
     @property
     def has_due(self) -> bool:
-        """Whether there is something to do in this turn."""
+        """True if there is something to do in this turn."""
 
 
 class ConsumerOwner(Effects, Protocol):
@@ -224,7 +224,7 @@ class StreamPort(Protocol):
     def log(self) -> MessageLog: ...
     @property
     def direct_gets(self) -> DirectGets:
-        """What answers direct gets of single messages in compiled code."""
+        """The part that answers direct gets of single messages in compiled code."""
 
     @property
     def consumers(self) -> Mapping[str, ConsumerView]: ...
@@ -234,11 +234,11 @@ class StreamPort(Protocol):
 
     @property
     def counts(self) -> StreamCounts:
-        """How far it is, as compiled code sees it."""
+        """The counts of the stream, as compiled code sees them."""
 
     @property
     def may_trim(self) -> bool:
-        """Whether a limit may remove messages when others are stored."""
+        """True if a limit may remove messages when others are stored."""
 
     @property
     def positions(self) -> Mapping[str, bytes]:

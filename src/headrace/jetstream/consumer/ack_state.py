@@ -1,4 +1,4 @@
-"""What a consumer has delivered and what of that was acknowledged, as numbers and as bytes for the journal.
+"""The state of a consumer's deliveries and acknowledgements, as numbers and as bytes for the journal.
 
 Here live `ConsumerState`, which is what survives a restart, and `AckState`, which changes it. What happens
 with every message, and the bytes of what changed, are `engine.consumer`'s. Never here: a message, a timer, or
@@ -41,7 +41,7 @@ class _Whole(msgspec.Struct, array_like=True, tag=0):
 
 
 class _Changes(msgspec.Struct, array_like=True, tag=1):
-    """What changed. `new` is of each batch the first consumer sequence, ns and the sequences."""
+    """The changes of a state. `new` has for each batch the first consumer sequence, ns and the sequences."""
 
     numbers: tuple[_Number, _Number, _Number, _Number]
     new: list[tuple[int, int, list[int]]]
@@ -88,7 +88,7 @@ class ConsumerState(ConsumerNumbers):
 
     def __init__(self) -> None:
         self.frozen = False
-        """Whether changes were lost: deliveries that are told of later do not follow on those known."""
+        """True if changes were lost: later deliveries do not follow on the known ones."""
 
     def freeze(self) -> None:
         """A change was lost: what is delivered from here on comes again; acknowledgements still count."""

@@ -1,4 +1,4 @@
-"""What acknowledgements do to a consumer: one by one, all up to one, negative, in progress, terminated, next.
+"""The acknowledger of a consumer: single, all up to one, negative, in progress, terminated, next.
 
 Never here: reading them off the wire (`engine.jetstream`, `protocol.jetstream.acks`), or sending again
 (`redelivery`). Source: JetStream specification, 4; nats-server 2.15 (consumer.go: processAck).

@@ -1,4 +1,4 @@
-"""What a consumer tells about itself: advisories and metrics. Source: JetStream specification, 6.
+"""Advisories and metrics of a consumer. Source: JetStream specification, 6.
 
 Never here: whether anybody listens, or the time and the id of an event (`jetstream.advisories`).
 """

@@ -67,7 +67,10 @@ P = TypeVar("P")
 
 
 class _Part(Generic[P]):
-    """What only a consumer in use needs: made when it is first asked for, since most of many have nobody."""
+    """A part that only a consumer in use needs.
+
+    It is made at its first use, since most consumers have no client.
+    """
 
     def __init__(self, make: Callable[[Consumer], P]) -> None:
         self._make = make
@@ -113,12 +116,12 @@ class Consumer:
         self.created_ns = created_ns
         self.stopped = False
         self.active_ns = 0
-        """When a client was last heard of, for consumers that go when they are not used."""
+        """The time at which a client was last heard, for consumers that are removed when unused."""
         self._is_new = state is None
         self._epoch = stream.epoch
         self.state: Final = state or ConsumerState()
         self.acks: Final = Acks(self)
-        """What `sort_acks` puts acknowledgements for this consumer into."""
+        """The list into which `sort_acks` puts acknowledgements for this consumer."""
         turns = self.turns = self.account.turns
         self.now_ns: Final = turns.now_ns
         self.filters = filters_of(config)
@@ -171,7 +174,7 @@ class Consumer:
             self.wake()
 
     def _extend(self) -> None:
-        """What the metadata asks for."""
+        """Set up the extensions that the metadata asks for."""
         wanted = extensions_of(self.config)
         waiting = {} if self.dead_letters is None else self.dead_letters.stop()
         self.dead_letters = DeadLetters(self, wanted.dead_letters) if wanted.dead_letters else None
@@ -378,7 +381,7 @@ class Consumer:
             self.wake()
 
     def _passes(self, first: int, batch: Publications) -> bool:
-        """Whether a consumer that has everything wants none of these; it is beyond them then."""
+        """True if a consumer that has everything wants none of these messages; it has passed them then."""
         tracker = self.tracker
         if not self.filters or tracker.position != first or self.serving.skips:
             return False
@@ -459,7 +462,7 @@ class Consumer:
             self.removed(sequence)
 
     def matches(self, subject: bytes) -> bool:
-        """Whether this consumer gets messages of a subject."""
+        """True if this consumer gets messages of a subject."""
         return not self.filters or any(is_subset(subject, mine) for mine in self.filters)
 
     @property
@@ -468,7 +471,7 @@ class Consumer:
         return max(self.state.delivered_stream, self.tracker.floor_stream)
 
     def needs(self, sequence: int) -> bool:
-        """Whether a message that matches has still to be delivered to it or acknowledged."""
+        """True if a message that matches has still to be delivered to this consumer or acknowledged."""
         tracker = self.tracker
         if sequence > tracker.floor_stream and (
             sequence >= tracker.next_sequence or sequence in tracker.pending or tracker.all
@@ -481,18 +484,18 @@ class Consumer:
 
     @property
     def is_full(self) -> bool:
-        """Whether as many messages as may be are unacknowledged."""
+        """True if the largest number of messages is unacknowledged."""
         return 0 < self._most_pending <= len(self.tracker.pending)
 
     def room(self, most: int) -> int:
-        """How many new messages may be sent."""
+        """Return how many new messages may be sent, at most `most`."""
         if self._most_pending <= 0:
             return most
         return min(self._most_pending - len(self.tracker.pending), most)
 
     @property
     def removes_acknowledged(self) -> bool:
-        """Whether the stream is to know what was acknowledged."""
+        """True if the stream must know which messages were acknowledged."""
         return self.stream.config.retention is not Retention.LIMITS
 
     @property

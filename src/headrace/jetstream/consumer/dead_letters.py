@@ -45,7 +45,7 @@ class DeadLetters:
         self._is_told = False
 
     def __contains__(self, sequence: int) -> bool:
-        """Whether a message is on its way out."""
+        """True if a message is being published as a dead letter."""
         return sequence in self._letters
 
     def stop(self) -> dict[int, _Letter]:

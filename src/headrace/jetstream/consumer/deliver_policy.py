@@ -1,4 +1,7 @@
-"""Where a consumer begins in its stream: deliver policies. Source: nats-server 2.15 (selectStartingSeqNo)."""
+"""Deliver policies: the sequence at which a consumer begins in its stream.
+
+Source: nats-server 2.15 (selectStartingSeqNo).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What consumers can be told beyond the Go server, as entries of their metadata: other clients keep working.
+"""Extensions of consumers beyond the Go server: entries of their metadata, so other clients keep working.
 
 `headrace.max_ack_pending_per_subject`: how many messages of one subject may be unacknowledged at a time.
 `headrace.order_token`: the token, from 1, that counts in place of the whole subject.
@@ -78,7 +78,7 @@ def extensions_of(config: ConsumerConfig) -> Extensions:
 
 
 def check_extensions(config: ConsumerConfig, stream_subjects: Iterable[str]) -> None:
-    """Whether a consumer of a stream with these subjects may be told that. Raises: ApiError."""
+    """Check the extensions of a consumer of a stream with these subjects. Raises: ApiError."""
     found = extensions_of(config)
     if found.dead_letters:
         wanted = config.filter_subjects or [config.filter_subject or ">"]

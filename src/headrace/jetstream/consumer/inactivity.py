@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from headrace.protocol.jetstream.configs import ConsumerConfig
 
 _LOOK_NS: Final = 1_000_000_000
-"""How often it is looked whether somebody listens."""
+"""Nanoseconds between checks whether somebody listens."""
 _JITTER_MS: Final = 900
 
 
@@ -26,11 +26,11 @@ class Inactivity:
         self._alarm = Alarm(consumer.account.turns, self._look)
         self._threshold = 0
         self._is_used = False
-        """Whether somebody listened when it was looked last."""
+        """True if somebody listened at the last check."""
 
     @staticmethod
     def is_watched(config: ConsumerConfig) -> bool:
-        """Whether a consumer with this configuration goes when it is not used."""
+        """True if a consumer with this configuration is removed when it is not used."""
         return not config.durable_name or config.inactive_threshold > 0
 
     def start(self) -> None:

@@ -45,7 +45,7 @@ class KeyedOrder:
         return parts[self._token - 1] if self._token <= len(parts) else b""
 
     def send(self, now: int) -> Outcome:
-        """What may go out of a page. Raises: LogError."""
+        """Send the messages of a page that may go out. Raises: LogError."""
         self._look()
         outcome = self._send_passed_over(now)
         if outcome is not Outcome.MORE:

@@ -1,4 +1,4 @@
-"""How many messages a consumer has still to get, without counting them each time.
+"""The pending counter: the number of messages that a consumer has still to get, kept without counting.
 
 Never here: which messages those are. Counted anew when messages went from the stream in another way than by
 being delivered; what came since is added.

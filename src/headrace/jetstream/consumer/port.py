@@ -1,4 +1,4 @@
-"""What the parts of a consumer see of it: its place, its other parts, and what it is asked.
+"""The port of a consumer for its parts: its stream, its other parts, and the questions it answers.
 
 `Consumer` fulfils it as it is. What a stream sees of a consumer is `ports.ConsumerView`. Never here:
 code that does anything.
@@ -34,14 +34,14 @@ class Outcome(Enum):
 
 
 class Order(Protocol):
-    """Who chooses which new messages go out, where that is not simply the next ones."""
+    """The order of new messages that go out, where it is not simply that of the stream."""
 
     def send(self, now: int) -> Outcome:
-        """What may go out of a page. Raises: LogError."""
+        """Send the messages of a page that may go out. Raises: LogError."""
 
 
 class Burial(Protocol):
-    """Where messages go that a consumer gives up."""
+    """The place of messages that a consumer gives up."""
 
     def bury(self, sequence: int, deliveries: int, reason: str, done: Callable[[], object]) -> None:
         """Publishes a copy of a message; `done` is called, once, when it is safe."""
@@ -51,7 +51,7 @@ class ConsumerPort(ConsumerView, Protocol):
     """One consumer."""
 
     active_ns: int
-    """When a client was last heard of, for consumers that go when they are not used."""
+    """The time at which a client was last heard, for consumers that are removed when they are not used."""
 
     @property
     def account(self) -> ConsumerOwner: ...
@@ -67,7 +67,7 @@ class ConsumerPort(ConsumerView, Protocol):
     def state(self) -> ConsumerState: ...
     @property
     def acks(self) -> Acks:
-        """What `sort_acks` puts acknowledgements for this consumer into."""
+        """The list into which `sort_acks` puts acknowledgements for this consumer."""
 
     @property
     def advisories(self) -> ConsumerAdvisories: ...
@@ -91,18 +91,18 @@ class ConsumerPort(ConsumerView, Protocol):
     def paused_until_ns(self) -> int: ...
     @property
     def is_full(self) -> bool:
-        """Whether as many messages as may be are unacknowledged."""
+        """True if the largest number of messages is unacknowledged."""
 
     @property
     def removes_acknowledged(self) -> bool:
-        """Whether the stream is to know what was acknowledged."""
+        """True if the stream must know which messages were acknowledged."""
 
     @property
     def acknowledges_by_flow(self) -> bool: ...
     @property
     def push_subject(self) -> bytes: ...
     def room(self, most: int) -> int:
-        """How many new messages may be sent."""
+        """Return how many new messages may be sent, at most `most`."""
 
     def pin_header(self) -> bytes: ...
     def is_paused(self, now_ns: int) -> bool: ...

@@ -51,7 +51,7 @@ class PriorityGroups:
         self._unpinned = unpinned
         self._alarm = Alarm(turns, self._timed_out)
         self._last_ns = 0
-        """When the pinned client was last heard of."""
+        """The time at which the pinned client was last heard."""
         self.pin = ""
         self.pinned_ns = 0
         self.configure(config)
@@ -61,7 +61,7 @@ class PriorityGroups:
         self._groups = config.priority_groups
         self._timeout = config.priority_timeout
         self.chooses = self._policy in (PriorityPolicy.OVERFLOW, PriorityPolicy.PINNED_CLIENT)
-        """Whether a request may have to wait though it is first."""
+        """True if a request may have to wait although it is the first."""
         self.is_prioritized = self._policy is PriorityPolicy.PRIORITIZED
         self.is_pinned = self._policy is PriorityPolicy.PINNED_CLIENT
 

@@ -1,4 +1,4 @@
-"""Who waits for messages of a pull consumer: the requests, in which order they are served, what ends them.
+"""Requests that wait for messages of a pull consumer: their order, and what ends them.
 
 Here live the queue and every status that a request can end with. Never here: reading the stream, or the rules
 of priority groups (`priority_groups`). Source: JetStream specification, 5; nats-server 2.15 (consumer.go:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _LAST: Final = (1 << 31) - 1
 """The priority of a request that says nothing about groups."""
 _FULL_CHECK_NS: Final = 1_000_000_000
-"""How often a full queue is looked through for requests that nobody waits for any more."""
+"""Nanoseconds between searches of a full queue for requests whose client has gone."""
 
 
 class Waiting:
@@ -78,7 +78,7 @@ class Pulls:
         self._queue: deque[Waiting] = deque()
         self._checked_ns = 0
         self.plain = True
-        """Whether every request that waits takes whatever comes: no limit of bytes."""
+        """True if every waiting request takes any message: none has a limit of bytes."""
 
     def __len__(self) -> int:
         return len(self._queue)

@@ -1,4 +1,4 @@
-"""How fast a push consumer sends: whether anybody listens, the window of flow control, rate, heartbeats.
+"""The pace of a push consumer: interest in its subject, the window of flow control, rate, heartbeats.
 
 Here lives what a deliver subject may be given now. Never here: which messages, or their acknowledgement.
 Source: JetStream specification, 4; nats-server 2.15 (consumer.go: needFlowControl, processFlowControl).
@@ -24,7 +24,7 @@ BACKLOG_MARK: Final = 4 << 20
 """Bytes waiting for a receiver past which nothing is added; it goes on when they were taken."""
 _NS: Final = 1_000_000_000
 _LOOK_NS: Final = 250_000_000
-"""How often it is looked whether somebody listens (again) or has caught up, after a while."""
+"""Nanoseconds between checks whether somebody listens (again) or has caught up, after a while."""
 _FIRST_LOOK_NS: Final = 1_000_000
 """Of a consumer that is new or was just left: clients subscribe after they have made it."""
 _BACKLOG_NS: Final = 5_000_000
@@ -53,13 +53,13 @@ class Push:
         self._patience_ns = _FIRST_LOOK_NS
         self._idle = Alarm(turns, self._idled)
         self._last_ns = turns.now_ns()
-        """When something was last sent, for heartbeats."""
+        """The time at which something was last sent, for heartbeats."""
         self._window = LARGEST_WINDOW // 16 if config.flow_control else 0
         self._under_way = 0
         self._asked = 0
         """Bytes under way that the client confirms with its answer."""
         self.flow_reply = b""
-        """Where the answer is awaited; empty: none is."""
+        """The subject at which the answer to flow control is awaited; empty: none is."""
         self.configure(config)
 
     def configure(self, config: ConsumerConfig) -> None:
@@ -76,7 +76,7 @@ class Push:
     # -- who listens -----------------------------------------------------------------------------------
 
     def listens(self) -> bool:
-        """Whether anybody has subscribed to the deliver subject itself, in the deliver group if there is one.
+        """True if anybody has subscribed to the deliver subject itself, in the deliver group if there is one.
 
         Who watches a wider subject gets what is sent, but is not who the consumer is for.
         """
@@ -128,7 +128,7 @@ class Push:
         )
 
     def settle(self, *, pending: int) -> None:
-        """Where flow control acknowledges: asks for what is left when nothing more is sent."""
+        """With acknowledgements by flow control: ask for the missing ones when nothing more is sent."""
         if pending and not self.flow_reply:
             self.ask()
 
@@ -176,14 +176,14 @@ class Pace:
 
     @property
     def is_free(self) -> bool:
-        """Whether messages may go as they come."""
+        """True if messages may be sent as they come."""
         return not self._rate and not self._replay_up_to
 
     def limit(self, bits_per_second: int) -> None:
         self._rate = bits_per_second // 8
 
     def wait_ns(self, sequence: int, time_ns: int, size: int, now_ns: int) -> int:
-        """How long this message must still wait; 0: it may go now."""
+        """Return how many ns this message must still wait; 0: it may be sent now."""
         wait = 0
         if self._replay_up_to:
             if sequence > self._replay_up_to:

@@ -1,4 +1,4 @@
-"""Which messages of a consumer are to be sent again, and when: waits, delays, how often at most.
+"""Redelivery of a consumer's messages: which are sent again and when, by waits, delays and a limit.
 
 Here live the queue of what goes out before anything new and the alarm that fills it. Never here: sending,
 reading the stream, or what an acknowledgement means. Source: nats-server 2.15 (consumer.go: checkPending,
@@ -129,7 +129,7 @@ class Redelivery:
         self._wake()
 
     def rearm(self) -> None:
-        """When the waits have changed: looks soon."""
+        """Look soon, since the waits have changed."""
         if self._state.pending:
             self._alarm.at(self._turns.now_ns() + _CHANGED_NS)
 
@@ -167,7 +167,7 @@ class Redelivery:
             self._wake()
 
     def _look_in_order(self, now: int) -> tuple[list[int], int]:
-        """What has expired, and when the next does: the first that has not is the next."""
+        """Return the expired messages and the time of the next expiry; messages expire in order."""
         expired: list[int] = []
         for sequence, (_, ns) in self._state.pending.items():
             if now - ns < self._ack_wait:
@@ -190,7 +190,7 @@ class Redelivery:
         return expired, due
 
     def _is_exhausted(self, sequence: int) -> bool:
-        """Whether a message that was not acknowledged is not to be sent again; then it is given up."""
+        """True if an unacknowledged message was sent as often as allowed; then it is given up."""
         if sequence in self.leaving:
             return True
         deliveries = max(self._state.redelivered.get(sequence, 0), 1)

@@ -1,4 +1,4 @@
-"""What may be configured for a consumer: defaults, what excludes what, and what may change later.
+"""Rules of consumer configurations: defaults, what excludes what, and what may change later.
 
 Pure functions, as those for streams. Never here: making or changing a consumer. Source: JetStream
 specification, 4; the order of the checks and their texts are those of nats-server 2.15.1.
@@ -49,7 +49,7 @@ _LONGEST_IN_MEMORY: Final = 512
 
 
 class ConsumerContext(Struct):
-    """What is known when a consumer's configuration is judged."""
+    """The context in which a consumer's configuration is judged."""
 
     stream: StreamConfig
     consumers: Mapping[str, ConsumerConfig] = field(default_factory=dict)
@@ -57,10 +57,10 @@ class ConsumerContext(Struct):
     tiers: Tiers = field(default_factory=Tiers)
     settings: ServerSettings = field(default_factory=ServerSettings)
     is_bound: bool = False
-    """Whether somebody listens where the consumer delivers to now."""
+    """True if somebody listens to the consumer's present deliver subject."""
 
     def number(self) -> int:
-        """How many consumers there are that count: not those that mirrors and sources read through."""
+        """Return the number of consumers that count: without those that mirrors and sources read through."""
         return sum(not other.direct and not other.sourcing for other in self.consumers.values())
 
     def limits(self, config: ConsumerConfig) -> AccountLimits:
@@ -112,7 +112,7 @@ def check_new_consumer(
 
 
 def _most_consumers(context: ConsumerContext, limits: AccountLimits) -> int:
-    """How many a stream may have; 0 or less is no limit."""
+    """Return how many consumers a stream may have; 0 or less is no limit."""
     set_ones = [most for most in (context.stream.max_consumers, limits.max_consumers) if most > 0]
     return min(set_ones) if set_ones else context.settings.default_max_consumers
 
@@ -137,7 +137,7 @@ def _check_work_queue(config: ConsumerConfig, context: ConsumerContext) -> None:
 
 
 def check_partition(config: ConsumerConfig, context: ConsumerContext) -> None:
-    """That no message of a work queue is for two consumers. Raises: ApiError 10100."""
+    """Check that no message of a work queue is for two consumers. Raises: ApiError 10100."""
     mine = filters(config)
     for name, other in context.consumers.items():
         if name == (config.durable_name or config.name) or other.direct or other.sourcing:
@@ -184,7 +184,7 @@ def check_consumer_update(
 
 
 def same_consumer(first: ConsumerConfig, second: ConsumerConfig) -> bool:
-    """Whether both say the same, whatever versions of the server wrote in their metadata."""
+    """True if both configurations are the same apart from the versions in their metadata."""
     return replace(first, metadata=without_versions(first.metadata)) == replace(
         second, metadata=without_versions(second.metadata)
     )
@@ -282,7 +282,7 @@ _LEAST: Final = (
 
 
 def _without_nonsense(config: ConsumerConfig, *, pedantic: bool) -> dict[str, object]:
-    """What stands in the place of numbers that mean nothing. Raises: ApiError 10157."""
+    """Return values in place of numbers that mean nothing. Raises: ApiError 10157."""
     changed: dict[str, object] = {}
     for name, least in _LEAST:
         if getattr(config, name) < least:
@@ -297,7 +297,7 @@ def _without_nonsense(config: ConsumerConfig, *, pedantic: bool) -> dict[str, ob
 def _inherited(
     config: ConsumerConfig, context: ConsumerContext, limits: AccountLimits, *, pedantic: bool
 ) -> dict[str, object]:
-    """What the stream, the account and the server say where the consumer says nothing."""
+    """Return the stream's, the account's and the server's values for fields that are empty."""
     changed: dict[str, object] = {}
     of_stream = context.stream.consumer_limits
     pending = config.max_ack_pending
@@ -470,7 +470,7 @@ def _check_rest(config: ConsumerConfig) -> None:
 
 
 def sample_percentage(text: str) -> int:
-    """How many of 100 acknowledgements are measured; more than 100 is all. Raises: ApiError 10095."""
+    """Parse how many of 100 acknowledgements are measured; more than 100 is all. Raises: ApiError 10095."""
     if not text:
         return 0
     digits = text.removesuffix("%")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 PAGE_MESSAGES: Final = 1024
 PAGE_BYTES: Final = 4 << 20
-"""What one consumer gets before others have their turn."""
+"""Bytes that one consumer gets before others have their turn."""
 _RETRY_NS: Final = 1_000_000_000
 """Until a stream that could not be read is tried again."""
 
@@ -315,7 +315,7 @@ class Serving:
             consumer.active_ns = now
 
     def _may_go(self, messages: Messages[StoredMessage], place: int, now: int) -> Outcome:
-        """Whether the pace lets a message go now; else it is seen to that it goes later."""
+        """True if the pace lets a message go now; if not, it is arranged to go later."""
         pace = self._consumer.pace
         if pace.is_free:
             return Outcome.MORE

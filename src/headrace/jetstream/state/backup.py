@@ -1,4 +1,4 @@
-"""What a backup of a stream is made of: its state, its consumers, its messages, in the Go server's archive.
+"""The contents of a stream's backup: its state, its consumers, its messages, in the Go server's archive.
 
 Pure but for the log that is read: entries of an archive out of a stream, and back into what a stream is made
 of. Who sends and receives them is `api.backup`'s. Source: backups of the Go server 2.15.1, both ways.

@@ -53,7 +53,7 @@ class Journal(ChangeWriter):
         """
         self._timer: Timer | None = None
         self._is_due = False
-        """Whether the deltas have waited for long enough."""
+        """True once the deltas have waited for long enough."""
 
     def hurry(self) -> None:
         """The deltas are written at the end of this turn."""
@@ -89,7 +89,7 @@ class Journal(ChangeWriter):
 
     @property
     def wants_turn(self) -> bool:
-        """Whether there is something to write now, or a timer to be set for what lingers."""
+        """True if deltas must be written now, or need a timer because they still wait."""
         return not self.idle or bool(self.deltas and self._timer is None)
 
     def flush(self) -> None:

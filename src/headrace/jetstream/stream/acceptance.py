@@ -1,4 +1,4 @@
-"""Whether a publication may be stored in a stream, judged in the order of the Go server 2.15.1.
+"""Acceptance of publications: the checks before one is stored, in the order of the Go server 2.15.1.
 
 Features of streams (`features`) have their places in that order. What is found goes into the publication: its
 time to live, what it rolls up, its id. Never here: the append itself, or what messages of a batch mean to

@@ -38,7 +38,7 @@ _ORIGIN_FIELDS: Final = 5
 """Fields of `Nats-Stream-Source` from which on it says what the subject was called at the origin."""
 
 _Totals = dict[str, dict[str, str]]
-"""What each origin's counters were when they were last seen here: by stream, by subject."""
+"""The last seen counters of each origin: by stream, by subject."""
 
 
 class _Value(msgspec.Struct):
@@ -48,7 +48,7 @@ class _Value(msgspec.Struct):
 
 
 class Counted(NamedTuple):
-    """What is stored for an increment, and the value that is told to its publisher."""
+    """The headers and payload stored for an increment, and the value that its publisher is told."""
 
     headers: bytes
     payload: bytes
@@ -64,7 +64,7 @@ _totals: Final = msgspec.json.Decoder(_Totals)
 
 
 def increment_of(headers: bytes) -> Decimal | None:
-    """What a message adds; None when it has no increment. Raises: ApiError 10171."""
+    """Parse the increment of a message; None if it has none. Raises: ApiError 10171."""
     text = block.value(headers, block.INCREMENT)
     if not text:
         return None
@@ -74,7 +74,7 @@ def increment_of(headers: bytes) -> Decimal | None:
 
 
 def check(headers: bytes, payload: bytes, *, allowed: bool) -> None:
-    """Whether a client may publish this increment. Raises: ApiError 10168, 10170, 10171."""
+    """Check that a client may publish this increment. Raises: ApiError 10168, 10170, 10171."""
     if not allowed:
         raise ApiError(10168)
     if payload:
@@ -131,7 +131,7 @@ def _seen(headers: bytes) -> _Totals:
 
 
 def _integer(text: str) -> Decimal:
-    """What is no number counts as 0, as the Go server counts it."""
+    """Parse a number; any other text counts as 0, as in the Go server."""
     return Decimal(text) if _INTEGER.fullmatch(text.encode()) else Decimal(0)
 
 

@@ -1,4 +1,4 @@
-"""Which messages were stored lately, by `Nats-Msg-Id`: what comes again within the window is not stored.
+"""Duplicate detection: messages stored lately, by `Nats-Msg-Id`. A duplicate within the window is not stored.
 
 Here lives the table, bounded by time and by number; who asks it and what is answered is `ingest`'s. After a
 start it is filled from the end of the log, before anything is asked or goes from there. Source: JetStream

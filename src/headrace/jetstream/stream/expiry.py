@@ -25,7 +25,7 @@ _NS: Final = 1_000_000_000
 _SOONEST_S: Final = 0.05
 """Messages expire together when they do so within this time: a timer for each would be most of the work."""
 _AGAIN_S: Final = 2.0
-"""When the log could not be changed."""
+"""Seconds until the next try after the log could not be changed."""
 _AT_ONCE: Final = 10_000
 
 
@@ -93,7 +93,7 @@ class Expiry:
         return removed
 
     def _is_marker(self, sequence: int) -> bool:
-        """Whether the message says already that its subject is empty, as what key-value stores purge does.
+        """True if a message itself says that its subject is empty, like a key-value store's purge marker.
 
         One that is damaged says nothing.
         """

@@ -1,4 +1,4 @@
-"""What a feature of streams may do with a publication on its way into the log, and after it.
+"""Features of streams: their access to a publication on its way into the log, and after it.
 
 Here lives the interface; each feature says in its own module what it does. A stream asks its features in this
 order of places, which is the order in which the Go server 2.15.1 judges a message; of what is asked nothing
@@ -24,7 +24,7 @@ class Feature:
         """Before anything that was expected is compared."""
 
     def admit(self, publication: Publication) -> None:
-        """What was expected holds; not yet whether it is a duplicate."""
+        """The expectations of the publication hold. It may still be a duplicate."""
 
     def change(self, publication: Publication) -> None:
         """It will be stored unless it is too large: the last place to change it."""

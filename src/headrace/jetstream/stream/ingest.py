@@ -48,7 +48,10 @@ _OURS: Final = b"\nNats-"
 
 
 class _Batch(Struct):
-    """What is appended together. `wanted`: it is kept; else its sequences pass and nothing is stored."""
+    """Messages that are appended together.
+
+    `wanted`: they are kept; else their sequences pass and nothing is stored.
+    """
 
     messages: Publications
     wanted: bool = True
@@ -81,7 +84,9 @@ class Ingest:
         self._refused: LogError | None = None
         """Why the log did not take what is gathered, when the lane tried."""
         self._held: list[tuple[_Batch, int]] = []
-        """What the lane has appended in this tick, from which sequence on, and what waits for a sync."""
+        """Batches that the lane has appended in this tick or that wait for a sync, each with its first
+        sequence.
+        """
         self.waiting = 0
         """Messages that are in the log and not durable yet."""
         host = effects.host
@@ -96,7 +101,7 @@ class Ingest:
     # -- the lane --------------------------------------------------------------------------------------
 
     def configured(self) -> None:
-        """What compiled code may do with messages that ask for nothing; after every change of the rules."""
+        """Set what compiled code may do with plain messages; called after every change of the rules."""
         stream, effects, config = self._stream, self._effects, self._stream.config
         bounds = effects.bounds(config)
         self._lane.is_open = False
@@ -139,7 +144,10 @@ class Ingest:
         return Publications(NewMessage)
 
     def take_over(self, batch: Publications, error: LogError | None) -> None:
-        """What the lane gathered is stored in the next turn. `error`: why the log refused it, if it did."""
+        """Take over messages that the lane gathered; they are stored in the next turn.
+
+        `error`: the log's, if it refused them.
+        """
         self.append()
         self._next = _Batch(batch)
         self._refused = error
@@ -272,7 +280,7 @@ class Ingest:
             self._effects.commit(self._stream.log, answer)
 
     def _is_staged(self, p: Publication) -> bool:
-        """Whether a message with its id waits to be appended."""
+        """True if a message with the same id waits to be appended."""
         ids = self._next.ids
         return bool(ids) and hdr.value(p.headers, MSG_ID) in ids
 
@@ -411,7 +419,7 @@ class Ingest:
         return None
 
     def _refusal(self, error: LogError) -> tuple[int | None, ApiError, bool]:
-        """What `_try` gives for an error of the log."""
+        """Return the result of `_try` for an error of the log."""
         stream = self._stream
         if isinstance(error, LogFull):
             return error.index, ApiError(10077, err=str(error)), error.index == 0 and stream.is_full
@@ -458,7 +466,7 @@ class Ingest:
         return stream.republisher.copies(batch.messages, stream.log, first)
 
     def _stored(self, batch: _Batch, first: int, time_ns: int) -> None:
-        """What follows for those that are in the log now."""
+        """Handle messages that are in the log now."""
         stream, count = self._stream, len(batch.messages)
         batch.messages.stored(first)
         newest_ns = batch.notes[count - 1].time_ns if batch.first else time_ns  # a mirror has its origin's

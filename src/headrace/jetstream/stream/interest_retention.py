@@ -1,4 +1,4 @@
-"""What retention by interest and as a work queue keeps: what some consumer that wants it has not done with.
+"""Retention by interest and as a work queue: messages stay until every consumer that wants them is done.
 
 Here lives which messages acknowledgements let go; what a consumer still needs is said by the consumer.
 Source: JetStream specification, 2 (`retention`).
@@ -44,7 +44,7 @@ class InterestRetention:
             self._effects.touch(stream)
 
     def _is_needed(self, sequence: int, subject: bytes | None, consumers: Sequence[ConsumerView]) -> bool:
-        """Whether one of the consumers has not done with a message; `subject` None: it is looked up."""
+        """True if one of the consumers still needs a message; `subject` None: it is looked up."""
         for consumer in consumers:
             if not consumer.needs(sequence):
                 continue

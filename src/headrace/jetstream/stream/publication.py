@@ -48,12 +48,12 @@ class Publication(Struct, eq=False):
     rollup: bytes = b""
     """`sub` or `all`; empty: it rolls up nothing."""
     ack_fields: bytes = b""
-    """What its PubAck has after the sequence: `,"val":"5"`."""
+    """The fields of its PubAck after the sequence: `,"val":"5"`."""
     done: Callable[[Exception | None], object] | None = None
     sequence: int = 0
-    """Where it is, once it was appended."""
+    """Its sequence, once it was appended."""
     trace: StreamTrace | None = None
-    """What is told of it, when it is traced."""
+    """Its trace, if it is traced."""
 
     def end(self, error: ApiError | None) -> None:
         """It is durable, or refused."""
@@ -73,7 +73,7 @@ class Publication(Struct, eq=False):
 
     @property
     def asks_the_log(self) -> bool:
-        """Whether judging it needs everything before it to be in the log."""
+        """True if judging it needs everything before it to be in the log."""
         return any(name in self.headers for name in _ASKING)
 
     @property
@@ -109,7 +109,7 @@ def _wrong_sequence(p: Publication, error: ApiError) -> str:
 
 
 def _number(text: bytes) -> str:
-    """What is no number is the largest one."""
+    """Parse a number; any other text is the largest one."""
     number = whole(text)
     return str(UINT64_MAX if number is None else number)
 

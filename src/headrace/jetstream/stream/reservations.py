@@ -1,4 +1,4 @@
-"""Whether an account's and the server's limits have room for a stream: numbers of streams, bytes set aside.
+"""Reservations: room for a stream in the limits of its account and the server, in streams and bytes.
 
 What streams hold in fact is measured elsewhere. Source: JetStream specification, 1 and 2; nats-server 2.15.1.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Room(Struct):
-    """What there is to share. `reserved_*`: bytes set aside by `max_bytes` in all accounts."""
+    """The room that streams share. `reserved_*`: bytes set aside by `max_bytes` in all accounts."""
 
     tiers: Tiers = field(default_factory=Tiers)
     settings: ServerSettings = field(default_factory=ServerSettings)
@@ -36,7 +36,7 @@ class Room(Struct):
         return selected
 
     def max_bytes(self, config: StreamConfig) -> tuple[bool, int]:
-        """Whether `max_bytes` must be set, and what it may be at most; 0 is no limit."""
+        """Return whether `max_bytes` must be set, and its largest value; 0 is no limit."""
         selected = self.tiers.select(config.num_replicas)
         if selected is None:
             return False, 0

@@ -1,4 +1,4 @@
-"""What may be configured for a stream: defaults, what excludes what, and what may change later.
+"""Rules of stream configurations: defaults, what excludes what, and what may change later.
 
 Pure functions: a configuration and what is known around it go in, a complete one comes out, or an error.
 Never here: making or changing a stream. Source: JetStream specification, 2; the order of the checks and
@@ -47,7 +47,10 @@ _BEGINNINGS: Final = ("$", "*", ">")
 
 
 class StreamContext(Struct):
-    """What is known when a stream's configuration is judged. `name`: what the subject of the request says."""
+    """The context in which a stream's configuration is judged.
+
+    `name`: the one in the subject of the request.
+    """
 
     name: str
     room: Room = field(default_factory=Room)
@@ -93,13 +96,13 @@ def check_new_stream(config: StreamConfig, context: StreamContext, *, pedantic: 
 
 
 def check_no_overlap(config: StreamConfig, context: StreamContext) -> None:
-    """That no message belongs to two streams. Raises: ApiError 10065."""
+    """Check that no message belongs to two streams. Raises: ApiError 10065."""
     if context.room.streams.meets_others(config):
         raise ApiError(10065)
 
 
 def same_stream(first: StreamConfig, second: StreamConfig) -> bool:
-    """Whether both say the same, whatever versions of the server wrote in their metadata."""
+    """True if both configurations are the same apart from the versions in their metadata."""
     return replace(first, metadata=without_versions(first.metadata)) == replace(
         second, metadata=without_versions(second.metadata)
     )
@@ -211,7 +214,7 @@ def _check_texts(config: StreamConfig) -> None:
 
 
 def is_large(metadata: Mapping[str, str]) -> bool:
-    """Whether metadata have more bytes than they may."""
+    """True if metadata are larger than allowed."""
     characters = sum(map(len, metadata)) + sum(map(len, metadata.values()))
     if characters * 4 <= MAX_METADATA:  # bytes of the longest character
         return False
@@ -333,7 +336,7 @@ def _with_subjects(config: StreamConfig) -> StreamConfig:
 
 
 def _check_reach(config: StreamConfig, subject: str) -> None:
-    """That a stream does not answer what is said to the API or the system."""
+    """Check that a stream does not take messages to the API or the system."""
     if subject == EVERYTHING:
         if not config.no_ack:
             raise invalid("capturing all subjects requires no-ack to be true")

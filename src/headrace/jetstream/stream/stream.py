@@ -47,12 +47,12 @@ MOST_GONE: Final = 100_000
 """Removed sequences that one answer names: where a mirror's origin was purged there may be any number."""
 
 _ON_DISK: Final = Weights(besides=30, headed=4)
-"""What the Go server counts for a stored message; figures and limits are compared with its."""
+"""The bytes that the Go server counts for a stored message; statistics and limits are compared with it."""
 _IN_MEMORY: Final = Weights(besides=16)
 
 
 def log_limits(config: StreamConfig) -> Limits:
-    """What the log of a stream keeps to. The size of one message is judged before (`publication`)."""
+    """Return the limits of a stream's log. The size of one message is judged before (`publication`)."""
     can_refuse = config.max_msgs > 0 or config.max_bytes > 0 or config.discard_new_per_subject
     return Limits(
         compresses=config.compression is Compression.S2,
@@ -101,9 +101,9 @@ class Stream(StreamCounts):
         self.expiry: Final = Expiry(self, account)
         self._apply(config)
         self.followers: dict[Follower, None] = {}
-        """Who takes this stream's messages over: told when there are more."""
+        """The followers of this stream, which are told of new messages."""
         self.positions: dict[str, bytes] = {}
-        """How far sources were, as journaled; from recovery."""
+        """The journaled positions of sources, from recovery."""
         self.features: Final = features_of(self, account)
         self.sourcing: Final = SourceManager(self, account)
         self.ingest: Final = Ingest(self, account)
@@ -191,7 +191,7 @@ class Stream(StreamCounts):
 
     @property
     def judges_all(self) -> bool:
-        """Whether every message needs a look, also one without conditions."""
+        """True if every message must be judged, also one without conditions."""
         config = self.config
         return (
             config.sealed
@@ -204,14 +204,14 @@ class Stream(StreamCounts):
         return any(not consumer.filters for consumer in self.consumers.values())
 
     def wants(self, subject: bytes) -> bool:
-        """Whether a message is to be kept: under retention by interest a consumer must want it."""
+        """True if a message must be kept: under retention by interest a consumer must want it."""
         if self.config.retention is not Retention.INTEREST:
             return True
         return any(consumer.matches(subject) for consumer in self.consumers.values())
 
     @property
     def is_full(self) -> bool:
-        """Whether the log takes no message at all any more, whatever its subject and size."""
+        """True if the log takes no message at all any more, whatever its subject and size."""
         config = self.config
         return config.max_msgs_per_subject <= 0 < config.max_msgs <= self.log.state().messages
 
@@ -281,7 +281,7 @@ class Stream(StreamCounts):
         gets.direct_get(self, delivery, subject)
 
     def pending_count(self, sequence: int, filters: Sequence[bytes] = ()) -> int:
-        """How many messages at or after `sequence` match one of the filters (none: all)."""
+        """Count the messages at or after `sequence` that match one of the filters (none: all)."""
         return self.log.count_from(sequence, filters)
 
     # -- removal ---------------------------------------------------------------------------------------
