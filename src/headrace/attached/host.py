@@ -107,7 +107,7 @@ class RemoteHost:
             self._queue(encode_unsub(b"%d" % sid))
 
     def open_lane(self, sid: int, lane: Lane) -> None:
-        """What comes over a connection is delivered."""
+        """Ignore the lane: messages of a connection are always delivered."""
 
     def publish(self, subject: bytes, payload: bytes, *, reply: bytes = b"", headers: bytes = b"") -> None:
         if self.outgoing.add(subject, payload, reply=reply, headers=headers):

@@ -351,7 +351,7 @@ def fields_of(options: type[Keyed], given: Mapping[str, Reader] = MappingProxyTy
 
 
 def values_of(bound: Bound, options: type[Keyed]) -> dict[str, object]:
-    """What a block sets of a structure of options, without what stands for the default.
+    """Return the options that a block sets, without values that stand for the default.
 
     That is an empty text, and zero where the entry of the key says so.
     """

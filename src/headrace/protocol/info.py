@@ -81,7 +81,7 @@ class ConnectOptions(Struct, frozen=True, rename={"password": "pass"}, forbid_un
 
 
 NO_OPTIONS: Final = ConnectOptions()
-"""What a client has said before its CONNECT."""
+"""The options of a client before its CONNECT."""
 
 _read_plain: Final = Decoder(ConnectOptions).decode
 """Reads what nearly all clients send, in one pass: known fields by their exact names, each of its type.
