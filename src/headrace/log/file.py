@@ -122,8 +122,7 @@ class FileLog:
         self.left = left
         """The durable end of the closed log; None while its files are open."""
         self._held = None if left is None else left.held
-        """The contents of the log while it is asleep: its files are opened by the first call that needs them.
-        """
+        """The contents of a log that is asleep: its files are opened by the first call that needs them."""
         self._when_opened: list[Callable[[], object]] = []
         self.cut_bytes = 0
         """Bytes of a write that was cut off, found behind the last whole record and cut away."""

@@ -531,12 +531,8 @@ class ClientSession(TracedClient):
             self.link.restrict(None, None, False, False)
             return
         self._responses = permissions.response_tracker(monotonic_ns)
-        self.link.restrict(
-            PermissionCache(permissions.may_publish),
-            PermissionCache(self._may_deliver),
-            True,
-            self._responses is not None,
-        )
+        publish, deliver = PermissionCache(permissions.may_publish), PermissionCache(self._may_deliver)
+        self.link.restrict(publish, deliver, True, self._responses is not None)
 
     def _may_deliver(self, key: bytes) -> bool:
         assert self.identity is not None

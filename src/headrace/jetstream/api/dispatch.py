@@ -17,8 +17,7 @@ _START: Final = b".API."
 _NEXT: Final = b"CONSUMER.MSG.NEXT."
 _DIRECT: Final = b"DIRECT.GET."
 PUBLISHED_ALONE: Final = (_NEXT, _DIRECT)
-"""Requests that consumers and streams of the Go server receive themselves: without one there is no responder.
-"""
+"""Requests that consumers and streams of the Go server receive themselves: without one nobody responds."""
 _STORES: Final = (b"$KV.", b"$OBJ.")
 _PULL_TOKENS: Final = 2
 _FAILED_HERE: Final = b"NATS/1.0 500 Internal Server Error\r\n\r\n"
