@@ -50,6 +50,7 @@ COMPILED = [
     "engine.stan",
     "engine.pending",
     "engine.consumer",
+    "engine.ack_lane",
     "engine.jetstream",
     "engine.publish_lane",
     "engine.replay",

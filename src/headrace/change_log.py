@@ -125,6 +125,9 @@ class ChangeWriter:
             return
         if waiters:
             self._commit_for(waiters)
+        self._snapshot_if_grown()
+
+    def _snapshot_if_grown(self) -> None:
         if self._grown > self._most_growth:
             self.snapshot_due = True
             self._try_snapshot()
@@ -208,8 +211,8 @@ def _tell(waiters: Sequence[Waiter], error: LogError | None) -> None:
 def twice(records: Iterable[NewMessage]) -> Iterator[NewMessage]:
     """Records as they are written: each with its copy behind it."""
     for record in records:
-        yield record._replace(payload=_TWICE + record.payload)
-        yield record._replace(payload=_COPY + record.payload)
+        yield NewMessage(record.subject, _TWICE + record.payload)
+        yield NewMessage(record.subject, _COPY + record.payload)
 
 
 def snapshot(entries: Iterable[bytes], subject: bytes) -> Iterator[NewMessage]:

@@ -5,7 +5,8 @@
 
 With --route: the parser of routes, with --legacy: that of routes of servers before 2.0, with --leaf and
 --gateway: those of leaf nodes and of gateways, with --s2: what unpacks and packs S2, with --trace: trace
-headers, with --log-reading: reads of single messages from files of records.
+headers, with --log-reading: reads of single messages from files of records, with --ack: acknowledgements with
+lanes and without.
 
     python tests/fuzz/fuzz_client.py -max_total_time=600           # needs: pip install atheris
     python tests/fuzz/fuzz_client.py --route -max_total_time=600
@@ -32,6 +33,7 @@ with atheris.instrument_imports(
     include=["fuzz", "engine_peers", "headrace.protocol", "headrace.core.tracing"]
 ):
     from fuzz import (
+        ack_target,
         client_mutator,
         client_target,
         gateway_mutator,
@@ -56,6 +58,7 @@ TARGETS = {
     "legacy": (legacy_mutator.legacy_mutate, legacy_target.check),
     "leaf": (leaf_mutator.leaf_mutate, leaf_target.check),
     "gateway": (gateway_mutator.gateway_mutate, gateway_target.check),
+    "ack": (s2_mutator.s2_mutate, ack_target.check),
     "log-reading": (s2_mutator.s2_mutate, log_reading_target.check),
     "s2": (s2_mutator.s2_mutate, s2_target.check),
     "trace": (trace_mutator.trace_mutate, trace_target.check),

@@ -1,6 +1,6 @@
-"""How far a consumer is, what changed of that, and the bytes of the changes. See consumer.pyx."""
+"""The progress of a consumer, and the bytes of its changes. See consumer.pyx."""
 
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from headrace.engine.pending cimport PendingMap
 from headrace.engine.structs cimport buf_t
@@ -34,6 +34,10 @@ cdef class ConsumerCore:
     cdef public int64_t acknowledged_ns
     cdef public uint64_t known_lowest
     cdef public bint is_stuck
+    cdef public int64_t active_ns
+    cdef public uint64_t most_pending
+    cdef public bint settles_alone
+    cdef public tuple waits_again
     cdef public object identity
     cdef public bint is_stored
     cdef bint _is_touched        # it is among `_deltas`
@@ -49,6 +53,8 @@ cdef class ConsumerCore:
     cdef dict _held
     cdef list _freed
 
+    cdef bint can_settle(self) except -1
+    cdef int settle_one(self, uint64_t sequence, int64_t now_ns) except -1
     cdef int note_run(self, uint64_t number, int64_t sent_ns, uint64_t first, uint64_t count) except -1
     cdef int note_gone_one(self, uint64_t sequence) except -1
     cdef int put_delta(self, buf_t *out) except -1
@@ -62,3 +68,8 @@ cdef class ConsumerCore:
 cdef class ConsumerDeltas:
     cdef dict _cores             # by identity, in the order of their first change
     cdef int put(self, buf_t *out) except -1
+
+cdef class ConsumerTable:
+    cdef dict _cores             # by b"<stream>.<consumer>"
+    cdef list _recent            # (name, core) of those that were asked for last, by a hash of the name
+    cdef ConsumerCore find(self, const char *name, uint32_t n)

@@ -26,6 +26,10 @@ class ConsumerCore:
     acknowledged_ns: int
     known_lowest: int
     is_stuck: bool
+    active_ns: int
+    most_pending: int
+    settles_alone: bool
+    waits_again: tuple[dict[int, None] | set[int], ...] | None
     identity: int
     is_stored: bool
     is_whole_new: bool
@@ -44,3 +48,8 @@ class ConsumerCore:
     def note_held(self, sequence: int, *, freed: bool = False) -> None: ...
     def forget_changes(self) -> None: ...
     def take_delta(self) -> bytes: ...
+
+class ConsumerTable:
+    def __len__(self) -> int: ...
+    def add(self, name: bytes, core: ConsumerCore) -> None: ...
+    def discard(self, name: bytes, core: ConsumerCore) -> None: ...

@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""How far a consumer is, what changed of that since it was written, and the bytes that say so.
+"""The progress of a consumer: its numbers, what changed of them since they were written, and the bytes of that.
 
 `ConsumerNumbers` is what survives a restart, `ConsumerCore` changes it, `ConsumerDeltas` are the consumers that
-have something to be written. No policy: what an acknowledgement means and what goes to whom is
+have something to be written, `ConsumerTable` finds them by name. No policy: what an acknowledgement means and what goes to whom is
 `headrace.jetstream.consumer`'s, whose `AckState` is a `ConsumerCore`. What happens once per message is here, with no
 Python object for it; what is rare (messages sent again, passed over) is in Python's own tables.
 
@@ -13,11 +13,11 @@ rare. Sequences without a gap are the first of them and their negative number.
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t, uint32_t, uint64_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memcmp, memcpy, memset
 
 from headrace.engine.memory cimport buf_append, buf_free, buf_reserve
 from headrace.engine.pending cimport PendingMap, pending_t
-from headrace.engine.structs cimport HR_GUARD, buf_t
+from headrace.engine.structs cimport buf_t, hr_hash
 
 cdef enum:
     KEPT = 4096              # bytes of a list of changes that is empty; a larger one gives its memory back
@@ -110,7 +110,7 @@ cdef int put_list(buf_t *out, numbers) except -1:
 # ---- numbers ------------------------------------------------------------------------------------
 
 cdef class ConsumerNumbers:
-    """What was delivered, up to where everything is acknowledged, and what is pending, sent again or passed over.
+    """Numbers of a consumer: deliveries, acknowledgement floor, messages that are pending, sent again or passed over.
 
     `redelivered`: how often a message was sent again. `held`: messages passed over for the sake of keyed order.
     """
@@ -132,6 +132,10 @@ cdef class ConsumerCore:
     known_lowest             the smallest pending sequence, when it is known and still pending
     is_stuck                 what the shown floor waits for was given up: it moves when nothing is pending any more
     tracks                   deliveries await their acknowledgement
+    active_ns                when a client was last heard of, for consumers that go when they are not used
+    most_pending             messages that may be pending; 0: any number
+    settles_alone            a plain acknowledgement is of one message and concerns nobody else; may change at any time
+    waits_again              tables of messages that are not to be sent again once they are acknowledged; None: none are
     identity, is_stored      its account's number for it in the journal, and whether it is written there
     """
 
@@ -200,6 +204,29 @@ cdef class ConsumerCore:
         self.floor_consumer = self._state.floor_consumer = self._state.delivered_consumer
         self.floor_stream = self._state.floor_stream = self._state.delivered_stream
 
+    # ---- acknowledgements ------------------------------------------------------------------------
+
+    cdef bint can_settle(self) except -1:
+        """Check that `settle_one` is all that a plain acknowledgement has to do now."""
+        if not self.settles_alone or len(self._state.redelivered):
+            return False
+        if self.most_pending and self.pending.count >= self.most_pending:
+            return False  # there will be room: more is to be sent
+        if self.waits_again is not None:
+            for table in self.waits_again:
+                if table:
+                    return False
+        return True
+
+    cdef int settle_one(self, uint64_t sequence, int64_t now_ns) except -1:
+        """A client acknowledged a message, which may not be pending any more."""
+        self.active_ns = self.acknowledged_ns = now_ns
+        if self.pending.take(sequence):
+            self.note_gone_one(sequence)
+            self.raise_floor(True)
+            self.touch()
+        return 0
+
     # ---- the floor -------------------------------------------------------------------------------
 
     cpdef raise_floor(self, bint shown):
@@ -239,7 +266,7 @@ cdef class ConsumerCore:
             self.is_stuck = self.skips_one()
 
     def skips_one(self) -> bool:
-        """Whether what follows on the shown floor is not pending, while something is."""
+        """Check that what follows on the shown floor is not pending, while something is."""
         cdef pending_t *lowest = self.pending.find(self.pending.smallest())
         return lowest != NULL and lowest.number > self._state.floor_consumer + 1
 
@@ -375,7 +402,7 @@ cdef class ConsumerCore:
         return 0
 
     def take_delta(self) -> bytes:
-        """What changed since the last call, as `ConsumerState.apply` takes it."""
+        """Encode the changes since the last call, as `ConsumerState.apply` takes them."""
         cdef buf_t out
         memset(&out, 0, sizeof(buf_t))
         try:
@@ -436,3 +463,50 @@ cdef class ConsumerDeltas:
             return PyBytes_FromStringAndSize(out.data, out.end)
         finally:
             buf_free(&out)
+
+
+# ---- names --------------------------------------------------------------------------------------
+
+cdef enum:
+    RECENT = 256             # consumers that are found without a Python object; a power of 2
+
+
+cdef class ConsumerTable:
+    """The consumers of an account by `<stream>.<consumer>`, as subjects name them."""
+
+    def __cinit__(self):
+        self._cores = {}
+        self._recent = [None] * RECENT
+
+    def __len__(self):
+        return len(self._cores)
+
+    def add(self, bytes name not None, ConsumerCore core not None) -> None:
+        """A consumer is there; one of the same name is there no more."""
+        self._cores[name] = core
+        self._forget(name)
+
+    def discard(self, bytes name not None, ConsumerCore core) -> None:
+        """A consumer is gone; another one of the same name stays."""
+        if self._cores.get(name) is core:
+            del self._cores[name]
+            self._forget(name)
+
+    def _forget(self, bytes name) -> None:
+        self._recent[hr_hash(PyBytes_AS_STRING(name), PyBytes_GET_SIZE(name), 0) & (RECENT - 1)] = None
+
+    cdef ConsumerCore find(self, const char *name, uint32_t n):
+        """None: there is no such consumer."""
+        cdef size_t place = hr_hash(name, n, 0) & (RECENT - 1)
+        cdef object recent = self._recent[place]
+        cdef bytes key
+        cdef ConsumerCore core
+        if recent is not None:
+            key = (<tuple> recent)[0]
+            if PyBytes_GET_SIZE(key) == n and memcmp(PyBytes_AS_STRING(key), name, n) == 0:
+                return (<tuple> recent)[1]
+        key = PyBytes_FromStringAndSize(name, n)
+        core = self._cores.get(key)
+        if core is not None:
+            self._recent[place] = (key, core)
+        return core

@@ -1,6 +1,6 @@
 """Publications and the words of JetStream's wire, for compiled code. See jetstream.pyx."""
 
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from headrace.engine.batches cimport Block, Outgoing, part_t, record_t
 from headrace.engine.messages cimport NewMessages, message_t
@@ -19,4 +19,16 @@ cdef class Publications(NewMessages):
     cpdef stored(self, uint64_t first)
     cpdef acknowledge(self, Outgoing out, bytes head, bytes tail)
 
+cdef struct ack_t:
+    uint64_t sequence        # in the stream
+    uint64_t consumer_sequence
+    uint64_t deliveries
+    part_t reply             # who wants to know that it was acknowledged; empty: nobody
+
+cdef struct names_t:
+    part_t stream
+    part_t consumer
+
+cdef bint read_ack(const char *subject, uint32_t n, names_t *names, ack_t *ack) noexcept
+cdef bint is_plain(const char *body, uint32_t n) noexcept
 cdef bint is_special(record_t *record, const char *subject, uint64_t largest) noexcept

@@ -36,13 +36,6 @@ cdef enum:
 
 cdef uint64_t most_tens = 1844674407370955161   # a tenth of 2^64 - 1, which ends with 5
 
-cdef struct ack_t:
-    uint64_t sequence        # in the stream
-    uint64_t consumer_sequence
-    uint64_t deliveries
-    part_t reply             # who wants to know that it was acknowledged; empty: nobody
-
-
 # ---- words --------------------------------------------------------------------------------------
 
 cdef inline bytes text_of(part_t part):
@@ -343,11 +336,6 @@ cdef class Acks:
         self._owners.clear()
 
 
-cdef struct names_t:
-    part_t stream
-    part_t consumer
-
-
 cdef bint read_ack(const char *subject, uint32_t n, names_t *names, ack_t *ack) noexcept:
     """Reads `$JS.ACK.[<domain>.<account>.]<stream>.<consumer>.<deliveries>.<sequence>.<consumer sequence>...`."""
     cdef part_t tokens[MOST_TOKENS]
@@ -376,7 +364,7 @@ cdef bint read_ack(const char *subject, uint32_t n, names_t *names, ack_t *ack) 
         and read_number(tokens[first + 4], &ack.consumer_sequence) and ack.sequence != 0
 
 
-cdef inline bint is_plain(const char *body, uint32_t n) noexcept:
+cdef bint is_plain(const char *body, uint32_t n) noexcept:
     """Whether such a payload acknowledges, and nothing else. `+OK` is the same word, of old."""
     return n == 0 or (n == 4 and memcmp(body, b"+ACK", 4) == 0) or (n == 3 and memcmp(body, b"+OK", 3) == 0)
 

@@ -1,4 +1,4 @@
-"""What a consumer delivered and awaits the acknowledgement of. See pending.pyx."""
+"""Deliveries of a consumer that await their acknowledgement. See pending.pyx."""
 
 cimport cython
 from libc.stdint cimport int64_t, uint32_t, uint64_t

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""What a consumer delivered and awaits the acknowledgement of, by stream sequence, in the order of sending.
+"""Deliveries of a consumer that await their acknowledgement, by stream sequence, in the order of sending.
 
 `PendingMap` is a hash table over entries that are a doubly linked list: 40 bytes for each message of its room,
 which doubles when it is full, and no Python object. Finding, adding and removing one, and finding the smallest
@@ -315,7 +315,7 @@ cdef class PendingMap:
                 raise RuntimeError("what is pending changed while it was iterated over")
 
     def __eq__(self, other):
-        """Whether both hold the same, in whatever order."""
+        """Compare by content, in whatever order."""
         if not isinstance(other, PendingMap):
             return NotImplemented
         return dict(self.items()) == dict(other.items())

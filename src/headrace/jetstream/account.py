@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
+from headrace.engine.consumer import ConsumerTable
 from headrace.errors import LogError
 from headrace.jetstream.advisories import Advisories
 from headrace.jetstream.limits import ApiCounters, Tiers, Usage
@@ -87,6 +88,8 @@ class AccountJetStream:
         self.streams: dict[str, Stream] = {}
         self.configs = StreamConfigs()
         """Of the streams, for whoever compares a new one with all of them."""
+        self.cores: Final = ConsumerTable()
+        """Of all consumers, for compiled code, by `<stream>.<consumer>`."""
         self.broken: dict[str, str] = {}
         """Streams that are stored and not served, and why."""
         self._routes: dict[int, Callable[[Any], object]] = {}

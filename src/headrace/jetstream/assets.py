@@ -197,7 +197,7 @@ class Assets:
             consumer.start()
         except LogError:
             consumer.stop()
-            stream.drop(consumer)
+            self._leave(stream, consumer)
             raise
         self.record_consumer(consumer)  # with where it begins
         self._advise("CREATED", consumer, "create")
@@ -208,6 +208,11 @@ class Assets:
         consumer.tracker.identity = identity or self.next_identity
         self.next_identity = max(self.next_identity, consumer.tracker.identity + 1)
         stream.add(consumer)
+        self._account.cores.add(_path_of(consumer), consumer.tracker)
+
+    def _leave(self, stream: Stream, consumer: Consumer) -> None:
+        stream.drop(consumer)
+        self._account.cores.discard(_path_of(consumer), consumer.tracker)
 
     def update_consumer(self, consumer: Consumer, config: ConsumerConfig) -> None:
         """Raises: ApiError."""
@@ -239,7 +244,7 @@ class Assets:
 
     def _end_consumer(self, stream: Stream, consumer: Consumer, reason: str) -> None:
         consumer.stop(reason)
-        stream.drop(consumer)
+        self._leave(stream, consumer)
         self._advise("DELETED", consumer, "delete")
 
     def _advise(self, what: str, consumer: Consumer, action: str) -> None:
@@ -271,6 +276,11 @@ class Assets:
                     record.state = consumer.state
         state.positions |= self.kept.positions
         return state
+
+
+def _path_of(consumer: Consumer) -> bytes:
+    """As subjects name it."""
+    return f"{consumer.stream.name}.{consumer.name}".encode()
 
 
 def stream_log(account: str, stream: str) -> bytes:

@@ -142,7 +142,6 @@ class ConsumerOwner(Effects, Protocol):
 
     @property
     def tiers(self) -> Tiers: ...
-
     def remove_consumer(self, consumer: ConsumerView, reason: str = "deleted") -> None:
         """A consumer is done: it goes as if it had been deleted."""
 

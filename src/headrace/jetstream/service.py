@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from headrace.core.service import Taking
+from headrace.engine.ack_lane import AckLane
 from headrace.engine.jetstream import Acks, sort_acks
 from headrace.errors import LogError, StartError
 from headrace.jetstream.account import AccountJetStream
@@ -85,7 +86,8 @@ class AccountService(AccountJetStream):
         if self.domain:
             # Clients of this server have mappings for it; those of others get here by interest.
             self.subscribe(f"$JS.{self.domain}.API.>".encode(), self._api.receive_by_domain)
-        self.subscribe(b"$JS.ACK.>", self._acknowledge, gathered=True)
+        acks = self.subscribe(b"$JS.ACK.>", self._acknowledge, gathered=True)
+        self.host.open_lane(acks, AckLane(self.cores, self.host.outgoing, self.journal, self.now_ns))
         self.subscribe(b"$JS.FC.>", self._flow_response)
         for stream in self.streams.values():
             stream.start()

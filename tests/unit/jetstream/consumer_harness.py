@@ -128,7 +128,8 @@ class DeskCommitter:
 class DeskJournal:
     """Keeps the state that a restart would find."""
 
-    def __init__(self) -> None:
+    def __init__(self, host: DeskHost) -> None:
+        self._host = host
         self.deltas = ConsumerDeltas()
         self.waiters: list[Callable[[None], object]] = []
         self.kept: dict[int, bytes] = {}
@@ -137,6 +138,9 @@ class DeskJournal:
 
     def after_commit(self, waiter: Callable[[None], object]) -> None:
         self.waiters.append(waiter)
+
+    def confirm(self, replies: list[bytes]) -> None:
+        self.waiters.append(lambda _: [self._host.publish(reply, b"") for reply in replies])
 
     def flush(self) -> bool:
         if not self.deltas and not self.waiters:
@@ -191,7 +195,7 @@ class Desk:
         self.host = DeskHost()
         self.turns = Turns(self.host, DeskCommitter())  # type: ignore[arg-type]
         self.turns.on_settle(self._round)
-        self.journal = DeskJournal()
+        self.journal = DeskJournal(self.host)
         self.note = logging.getLogger("headrace.test.jetstream")
         self.events: list[tuple[str, str, dict[str, object]]] = []
         self.gone: list[tuple[Consumer, str]] = []

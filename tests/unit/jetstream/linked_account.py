@@ -12,8 +12,7 @@ import itertools
 import logging
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from js_account import API, SECOND, START, encoded
-
+from harness.js_account import API, SECOND, START, encoded
 from headrace.core.service import Delivery
 from headrace.engine.interest import Interest
 from headrace.engine.link import Router

@@ -55,6 +55,9 @@ class HandConsumer:
     def removed(self, sequence: int) -> None:
         self.told.append(("removed", sequence))
 
+    def stream_changed(self) -> None:
+        """Its acknowledgements concern the stream now, or no more."""
+
 
 def _join(world: World, name: str, *filters: bytes) -> HandConsumer:
     consumer = HandConsumer(name, *filters)

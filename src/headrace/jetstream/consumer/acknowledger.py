@@ -7,7 +7,6 @@ Never here: reading them off the wire (`engine.jetstream`, `protocol.jetstream.a
 from __future__ import annotations
 
 import secrets
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from headrace.engine.jetstream import settle
@@ -20,7 +19,6 @@ from headrace.protocol.jetstream.numbers import whole
 if TYPE_CHECKING:
     from headrace.core.service import Delivery
     from headrace.engine.jetstream import Acks
-    from headrace.errors import LogError
     from headrace.jetstream.consumer.port import ConsumerPort
     from headrace.protocol.jetstream.configs import ConsumerConfig
 
@@ -73,19 +71,13 @@ class Acknowledger:
             consumer.stream.acked(consumer, done)
         if replies:
             # Those of this turn alone: what comes while it is made durable waits for the next commit.
-            consumer.account.journal.after_commit(partial(self._answer, tuple(replies)))
+            consumer.account.journal.confirm(replies)
         if consumer.order is not None or (was_full and not consumer.is_full):
             consumer.wake()
 
     def _refuse(self, reply: bytes) -> None:
         """Nobody takes acknowledgements here: the Go server has no subscription for them then."""
         self._consumer.host.publish(reply, b"", headers=_NO_RESPONDERS)
-
-    def _answer(self, replies: tuple[bytes, ...], error: LogError | None) -> None:
-        """Says that acknowledgements were taken, once that is durable."""
-        if error is None:
-            for reply in replies:
-                self._consumer.host.publish(reply, b"")
 
     def _one(
         self, sequence: int, number: int, deliveries: int, reply: bytes, *, sampled: bool = True

@@ -115,8 +115,6 @@ class Consumer:
         self.name = name
         self.created_ns = created_ns
         self.stopped = False
-        self.active_ns = 0
-        """The time at which a client was last heard, for consumers that are removed when unused."""
         self._is_new = state is None
         self._epoch = stream.epoch
         self.state: Final = state or ConsumerState()
@@ -145,11 +143,23 @@ class Consumer:
 
     def _read_config(self) -> None:
         config = self.config
-        self._most_pending = config.max_ack_pending if config.ack_policy is not AckPolicy.NONE else 0
+        tracks = config.ack_policy is not AckPolicy.NONE
+        self.tracker.most_pending = max(config.max_ack_pending, 0) if tracks else 0
         self.tracker.is_stored = (
             self.stream.config.storage is Storage.FILE and not config.mem_storage and not config.direct
         )
         self.paused_until_ns = to_ns(config.pause_until) if config.pause_until else 0
+        self.stream_changed()
+
+    def stream_changed(self) -> None:
+        """The configuration of the stream, or its own, is another one."""
+        self.tracker.settles_alone = (
+            not self.stopped
+            and self.order is None
+            and self.config.ack_policy is AckPolicy.EXPLICIT
+            and not self.config.sample_freq
+            and not self.removes_acknowledged
+        )
 
     # -- life ------------------------------------------------------------------------------------------
 
@@ -165,7 +175,7 @@ class Consumer:
         burst = stream.config.max_msg_size if stream.config.max_msg_size > 0 else self.host.max_payload
         replay = self.config.replay_policy is ReplayPolicy.ORIGINAL
         self.pace = Pace(self.config.rate_limit_bps, burst, stream.last_sequence if replay else 0)
-        self.active_ns = self.now_ns()
+        self.tracker.active_ns = self.now_ns()
         if Inactivity.is_watched(self.config):
             self._inactivity.start()
         self._extend()
@@ -181,6 +191,7 @@ class Consumer:
         self.order = (
             KeyedOrder(self, self.serving, wanted.per_subject, wanted.token) if wanted.per_subject else None
         )
+        self.stream_changed()
         for sequence, letter in waiting.items():
             if self.dead_letters is None:
                 letter.done()
@@ -205,6 +216,7 @@ class Consumer:
         if self.stopped:
             return
         self.stopped = True
+        self.tracker.settles_alone = False
         if self.pulls is not None:
             if reason == "shutdown":
                 self.pulls.release("409 Server Shutdown", told=True)
@@ -323,7 +335,7 @@ class Consumer:
         if refusal:
             pulls.status(reply, refusal)
             return
-        self.active_ns = now
+        self.tracker.active_ns = now
         refusal = self._impatient_refusal(pulls, request) if request.no_wait else ""
         if refusal:
             pulls.status(reply, refusal)
@@ -485,13 +497,13 @@ class Consumer:
     @property
     def is_full(self) -> bool:
         """True if the largest number of messages is unacknowledged."""
-        return 0 < self._most_pending <= len(self.tracker.pending)
+        return 0 < self.tracker.most_pending <= len(self.tracker.pending)
 
     def room(self, most: int) -> int:
         """Return how many new messages may be sent, at most `most`."""
-        if self._most_pending <= 0:
+        if not self.tracker.most_pending:
             return most
-        return min(self._most_pending - len(self.tracker.pending), most)
+        return min(self.tracker.most_pending - len(self.tracker.pending), most)
 
     @property
     def removes_acknowledged(self) -> bool:
@@ -514,7 +526,7 @@ class Consumer:
 
     def heard(self) -> None:
         """A client acknowledged something."""
-        self.active_ns = self.now_ns()
+        self.tracker.active_ns = self.now_ns()
 
     def num_pending(self) -> int:
         """Messages that are still to be delivered for the first time. Raises: LogError."""

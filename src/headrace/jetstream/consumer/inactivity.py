@@ -61,9 +61,9 @@ class Inactivity:
         if consumer.push is not None:
             listens = consumer.push.listens()
             if listens or self._is_used:  # the last one may have left just now
-                consumer.active_ns = now
+                consumer.tracker.active_ns = now
             self._is_used = listens
-        due = consumer.active_ns + self._threshold
+        due = consumer.tracker.active_ns + self._threshold
         if now >= due and consumer.pulls is not None:
             due = now + self._threshold if consumer.pulls.process(end=True) else self._last_ack_due()
         if now < due:

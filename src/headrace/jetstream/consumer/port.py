@@ -50,9 +50,6 @@ class Burial(Protocol):
 class ConsumerPort(ConsumerView, Protocol):
     """One consumer."""
 
-    active_ns: int
-    """The time at which a client was last heard, for consumers that are removed when they are not used."""
-
     @property
     def account(self) -> ConsumerOwner: ...
     @property

@@ -52,6 +52,7 @@ class Redelivery:
         self.queue: dict[int, None] = {}
         self.leaving: set[int] = set()
         """Pending messages that are given up, and not to be sent again, while their copy is made safe."""
+        state.waits_again = (self.queue, self._odd, self.leaving)
         self.configure(config)
 
     def configure(self, config: ConsumerConfig) -> None:

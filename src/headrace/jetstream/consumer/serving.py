@@ -312,7 +312,7 @@ class Serving:
         if consumer.push is not None:
             consumer.push.sent(size)
         else:
-            consumer.active_ns = now
+            consumer.tracker.active_ns = now
 
     def _may_go(self, messages: Messages[StoredMessage], place: int, now: int) -> Outcome:
         """True if the pace lets a message go now; if not, it is arranged to go later."""

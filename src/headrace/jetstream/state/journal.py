@@ -6,11 +6,14 @@ back, is `records`'.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from headrace.change_log import ChangeWriter
 from headrace.engine.consumer import ConsumerDeltas
+from headrace.errors import LogError
 from headrace.jetstream.state import records as entries
+from headrace.log.port import NewMessage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,8 +58,45 @@ class Journal(ChangeWriter):
         self._is_due = False
         """True once the deltas have waited for long enough."""
 
+    def confirm(self, replies: list[bytes]) -> None:
+        """Answers with nothing when all that changed until now is durable."""
+        self.after_commit(partial(self._confirmed, replies))
+
+    def _confirmed(self, replies: list[bytes], error: LogError | None) -> None:
+        if error is None:
+            for reply in replies:
+                self._turns.host.publish(reply, b"")
+
+    def write_now(self) -> bool | None:
+        """Writes the deltas without a turn; whether those who wait for them may be told at once.
+
+        False: nothing was done, since there is more to write, or who waits is told after a sync. None: it
+        failed, and nobody is told.
+        """
+        marks, log = self._turns.marks, self._log
+        if marks is None or log is None or self.snapshot_due or self._entries or self._waiters:
+            return False
+        if log in marks.failed:
+            return False
+        changes = self.deltas.take()
+        if not changes:
+            return True
+        try:
+            self._append([NewMessage(self._subject, changes)])
+        except LogError as error:
+            self._failed(error, [])
+            return None
+        self._synced = self._appended
+        if marks.due is not None and log not in marks.due:
+            marks.note(log)
+        self._snapshot_if_grown()
+        return True
+
     def hurry(self) -> None:
         """The deltas are written at the end of this turn."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         self._is_due = True
 
     def stream(self, record: StreamRecord) -> None:
@@ -95,13 +135,14 @@ class Journal(ChangeWriter):
     def flush(self) -> None:
         super().flush()
         if self.deltas and self._timer is None:  # most of what changed is written in the same turn
-            self._timer = self._turns.later(_LINGER_S, self.hurry)
+            self._timer = self._turns.later(_LINGER_S, self._lingered)
+
+    def _lingered(self) -> None:
+        self._timer = None
+        self._is_due = bool(self.deltas)
 
     def gather(self) -> None:
         self._is_due = False
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
         changes = self.deltas.take()
         if changes:
             self.add(changes)

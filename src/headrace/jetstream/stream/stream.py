@@ -155,6 +155,8 @@ class Stream(StreamCounts):
         self._subscribe()
         if config.retention is not retention:
             self.retention.changed()
+            for consumer in self.consumers.values():
+                consumer.stream_changed()
         for feature in self.features:
             feature.configured()
         self.sourcing.configured()

@@ -1,0 +1,183 @@
+"""What a fuzz input of acknowledgements means, and what must hold whatever it is.
+
+The input is lines: a byte whose lowest bit says whether the sender wants to know, the subject behind
+`$JS.ACK.`, a tabulator, the payload. They come in one tick, and are played with lanes and without: what is
+pending, the floors, what the journal would give back and the confirmations are the same.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import TYPE_CHECKING, Any, Final
+
+from headrace.core.service import Delivery
+from headrace.engine.ack_lane import AckLane
+from headrace.engine.consumer import ConsumerDeltas, ConsumerTable
+from headrace.engine.interest import Interest
+from headrace.engine.jetstream import Acks, settle, sort_acks
+from headrace.engine.lanes import use_lanes
+from headrace.engine.link import Router
+from headrace.engine.memory import live_objects
+from headrace.engine.service import ServiceLink
+from headrace.jetstream.consumer.ack_state import AckState, ConsumerState
+from headrace.protocol.jetstream.configs import AckPolicy
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Iterator
+
+    from headrace.engine.batches import Gathered
+
+NOW: Final = 7
+CONSUMERS: Final = ("C", "D", "long-name")
+"""Of the stream S; the second one has acknowledgements looked at by Python."""
+DELIVERED: Final = 30
+MOST: Final = 1000
+"""Lines that are played."""
+_ENTRY: Final = Struct("<cIQ")
+
+
+def check(data: bytes) -> None:
+    before, were_used = live_objects(), use_lanes(True)
+    try:
+        with_lanes = _play(data, lanes=True)
+        without = _play(data, lanes=False)
+    finally:
+        use_lanes(were_used)
+    assert with_lanes == without
+    assert live_objects() == before
+
+
+class _Service:
+    """Answers as an account does, once all is written."""
+
+    wants_turn = False
+
+    def __init__(self, deltas: ConsumerDeltas) -> None:
+        self.acks: dict[tuple[bytes, bytes], Acks] = {}
+        self.special: list[Delivery] = []
+        self.written: list[bytes] = []
+        self._deltas = deltas
+        self.link: Any = None
+
+    # -- the journal of the lane -----------------------------------------------------------------------
+
+    def write_now(self) -> bool:
+        self.written.append(self._deltas.take())
+        return True
+
+    def confirm(self, replies: list[bytes]) -> None:
+        raise AssertionError(replies)
+
+    # -- the session of the link -----------------------------------------------------------------------
+
+    def deliver(self, batch: list[Gathered[Delivery]]) -> None:
+        for run in batch:
+            for acks in sort_acks(run, self._find, self.special.append):
+                core: AckState = acks.owner
+                replies = [reply for sequence, *_, reply in acks if reply and sequence < core.next_sequence]
+                done: list[int] = []
+                settle(acks, core.pending, done)
+                core.active_ns = NOW
+                core.settled(done, NOW)
+                for reply in replies:
+                    self.link.publish(reply, b"")
+        self.written.append(self._deltas.take())
+
+    def _find(self, stream: bytes, consumer: bytes) -> Acks | None:
+        return self.acks.get((stream, consumer))
+
+    def failed(self, error: Exception) -> None:
+        raise error
+
+    def wake(self) -> None: ...
+
+    def unpublishable(self, subject: bytes) -> None: ...
+
+
+class _Client:
+    def __init__(self) -> None:
+        self.confirmed: list[Delivery] = []
+
+    def deliver(self, batch: list[Delivery]) -> None:
+        self.confirmed += batch
+
+    def failed(self, error: Exception) -> None:
+        raise error
+
+    def wake(self) -> None: ...
+
+    def unpublishable(self, subject: bytes) -> None:
+        """A subject with a blank: nothing is sent."""
+
+
+def _play(data: bytes, *, lanes: bool) -> tuple[object, ...]:
+    use_lanes(lanes)
+    router, interest = Router(), Interest()
+    deltas, table = ConsumerDeltas(), ConsumerTable()
+    service, client = _Service(deltas), _Client()
+    link = ServiceLink(router, service, Delivery)
+    sender = ServiceLink(router, client, Delivery)
+    service.link, link.interest, sender.interest = link, interest, interest
+    sender.subscribe(b"_INBOX.>")
+    cores, kept = list[AckState](), list[ConsumerState]()
+    for identity, name in enumerate(CONSUMERS):
+        core = AckState(AckPolicy.EXPLICIT, ConsumerState(), deltas)
+        core.identity, core.is_stored, core.settles_alone = identity, True, name != "D"
+        for sequence in range(1, DELIVERED + 1):
+            core.sent_one(3 * sequence, NOW)
+        core.forget_changes()
+        deltas.discard(identity)
+        kept.append(ConsumerState.decode(core.state.encode()))
+        table.add(b"S." + name.encode(), core)
+        service.acks[b"S", name.encode()] = Acks(core)
+        cores.append(core)
+    sid = link.subscribe(b"$JS.ACK.>", gathered=True)
+    link.open_lane(sid, AckLane(table, link.outgoing, service, lambda: NOW))
+    for number, line in enumerate(data.split(b"\n")[:MOST]):
+        subject, _, payload = line[1:].partition(b"\t")
+        reply = b"_INBOX.%d" % number if line[:1] and line[0] & 1 else b""
+        sender.publish(b"$JS.ACK." + subject, payload, reply=reply)
+    while router.has_due:
+        router.end_tick()
+    service.write_now()  # what nobody waits for is written later
+    for identity, delta in _entries(b"".join(service.written)):
+        kept[identity].apply(delta)
+    assert kept == [core.state for core in cores]
+    for one in (link, sender):
+        one.detach()
+    router.end_tick()
+    service.link = None
+    return (
+        [list(core.pending.items()) for core in cores],
+        [(core.state.numbers, core.floor_consumer, core.floor_stream) for core in cores],
+        [(core.active_ns, core.acknowledged_ns) for core in cores],
+        sorted(client.confirmed),
+        service.special,
+    )
+
+
+def _entries(changes: bytes) -> Iterator[tuple[int, bytes]]:
+    """The identity of a consumer and what changed of it, of each entry of a journal."""
+    at = 0
+    while at < len(changes):
+        _, size, identity = _ENTRY.unpack_from(changes, at)
+        yield identity, changes[at + _ENTRY.size : at + 5 + size]
+        at += 5 + size
+
+
+def ack_input(rng: random.Random) -> bytes:
+    """Acknowledgements as clients send them, and others."""
+    lines = []
+    for _ in range(rng.choice((1, 2, 5, 40))):
+        name = rng.choice((*CONSUMERS, *CONSUMERS, "", "E"))
+        sequence = rng.choice((3 * rng.randrange(DELIVERED + 2), rng.randrange(200), 1 << 64, (1 << 64) - 1))
+        front = rng.choice(("", "", "_.hash.", "hub.hash."))
+        behind = rng.choice(("", "", ".x", ".x.y"))
+        numbers = rng.choice((f"1.{sequence}.{sequence // 3}.7.0", f"2.{sequence}.1.7", "1.2.3"))
+        body = rng.choice(("", "", "+ACK", "+ACK", "+OK", "+ACK ", "-NAK", "+TERM", "+WPI", "\0"))
+        mark = rng.choice("01")
+        lines.append(
+            f"{mark}{front}{rng.choice(('S', 'S', 'S', 'T'))}.{name}.{numbers}{behind}\t{body}".encode()
+        )
+    return b"\n".join(lines)
