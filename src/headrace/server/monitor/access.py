@@ -1,4 +1,4 @@
-"""Who may read the monitoring port, when `http_authorization` says that not everybody may.
+"""Access to the monitoring port, if `http_authorization` restricts it.
 
 Here lives the decision over one request's `Authorization` header: Basic for a user and password, Bearer for a
 token. Never lives here: responses (`handlers`), reading the configuration. No secret leaves this module.
@@ -43,11 +43,11 @@ class Guard:
 
     @property
     def challenge(self) -> str:
-        """What a refused client is told to send."""
+        """The value of `WWW-Authenticate` for a refused client."""
         return f'{"Bearer" if self._is_token else "Basic"} realm="monitoring"'
 
     async def permits(self, header: str) -> bool:
-        """Whether the value of an `Authorization` header is right."""
+        """True if the value of an `Authorization` header is right."""
         given = self._token_of(header) if self._is_token else self._password_of(header)
         if given is None:
             return False

@@ -122,7 +122,7 @@ def _latency(latency: LatencyOptions) -> dict[str, object]:
 def _latency_of(
     item: ImportOptions, importer: str, accounts: Mapping[str, AccountSnapshot]
 ) -> LatencyOptions | None:
-    """How the response times of an imported service are sampled, which its export says."""
+    """Return the sampling of an imported service's response times, as its export defines it."""
     exporter = accounts.get(item.account)
     export = export_for(item, importer, exporter.options) if exporter is not None else None
     return export.latency if export is not None else None

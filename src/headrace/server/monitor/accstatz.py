@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from headrace.server.monitor.source import AccountSnapshot, MonitorSource
 
 _NO_LINKS: Final = {link: {"msgs": 0, "bytes": 0} for link in ("gateways", "routes", "leafs")}
-"""What went over links to other servers, of which this server has none."""
+"""The traffic of links to other servers, of which this server has none."""
 
 
 def accstatz(source: MonitorSource, query: Mapping[str, str]) -> dict[str, object]:

@@ -98,4 +98,4 @@ _RULES: Final[dict[str, Callable[[Sequence[Any]], Any] | None]] = {
     "Computed": None,
     "Given": None,
 }
-"""What each name stands for; None: the values come from elsewhere."""
+"""The rule of each name; None: the values come from elsewhere."""

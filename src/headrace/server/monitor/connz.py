@@ -181,7 +181,7 @@ def connection_document(
     certificates: list[dict[str, str]] | None,
     on_request: Mapping[str, object],
 ) -> dict[str, object]:
-    """What is shown of any connection, with what a request asks for besides."""
+    """Make the document of a connection, with the parts that a request asks for besides."""
     until_ns = now_ns if connection.stop_ns is None else connection.stop_ns
     document: dict[str, object] = {
         "cid": connection.cid,

@@ -76,7 +76,7 @@ async def gathered(source: MonitorSource, chosen: Iterable[ConnectionSnapshot] |
 
 
 async def in_steps(steps: Generator[None, None, _T]) -> _T:
-    """What a generator returns; others work between its steps."""
+    """Run a generator and return its result; other tasks run between its steps."""
     while True:
         try:
             next(steps)
@@ -86,7 +86,7 @@ async def in_steps(steps: Generator[None, None, _T]) -> _T:
 
 
 def at_once(steps: Generator[None, None, _T]) -> _T:
-    """What a generator returns."""
+    """Run a generator at once and return its result."""
     while True:
         try:
             next(steps)
@@ -95,7 +95,9 @@ def at_once(steps: Generator[None, None, _T]) -> _T:
 
 
 def is_long(document: Mapping[str, object]) -> bool:
-    """Whether writing a document out would hold up others: for a list in it, or in the entries of one."""
+    """True if writing a document would hold up other tasks, because of a list in it, or in the entries of
+    one.
+    """
     return any(isinstance(value, list) and _entries(value) > LONG_LISTING for value in document.values())
 
 

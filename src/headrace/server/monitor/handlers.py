@@ -111,7 +111,7 @@ class _Monitor:
         return _json_response(encode(varz(source.server(), self._requests, source.jetstream())))
 
     async def _look(self, name: str, request: web.Request) -> MonitorSource:
-        """What the answer to a request is made of: this process, or all that are this server.
+        """Return the source of an answer: this process, or all processes of this server.
 
         Raises: MonitorUnavailable.
         """

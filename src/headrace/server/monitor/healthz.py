@@ -66,7 +66,7 @@ def healthz(source: MonitorSource, query: Mapping[str, str]) -> tuple[int, dict[
 
 
 def failure(document: Mapping[str, object]) -> str:
-    """What the log says of a document that is not well."""
+    """Return the log line of a document that is not well."""
     errors = document.get("errors")
     return (
         f"{len(errors)} errors"
@@ -84,7 +84,7 @@ def _of_options(account: str, stream: str, consumer: str) -> _Failure | None:
 
 
 def _missing(figures: JetStreamFigures, account: str, stream: str, consumer: str) -> _Failure | None:
-    """What a request names and nobody has."""
+    """Return the failure of a request that names an account, stream or consumer that is missing."""
     if not account:
         return None
     of_account = next((each for each in figures.accounts if each.name == account), None)

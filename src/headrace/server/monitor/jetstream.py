@@ -1,4 +1,4 @@
-"""What monitoring says of JetStream in more than one place, and the port to what runs it.
+"""JetStream in monitoring: documents that several endpoints show, and the port to JetStream itself.
 
 Here live the documents that `/jsz`, `/varz` and events share. Field names and order are the Go server's; what
 single streams and consumers say of themselves comes from the port as the API has it. Never lives here: what
@@ -39,10 +39,10 @@ class StreamFigures(Protocol):
         """Messages received that are not durable yet."""
 
     def document(self) -> Document:
-        """What the API says of it; empty when it is gone since its figures were taken."""
+        """Return the info of the stream as the API has it; empty if the stream was removed meanwhile."""
 
     def consumer_documents(self, *, direct: bool) -> Sequence[Document]:
-        """What the API says of its consumers; `direct`: of those that only serve mirrors and sources."""
+        """Return the infos of consumers as the API has them; `direct`: of those for mirrors and sources."""
 
 
 class AccountFigures(Protocol):
@@ -94,7 +94,7 @@ class JetStreamFigures(Protocol):
 
 @runtime_checkable
 class JetStreamSource(Protocol):
-    """What can be asked for figures. Called on the event loop; must not block."""
+    """A source of figures. It is called on the event loop and must not block."""
 
     def figures(self) -> JetStreamFigures | None:
         """None while its stores are not open yet."""
@@ -162,7 +162,7 @@ def section(
 
 
 def configured(document: Document, *, wanted: bool) -> Document:
-    """What the API says of a stream or consumer with its configuration as it was given, or without."""
+    """Return the info of a stream or consumer with its configuration as it was given, or without it."""
     fields = {name: value for name, value in document.items() if name != "type"}
     config = fields.get("config")
     if not wanted or not config:

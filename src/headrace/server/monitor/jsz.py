@@ -45,7 +45,7 @@ _NOTHING: Final = {
 
 
 class Wanted(Struct, frozen=True):
-    """What a request asks to see of the accounts."""
+    """The parts of accounts that a request asks for."""
 
     streams: bool = False
     consumers: bool = False
@@ -104,7 +104,7 @@ def account_jsz_steps(source: MonitorSource, account: str, query: Mapping[str, s
 
 
 def _wanted(query: Mapping[str, str], *, follows: bool = True) -> tuple[Wanted, str, bool]:
-    """What to show, of which account, and whether accounts are listed at all.
+    """Read a request: the parts to show, the account, and whether accounts are listed at all.
 
     `follows`: who asks for consumers sees streams too, and their accounts.
     """

@@ -97,7 +97,7 @@ class MonitorHandle:
 
     @property
     def scheme(self) -> str:
-        """How requests come: http, or https."""
+        """The scheme of requests: http, or https."""
         return "https" if self._secured else "http"
 
     def use(self, context: ssl.SSLContext) -> None:
@@ -284,8 +284,10 @@ def _is_out_of_descriptors(error: OSError | ImportError) -> bool:
 
 
 def _is_ours(record: logging.LogRecord) -> bool:
-    """Whether a line of the HTTP library is about a mistake of ours; what peers send is worth none, nor that
-    they did not stay for the answer."""
+    """True if a line of the HTTP library is about an internal error.
+
+    Bad requests, and clients that do not wait for the answer, are worth no line.
+    """
     from aiohttp.http_exceptions import HttpProcessingError
     from aiohttp.web import RequestPayloadError
 
@@ -294,7 +296,9 @@ def _is_ours(record: logging.LogRecord) -> bool:
 
 
 def _note_failure(listening: socket.socket, serving: asyncio.Task[_Running]) -> None:
-    """Who connects is refused then, and not left to wait for an answer that never comes."""
+    """Close the port after a failure, so that clients are refused and do not wait for an answer that never
+    comes.
+    """
     if not serving.cancelled() and serving.exception() is not None:
         listening.close()
         _log.error("monitoring could not be started", exc_info=serving.exception())

@@ -111,7 +111,7 @@ def _flattened(
 
 
 def _page_figures(server: ServerSnapshot, count: int) -> Iterator[Metric]:
-    """What the first page of `/connz` says about itself."""
+    """Yield the counts of the first page of `/connz`."""
     page = {
         "num_connections": min(count, DEFAULT_LIMIT),
         "total": count,

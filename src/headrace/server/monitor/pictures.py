@@ -50,7 +50,7 @@ class MonitorUnavailable(HeadraceError):
 
 
 class Wanted(Struct, frozen=True):
-    """What of a process a picture is to show, beside the server itself and its health.
+    """The parts of a process that a picture must have, beside the server itself and its health.
 
     `state`: connections, None for none; `with_subscriptions`: theirs too. `sublist`: the subject index of
     `account` ("": of all), `with_details`: all that is in it.
@@ -63,7 +63,7 @@ class Wanted(Struct, frozen=True):
     with_details: bool = False
     accounts: bool = False
     with_interest: bool = False
-    """What peers want, of each route and leaf link."""
+    """True for the interest of peers, of each route and leaf link."""
 
 
 class Picture(Struct, frozen=True, kw_only=True):
@@ -216,7 +216,7 @@ class ProcessMonitor(ServerMonitor):
         ]
 
     def _wanted(self) -> Counter[str]:
-        """What clients of the other processes want, by account. Cost: looks at all of it."""
+        """Count the interest of other processes' clients, by account. Cost: looks at all of it."""
         rows = (row for link in self._links() for row in link.interest_rows())
         return Counter(account.decode("utf-8", "replace") for account, *_ in rows)
 
@@ -295,7 +295,7 @@ class Whole:
 
 
 def wanted_for(endpoint: str, query: Mapping[str, str]) -> Wanted:
-    """What an endpoint of monitoring shows for this query, at least; what it cannot read says nothing."""
+    """Return the parts that an endpoint shows for a query, at least; an invalid query asks for nothing."""
     subs = query.get("subs", "").lower()
     with_subscriptions = subs not in ("", "0", "f", "false")
     match endpoint:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def stacks() -> str:
-    """Where every thread is, and every task of the running event loop."""
+    """Return the stacks of every thread, and of every task of the running event loop."""
     text = StringIO()
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     for ident, frame in sys._current_frames().items():

@@ -1,4 +1,4 @@
-"""What the monitoring endpoints ask of the server: one port and the frozen snapshots it answers with.
+"""The port of monitoring to the server, and the frozen snapshots that it answers with.
 
 Here live data shapes only. How they become JSON or Prometheus text is the business of the endpoint
 modules; how they are gathered is the server's. No field here may hold a password, a token or a key:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class ConnectionState(Enum):
-    """Which connections `/connz` asks for."""
+    """The state of the connections that `/connz` asks for."""
 
     OPEN = "open"
     CLOSED = "closed"
@@ -60,7 +60,7 @@ def _no_subscriptions() -> Sequence[SubscriptionSnapshot]:
 
 
 class LinkSnapshot(Struct, frozen=True, kw_only=True):
-    """What every connection has, whoever is at the other end. `rtt_ns` 0 means: not measured yet."""
+    """The snapshot that every kind of connection has. `rtt_ns` 0: not measured yet."""
 
     ip: str
     port: int
@@ -131,7 +131,7 @@ class LeafNodesSnapshot(Combined, frozen=True, kw_only=True):
 
 
 class OCSPCacheSnapshot(Combined, frozen=True):
-    """What is remembered of OCSP responders' answers, and how often it was of use."""
+    """The cache of OCSP responders' answers: their number, and how often they were of use."""
 
     hits: Sum[int] = 0
     misses: Sum[int] = 0
@@ -242,7 +242,7 @@ class ConnectionSnapshot(LinkSnapshot, frozen=True, kw_only=True):
 
 
 class GatewayAccountSnapshot(Struct, frozen=True, kw_only=True):
-    """What is known of one account over a gateway. `refused`: subjects that nobody there wants."""
+    """The interest of one account over a gateway. `refused`: subjects that nobody there wants."""
 
     name: str
     mode: str
@@ -358,7 +358,7 @@ class MonitorSource(Protocol):
         """Every account there is."""
 
     def health(self) -> HealthSnapshot:
-        """Whether the server can serve clients now."""
+        """Tell if the server can serve clients now."""
 
     def jetstream(self) -> JetStreamFigures | None:
         """JetStream now; None where it does not run."""

@@ -42,7 +42,7 @@ class NotFoundError(HeadraceError):
 
 
 class ArchiveFigures(Protocol):
-    """What became tables since the start; `last_ns` is 0 before the first round ended."""
+    """The archiving since the start; `last_ns` is 0 before the first round ended."""
 
     @property
     def to(self) -> str: ...
@@ -348,7 +348,7 @@ def channelsz(source: StreamingSource, query: Mapping[str, str]) -> dict[str, ob
 
 
 def is_ft_active(source: StreamingSource) -> bool:
-    """Whether this is the active server of a fault-tolerance group."""
+    """True if this is the active server of a fault-tolerance group."""
     return source.snapshot_server().state == "FT_ACTIVE"
 
 

@@ -183,12 +183,12 @@ def _tls(tls: TLSOptions | None, *, always_verifies: bool = True) -> dict[str, o
 
 
 def _asks_responders(tls: TLSOptions | None) -> bool:
-    """Whether peers' certificates are checked with the OCSP responders of their authorities."""
+    """True if peers' certificates are checked with the OCSP responders of their authorities."""
     return tls is not None and tls.ocsp_peer is not None
 
 
 def _writes(options: ClusterOptions | GatewayOptions | LeafNodeOptions) -> dict[str, object]:
-    """How long a write to another server may take, and what happens then."""
+    """Return the time limit of a write to another server, and its consequence."""
     return {
         "write_deadline": round((options.write_deadline or 0) * _NS),
         "write_timeout": "" if options.write_timeout == "default" else options.write_timeout,

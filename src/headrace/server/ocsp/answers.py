@@ -49,7 +49,7 @@ _BY_CURVES: Final = frozenset(
 
 
 class AnswerError(Exception):
-    """What came is no answer that can be believed; says why."""
+    """The response is no answer that can be believed; the text says why."""
 
 
 class DelegationError(AnswerError):
@@ -57,7 +57,7 @@ class DelegationError(AnswerError):
 
 
 class Answer(Struct, frozen=True):
-    """What a responder has said of a certificate. `next_update` None: it has not said until when."""
+    """The answer of a responder about a certificate. `next_update` None: it holds for an unknown time."""
 
     status: str
     this_update: datetime
@@ -75,7 +75,7 @@ class Answer(Struct, frozen=True):
 
 
 def request(link: Link) -> bytes:
-    """What a responder is asked, DER: without a nonce, so that answers made beforehand are good."""
+    """Make the request to a responder, DER. It has no nonce, so that answers made beforehand can be used."""
     builder = ocsp.OCSPRequestBuilder()
     hashed = hashes.SHA1()  # of the authority's name and key, in the form that every responder knows
     return (

@@ -42,7 +42,7 @@ class Cache:
         return answer
 
     def outlived(self, key: _Key) -> None:
-        """What was found does not hold any more, so it was none."""
+        """Count a cached answer that does not hold any more as a miss."""
         self._hits -= 1
         self._misses += 1
         if not (self._options.preserve_revoked and self._answers[key].status == REVOKED):

@@ -75,7 +75,7 @@ class Link(Struct, frozen=True):
 
     @property
     def key(self) -> tuple[str, str]:
-        """What an answer about it is remembered by."""
+        """The key by which an answer about the certificate is remembered."""
         return self.certificate.fingerprint, self.issuer.fingerprint
 
 
@@ -91,7 +91,7 @@ def links(chain: Sequence[Certificate]) -> Iterator[Link]:
 
 
 class Chains:
-    """What peers were verified by, DER, their own certificates first.
+    """The chains by which peers were verified, DER, their own certificates first.
 
     A session of TLS 1.2 that is resumed has the peer's certificate only: its chain is that of the handshake
     in which the session was made.

@@ -1,4 +1,4 @@
-"""Whether a peer whose TLS handshake has ended may stay: each link of its chain is asked about.
+"""OCSP checks of peers after the TLS handshake: responders are asked about each link of the chain.
 
 Here live the policy and its words. Never lives here: requests, answers, the handshake (`server.handshakes`).
 Source: order, exceptions, log lines and events compared with the Go server 2.15.1, which tries every chain
@@ -171,6 +171,6 @@ class Checks:
         return None
 
     def _say(self, level: int, text: str) -> None:
-        """What peers cause again and again is counted, as other lines of theirs."""
+        """Write a log line; lines that peers cause again and again are only counted."""
         if level == logging.DEBUG or self._server.log_limits.admits(text, source=""):
             self._server.log.log(level, "%s", text)

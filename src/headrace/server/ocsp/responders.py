@@ -45,7 +45,9 @@ class Responders:
         self._under_way: dict[tuple[tuple[str, str], float], asyncio.Task[bytes]] = {}
 
     async def ask(self, link: Link, seconds: float) -> bytes:
-        """What the first responder that answers says of this certificate. `seconds`: what each may take.
+        """Return the answer of the first responder that answers about this certificate.
+
+        `seconds`: for each responder.
 
         Raises: UnreachableError.
         """

@@ -1,4 +1,4 @@
-"""When the system account is told something: connections, refusals, accounts, the server's figures, its end.
+"""Events of the system account: connections, refusals, accounts, the server's figures, its end.
 
 Here live the moments and the timers. Nothing is composed for a subject that nobody listens to, and what
 composes is loaded with the first event. Never lives here: what an event says (`messages`).
@@ -208,7 +208,9 @@ def _subject(form: str, name: str) -> bytes:
 
 
 def _name_of(session: Client, account: Account | None) -> str:
-    """Who left an account because another one was full belongs to that one."""
+    """Return the account of a client that has left; one that was moved because another account was full
+    belongs to that one.
+    """
     if account is not None:
         return account.name
     return session.identity.account if session.identity else GLOBAL_ACCOUNT

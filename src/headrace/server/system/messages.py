@@ -1,4 +1,4 @@
-"""What events and answers of the system account say: their fields, in the Go server's order.
+"""Messages of the system account: the fields of events and answers, in the Go server's order.
 
 Here live documents. Never lives here: when one is sent, and to whom.
 Source: names, order and what is left out compared with the Go server 2.15.1.
@@ -109,7 +109,7 @@ class Messages:
         )
 
     def connections(self, account: Account) -> Fields:
-        """How many clients an account has, and what it has done; see `numbered`."""
+        """Return the number of an account's clients, and its traffic; see `numbered`."""
         snapshot = account_snapshot(account, self._server.config_load_ns)
         head = _head("account_connections", time_ns())
         return {**head, "server": None, **account_statistics(snapshot)}
@@ -139,7 +139,7 @@ class Messages:
         return {"server": self.server_info(), "data": data}
 
     def done(self) -> bytes:
-        """What was asked for has been done."""
+        """Compose the answer to a command that was carried out."""
         return _encoded({"server": self.server_info()})
 
     def refusal(self, code: int, description: str = "", *, has_data: bool = False) -> bytes:
@@ -155,7 +155,7 @@ class Messages:
         return {**_head(kind, now_ns), "server": self.server_info()}
 
     def server_info(self) -> Fields:
-        """Who sends this; each one is numbered."""
+        """Return the fields about this server; each message is numbered."""
         server = self._server
         self._sequence += 1
         cluster = server.cluster_name
@@ -261,7 +261,7 @@ def _route(route: RouteSnapshot) -> Fields:
 
 
 def _gateway(gateway: GatewaySnapshot, gateways: GatewaysSnapshot) -> Fields:
-    """What went to another cluster, and came from it."""
+    """Return the traffic to another cluster and from it."""
     sent = gateway.connection
     received = [each.connection for each in gateways.inbound if each.gateway == gateway.gateway]
     return {

@@ -44,7 +44,7 @@ class BadRequest(HeadraceError):
 
 
 class Form(NamedTuple):
-    """What a request can say: the name of the structure there, and its keys with their types."""
+    """The form of a request: the name of nats-server's structure, and its keys with their types."""
 
     name: str
     keys: Mapping[str, str]

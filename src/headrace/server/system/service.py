@@ -33,13 +33,13 @@ SERVER_REQUESTS: Final = (
     *("IDZ", "STATSZ", "VARZ", "SUBSZ", "CONNZ", "ROUTEZ", "GATEWAYZ", "LEAFZ", "ACCOUNTZ", "JSZ", "HEALTHZ"),
     *("PROFILEZ", "EXPVARZ", "IPQUEUESZ", "RAFTZ"),
 )
-"""What can be asked of every server (`$SYS.REQ.SERVER.PING.*`) and of one (`$SYS.REQ.SERVER.<id>.*`)."""
+"""Requests to every server (`$SYS.REQ.SERVER.PING.*`) and to one (`$SYS.REQ.SERVER.<id>.*`)."""
 
 COMMANDS: Final = ("RELOAD", "KICK", "LDM")
-"""What one server can be told (`$SYS.REQ.SERVER.<id>.*`)."""
+"""Commands to one server (`$SYS.REQ.SERVER.<id>.*`)."""
 
 ACCOUNT_REQUESTS: Final = ("CONNZ", "SUBSZ", "LEAFZ", "JSZ", "INFO", "STATZ", "CONNS")
-"""What can be asked about one account (`$SYS.REQ.ACCOUNT.<name>.*`)."""
+"""Requests about one account (`$SYS.REQ.ACCOUNT.<name>.*`)."""
 
 _NOTHING: Final = {"in_msgs": 0, "in_bytes": 0, "out_msgs": 0, "out_bytes": 0}
 

@@ -1,4 +1,4 @@
-"""What is wrong with a text that is not JSON, in the words of the Go server's JSON package.
+"""Errors of a text that is not JSON, in the words of the Go server's JSON package.
 
 Here lives the search for the first mistake; it is only made when there is one. Never lives here: reading
 values.

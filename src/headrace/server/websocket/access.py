@@ -1,4 +1,4 @@
-"""What holds for every client over WebSocket: credentials of its own where the block has some, its INFO.
+"""Access of clients over WebSocket: the credentials of the block where it has some, and INFO.
 
 Source: the Go server 2.15.1.
 """
@@ -83,7 +83,7 @@ class WebSocketAccess(Access):
 
 
 def own_authenticator(options: Options, websocket: WebSocketOptions) -> Authenticator | None:
-    """Who may connect here when the block says so itself; None when it is as everywhere else."""
+    """Return the authenticator of the block; None if it has no credentials of its own."""
     if not websocket.overrides_authorization:
         return None
     authorization = websocket.authorization if websocket.authorization.required else options.authorization

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     Upgraded = Callable[[asyncio.Transport, ClientProtocol, "Early"], None]
 
 LEAF_PATH: Final = "leafnode"
-"""What tells a WebSocket port that no client connects."""
+"""The path that tells a WebSocket port that a leaf node connects."""
 
 _NO_MASKING: Final = "Nats-No-Masking"
 _QUIET: Final = logging.getLogger("headrace.websocket")
@@ -44,7 +44,7 @@ _OK: Final = 200
 
 
 class Early(NamedTuple):
-    """What came together with the answer to an upgrade: frames, and bytes that were not looked at."""
+    """Data that came together with the answer to an upgrade: frames, and bytes that were not looked at."""
 
     frames: list[Frame]
     rest: bytes
@@ -63,7 +63,7 @@ class _Unmasked(ClientProtocol):
 
 
 def leaf_upgrade(remote: LeafRemote, url: PeerURL, *, is_secure: bool) -> _Unmasked:
-    """What asks the server of this URL for a leaf link."""
+    """Make the protocol that asks the server of this URL for a leaf link."""
     path = f"/{url.path}/{LEAF_PATH}" if url.path else f"/{LEAF_PATH}"
     extensions = None
     if remote.ws_compression:  # each message on its own, as the Go server does
@@ -116,7 +116,7 @@ class Upgrade(asyncio.Protocol):
             self._upgraded(transport, protocol, Early(cast("list[Frame]", frames), data[at:]))
 
     def eof_received(self) -> None:
-        """What ends here may be an answer that does not say how long it is."""
+        """End the answer, which may not say how long it is."""
         self._protocol.receive_eof()
         problem = self._protocol.handshake_exc
         if problem is not None and not isinstance(problem.__cause__, EOFError):
@@ -128,7 +128,7 @@ class Upgrade(asyncio.Protocol):
 
     @property
     def has_succeeded(self) -> bool:
-        """Whether the connection was handed over."""
+        """True if the connection was handed over."""
         return self.done.done() and not self.done.cancelled() and self.done.exception() is None
 
     def give_up(self) -> None:

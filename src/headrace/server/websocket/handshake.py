@@ -82,7 +82,7 @@ class Handshake(asyncio.Protocol):
         self._finish()
 
     def _refuse_unread(self, transport: asyncio.Transport) -> None:
-        """What came is no HTTP request, or a request that is too large."""
+        """Refuse bytes that are no HTTP request, or a request that is too large."""
         problem = self._protocol.handshake_exc
         self._report(str(problem.__cause__ or problem) if problem else "")
         answer = b"".join(self._protocol.data_to_send())

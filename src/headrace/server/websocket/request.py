@@ -38,7 +38,7 @@ class Refusal(Exception):
 
 
 class Upgrade(Discreet, frozen=True):
-    """What a request says of its client. `credentials`: fields of CONNECT that cookies stand in for.
+    """The contents of an upgrade request. `credentials`: fields of CONNECT that cookies stand in for.
 
     `forwarded_for`: the address that a proxy gives, "" for none; believed in log lines only. `is_browser`:
     small messages suit it. `is_leaf`: it is no client but another server's leaf node.
@@ -53,7 +53,7 @@ class Upgrade(Discreet, frozen=True):
 
 
 class Gate:
-    """Who may upgrade at one listener. `takes_leafs`: whether leaf nodes may connect to this server."""
+    """The rules of upgrades at one listener. `takes_leafs`: leaf nodes may connect to this server."""
 
     def __init__(self, options: WebSocketOptions, takes_leafs: Callable[[], bool]) -> None:
         self._takes_leafs = takes_leafs

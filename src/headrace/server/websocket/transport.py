@@ -1,4 +1,4 @@
-"""How bytes travel over WebSocket: frames in, frames out, for one link.
+"""The transport over WebSocket: frames in, frames out, for one link.
 
 What a message holds is fed to the engine as if it had come over TCP: frames and lines need not meet. Here
 lives the bound on what one read may become, and the closing. A transport decides nothing.
@@ -43,20 +43,20 @@ _DATA: Final = frozenset((Opcode.BINARY, Opcode.TEXT, Opcode.CONT))
 
 
 class Party(Protocol):
-    """Who has a connection: a client, or another server."""
+    """The party of a connection: a client, or another server."""
 
     @property
     def link(self) -> Link: ...
 
     @property
     def is_unknown(self) -> bool:
-        """Whether it has yet to say who it is."""
+        """True until the party has said who it is."""
 
     def carried(self, transport: WebSocketTransport, tls: ssl.SSLObject | None) -> None:
         """Bytes flow."""
 
     def take(self, data: bytes) -> None:
-        """What has come goes to the engine."""
+        """Give received bytes to the engine."""
 
     def error(self, text: str) -> None:
         """A line of the log."""
@@ -93,7 +93,7 @@ class WebSocketTransport(AsyncioTransport):
         self._party.carried(self, transport.get_extra_info("ssl_object"))
 
     def take_early(self, frames: Iterable[Frame], rest: bytes) -> None:
-        """What came together with the upgrade: frames, and bytes behind them."""
+        """Take data that came together with the upgrade: frames, and bytes behind them."""
         self._waiting = rest
         self._take_frames(frames)
         self._take_waiting()
@@ -120,7 +120,7 @@ class WebSocketTransport(AsyncioTransport):
         self._after_tick()
 
     def _is_too_much(self, nbytes: int) -> bool:
-        """Whether a client has sent more than is read from one that has not said who it is."""
+        """True if a client has sent more than is read from one that has not said who it is."""
         self._unknown += nbytes
         if self._unknown <= limits.WEBSOCKET_BEFORE_CONNECT:
             return False
