@@ -57,14 +57,18 @@ class Deliverer:
         for group in list(channel.groups.values()):
             self._serve(group)
 
-    def run(self) -> bool:
-        """Serves everyone who was woken, once; False when there was nobody."""
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody who was woken waits to be served."""
+        return not self._runnable
+
+    def run(self) -> None:
+        """Serve everyone who was woken, once."""
         if not self._runnable:
-            return False
+            return
         runnable, self._runnable = self._runnable, {}
         for runner in runnable:
             self._serve(runner)
-        return True
 
     # -- new messages ----------------------------------------------------------------------------------
 

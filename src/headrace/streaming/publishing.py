@@ -98,10 +98,15 @@ class Publisher:
             error = error_texts.INVALID_PUBLISH if text is None else text
             self._context.host.publish(reply, PubAck(guid, error).encode())
 
-    def flush(self) -> bool:
-        """Appends what was received, one write per channel; False when there was nothing."""
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing waits to be appended."""
+        return not self._batches
+
+    def flush(self) -> None:
+        """Append what was received, one write per channel."""
         if not self._batches:
-            return False
+            return
         batches, self._batches = self._batches, {}
         for name, batch in batches.items():
             channel = self._channels.get(name)
@@ -111,7 +116,6 @@ class Publisher:
                 self._store(channel, batch)
         if self._unanswered > MOST_UNANSWERED:
             self._context.finish_commits()
-        return True
 
     def _store(self, channel: Channel, batch: Publications) -> None:
         time_ns = max(self._context.now_ns(), channel.last_time_ns)

@@ -212,11 +212,11 @@ class StreamingService:
         self._committer.end_turn(is_last=is_last)
 
     def _round(self) -> bool:
-        published = self._publisher.flush()
-        served = self._deliverer.run()
-        written = not self._journal.idle
+        """Do what is due now; whether that left something to do in this turn."""
+        self._publisher.flush()
+        self._deliverer.run()
         self._journal.flush()
-        return published or served or written
+        return not (self._publisher.is_idle and self._deliverer.is_idle and self._journal.idle)
 
     # -- start, in parts -------------------------------------------------------------------------------
 
