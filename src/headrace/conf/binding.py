@@ -1,7 +1,7 @@
 """From a configuration and overrides to `Options`, with everything that is wrong reported at once.
 
 Here lives the way in. Never lives here: characters and nesting (`language`), the table of keys
-(`toplevel`), rules between options (`draft`).
+(`toplevel`), rules between options (`options_builder`).
 
 To add a key: an option with its entry in `options.Options`.
 """
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 
 from msgspec.structs import replace
 
-from headrace.conf.draft import Draft, check_names
+from headrace.conf.options_builder import OptionsBuilder, check_names
 from headrace.conf.problems import Problems
 
 if TYPE_CHECKING:
@@ -45,15 +45,15 @@ def load_options(
         raise ValueError("give a path or a text, not both")
     check_names(overrides or {})
     problems = Problems()
-    draft = Draft(problems, environ)
+    builder = OptionsBuilder(problems, environ)
     digest = None
     flags = cast("StreamingFlags | None", (overrides or {}).get("streaming_flags"))
     if path is not None or text is not None:
         bound, digest = _read(path, text or "", environ, problems, flags)
-        draft.take(bound)
-    draft.override(overrides or {})
-    draft.check()
-    return replace(draft.options(), config_file=path, config_digest=digest, overrides=dict(overrides or {}))
+        builder.take(bound)
+    builder.override(overrides or {})
+    builder.check()
+    return replace(builder.options(), config_file=path, config_digest=digest, overrides=dict(overrides or {}))
 
 
 def _read(

@@ -1,8 +1,7 @@
 """The `auth_callout` block of `authorization`: the service that decides about users.
 
-Here lives its reading. Never lives here: whether there is such an account and such users (`draft`), what is
-asked and answered (`headrace.core.callout`).
-Source: nats-server 2.15.1.
+Here lives its reading. Never lives here: whether there is such an account and such users (`options_builder`),
+what is asked and answered (`headrace.core.callout`). Source: nats-server 2.15.1.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Options made in Python: checked as those of a file are, all at once, by the names of their fields.
 
-Here live the types of fields, which msgspec knows; the rules between options are those of `draft`. What is as
-it is by default is right, so that a server with three options pays for three.
+Here live the types of fields, which msgspec knows; the rules between options are those of `options_builder`.
+What is as it is by default is right, so that a server with three options pays for three.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from headrace.conf import options as option_types
-from headrace.conf.draft import Draft
 from headrace.conf.options import Options
+from headrace.conf.options_builder import OptionsBuilder
 from headrace.conf.problems import Problems
 from headrace.errors import ConfigError
 from headrace.structures import defaults_of
@@ -43,15 +43,15 @@ def checked(options: Options) -> Options:
         problems.raise_any()
         return options
     given = {name: value for name, value in _given(options) if name in Options.KEYS and name not in wrong}
-    draft = Draft(Problems(), {})
-    draft.override(given)
+    builder = OptionsBuilder(Problems(), {})
+    builder.override(given)
     try:
-        draft.check()
+        builder.check()
     except ConfigError as error:
         for problem in error.problems:
             problems.add(problem.message, None, problem.hint)
     problems.raise_any()
-    meant = draft.options()
+    meant = builder.options()
     return replace(options, **{name: getattr(meant, name) for name in given if given[name] is not None})
 
 

@@ -2,8 +2,8 @@
 
 An option and the entry of its key are one statement in the class of the options (`Keyed`); `options.Options`
 has those of the top level, `peer_options` and its like those of blocks. What deals with keys is made from the
-entries: what reads files (`toplevel`), what checks values (`draft`), what takes changes over (`changes`,
-`headrace.server.reload`), the flags of the command line (`headrace.cli.flags`) and the reference
+entries: what reads files (`toplevel`), what checks values (`options_builder`), what takes changes over
+(`changes`, `headrace.server.reload`), the flags of the command line (`headrace.cli.flags`) and the reference
 (`docs/reference.py`).
 
 Never lives here: readers of values (`fields`). An entry names its reader, so that a start loads no reader.

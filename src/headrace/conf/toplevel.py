@@ -1,7 +1,7 @@
 """The table of keys of the top level of a configuration.
 
 Here live the rows that read the options of `options.Options`, and those of the keys that are no option by
-themselves. Never lives here: rules between options (`draft`), blocks with a table of their own
+themselves. Never lives here: rules between options (`options_builder`), blocks with a table of their own
 (`authorization`, `permissions`, `accounts`, `tls`, `mappings`, `streaming`), what is not yet (`unsupported`).
 """
 

@@ -1,7 +1,7 @@
 """The `websocket` block: where clients over WebSocket connect, and what is asked of them.
 
 Here lives its reading and the rules inside it. Never lives here: rules that concern the users of the server
-(`draft`), connections (`headrace.server.websocket`).
+(`options_builder`), connections (`headrace.server.websocket`).
 Source: the Go server 2.15.1.
 """
 

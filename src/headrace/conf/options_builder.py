@@ -1,4 +1,4 @@
-"""Options in the making: what the file says, what replaces it, and the rules between options.
+"""The builder of options: values of the file, values that replace them, and the rules between options.
 
 Here lives the merging and the rules that concern several options; what holds for one alone is in its entry
 (`keys`). Never lives here: reading of values (`fields`, `binding`).
@@ -49,7 +49,7 @@ def check_names(overrides: Mapping[str, object]) -> None:
         raise TypeError(f"unknown option: {', '.join(unknown)}")
 
 
-class Draft:
+class OptionsBuilder:
     """Options in the making: values by name, and where in the file each comes from."""
 
     __slots__ = (
