@@ -100,7 +100,7 @@ class Publisher:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing waits to be appended."""
+        """True if nothing waits to be appended."""
         return not self._batches
 
     def flush(self) -> None:

@@ -212,7 +212,7 @@ class StreamingService:
         self._committer.end_turn(is_last=is_last)
 
     def _round(self) -> bool:
-        """Do what is due now; whether that left something to do in this turn."""
+        """Do what is due now. True if that left something to do in this turn."""
         self._publisher.flush()
         self._deliverer.run()
         self._journal.flush()
