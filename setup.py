@@ -44,6 +44,7 @@ COMPILED = [
     "engine.messages",
     "engine.batches",
     "engine.records",
+    "engine.log_core",
     "engine.log_reading",
     "engine.api_requests",
     "engine.direct_gets",

@@ -29,6 +29,7 @@ COMPILED: Final = [
     "headrace.engine.lanes",
     "headrace.engine.leaf",
     "headrace.engine.link",
+    "headrace.engine.log_core",
     "headrace.engine.log_reading",
     "headrace.engine.memory",
     "headrace.engine.message_blocks",

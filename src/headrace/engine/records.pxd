@@ -2,7 +2,8 @@
 
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
-from headrace.engine.messages cimport message_t
+from headrace.engine.messages cimport NewMessages, message_t
+from headrace.engine.subject_index cimport SubjectIndex
 
 cdef extern from *:
     """
@@ -82,5 +83,10 @@ cdef enum:
     SIZE_BESIDES = 32     # what a message counts for besides its parts: headrace.log.port.size_of
     RANGES_AT_ONCE = 4096  # pairs in one record of ranges
 
+cdef size_t body_size(message_t *m) except? 0
+cdef char *pack_message(char *at, message_t *m, size_t body, uint64_t sequence, int64_t time, uint64_t previous,
+                        uint32_t salt) noexcept
+cdef uint64_t previous_of(SubjectIndex table, dict earlier, message_t *m, uint64_t sequence) except? 0
+cdef bint has_one_subject(NewMessages batch) noexcept
 cdef int look(const char *data, size_t n, size_t at, uint32_t salt, hr_record_t *r) noexcept
 cdef void find_parts(message_t *m, hr_record_t *r, const char *body, size_t n) noexcept

@@ -96,6 +96,23 @@ cdef void pack_body(char *at, message_t *m, hr_record_t *r) noexcept:
     memcpy(at, m.payload, m.payload_len)
 
 
+cdef char *pack_message(char *at, message_t *m, size_t body, uint64_t sequence, int64_t time, uint64_t previous,
+                        uint32_t salt) noexcept:
+    """Writes the record of a message whose plain body is of `body` bytes; gives where it ends."""
+    cdef hr_record_t r
+    memset(&r, 0, sizeof(r))
+    r.version = VERSION
+    r.kind = MESSAGE
+    r.sequence = sequence
+    r.time = time
+    r.previous = previous
+    r.body = <uint32_t> body
+    pack_body(at + HEAD, m, &r)
+    r.body_crc = hr_crc(salt, at + HEAD, r.body)
+    close_header(at, &r, salt)
+    return at + HEAD + body
+
+
 cdef uint64_t previous_of(SubjectIndex table, dict earlier, message_t *m, uint64_t sequence) except? 0:
     """The subject's message before this one: in this batch, or else in the log."""
     cdef subject_t *entry
@@ -119,16 +136,40 @@ cdef bint has_one_subject(NewMessages batch) noexcept:
     return True
 
 
+cdef char *pack_sealed(char *at, message_t *m, size_t body, uint64_t sequence, int64_t time, uint64_t previous,
+                       uint32_t salt, object sealer, uint32_t overhead) except NULL:
+    """`pack_message` with a body that `sealer` makes `overhead` bytes longer."""
+    cdef hr_record_t r
+    cdef bytes plain = PyBytes_FromStringAndSize(NULL, body)
+    memset(&r, 0, sizeof(r))
+    r.version = VERSION
+    r.kind = MESSAGE
+    r.sequence = sequence
+    r.time = time
+    r.previous = previous
+    r.body = <uint32_t> body + overhead
+    pack_body(PyBytes_AS_STRING(plain), m, &r)
+    r.flags |= SEALED
+    close_header(at, &r, salt)
+    sealed = sealer(plain, PyBytes_FromStringAndSize(at + 8, HEAD - 8))
+    if <size_t> len(sealed) != r.body:
+        raise ValueError("a sealed body has not the length that was announced")
+    memcpy(at + HEAD, PyBytes_AS_STRING(sealed), r.body)
+    r.body_crc = hr_crc(salt, at + HEAD, r.body)
+    close_header(at, &r, salt)
+    return at + HEAD + r.body
+
+
 def encode(NewMessages batch not None, uint64_t first, int64_t last_time, int64_t now, uint32_t salt,
            SubjectIndex table, bytes lead=b"", sealer=None, uint32_t overhead=0) -> bytes:
     """A batch as it is written, `lead` (other records) before it; sequences go up from `first`.
 
-    A message's time of 0 is `now`, and none is below the one before. `sealer(plain, header)` gives a body of
-    `overhead` more bytes. Raises: MessageTooLarge.
+    A message's time of 0 is `now`, and none is below the one before; each has the time of its record then.
+    `sealer(plain, header)` gives a body of `overhead` more bytes. Raises: MessageTooLarge.
     """
     cdef size_t total = PyBytes_GET_SIZE(lead), n
     cdef char *at
-    cdef hr_record_t r
+    cdef uint64_t previous
     cdef message_t *m
     cdef Py_ssize_t i
     cdef bint is_single = has_one_subject(batch)  # then each one's message before it is plain to see
@@ -142,28 +183,12 @@ def encode(NewMessages batch not None, uint64_t first, int64_t last_time, int64_
     for i in range(batch.count):
         m = &batch.items[i]
         n = body_size(m)
-        last_time = max(m.time or now, last_time)
-        memset(&r, 0, sizeof(r))
-        r.version = VERSION
-        r.kind = MESSAGE
-        r.sequence = first
-        r.time = last_time
-        r.previous = first - 1 if is_single and i else previous_of(table, earlier, m, first)
-        r.body = <uint32_t> n + overhead
+        m.time = last_time = max(m.time or now, last_time)
+        previous = first - 1 if is_single and i else previous_of(table, earlier, m, first)
         if overhead == 0:
-            pack_body(at + HEAD, m, &r)
+            at = pack_message(at, m, n, first, last_time, previous, salt)
         else:
-            plain = PyBytes_FromStringAndSize(NULL, n)
-            pack_body(PyBytes_AS_STRING(plain), m, &r)
-            r.flags |= SEALED
-            close_header(at, &r, salt)
-            sealed = sealer(plain, PyBytes_FromStringAndSize(at + 8, HEAD - 8))
-            if <size_t> len(sealed) != n + overhead:
-                raise ValueError("a sealed body has not the length that was announced")
-            memcpy(at + HEAD, PyBytes_AS_STRING(sealed), n + overhead)
-        r.body_crc = hr_crc(salt, at + HEAD, r.body)
-        close_header(at, &r, salt)
-        at += HEAD + r.body
+            at = pack_sealed(at, m, n, first, last_time, previous, salt, sealer, overhead)
         first += 1
     return out
 

@@ -27,14 +27,23 @@ import os
 import threading
 from bisect import bisect_right
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from msgspec import Struct
 
+from headrace.engine.log_core import WriteEnd
 from headrace.engine.records import Scan
 from headrace.engine.sequence_set import SequenceSet
 from headrace.errors import StorageError
-from headrace.log.filesystem import DRAFT, Mode, pwrite_all, remove_file, replace_file, write_all
+from headrace.log.filesystem import (
+    DRAFT,
+    Mode,
+    RealFileSystem,
+    pwrite_all,
+    remove_file,
+    replace_file,
+    write_all,
+)
 from headrace.log.port import LARGEST_SEQUENCE, PLAIN, SyncPolicy, Weights
 from headrace.log.segment import (
     BEGINNING,
@@ -108,8 +117,10 @@ class Copy(Struct, eq=False):
     """It could not be made durable and must be given up."""
 
 
-class Chain:
+class Chain(WriteEnd):
     """The segments, oldest first; the last one is written. `segment_bytes`: about how large one becomes."""
+
+    active: Segment
 
     def __init__(
         self,
@@ -125,31 +136,22 @@ class Chain:
         self._weights: Final = weights
         self.segments: list[Segment] = []
         self._fs: Final = filesystem
+        self._is_plain = type(filesystem) is RealFileSystem  # of others every call is to be seen
         self._policy: Final = policy
+        self.reserves = policy is SyncPolicy.GROUP
         self.segment_bytes = segment_bytes
         self._cipher: Final = cipher
         self._handle: int | None = None
         self._readers: dict[Path, int] = {}
         self._lock: Final = threading.Lock()
-        self.written = 0
         self._synced = 0
         self._synced_size = 0
         """Bytes of the active segment that are durable."""
-        self._extent = 0
-        """Bytes that its file may be long: what is behind its records reads as zeros."""
         self._is_trimmed = False
         """Its file was cut to its records, and that is not durable."""
         self._names_changed = False
         self._is_named = False
         """True if the directory's existence is durable."""
-        self._is_begun = True
-        """True if the header of the first segment is durable."""
-        self._uncut = False
-        """A failed write may have left bytes behind the last whole record."""
-        self._suspect = False
-        """An fsync failed: what it was for may be lost."""
-        self._abandoned: Path | None = None
-        """A segment that was begun and failed; it must go before anything is written elsewhere."""
         self._doomed: list[tuple[Segment, int, int]] = []
         """Segments given up, and the position that is durable and the draft that is written before that."""
         self._drafts: deque[Draft] = deque()
@@ -161,8 +163,6 @@ class Chain:
         """Called, on any thread, before a descriptor that `descriptor` gave is closed."""
         self._job_covers = (0, 0)
         """The position and the bytes of the active segment that it makes durable."""
-        self.drafted = 0
-        """The number of the last draft."""
         self.saved = 0
         """The number of the last draft that was written, or that failed and left no checkpoint behind."""
 
@@ -179,6 +179,7 @@ class Chain:
             return
         with storage_errors(f"cannot open {active.path.name}"):
             self._handle = self._fs.open(active.path, Mode.UPDATE)
+            self.write_to(active, self._handle if self._is_plain else -1)
             if self._fs.size(self._handle) != active.size:
                 self._fs.truncate(self._handle, active.size)
                 is_durable = False
@@ -188,7 +189,7 @@ class Chain:
                 # What a process that was killed wrote is visible, but perhaps not yet on disk.
                 self._fs.fdatasync(self._handle)
                 self._sync_names()
-        self._synced_size = self._extent = active.size
+        self._synced_size = self.extent = active.size
 
     def begin(self, base: int, last_time: int, floor: int) -> None:
         """Begins a segment. Raises StorageError; then nothing is different.
@@ -209,18 +210,19 @@ class Chain:
                 if self.segments and self._policy is not SyncPolicy.NEVER:
                     self._fs.fdatasync(handle)
             except OSError:
-                self._abandoned = path
+                self.abandoned = path
                 if handle is not None:
                     self._close_quietly(handle)
                 self._clear_abandoned()
                 raise
         if self.segments:
-            self.active.last = base - 1
+            self.segments[-1].last = base - 1
         with self._lock:
-            self._is_begun = bool(self.segments) or self._policy is SyncPolicy.NEVER
+            self.is_begun = bool(self.segments) or self._policy is SyncPolicy.NEVER
             old, self._handle = self._handle, handle
             self.segments.append(Segment(path, header, BEGINNING, self._weights))
-            self._synced_size = self._extent = BEGINNING
+            self.write_to(self.segments[-1], handle if self._is_plain else -1)
+            self._synced_size = self.extent = BEGINNING
             self._names_changed = True
         if old is not None:
             self._close_quietly(old)
@@ -229,13 +231,13 @@ class Chain:
         """Removes a segment that could not be begun, durably: a power loss that brought it back would end the
         one before it, which takes the next messages, too early.
         """
-        if self._abandoned is None:
+        if self.abandoned is None:
             return
         try:
-            remove_file(self._fs, self._abandoned, durable=self._policy is not SyncPolicy.NEVER)
+            remove_file(self._fs, self.abandoned, durable=self._policy is not SyncPolicy.NEVER)
         except OSError:
             return  # tried again before the next append, which is refused until it works
-        self._abandoned = None
+        self.abandoned = None
 
     def _close_quietly(self, handle: int) -> None:
         """Everything that was promised about the file has been synced; closing adds nothing to it."""
@@ -245,10 +247,6 @@ class Chain:
             self._fs.close(handle)
 
     # ---- writing ----------------------------------------------------------------------------
-
-    @property
-    def active(self) -> Segment:
-        return self.segments[-1]
 
     def is_full(self, more: int, base: int) -> bool:
         """True if `more` bytes from `base` on need a new segment; one without messages takes any number."""
@@ -264,13 +262,13 @@ class Chain:
 
     def check(self) -> None:
         """Heals what failed before. Raises StorageError while that is not possible."""
-        if self._abandoned is not None:
+        if self.abandoned is not None:
             self._clear_abandoned()
-            if self._abandoned is not None:
-                raise StorageError(f"cannot remove {self._abandoned.name}, which was begun and failed")
-        if self._uncut:
+            if self.abandoned is not None:
+                raise StorageError(f"cannot remove {self.abandoned.name}, which was begun and failed")
+        if self.is_uncut:
             self._cut_back()
-        if self._suspect:
+        if self.is_suspect:
             with self._lock:
                 self._rewrite()
 
@@ -281,23 +279,25 @@ class Chain:
         """
         assert self._handle is not None
         active = self.active
-        if not self._is_begun:
+        if not self.is_begun:
             self._sync_header()
         try:
             pwrite_all(self._fs, self._handle, data, active.size)
         except OSError as error:
-            self._uncut = True
-            with contextlib.suppress(StorageError):
-                self._cut_back()  # if it fails, `check` tries again and refuses until it succeeds
-            raise StorageError(f"cannot write {active.path.name}: {error.strerror or error}") from error
-        offset = active.size - HEADER_BYTES
+            self.failed(error)
         active.size += len(data)
         self.written += len(data)
-        if active.size > self._extent:
-            self._extent = active.size
-            if len(data) <= LARGEST_RESERVING and self._policy is SyncPolicy.GROUP:
-                self._reserve(len(data))
-        return offset
+        if active.size > self.extent:
+            self.extent = active.size
+            self.reserve(len(data))
+        return active.size - len(data) - HEADER_BYTES
+
+    def failed(self, error: OSError) -> NoReturn:
+        """A write of records failed, perhaps after a part of them. Raises: StorageError."""
+        self.is_uncut = True
+        with contextlib.suppress(StorageError):
+            self._cut_back()  # if it fails, `check` tries again and refuses until it succeeds
+        raise StorageError(f"cannot write {self.active.path.name}: {error.strerror or error}") from error
 
     def _sync_header(self) -> None:
         """Records behind a header that a power loss took would be taken for damaged ones."""
@@ -306,11 +306,11 @@ class Chain:
             try:
                 self._fs.fdatasync(self._handle)
             except OSError:
-                self._suspect = True
+                self.is_suspect = True
                 raise
-            self._is_begun = True
+            self.is_begun = True
 
-    def _reserve(self, more: int) -> None:
+    def reserve(self, more: int) -> None:
         """Makes room behind a write of so many bytes: those that follow change no size and no place on the
         disk, and are synced sooner. In steps that grow with the segment; a write that takes most of a step
         gains nothing.
@@ -318,22 +318,22 @@ class Chain:
         assert self._handle is not None
         start = self.active.size
         step = min(start // 4, LARGEST_STEP)
-        if more > max(step, BLOCK):
+        if not self.reserves or more > LARGEST_RESERVING or more > max(step, BLOCK):
             return
         # Also when it fails: the next one is a step further on.
-        self._extent = -(-(start + step) // BLOCK) * BLOCK
+        self.extent = -(-(start + step) // BLOCK) * BLOCK
         with contextlib.suppress(OSError):  # the disk is full: the next write will tell
-            self._fs.reserve(self._handle, start, self._extent - start)
+            self._fs.reserve(self._handle, start, self.extent - start)
 
     def _trim(self) -> None:
         """Cuts off what was reserved and is not needed. Raises OSError."""
         assert self._handle is not None
-        if self._extent > self.active.size:
+        if self.extent > self.active.size:
             with self._lock:
                 self._end_job()
                 self._is_trimmed = True
                 self._fs.truncate(self._handle, self.active.size)
-                self._extent = self.active.size
+                self.extent = self.active.size
 
     def _cut_back(self) -> None:
         assert self._handle is not None
@@ -341,16 +341,16 @@ class Chain:
         with self._lock, storage_errors(f"cannot cut {active.path.name} back to its last whole record"):
             self._end_job()
             self._fs.truncate(self._handle, active.size)
-            self._extent = active.size
+            self.extent = active.size
             if self._policy is not SyncPolicy.NEVER:
                 try:
                     self._fs.fdatasync(self._handle)
                 except OSError:
-                    self._suspect = True
+                    self.is_suspect = True
                     raise
-                if not self._suspect:
+                if not self.is_suspect:
                     self._synced_size = active.size
-        self._uncut = False
+        self.is_uncut = False
 
     def overwrite(self, segment: Segment, offset: int, data: bytes) -> None:
         """Puts other bytes in the place of a record; durable on return. Raises StorageError."""
@@ -422,7 +422,7 @@ class Chain:
         if descriptor is None or self._job is not None or not self._lock.acquire(blocking=False):
             return None
         try:
-            is_odd = self._has_more_than_bytes or self._suspect or self._is_trimmed or not self._is_begun
+            is_odd = self._has_more_than_bytes or self.is_suspect or self._is_trimmed or not self.is_begun
             if is_odd or self.active.size == self._synced_size:
                 return None
             self._job_covers = self.written, self.active.size
@@ -447,7 +447,7 @@ class Chain:
             return
         job.wait()
         if job.error:
-            self._suspect = True
+            self.is_suspect = True
             return
         position, self._synced_size = self._job_covers
         self._synced = max(self._synced, position)
@@ -461,7 +461,7 @@ class Chain:
             self._end_job()
             position = self.written
             size = self.active.size
-            if self._suspect:
+            if self.is_suspect:
                 self._rewrite()
             elif position != self._synced or self._names_changed or self._is_trimmed:
                 self._fsync(size)
@@ -533,15 +533,15 @@ class Chain:
     def _fsync(self, size: int) -> None:
         assert self._handle is not None
         try:
-            if size != self._synced_size or self._is_trimmed or not self._is_begun:
+            if size != self._synced_size or self._is_trimmed or not self.is_begun:
                 self._fs.fdatasync(self._handle)
                 self._synced_size = size
                 self._is_trimmed = False
-                self._is_begun = True
+                self.is_begun = True
             if self._names_changed:
                 self._sync_names()
         except OSError as error:
-            self._suspect = True
+            self.is_suspect = True
             raise StorageError(f"cannot sync {self.active.path.name}: {error.strerror or error}") from error
 
     def _sync_names(self) -> None:
@@ -567,7 +567,7 @@ class Chain:
                         f"{active.path.name}: an fsync failed and {end - start} bytes since the one before "
                         "are lost; open the log again"
                     )
-                if not self._is_begun:
+                if not self.is_begun:
                     pwrite_all(self._fs, handle, active.header.beginning(), 0)
                 pwrite_all(self._fs, handle, data, start)
                 self._fs.fsync(handle)
@@ -575,9 +575,9 @@ class Chain:
                 self._close_quietly(handle)
             self._sync_names()
         self._synced_size = end
-        self._is_begun = True
+        self.is_begun = True
         self._is_trimmed = False
-        self._suspect = False
+        self.is_suspect = False
 
     # ---- old segments -----------------------------------------------------------------------
 
@@ -695,5 +695,6 @@ class Chain:
             handles = [*self._readers.values(), *([] if self._handle is None else [self._handle])]
             self._readers.clear()
             self._handle = None
+            self.write_to(self.active, -1)
         for handle in handles:
             self._close_quietly(handle)

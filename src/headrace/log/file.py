@@ -22,6 +22,7 @@ from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from headrace.engine.log_core import LogCore
 from headrace.engine.log_reading import FileReads
 from headrace.engine.messages import NewMessages, StoredMessages
 from headrace.engine.records import HEADER_BYTES as RECORD_HEADER_BYTES
@@ -36,7 +37,6 @@ from headrace.log.damage import DamageNotes
 from headrace.log.encryption import OVERHEAD
 from headrace.log.filesystem import RealFileSystem, make_directory
 from headrace.log.filters import SubjectFilter
-from headrace.log.index import SPACING
 from headrace.log.ledger import Ledger, add_to_ranges
 from headrace.log.lookup import SUBJECTS_AT_ONCE, Lookup
 from headrace.log.port import (
@@ -117,6 +117,7 @@ class FileLog:
         self._is_open = False  # but closed, or asleep
         self._segment_bytes: Final = segment_bytes
         self._chain = self._new_chain()
+        self._core: Final = LogCore(clock)
         self._changes = 0
         self.may_end_torn: Final = left is None and make is None
         self.left = left
@@ -167,6 +168,8 @@ class FileLog:
         left, held = self.left, self._held
         self.left = self._held = None
         self._is_open = True
+        self._core.open(ledger, chain, self._reader.remember, self._tidy, seals=cipher is not None)
+        self._core.obey(self._limits)
         try:
             self._adopt(found, is_durable=left is not None)
             if not fits and self._make is None:
@@ -176,6 +179,7 @@ class FileLog:
             self._when_opened.clear()
         except BaseException:
             self._is_open, self._held = False, held
+            self._core.close()
             chain.close()
             self._chain = self._new_chain()
             raise
@@ -199,7 +203,7 @@ class FileLog:
         ledger = self._ledger
         if self._make is not None:
             return
-        if not found.segments or self._chain.active.packed is not None:  # the one behind it is lost
+        if not found.segments or found.segments[-1].packed is not None:  # the one behind it is lost
             self._chain.begin(ledger.last_sequence + 1, ledger.last_time, ledger.floor)
         elif self._cipher is not None and not self._chain.active.is_sealed:
             self._go_on_sealed()
@@ -227,6 +231,7 @@ class FileLog:
         self._check_open()
         self._limits = same_weights(self._limits, limits)
         self._compaction.obey(limits)
+        self._core.obey(limits)
         self._fit_all()
 
     @property
@@ -251,6 +256,8 @@ class FileLog:
     def append(self, batch: Sequence[NewMessage], first_sequence: int = 0) -> int:
         self._check_open()
         messages = batch if isinstance(batch, NewMessages) else NewMessages(NewMessage, batch)
+        if not first_sequence and (appended := self._core.append(messages)):
+            return appended  # else something is out of the ordinary
         first, size = self._admit(messages, first_sequence)
         if not size:
             if first_sequence:
@@ -268,15 +275,20 @@ class FileLog:
         )
         offset = chain.append(data)
         ledger.noted()
-        self._take_in(data, offset, first)
+        self._core.count(messages, offset + len(lead), first, OVERHEAD if self._cipher else 0)
         if chain.written > FIRST_CHECKPOINT and not chain.drafted:
             self._checkpoints.write_if_due()
+        self._tidy(messages.subjects())
+        self._core.is_quiet = self._compaction.is_idle and not chain.has_doomed
+        return first
+
+    def _tidy(self, subjects: Iterable[bytes]) -> None:
+        """Removes what is over the limits after messages of these subjects were appended."""
         limits = self._limits
         if limits.max_messages or limits.max_bytes or limits.max_messages_per_subject:
             with suppress(StorageError):  # the batch is in the log; what is over is removed with the next one
-                self._retention.make_fit(limits, messages.subjects())
+                self._retention.make_fit(limits, subjects)
             self._clean_up()
-        return first
 
     def _admit(self, batch: NewMessages[NewMessage], first_sequence: int) -> tuple[int, int]:
         """The first sequence of a batch that may be appended, and about the bytes of its records."""
@@ -296,20 +308,6 @@ class FileLog:
     def _sealer(self) -> tuple[Callable[[bytes, bytes], bytes], int] | tuple[()]:
         active = self._chain.active
         return (self._cipher.segment(active.salt, active.base).seal, OVERHEAD) if self._cipher else ()
-
-    def _take_in(self, data: bytes, offset: int, first: int) -> None:
-        """Counts records that were written."""
-        ledger, active = self._ledger, self._chain.active
-        scan = active.scan(first, CEILING, offset, self._cipher)
-        index = active.index
-        marks = scan.census(data, True, ledger.table, ledger.removed, ledger.floor, index.marked, SPACING)
-        index.add(marks, scan.expiry)
-        if ledger.messages == 0 and not ledger.unreadable:
-            ledger.raise_floor(first)
-        ledger.count(scan, active.base)
-        ledger.last_sequence = scan.last_message
-        ledger.last_time = scan.last_time
-        self._reader.remember(first, active, offset)
 
     def _leave_gap(self, first: int) -> None:
         """The last sequence becomes one below `first`, with no message."""
@@ -620,6 +618,7 @@ class FileLog:
         self._compaction.keep_up()
         if self._chain.doomed_bytes or self._compaction.waiting_bytes:
             self._checkpoints.write_if_due()
+        self._core.is_quiet = self._compaction.is_idle and not self._chain.has_doomed
 
     # ---- damage -----------------------------------------------------------------------------
 
@@ -665,6 +664,7 @@ class FileLog:
         if self._closed:
             return
         was_open, self._closed, self._is_open = self._is_open, True, False
+        self._core.close()
         if not was_open or self._make is not None:
             return
         try:

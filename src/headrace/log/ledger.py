@@ -26,9 +26,9 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from headrace.engine.log_core import LogCounts
 from headrace.engine.records import crc32c, encode_removal
 from headrace.engine.sequence_set import SequenceSet
-from headrace.engine.subject_index import SubjectIndex
 from headrace.log.occupancy import Occupancy
 from headrace.log.port import PLAIN, Weights
 
@@ -56,26 +56,11 @@ class SegmentEntry(NamedTuple):
     compacted_at: int
 
 
-class Ledger:
-    """The counts of one log."""
+class Ledger(LogCounts):
+    """The counts of one log, and what follows from them."""
 
     def __init__(self) -> None:
-        self.table = SubjectIndex()
-        self.removed = SequenceSet()
-        self.unreadable: list[tuple[int, int]] = []
-        """Runs of sequences whose records recovery could not read, ascending; not among `messages`."""
-        self.messages = 0
-        self.bytes = 0
-        self.expiring = 0
-        """Messages with a TTL."""
-        self.floor = 1
-        self.last_sequence = 0
-        self.last_time = 0
         self.occupancy: Final = Occupancy()
-        self.floor_written = 1
-        """The floor that records say."""
-        self._ranges: list[tuple[int, int]] = []
-        """Removals that are to be written."""
 
     def is_live(self, sequence: int) -> bool:
         """Of a sequence that has a record."""
@@ -109,7 +94,7 @@ class Ledger:
             self.raise_floor(sequence + 1)
         else:
             self.removed.add(sequence, sequence)
-            add_to_ranges(self._ranges, sequence, sequence)
+            add_to_ranges(self.ranges, sequence, sequence)
 
     def forget_first(self, scan: Scan, base: int) -> None:
         """Takes out what `Scan.drop` took from the front, in a segment."""
@@ -134,7 +119,7 @@ class Ledger:
         self.table.clear()
         self.removed = SequenceSet()
         self.unreadable = []
-        self._ranges = []
+        self.ranges = []
         self.messages = self.bytes = self.expiring = 0
         self.occupancy.take_out_all()
         self.floor = self.last_sequence + 1
@@ -142,17 +127,17 @@ class Ledger:
     @property
     def has_news(self) -> bool:
         """True if there are removals that no record has yet."""
-        return self.floor != self.floor_written or bool(self._ranges)
+        return self.floor != self.floor_written or bool(self.ranges)
 
     def removal_records(self, salt: int) -> bytes:
         """The records of what is not written yet; `noted` says that they were."""
         if not self.has_news:
             return b""
-        ranges = [(max(a, self.floor), b) for a, b in self._ranges if b >= self.floor]
+        ranges = [(max(a, self.floor), b) for a, b in self.ranges if b >= self.floor]
         return encode_removal(ranges, self.floor, self.last_sequence, self.last_time, salt, by_limits=True)
 
     def noted(self) -> None:
-        self._ranges = []
+        self.ranges = []
         self.floor_written = self.floor
 
     # ---- unreadable sequences ---------------------------------------------------------------
@@ -219,7 +204,7 @@ class Ledger:
                 parts.append((a, b))
         self.unreadable = parts
         self.removed.add(sequence, sequence)
-        add_to_ranges(self._ranges, sequence, sequence)
+        add_to_ranges(self.ranges, sequence, sequence)
 
     # ---- checkpoint -------------------------------------------------------------------------
 

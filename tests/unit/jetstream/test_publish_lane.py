@@ -12,9 +12,9 @@ import random
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from js_account import SECOND
 from linked_account import Answer, LinkedAccount, files, same_salts
 
+from harness.js_account import SECOND
 from headrace.engine.lanes import Lane, use_lanes
 from headrace.jetstream.limits import AccountLimits, ServerSettings
 from headrace.log.filesystem import RealFileSystem

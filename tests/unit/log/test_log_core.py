@@ -1,0 +1,198 @@
+"""The core of a log on disk (`headrace.engine.log_core`): it appends what `FileLog` appends by itself.
+
+Scripts of appends, removals, limits and restarts are played twice, with the core and without it; files, what
+the log says and what it raises must be the same.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from headrace.engine.messages import NewMessages
+from headrace.errors import LogError
+from headrace.log import chain as segments
+from headrace.log.file import FileLog
+from headrace.log.port import FOREVER, Discard, Limits, NewMessage, SyncPolicy
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+START: Final = 1_800_000_000_000_000_000
+LIMITS: Final = (
+    Limits(),
+    Limits(max_messages=7),
+    Limits(max_bytes=1500),
+    Limits(max_messages_per_subject=1),
+    Limits(max_messages_per_subject=3, max_messages=12),
+    Limits(max_messages=9, discard=Discard.NEW),
+    Limits(max_bytes=1500, discard=Discard.NEW),
+    Limits(max_messages_per_subject=2, discard=Discard.NEW, max_messages=20),
+    Limits(max_messages_per_subject=2, discard=Discard.NEW, discard_new_per_subject=True),
+    Limits(max_message_size=70),
+    Limits(max_age_ns=30),
+    Limits(compresses=True, max_messages=60),
+)
+
+
+class _Player:
+    """One log and its script; `outcome` is what it said."""
+
+    def __init__(self, directory: Path, seed: int, *, with_core: bool) -> None:
+        self._dice = random.Random(seed)
+        self._directory = directory
+        self._with_core = with_core
+        self._limits = self._dice.choice(LIMITS)
+        self._policy = self._dice.choice(list(SyncPolicy))
+        self._segment_bytes = self._dice.choice((2000, 1 << 20))
+        self.now = START
+        self.outcome: list[Any] = []
+        self.by_core = 0
+        self._open()
+
+    def _open(self) -> None:
+        self.log = FileLog(
+            self._directory,
+            limits=self._limits,
+            clock=lambda: self.now,
+            segment_bytes=self._segment_bytes,
+            sync=self._policy,
+        )
+
+    def play(self, steps: int) -> None:
+        for _ in range(steps):
+            self.now += self._dice.choice((0, 1, 7))
+            step = self._dice.choice(
+                [self._append] * 12 + [self._remove, self._expire, self._change, self._restart]
+            )
+            try:
+                self.outcome.append(step())
+            except (LogError, ValueError) as error:
+                self.outcome.append((type(error), str(error).replace(str(self._directory), "")))
+            self.outcome.append(
+                (self.log.state(), self.log.written, self.log.next_expiry(), self.log.unsynced)
+            )
+        self.outcome.append(list(self.log.read_from(1, max_messages=10_000).messages))
+        self.log.close()
+
+    def _message(self) -> NewMessage:
+        dice = self._dice
+        return NewMessage(
+            b"s.%d" % dice.randrange(4),
+            bytes(dice.randrange(90)),
+            reply=dice.choice((b"", b"", b"r")),
+            headers=dice.choice((b"", b"", b"NATS/1.0\r\nA: 1\r\n\r\n")),
+            time_ns=dice.choice((0, 0, START - 5, self.now + 3)),
+            ttl_ns=dice.choice((0, 0, 0, 11, 40, FOREVER)),
+        )
+
+    def _append(self) -> int:
+        batch = NewMessages(
+            NewMessage, [self._message() for _ in range(self._dice.choice((0, 1, 1, 1, 2, 9)))]
+        )
+        if self._dice.random() < 0.05:
+            return self.log.append(batch, self.log.state().last_sequence + self._dice.randrange(4))
+        if not self._with_core:
+            self.log._core.is_quiet = False
+        before = self.log.written
+        first = self.log.append(batch)
+        self.by_core += self.log._core.is_quiet and self._with_core and self.log.written > before
+        return first
+
+    def _remove(self) -> Any:
+        last = self.log.state().last_sequence
+        if self._dice.random() < 0.5:
+            return self.log.delete(self._dice.randrange(1, last + 2))
+        return self.log.purge(b"s.1", keep=1)
+
+    def _expire(self) -> int:
+        return self.log.expire(self.now)
+
+    def _change(self) -> None:
+        other = self._dice.choice(LIMITS)
+        self._limits = self.log.limits = other
+
+    def _restart(self) -> None:
+        self.log.sync()
+        self.log.close()
+        self._open()
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_core_appends_as_the_log_does(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    players = []
+    for with_core in (True, False):
+        monkeypatch.setattr(segments, "new_salt", itertools.count(1).__next__)
+        player = _Player(tmp_path / str(with_core), seed, with_core=with_core)
+        player.play(80)
+        players.append(player)
+    with_core, without = players
+    assert with_core.outcome == without.outcome
+    assert _files(tmp_path / "True") == _files(tmp_path / "False")
+    assert with_core.by_core > 0
+
+
+def _files(directory: Path) -> dict[str, bytes]:
+    return {
+        path.name: path.read_bytes() for path in sorted(directory.iterdir()) if path.name.endswith(".log")
+    }
+
+
+def _log(directory: Path, **options: Any) -> FileLog:
+    log = FileLog(directory, clock=lambda: START, **options)
+    log.append([NewMessage(b"s", b"first")])
+    return log
+
+
+def test_message_of_some_time_is_stored_with_that_of_the_last_one(tmp_path: Path) -> None:
+    log = _log(tmp_path)
+    batch = NewMessages(
+        NewMessage, [NewMessage(b"s", b"", time_ns=5), NewMessage(b"s", b"", time_ns=START + 9)]
+    )
+    assert log._core.append(batch) == 2
+    assert [m.time_ns for m in log.read_from(1).messages] == [START, START, START + 9]
+    log.close()
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        NewMessage(bytes(65536), b""),
+        NewMessage(b"s", b"", reply=bytes(65536)),
+        NewMessage(b"s", bytes(65 << 20)),
+    ],
+)
+def test_message_that_is_too_large_is_left_to_the_log(message: NewMessage, tmp_path: Path) -> None:
+    log = _log(tmp_path)
+    state = log.state()
+    assert log._core.append(NewMessages(NewMessage, [NewMessage(b"s", b""), message])) == 0
+    assert log.state() == state
+    log.close()
+
+
+def test_core_of_a_closed_log_takes_nothing(tmp_path: Path) -> None:
+    log = _log(tmp_path)
+    core = log._core
+    assert core.append(NewMessages(NewMessage, [NewMessage(b"s", b"")])) == 2
+    log.close()
+    assert core.append(NewMessages(NewMessage, [NewMessage(b"s", b"")])) == 0
+
+
+def test_write_to_a_file_that_is_gone_is_refused_and_counts_nothing(tmp_path: Path) -> None:
+    log = _log(tmp_path)
+    state = log.state()
+    chain, working = log._chain, log._chain.active_descriptor
+    chain.write_to(chain.active, os.open(tmp_path, os.O_RDONLY))
+    batch = NewMessages(NewMessage, [NewMessage(b"s", b"lost")])
+    with pytest.raises(LogError, match="cannot write"):
+        log._core.append(batch)
+    os.close(chain.active_descriptor)
+    chain.write_to(chain.active, working)
+    assert log.state() == state
+    assert log.append([NewMessage(b"s", b"second")]) == 2
+    assert [m.payload for m in log.read_from(1).messages] == [b"first", b"second"]
+    log.close()
