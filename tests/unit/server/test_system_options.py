@@ -7,7 +7,8 @@ from typing import Final
 import pytest
 
 from headrace.protocol.documents import LARGEST
-from headrace.server.system import options, syntax
+from headrace.protocol.go_json import only_value
+from headrace.server.system import options
 from headrace.server.system.options import BadRequest, Form
 
 MALFORMED: Final = {
@@ -65,9 +66,20 @@ def test_malformed_request_is_refused_in_the_go_servers_words(payload: bytes) ->
     assert str(refused.value) == MALFORMED[payload]
 
 
+def test_many_levels_are_refused_whatever_is_in_them() -> None:
+    with pytest.raises(BadRequest, match="exceeded max depth"):
+        options.read(b"[" * 9_000 + b"]" * 9_000, options.VARZ)
+
+
+@pytest.mark.parametrize("text", [b'"\\u1"', b'"\\ud8"'])
+def test_escape_that_the_string_cuts_off_is_one_that_is_wrong(text: bytes) -> None:
+    with pytest.raises(BadRequest, match=r"invalid escape sequence `.*` in string"):
+        options.read(text, options.VARZ)
+
+
 def test_json_has_no_mistake() -> None:
     for text in (b' [1, -0.5e+3, {"a":[]}, "\\u00e9\\n\\/", true, false, null, {}] ', b"{}", b'"\xff"'):
-        assert syntax.problem(text) is None
+        assert only_value(text).raw == text.strip()
 
 
 WRONG_TYPES: Final[list[tuple[Form, bytes, str]]] = [

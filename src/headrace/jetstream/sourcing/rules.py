@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
+from headrace.protocol.go_json import quoted
 from headrace.protocol.jetstream.errors import ApiError, invalid, pedantic_error
-from headrace.protocol.jetstream.go_json import quoted
 from headrace.protocol.jetstream.names import is_asset_name
 from headrace.subjects.grammar import is_subset, is_valid_literal, is_valid_subject, overlaps
 from headrace.subjects.transform import SubjectTransform, TransformError

@@ -17,6 +17,7 @@ from headrace.jetstream.sourcing.rules import EVERYTHING, collide, valid, within
 from headrace.jetstream.stream.reservations import Room
 from headrace.log.port import LARGEST_SEQUENCE
 from headrace.protocol.durations import MILLISECOND, SECOND, format_ns
+from headrace.protocol.go_json import quoted
 from headrace.protocol.jetstream.configs import (
     Discard,
     PersistMode,
@@ -26,7 +27,6 @@ from headrace.protocol.jetstream.configs import (
     StreamConfig,
 )
 from headrace.protocol.jetstream.errors import ApiError, invalid, pedantic_error
-from headrace.protocol.jetstream.go_json import quoted
 from headrace.protocol.jetstream.levels import with_stream_level, without_versions
 from headrace.protocol.jetstream.names import MAX_LENGTH, is_asset_name
 

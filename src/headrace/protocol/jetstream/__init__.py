@@ -5,7 +5,7 @@
 - `requests` and `responses` are the bodies of the API, `pulls` those of requests for messages, `acks` and
   `pubacks` the acknowledgements, `errors` the API's error numbers and texts, `headers` the headers of
   messages.
-- `go_json` reads JSON as Go does, `go_decode` makes our types of it, both with Go's error texts; `foreign`
+- `go_decode` makes our types of JSON as Go does, with Go's error texts (over `protocol.go_json`); `foreign`
   reads a part of JSON that another program composed.
 
 Never here: a stream, a clock, or the outcome of a request.

@@ -14,8 +14,7 @@ from typing import Annotated, Any, Final, NoReturn, TypeVar, get_args, get_origi
 
 import msgspec
 
-from headrace.protocol.jetstream import configs, times
-from headrace.protocol.jetstream.go_json import (
+from headrace.protocol.go_json import (
     Kind,
     SyntaxProblem,
     Value,
@@ -24,6 +23,7 @@ from headrace.protocol.jetstream.go_json import (
     quoted_bytes,
     values,
 )
+from headrace.protocol.jetstream import configs, times
 from headrace.protocol.jetstream.numbers import INT64_MAX, INT64_MIN, UINT64_MAX
 
 T = TypeVar("T", bound=msgspec.Struct)

@@ -1,7 +1,7 @@
 """The system account: events that the server publishes there, and requests that it answers.
 
 Reading order: `service` (the in-process client), `events` (when an event is published), `messages` (its
-fields), `requests` (the answers), `users` (requests from any account), `options` and `syntax` (how requests
-are read), `encoding` (compressed answers), `control` (kick, lame duck, reload). `requests` and what it needs
-is loaded with the first request.
+fields), `requests` (the answers), `users` (requests from any account), `options` (how requests are read),
+`encoding` (compressed answers), `control` (kick, lame duck, reload). `requests` and what it needs is loaded
+with the first request.
 """

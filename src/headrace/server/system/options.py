@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from headrace.errors import HeadraceError
 from headrace.protocol.documents import LARGEST
-from headrace.server.system import syntax
+from headrace.protocol.go_json import TOO_DEEP, SyntaxProblem, only_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -165,10 +165,14 @@ def _parsed(payload: bytes) -> Any:
             parse_constant=_no_constant,
         )
     except ValueError:
-        found = syntax.problem(payload)
+        usual = "invalid JSON"
     except RecursionError:  # many levels, none of which any request has
-        found = syntax.problem(payload) or syntax.TOO_DEEP
-    raise BadRequest(found or "invalid JSON")
+        usual = TOO_DEEP
+    try:
+        only_value(payload)
+    except SyntaxProblem as problem:
+        raise BadRequest(str(problem)) from None
+    raise BadRequest(usual)
 
 
 def _typed(given: Any, kind: str, place: str) -> Any:

@@ -16,6 +16,7 @@ from msgspec import Struct, field
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+TOO_DEEP: Final = "exceeded max depth"
 _MAX_DEPTH: Final = 10_000
 _SPACE: Final = re.compile(rb"[ \t\r\n]*")
 _NUMBER: Final = re.compile(rb"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
@@ -202,7 +203,7 @@ class _Scanner:
         """The value if it is empty; else it is open, and where its first item begins is next."""
         self._at += 1
         if len(self._open) >= _MAX_DEPTH:
-            raise SyntaxProblem("exceeded max depth", self._at)
+            raise SyntaxProblem(TOO_DEEP, self._at)
         if self._peek() == (ord("}") if value.kind is Kind.OBJECT else ord("]")):
             self._at += 1
             return value
