@@ -345,7 +345,7 @@ cdef class Router:
 
     @property
     def has_work(self):
-        """Whether the end of a tick now would do anything: write, free, serve or close."""
+        """True if the end of a tick now would do anything: write, free, serve or close."""
         return (self.c.dirty != NULL or self.c.removed != NULL or self.c.doomed != NULL or self.c.due != NULL
                 or len(self._leaving) > 0)
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class ClientRecord(Struct, frozen=True):
-    """What monitoring shows of one client, as it was at one moment; keeps nothing of the client alive.
+    """A client at one moment, with all that monitoring shows of it; keeps nothing of the client alive.
 
     Thousands are kept of clients that are gone: what is shown is made of one when somebody asks.
     `counters`: messages and bytes in, messages and bytes out, stalls. `tls`: version, cipher, whether the
@@ -192,6 +192,6 @@ def connection_snapshot(session: ClientSession) -> ConnectionSnapshot:
 
 
 def _last_activity_ns(link: Link, start_ns: int) -> int:
-    """When bytes that mean something went in or out, in ns since 1970."""
+    """The time when bytes that mean something last went in or out, in ns since 1970."""
     last = max(link.last_activity, link.last_written)
     return max(start_ns, time_ns() - (monotonic_ns() - last))

@@ -121,7 +121,7 @@ cdef union address_t:
 
 
 cdef void *mark_of(int fd) noexcept:
-    """What stands for a watched descriptor in an event; odd, as no address of a link is."""
+    """The mark of a watched descriptor in an event; odd, as no address of a link is."""
     return <void *> ((<uintptr_t> fd << 1) | 1)
 
 
@@ -443,7 +443,7 @@ cdef class Poller:
 
     @property
     def is_due(self):
-        """Whether links are to be closed, waited for or released, or a service served: what `settle` is for."""
+        """True if links are to be closed, waited for or released, or a service served: what `settle` is for."""
         return (self._has_parting or len(self._closing) > 0 or len(self._stalled) > 0
                 or self.router.c.due != NULL)
 

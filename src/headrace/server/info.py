@@ -22,7 +22,7 @@ LANGUAGE: Final = f"python{platform.python_version()}"
 
 
 def client_info(server: InfoHost) -> ServerInfo:
-    """What all clients are told."""
+    """Gather the fields of INFO that all clients are sent."""
     return ServerInfo(_fields(server))
 
 

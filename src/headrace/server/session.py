@@ -682,7 +682,7 @@ class ClientSession(TracedClient):
 
     @property
     def _name_in_log(self) -> str:
-        """Who it says it is, from its first CONNECT that says anything; most clients are never in the log."""
+        """The client as its first CONNECT that says anything names it; most are never in the log."""
         if self._introduction is not None:
             self._known_as, self._introduction = client_label(*self._introduction), None
         return self._known_as
