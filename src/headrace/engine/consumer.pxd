@@ -61,8 +61,8 @@ cdef class ConsumerCore:
     cdef int _note(self, uint64_t number, int64_t sent_ns, uint64_t first, uint64_t count, bint has_gaps) except -1
     cdef int _put_changes(self, buf_t *out) except -1
     cdef int _put_runs(self, buf_t *out) except -1
-    cpdef raise_floor(self, bint shown)
-    cpdef touch(self)
+    cdef int lift_floor(self, bint shown) except -1
+    cdef int note_change(self) except -1
     cpdef forget_changes(self)
 
 cdef class ConsumerDeltas:

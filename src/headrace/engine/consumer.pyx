@@ -182,7 +182,7 @@ cdef class ConsumerCore:
             for sequence in sequences:
                 buf_append(&self._sequences, <const char *> &sequence, sizeof(uint64_t))
             self._note(number, ns, 0, count, True)
-        self.touch()
+        self.note_change()
 
     def sent_one(self, uint64_t sequence, int64_t ns) -> None:
         """One new message went out, perhaps one that had been passed over."""
@@ -197,7 +197,7 @@ cdef class ConsumerCore:
             self.known_lowest = min(self.known_lowest, sequence)
         else:
             self._set_floor()
-        self.touch()
+        self.note_change()
 
     def _set_floor(self) -> None:
         """Everything that was delivered counts as acknowledged."""
@@ -223,13 +223,13 @@ cdef class ConsumerCore:
         self.active_ns = self.acknowledged_ns = now_ns
         if self.pending.take(sequence):
             self.note_gone_one(sequence)
-            self.raise_floor(True)
-            self.touch()
+            self.lift_floor(True)
+            self.note_change()
         return 0
 
     # ---- the floor -------------------------------------------------------------------------------
 
-    cpdef raise_floor(self, bint shown):
+    cdef int lift_floor(self, bint shown) except -1:
         """The floor is below the first that is still pending; it moves only when what was next to it went.
 
         `shown`: the floor that is shown moves with it.
@@ -245,13 +245,13 @@ cdef class ConsumerCore:
                 state.floor_stream = state.delivered_stream
                 self.is_stuck = False
             self.known_lowest = 0
-            return
+            return 0
         if self.pending.find(self.known_lowest) != NULL:
-            return
+            return 0
         self.known_lowest = self.pending.smallest()
         lowest = self.pending.find(self.known_lowest)
         if lowest == NULL:
-            return
+            return 0
         number = lowest.number - 1 if lowest.number else 0
         before = self.known_lowest - 1 if self.known_lowest else 0
         if state.held:
@@ -264,6 +264,11 @@ cdef class ConsumerCore:
             state.floor_stream = before
         elif not shown:
             self.is_stuck = self.skips_one()
+        return 0
+
+    def raise_floor(self, bint shown) -> None:
+        """Raise the floor after something that was pending went. `shown`: the floor that is shown moves with it."""
+        self.lift_floor(shown)
 
     def skips_one(self) -> bool:
         """Check that what follows on the shown floor is not pending, while something is."""
@@ -278,11 +283,15 @@ cdef class ConsumerCore:
 
     # ---- what changed ----------------------------------------------------------------------------
 
-    cpdef touch(self):
-        """There is something to be written, soon."""
+    cdef int note_change(self) except -1:
         if self.is_stored and not self._is_touched:
             self._is_touched = True
             self._deltas._cores[self.identity] = self
+        return 0
+
+    def touch(self) -> None:
+        """Note that there is something to be written, soon."""
+        self.note_change()
 
     cdef int _note(self, uint64_t number, int64_t sent_ns, uint64_t first, uint64_t count, bint has_gaps) except -1:
         cdef run_t run
