@@ -38,9 +38,23 @@ sources: {{numbers: {{format: rate}}}}
 sinks: {{out: {{from: numbers, format: noop}}}}
 """
 ENDS = [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated")]
-LOGS = {"in a batch": "offsets", "between batches": "commits"}
-"""Of a query, by when an entry of a batch is the last."""
-WHILE_QUERIES_RUN = [(when, *end) for when in LOGS for end in ENDS]
+QUERY = Path("checkpoints", "counting", "out")
+MOMENTS: dict[str, tuple[str, Callable[[Path], bool]]] = {
+    "in a batch": (
+        "pipeline run counting.yaml",
+        lambda folder: (folder / QUERY / "offsets" / "0").exists(),
+    ),
+    "between batches": (
+        "pipeline run counting.yaml",
+        lambda folder: (folder / QUERY / "commits" / "0").exists(),
+    ),
+    "in the demonstration": ("demo", lambda folder: "PySpark" in (folder / "stdout").read_text()),
+}
+"""A command, and whether the moment has come in the folder that it runs in."""
+WHILE_IT_RUNS = [
+    *((when, *end) for when in ("in a batch", "between batches") for end in ENDS),
+    ("in the demonstration", *ENDS[1]),
+]
 COMMANDS = [
     ("pipeline run counting.yaml", signal.SIGINT, "interrupted"),
     ("pipeline run counting.yaml", signal.SIGTERM, "terminated"),
@@ -176,22 +190,15 @@ def test_while_the_session_is_made(
             assert running.end(number) == (128 + number, f"headrace pipeline: {word}\n")
 
 
-@pytest.mark.parametrize(("when", "number", "word"), depth.turn(WHILE_QUERIES_RUN))
-def test_while_queries_run(
+@pytest.mark.parametrize(("when", "number", "word"), depth.turn(WHILE_IT_RUNS))
+def test_while_it_runs(
     start: Callable[..., Command], spec: Path, when: str, number: signal.Signals, word: str
 ) -> None:
-    running = start("pipeline", "run", str(spec))
-    batch = spec.parent / "checkpoints" / "counting" / "out" / LOGS[when] / "0"
-    running.wait_for(batch.exists)
+    command, has_come = MOMENTS[when]
+    running = start(*command.split())
+    running.wait_for(lambda: has_come(spec.parent))
 
-    assert running.end(number) == (128 + number, f"headrace pipeline: {word}\n")
-
-
-def test_while_the_demonstration_runs(start: Callable[..., Command], tmp_path: Path) -> None:
-    running = start("demo")
-    running.wait_for(lambda: "PySpark" in (tmp_path / "stdout").read_text())
-
-    assert running.end(signal.SIGTERM) == (128 + signal.SIGTERM, "headrace demo: terminated\n")
+    assert running.end(number) == (128 + number, f"headrace {command.split(maxsplit=1)[0]}: {word}\n")
 
 
 def test_a_second_signal_waits_for_nothing(start: Callable[..., Command], tmp_path: Path) -> None:
