@@ -1,8 +1,8 @@
-"""Turns of a service over a log: what one entry from outside set going is done once, at its end.
+"""Turns of a service over a log. A turn is the unit of work of one event.
 
-A turn is a batch of deliveries, a timer, or a commit. However many parts of a service asked for something to
-be done (messages to append, subscriptions to serve, state to write), `settle` does it once. No rule of any
-service lives here.
+The event is a batch of deliveries, a timer, or a commit. While it is handled, parts of the service ask for
+work: messages to append, subscriptions to serve, state to write. At the end of the turn `settle` does all of
+it once, however many parts asked. Never lives here: a rule of any service.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 
 class Turns:
+    """The turns of one service: its clock, its timers, its commits, and the end of each turn."""
+
     def __init__(self, host: Host, committer: Committer) -> None:
         self.host: Final = host
         self.now_ns: Final = host.now_ns
@@ -34,15 +36,15 @@ class Turns:
 
     @property
     def marks(self) -> SyncMarks | None:
-        """The committer's, if it tells at once."""
+        """The marks of the committer, if it answers at once."""
         return self._committer.marks
 
     def on_settle(self, work: Callable[[], bool]) -> None:
-        """`work` does one round of what is due and says whether there may be more."""
+        """Set `work`, which does one round of what is due and returns True if there may be more."""
         self._work = work
 
     def settle(self) -> None:
-        """The end of a turn; within one it does nothing, since the turn itself ends here."""
+        """End a turn. Within `settle` itself a call does nothing, since the turn ends already."""
         if self._settling or self._stopped:
             return
         self._settling = True
@@ -56,7 +58,7 @@ class Turns:
         return self.host.call_later(seconds, _Turn(self, function))
 
     def take(self, function: Callable[[], object]) -> None:
-        """A turn that is `function`; after `stop` there are none."""
+        """Call `function` as a turn; after `stop` there are no turns."""
         if not self._stopped:
             function()
             self.settle()
