@@ -141,8 +141,9 @@ class ChangeWriter:
     def _append(self, batch: list[NewMessage]) -> int:
         if self._log is None:
             self._log = self._open_log()
-        first = self._log.append(list(twice(batch)))
-        self._grown += sum(len(message.payload) for message in batch)
+        first = self._log.append(twice(batch))
+        for record in batch:
+            self._grown += len(record.payload)
         self._appended += len(batch)
         return first
 
@@ -208,11 +209,13 @@ def _tell(waiters: Sequence[Waiter], error: LogError | None) -> None:
         waiter(error)
 
 
-def twice(records: Iterable[NewMessage]) -> Iterator[NewMessage]:
+def twice(records: Iterable[NewMessage]) -> list[NewMessage]:
     """Records as they are written: each with its copy behind it."""
+    written: list[NewMessage] = []
     for record in records:
-        yield NewMessage(record.subject, _TWICE + record.payload)
-        yield NewMessage(record.subject, _COPY + record.payload)
+        subject, payload = record[:2]
+        written += (NewMessage(subject, _TWICE + payload), NewMessage(subject, _COPY + payload))
+    return written
 
 
 def snapshot(entries: Iterable[bytes], subject: bytes) -> Iterator[NewMessage]:

@@ -157,7 +157,7 @@ def snapshot(state: ServiceState) -> list[NewMessage]:
 
 def write_state(log: MessageLog, state: ServiceState) -> None:
     """Replaces what `log` says by `state`, durably (an import, a repair). Raises: LogError."""
-    first = log.append(list(change_log.twice(snapshot(state))))
+    first = log.append(change_log.twice(snapshot(state)))
     log.sync()
     log.purge(up_to=first)
 
