@@ -26,7 +26,7 @@ cdef const char *skip(const char *at, const char *end) noexcept:
 
 
 cdef const char *read_word(const char *at, const char *end, bytes word) noexcept:
-    """Where it goes on behind a word with white space around it; NULL: it is not there, or `at` is NULL."""
+    """Step over a word with white space around it, give where it goes on; NULL: it is not there, or `at` is NULL."""
     cdef part_t wanted = part_of(word)
     if at == NULL:
         return NULL
@@ -59,7 +59,7 @@ cdef const char *read_text(const char *at, const char *end, part_t *text) noexce
 
 
 cdef bint read_get(part_t body, uint64_t *sequence, part_t *subject) noexcept:
-    """Whether a body asks for one sequence, or the last message of one subject, and says nothing else.
+    """Read a body that asks for one sequence, or the last message of one subject, and says nothing else.
 
     The other one of the two is 0 or empty then.
     """
@@ -111,7 +111,7 @@ cdef const char *read_field(const char *at, const char *end, pull_t *pull, int *
 
 
 cdef bint read_pull(part_t body, pull_t *pull) noexcept:
-    """Whether a body asks for messages: nothing, a number of them, or an object that may be granted."""
+    """Read a body that asks for messages: nothing, a number of them, or an object that may be granted."""
     cdef const char *end = body.text + body.len
     cdef const char *at = skip(body.text, end)
     cdef int seen = 0

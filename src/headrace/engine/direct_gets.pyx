@@ -51,7 +51,7 @@ cdef char *put_digits(char *at, uint64_t value, int width) noexcept:
 
 
 cdef int width_of(uint64_t value) noexcept:
-    """How many decimal digits a number has."""
+    """Number of decimal digits of a number."""
     cdef int width = 1
     while value >= 10:
         value //= 10

@@ -174,7 +174,7 @@ cdef class PointReads:
     # ---- blocks ---------------------------------------------------------------------------------
 
     cdef uint32_t _place_of(self, uint64_t sequence) noexcept:
-        """How many blocks begin at or below a sequence."""
+        """Number of blocks that begin at or below a sequence."""
         cdef uint32_t low = 0, high = self._count, middle
         while low < high:
             middle = (low + high) // 2

@@ -1,6 +1,6 @@
 """JetStream of one account on a service link, as in a server, with a clock and timers by hand.
 
-Lanes (`headrace.engine.lanes`) are asked here, which they are not on `js_account.TableHost`: messages come
+Lanes (`headrace.engine.lanes`) are asked here, which they are not on `TableHost`: messages come
 from a client's link through a router's interest, and answers go back that way. Everything is the same in
 every run, so what one way of doing things led to (answers, files) can be compared with what another led to.
 """
