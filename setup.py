@@ -53,6 +53,7 @@ COMPILED = [
     "engine.consumer",
     "engine.ack_lane",
     "engine.jetstream",
+    "engine.api_lane",
     "engine.publish_lane",
     "engine.replay",
     "engine.columns",

@@ -14,6 +14,7 @@ ROOT: Final = Path(__file__).parents[2]
 COMPILED: Final = [
     "headrace.conf.plain",
     "headrace.engine.ack_lane",
+    "headrace.engine.api_lane",
     "headrace.engine.api_requests",
     "headrace.engine.batches",
     "headrace.engine.client",

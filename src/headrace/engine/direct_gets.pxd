@@ -8,6 +8,8 @@ from headrace.engine.messages cimport message_t
 
 cdef class DirectGets:
     cdef readonly bytes stream
+    cdef public bint is_allowed
+    """The stream allows them; where it does not, nobody is asked for an answer here."""
     cdef public LogReads reads
     """Of the stream's log; None: it cannot be read from here now."""
 

@@ -90,7 +90,7 @@ cdef char *put_time(char *at, int64_t ns) noexcept:
 # ---- answers ------------------------------------------------------------------------------------
 
 cdef class DirectGets:
-    """Direct gets of one stream, which must allow them."""
+    """Direct gets of one stream. `is_allowed`: it has them answered; that is for who looks streams up to ask."""
 
     def __init__(self, bytes stream not None):
         self.stream = stream

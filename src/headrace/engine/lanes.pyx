@@ -88,6 +88,8 @@ cdef const char *run_lanes(list lanes, Block block, const char *at, const char *
         lane = <Lane> found
         if lane.asks and touched:
             wants_turn[0] |= finish_all(touched, session)
+        if lane.asks and wants_turn[0]:  # what it asks for may be there only after that turn
+            break
         try:
             taken = lane.take(&record, at + sizeof(record_t), block) if lane.is_open else NOT_MINE
         except Exception as error:

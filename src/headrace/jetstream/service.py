@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Final
 
 from headrace.core.service import Taking
 from headrace.engine.ack_lane import AckLane
+from headrace.engine.api_lane import ApiLane
 from headrace.engine.jetstream import Acks, sort_acks
 from headrace.errors import LogError, StartError
 from headrace.jetstream.account import AccountJetStream
-from headrace.jetstream.api.dispatch import Api
+from headrace.jetstream.api.dispatch import START, Api
 from headrace.jetstream.assets import Assets
 from headrace.jetstream.state.journal import Journal
 from headrace.jetstream.state.recovery import Recovery
@@ -78,14 +79,23 @@ class AccountService(AccountJetStream):
         """Begins or ends the subscription to requests that name no domain."""
         if on:
             self._heard = self.subscribe(b"$JS.API.>", self._api.receive)
+            self._open_lane(self._heard, b"$JS")
         else:
             self.unsubscribe(self._heard)
+
+    def _open_lane(self, sid: int, prefix: bytes) -> None:
+        """Has requests answered in compiled code, as far as that can."""
+        prefix += START
+        if prefix.index(START) + len(START) == len(prefix):  # else it is part of what is asked
+            self.host.open_lane(sid, ApiLane(self.host.outgoing, prefix, self))
 
     def _listen(self) -> None:
         self.hear(on=True)
         if self.domain:
             # Clients of this server have mappings for it; those of others get here by interest.
-            self.subscribe(f"$JS.{self.domain}.API.>".encode(), self._api.receive_by_domain)
+            prefix = f"$JS.{self.domain}".encode()
+            sid = self.subscribe(prefix + START + b">", self._api.receive_by_domain)
+            self._open_lane(sid, prefix)
         acks = self.subscribe(b"$JS.ACK.>", self._acknowledge, gathered=True)
         self.host.open_lane(acks, AckLane(self.cores, self.host.outgoing, self.journal, self.now_ns))
         self.subscribe(b"$JS.FC.>", self._flow_response)

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from headrace.jetstream.account import AccountJetStream
     from headrace.jetstream.api.request import Endpoint
 
-_START: Final = b".API."
+START: Final = b".API."
+"""Tokens in front of the rest of a request's subject, the first time."""
 _NEXT: Final = b"CONSUMER.MSG.NEXT."
 _DIRECT: Final = b"DIRECT.GET."
 PUBLISHED_ALONE: Final = (_NEXT, _DIRECT)
@@ -32,7 +33,7 @@ class Api:
 
     def receive(self, delivery: Delivery) -> None:
         subject = delivery.subject
-        rest = subject[subject.index(_START) + len(_START) :]
+        rest = subject[subject.index(START) + len(START) :]
         if rest.startswith(PUBLISHED_ALONE):
             self._serve(rest, delivery)
         else:
@@ -41,7 +42,7 @@ class Api:
     def receive_by_domain(self, delivery: Delivery) -> None:
         """From clients of other servers, which have no mappings for this domain."""
         subject = delivery.subject
-        rest = subject[subject.index(_START) + len(_START) :]
+        rest = subject[subject.index(START) + len(START) :]
         if rest.startswith(_STORES):
             self._account.publish(rest, delivery.payload, reply=delivery.reply, headers=delivery.headers)
         else:

@@ -119,6 +119,7 @@ class Stream(StreamCounts):
         )
         again = config.republish
         self.republisher = Republisher(self.name, again) if again and again.dest else None
+        self.direct_gets.is_allowed = config.allow_direct
         self.dedupe.window_ns = config.duplicate_window
         self.may_trim = config.max_msgs > 0 or config.max_bytes > 0 or config.max_msgs_per_subject > 0
 

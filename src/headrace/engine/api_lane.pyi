@@ -1,0 +1,5 @@
+from headrace.engine.batches import Outgoing
+from headrace.engine.lanes import Lane
+
+class ApiLane(Lane):
+    def __init__(self, out: Outgoing, prefix: bytes, account: object) -> None: ...
