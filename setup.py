@@ -53,6 +53,7 @@ COMPILED = [
     "engine.consumer",
     "engine.ack_lane",
     "engine.jetstream",
+    "engine.pulls",
     "engine.api_lane",
     "engine.publish_lane",
     "engine.replay",

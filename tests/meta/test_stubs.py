@@ -44,6 +44,7 @@ COMPILED: Final = [
     "headrace.engine.s2",
     "headrace.engine.service",
     "headrace.engine.stream_imports",
+    "headrace.engine.pulls",
     "headrace.engine.stan",
     "headrace.engine.jetstream",
     "headrace.engine.legacy_route",

@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Requests to the API of JetStream that are answered without Python: direct gets of one message.
+"""Requests to the API of JetStream that are answered without Python: direct gets of one message, pulls of one.
 
-Which stream a request names is looked up in the account's own table. Every other request, one with headers, and one to
-what is not there, is left to `headrace.jetstream.api.dispatch`.
+Which stream and consumer a request names is looked up in the account's own tables. Every other request, one with
+headers, and one to what is not there, is left to `headrace.jetstream.api.dispatch`.
 """
 
 from libc.stdint cimport uint32_t
@@ -11,8 +11,10 @@ from libc.string cimport memchr, memcmp
 from headrace.engine.batches cimport Block, Outgoing, part_t, record_t
 from headrace.engine.direct_gets cimport DirectGets
 from headrace.engine.lanes cimport NOT_MINE, TAKEN, Lane
+from headrace.engine.pulls cimport SinglePulls
 
 cdef bytes DIRECT = b"DIRECT.GET."
+cdef bytes NEXT = b"CONSUMER.MSG.NEXT."
 
 
 cdef bint drop(part_t *text, bytes beginning) noexcept:
@@ -46,12 +48,14 @@ cdef inline str name_of(part_t text):
 cdef class ApiLane(Lane):
     """Requests that came to `<prefix>>`; answers are written to `out`. The account has:
 
-        streams    by name; their `direct_gets` answer
+        streams    by name; their `direct_gets`, and their consumers by name, whose `single_pulls`, answer
+        has_due    whether there is something to do in a turn
     """
 
     cdef Outgoing _out
     cdef bytes _prefix
     cdef object _account
+    cdef bint _has_delivered     # since it was finished
 
     def __init__(self, Outgoing out not None, bytes prefix not None, account):
         self._out = out
@@ -68,9 +72,11 @@ cdef class ApiLane(Lane):
         reply.len = record.reply_len
         body.text = reply.text + reply.len
         body.len = record.body_len
-        if record.header_len or not drop(&rest, self._prefix) or not drop(&rest, DIRECT):
+        if record.header_len or not drop(&rest, self._prefix):
             return NOT_MINE
-        return TAKEN if self._get(rest, body, reply) else NOT_MINE
+        if drop(&rest, DIRECT):
+            return TAKEN if self._get(rest, body, reply) else NOT_MINE
+        return TAKEN if drop(&rest, NEXT) and self._pull(rest, body, reply) else NOT_MINE
 
     cdef bint _get(self, part_t rest, part_t body, part_t reply) except -1:
         cdef object stream = self._account.streams.get(name_of(token(&rest)))
@@ -79,3 +85,20 @@ cdef class ApiLane(Lane):
             return False
         gets = stream.direct_gets
         return gets.is_allowed and gets.answer(self._out, rest, body, reply)
+
+    cdef bint _pull(self, part_t rest, part_t body, part_t reply) except -1:
+        cdef object stream = self._account.streams.get(name_of(token(&rest)))
+        cdef object consumer
+        if stream is None:
+            return False
+        consumer = stream.consumers.get(name_of(rest))
+        if consumer is None or not (<SinglePulls?> consumer.single_pulls).grant(self._out, body, reply):
+            return False
+        self._has_delivered = True
+        return True
+
+    cdef bint finish(self) except -1:
+        if not self._has_delivered:
+            return False
+        self._has_delivered = False
+        return self._account.has_due

@@ -63,6 +63,7 @@ cdef class ConsumerCore:
     cdef int _put_runs(self, buf_t *out) except -1
     cdef int lift_floor(self, bint shown) except -1
     cdef int note_change(self) except -1
+    cdef int note_sent(self, uint64_t sequence, int64_t ns) except -1
     cpdef forget_changes(self)
 
 cdef class ConsumerDeltas:

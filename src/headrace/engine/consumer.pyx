@@ -186,6 +186,10 @@ cdef class ConsumerCore:
 
     def sent_one(self, uint64_t sequence, int64_t ns) -> None:
         """One new message went out, perhaps one that had been passed over."""
+        self.note_sent(sequence, ns)
+
+    cdef int note_sent(self, uint64_t sequence, int64_t ns) except -1:
+        """`sent_one`, for compiled code."""
         cdef ConsumerNumbers state = self._state
         state.delivered_consumer += 1
         state.delivered_stream = max(sequence, state.delivered_stream)
@@ -198,6 +202,7 @@ cdef class ConsumerCore:
         else:
             self._set_floor()
         self.note_change()
+        return 0
 
     def _set_floor(self) -> None:
         """Everything that was delivered counts as acknowledged."""

@@ -473,6 +473,64 @@ cdef char *put_headers(char *at, message_t *m, bytes extra, bint headers_only, n
     return put_bytes(at, b"\r\n", 2)
 
 
+cdef struct stamp_t:
+    # An acknowledgement's subject: what it begins with, and the numbers behind that.
+    uint32_t prefix_len
+    number_t numbers[NUMBERS]
+    char text[PREFIX_ROOM + STAMP_ROOM]
+
+
+cdef int begin_stamp(stamp_t *stamp, bytes prefix, uint64_t deliveries) except -1:
+    """Raises: ValueError for a prefix that cannot be one."""
+    cdef part_t beginning = part_of(prefix)
+    cdef int i
+    if not 0 < beginning.len <= PREFIX_ROOM or not is_word(beginning.text, beginning.len):
+        raise ValueError(f"not the beginning of an acknowledgement subject: {prefix!r}")
+    stamp.prefix_len = beginning.len
+    memcpy(stamp.text, beginning.text, beginning.len)
+    for i in range(NUMBERS):
+        write_number(&stamp.numbers[i], 0)
+    set_number(&stamp.numbers[0], deliveries)
+    return 0
+
+
+cdef size_t put_delivery(Outgoing out, part_t to, stamp_t *stamp, message_t *m, uint64_t consumer_sequence,
+                         uint64_t num_pending, bint headers_only, bytes extra, number_t *size) except 0:
+    """Publishes one message to an inbox; gives its bytes as `deliver` counts them."""
+    cdef part_t shown, reply
+    cdef size_t head, body
+    cdef char *at
+    set_number(&stamp.numbers[1], m.sequence)
+    set_number(&stamp.numbers[2], consumer_sequence)
+    set_number(&stamp.numbers[3], <uint64_t> m.time)
+    set_number(&stamp.numbers[4], num_pending)
+    reply.text = stamp.text
+    reply.len = <uint32_t> (put_stamp(stamp.text + stamp.prefix_len, stamp.numbers) - stamp.text)
+    shown.text = m.subject
+    shown.len = m.subject_len if is_word(m.subject, m.subject_len) else 0
+    head = complete(m, extra, headers_only, size)
+    body = head + (0 if headers_only else m.payload_len)
+    at = out.open_shown(to, shown, reply, <uint32_t> head, body)
+    if headers_only or PyBytes_GET_SIZE(extra) or head != m.headers_len:
+        at = put_headers(at, m, extra, headers_only, size)
+    else:
+        at = put_bytes(at, m.headers, head)
+    if not headers_only:
+        put_bytes(at, m.payload, m.payload_len)
+    return to.len + reply.len + body
+
+
+cdef int deliver_one(Outgoing out, part_t inbox, bytes ack_prefix, message_t *m, uint64_t consumer_sequence,
+                     uint64_t num_pending) except -1:
+    """Publishes one message, whole and for the first time, to an inbox that can stand in a control line."""
+    cdef stamp_t stamp
+    cdef number_t size
+    write_number(&size, 0)
+    begin_stamp(&stamp, ack_prefix, 1)
+    put_delivery(out, inbox, &stamp, m, consumer_sequence, num_pending, False, b"", &size)
+    return 0
+
+
 def deliver(Outgoing out not None, bytes inbox not None, bytes ack_prefix not None, Messages messages not None,
             Py_ssize_t start, Py_ssize_t count, uint64_t consumer_sequence, uint64_t num_pending, PendingMap pending,
             int64_t now_ns, *, uint64_t deliveries=1, bint headers_only=False, bytes extra not None=b"") -> int:
@@ -493,45 +551,18 @@ def deliver(Outgoing out not None, bytes inbox not None, bytes ack_prefix not No
     cdef Py_ssize_t i
     cdef message_t *m
     cdef part_t to = part_of(inbox)
-    cdef part_t shown, reply
-    cdef number_t numbers[NUMBERS]
+    cdef stamp_t stamp
     cdef number_t size
-    cdef char text[PREFIX_ROOM + STAMP_ROOM]
-    cdef char *stamp = text + PyBytes_GET_SIZE(ack_prefix)
-    cdef char *at
-    cdef size_t head, body, total = 0
+    cdef size_t total = 0
     if not (0 <= start <= messages.count and 0 <= count <= messages.count - start):
         raise IndexError(f"{count} messages from {start} of {messages.count}")
     if to.len == 0 or not is_word(to.text, to.len):
         raise ValueError(f"not an inbox: {inbox!r}")
-    if not 0 < PyBytes_GET_SIZE(ack_prefix) <= PREFIX_ROOM or not is_word(
-            PyBytes_AS_STRING(ack_prefix), PyBytes_GET_SIZE(ack_prefix)):
-        raise ValueError(f"not the beginning of an acknowledgement subject: {ack_prefix!r}")
-    memcpy(text, PyBytes_AS_STRING(ack_prefix), PyBytes_GET_SIZE(ack_prefix))
-    reply.text = text
-    for i in range(NUMBERS):
-        write_number(&numbers[i], 0)
+    begin_stamp(&stamp, ack_prefix, deliveries)
     write_number(&size, 0)
-    set_number(&numbers[0], deliveries)
     for i in range(start, start + count):
         m = &messages.items[i]
-        set_number(&numbers[1], m.sequence)
-        set_number(&numbers[2], consumer_sequence)
-        set_number(&numbers[3], <uint64_t> m.time)
-        set_number(&numbers[4], num_pending)
-        reply.len = <uint32_t> (put_stamp(stamp, numbers) - text)
-        shown.text = m.subject
-        shown.len = m.subject_len if is_word(m.subject, m.subject_len) else 0
-        head = complete(m, extra, headers_only, &size)
-        body = head + (0 if headers_only else m.payload_len)
-        at = out.open_shown(to, shown, reply, <uint32_t> head, body)
-        if headers_only or PyBytes_GET_SIZE(extra) or head != m.headers_len:
-            at = put_headers(at, m, extra, headers_only, &size)
-        else:
-            at = put_bytes(at, m.headers, head)
-        if not headers_only:
-            put_bytes(at, m.payload, m.payload_len)
-        total += to.len + reply.len + body
+        total += put_delivery(out, to, &stamp, m, consumer_sequence, num_pending, headers_only, extra, &size)
         if pending is not None:
             pending.track(m.sequence, consumer_sequence, now_ns)
         consumer_sequence += 1

@@ -52,6 +52,7 @@ cdef class PointReads:
     cdef void _give_up(self, uint32_t place) noexcept
 
 cdef class LogReads:
+    cdef bint is_removed(self, uint64_t sequence) except -1
     cdef int read(self, uint64_t sequence, message_t *m) except -1
     cdef int last_of(self, const char *subject, size_t n, uint64_t *sequence) except -1
 

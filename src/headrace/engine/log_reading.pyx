@@ -277,6 +277,10 @@ cdef class PointReads:
 cdef class LogReads:
     """The live messages of a log, one by one. Each answer is FOUND, ABSENT or SLOW: then the log has to be asked."""
 
+    cdef bint is_removed(self, uint64_t sequence) except -1:
+        """Tell whether it is known, without a look at the file, that a sequence has no message any more."""
+        return False
+
     cdef int read(self, uint64_t sequence, message_t *m) except -1:
         """Points `m` at the message of a sequence until the next read."""
         return SLOW
@@ -293,10 +297,13 @@ cdef class FileReads(LogReads):
         self._points = points
         self._ledger = ledger
 
+    cdef bint is_removed(self, uint64_t sequence) except -1:
+        return sequence < <uint64_t> self._ledger.floor or (<SequenceSet?> self._ledger.removed).has(sequence)
+
     cdef int read(self, uint64_t sequence, message_t *m) except -1:
         cdef object ledger = self._ledger
         cdef uint64_t last = ledger.last_sequence
-        if sequence < <uint64_t> ledger.floor or sequence > last or (<SequenceSet?> ledger.removed).has(sequence):
+        if sequence > last or self.is_removed(sequence):
             return ABSENT
         return SLOW if ledger.unreadable else self._points.read(sequence, last, m)
 
@@ -320,6 +327,9 @@ cdef class MemoryReads(LogReads):
         self._read = read
         self._last_of = last_of
         self._found = StoredMessages(make)
+
+    cdef bint is_removed(self, uint64_t sequence) except -1:
+        return self._read(sequence) is None
 
     cdef int read(self, uint64_t sequence, message_t *m) except -1:
         cdef object found = self._read(sequence)

@@ -9,10 +9,10 @@ import random
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from linked_account import Answer, LinkedAccount
+from linked_account import Answer, LinkedAccount, files, same_salts
 
 from harness import depth
-from harness.js_account import API
+from harness.js_account import API, SECOND
 from harness.tallies import note
 from headrace.engine.lanes import use_lanes
 from headrace.log.port import SyncPolicy
@@ -23,6 +23,29 @@ if TYPE_CHECKING:
 
 SEEDS: Final = 40
 STEPS: Final = 150
+CONSUMERS: Final[dict[str, dict[str, Any]]] = {
+    "plain": {},
+    "few": {"max_ack_pending": 3, "ack_wait": 2 * SECOND},
+    "unbounded": {"max_ack_pending": -1, "max_expires": SECOND},
+    "all": {"ack_policy": "all"},
+    "none": {"ack_policy": "none"},
+    "filtered": {"filter_subject": "*.a"},
+    "late": {"deliver_policy": "new", "max_deliver": 2, "ack_wait": SECOND},
+    "last": {"deliver_policy": "last_per_subject", "filter_subject": ">"},
+    "slow": {"backoff": [SECOND, 2 * SECOND], "max_deliver": 3},
+    "bare": {"headers_only": True},
+    "waits": {"max_waiting": 1, "max_batch": 1},
+    "ranked": {"priority_policy": "prioritized", "priority_groups": ["g"]},
+    "replayed": {"replay_policy": "original"},
+    "memory": {"mem_storage": True},
+}
+PULLS: Final = (
+    b"", b"1", b"2", b"0", b"{}", b'{"batch":1}', b'{"batch":1,"expires":1000000000}',
+    b'{"batch":3,"no_wait":true}', b'{"batch":1,"no_wait":true}',
+    b'{"batch":1,"expires":9000000000,"idle_heartbeat":500000000}', b'{"batch":-1}',
+    b'{"batch":1,"max_bytes":50}', b'{"group":"g"}', b'{"group":"g","priority":1}', b'{"idle_heartbeat":1}',
+    b"x", b'{"batch":1}{',
+)  # fmt: skip
 STREAMS: Final[dict[str, dict[str, Any]]] = {
     "files": {"allow_direct": True},
     "memory": {"allow_direct": True, "storage": "memory"},
@@ -125,6 +148,69 @@ def test_requests_are_answered_as_in_python(seed: int, policy: SyncPolicy, tmp_p
     assert turns < all_turns
 
 
+def _pull_play(seed: int, policy: SyncPolicy, directory: Path) -> tuple[dict[bytes, list[Answer]], int]:
+    """What reached the client, by inbox, and how many turns the service had; consumers of one stream."""
+    dice = random.Random(seed)
+    place = LinkedAccount(directory, policy)
+    storage = dice.choice(("file", "file", "memory"))
+    limits = dice.choice(({}, {}, {"max_msgs": 20}, {"max_msgs_per_subject": 2}, {"retention": "workqueue"}))
+    place.stream("S", subjects=["s.>"], storage=storage, **limits)
+    several = (
+        [*CONSUMERS] if limits.get("retention") != "workqueue" else [dice.choice(("plain", "few", "slow"))]
+    )
+    for name in several:
+        place.consumer("S", name, **CONSUMERS[name])
+    answers: list[Answer] = []
+    for step in range(STEPS):
+        for _ in range(dice.choice((0, 1, 1, 4))):
+            place.put(f"s.{dice.choice('abc')}", dice.randbytes(dice.choice((0, 5, 90))))
+        # In a turn of Python a pull is judged before what was published in it, and served after all.
+        place.tick()
+        for _ in range(dice.choice((1, 1, 3))):
+            given = sorted(one.reply.decode() for one in answers if one.reply.startswith(b"$JS.ACK."))
+            if given and dice.random() < 0.4:
+                word = dice.choice((b"", b"+ACK", b"-NAK", b"+WPI", b"+TERM", b"+NXT"))
+                reply = dice.choice(("", f"_INBOX.acked.{step}"))
+                place.put(dice.choice(given), word, reply=reply)
+            else:
+                name = dice.choice([*several, "nobody"] if dice.random() < 0.1 else several[:4])
+                reply = dice.choice((f"_INBOX.pull.{step}",) * 12 + ("", "deaf.inbox"))
+                place.put(f"{API}CONSUMER.MSG.NEXT.S.{name}", dice.choice(PULLS), reply=reply)
+            place.tick()
+            answers += place.take()
+        if dice.random() < 0.04:
+            place.put(
+                f"{API}STREAM.MSG.DELETE.S", b'{"seq":%d}' % dice.randrange(1, 60), reply="_INBOX.delete"
+            )
+        if dice.random() < 0.03:
+            place.put(f"{API}STREAM.PURGE.S", b'{"keep":3}', reply="_INBOX.purge")
+        if dice.random() < 0.05:
+            place.put(f"{API}CONSUMER.INFO.S.{dice.choice(several)}", reply=f"_INBOX.info.{step}")
+        place.pass_time(dice.choice((0, 0, 0.01, 0.3, 1.5)))
+        answers += place.take()
+    turns = place.host.turns
+    assert place.host.mistakes == []
+    place.stop()
+    answers += place.take()
+    return _by_inbox(answers), turns
+
+
+@pytest.mark.parametrize("policy", [SyncPolicy.INTERVAL, SyncPolicy.GROUP])
+@pytest.mark.parametrize("seed", depth.seeds(SEEDS))
+def test_pulls_are_answered_as_in_python(
+    seed: int, policy: SyncPolicy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = []
+    for lanes in (True, False):
+        use_lanes(lanes)
+        same_salts(monkeypatch)
+        found.append(_pull_play(seed, policy, tmp_path / str(lanes)))
+    (by_lanes, turns), (by_python, all_turns) = found
+    assert by_lanes == by_python
+    note("turns of Python that lanes saved, of pulls", all_turns - turns)
+    assert files(tmp_path / "True") == files(tmp_path / "False")
+
+
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[LinkedAccount]:
     made = LinkedAccount(tmp_path, SyncPolicy.INTERVAL)
@@ -171,3 +257,22 @@ def test_a_get_is_answered_after_what_was_published_before_it(place: LinkedAccou
     place.tick()
     found = [one.payload for one in place.take() if one.subject == b"_INBOX.get"]
     assert found == [b"1", b"2", b"3"]
+
+
+def test_a_pull_of_a_message_that_is_there_takes_no_turn(place: LinkedAccount) -> None:
+    place.stream("S", subjects=["s.>"])
+    place.consumer("S", "C")
+    for number in range(4):
+        place.put("s.a", b"%d" % number)
+    place.pass_time(1)
+    found = []
+    for _ in range(6):
+        before = place.host.turns
+        place.put(f"{API}CONSUMER.MSG.NEXT.S.C", b'{"batch":1,"expires":5000000000}', reply="_INBOX.pull")
+        place.tick()
+        found.append((*[(one.payload, one.subject) for one in place.take()], place.host.turns - before))
+    # the first makes it known that there is something to be written soon
+    assert [turns for *_, turns in found] == [1, 0, 0, 0, 1, 1]
+    assert [messages for *messages, _ in found] == [
+        [(b"0", b"s.a")], [(b"1", b"s.a")], [(b"2", b"s.a")], [(b"3", b"s.a")], [], []
+    ]  # fmt: skip

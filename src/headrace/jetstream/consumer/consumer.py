@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from headrace.engine.jetstream import Acks
+from headrace.engine.pulls import SinglePulls
 from headrace.errors import LogError
 from headrace.jetstream.alarm import Alarm
 from headrace.jetstream.consumer.ack_state import AckState, ConsumerState
@@ -34,6 +35,7 @@ from headrace.protocol.durations import format_ns
 from headrace.protocol.jetstream.configs import (
     AckPolicy,
     DeliverPolicy,
+    PriorityPolicy,
     ReplayPolicy,
     Retention,
     Storage,
@@ -87,6 +89,23 @@ def _redelivery_of(consumer: Consumer) -> Redelivery:
     return Redelivery(consumer.turns, consumer.tracker, consumer.config, consumer.wake, consumer.exhausted)
 
 
+def _single_pulls_of(consumer: Consumer) -> SinglePulls:
+    config = consumer.config
+    return SinglePulls(
+        consumer,
+        consumer.tracker,
+        consumer.ack_prefix,
+        is_plain=consumer.pulls is not None
+        and not consumer.filters
+        and not consumer.paused_until_ns
+        and not config.headers_only
+        and consumer.order is None
+        and consumer.tracker.tracks
+        and config.priority_policy is PriorityPolicy.NONE,
+        max_expires=max(config.max_expires, 0),
+    )
+
+
 def _pause_of(consumer: Consumer) -> Alarm:
     return Alarm(consumer.turns, consumer.unpaused)
 
@@ -96,6 +115,7 @@ class Consumer:
 
     redelivery = _Part(_redelivery_of)
     serving = _Part(Serving)
+    single_pulls = _Part(_single_pulls_of)
     _acking = _Part(Acknowledger)
     _inactivity = _Part(Inactivity)
     _pause = _Part(_pause_of)
@@ -262,6 +282,7 @@ class Consumer:
             self.pending_counter.filter(subjects)
         if config.sourcing:  # whoever reads through it begins anew where it is safe
             self.reset()
+        vars(self).pop("single_pulls", None)
         self.wake()
 
     def reset(self, sequence: int = 0) -> int:
@@ -305,7 +326,7 @@ class Consumer:
 
     def serve(self) -> bool:
         """One page; whether there is more to send at once."""
-        if self._epoch != self.stream.epoch and not self.stopped:
+        if not self.is_current and not self.stopped:
             self.trimmed()
         if self.pulls is not None and not self.pulls:
             return False
@@ -381,7 +402,7 @@ class Consumer:
         """There are new messages in the stream, durable, from sequence `first` on."""
         if self.stopped:
             return
-        if self._epoch != self.stream.epoch:
+        if not self.is_current:
             self.trimmed()
         if self.push is None and not self.pulls:
             return  # of many consumers most have nobody who waits
@@ -492,6 +513,16 @@ class Consumer:
             return True
         return sequence in tracker.redelivered or sequence in self.serving.skips
 
+    @property
+    def is_current(self) -> bool:
+        """State: it knows of all messages that went from the stream."""
+        return self._epoch == self.stream.epoch
+
+    @property
+    def ack_prefix(self) -> bytes:
+        """Beginning of the subjects of its acknowledgements."""
+        return f"$JS.ACK.{self.stream.name}.{self.name}.".encode()
+
     # -- for its parts ---------------------------------------------------------------------------------
 
     @property
@@ -566,6 +597,6 @@ class Consumer:
 
     def info(self) -> dict[str, object]:
         """ConsumerInfo without its `type`. Raises: LogError."""
-        if self._epoch != self.stream.epoch:
+        if not self.is_current:
             self.trimmed()
         return consumer_info(self)

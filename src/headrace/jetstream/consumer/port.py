@@ -51,6 +51,10 @@ class ConsumerPort(ConsumerView, Protocol):
     """One consumer."""
 
     @property
+    def ack_prefix(self) -> bytes:
+        """Beginning of the subjects of its acknowledgements."""
+
+    @property
     def account(self) -> ConsumerOwner: ...
     @property
     def host(self) -> Host: ...

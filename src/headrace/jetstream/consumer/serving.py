@@ -33,7 +33,7 @@ class Serving:
     def __init__(self, consumer: ConsumerPort) -> None:
         self._consumer = consumer
         self._alarm = Alarm(consumer.account.turns, consumer.wake)
-        self._prefix = f"$JS.ACK.{consumer.stream.name}.{consumer.name}.".encode()
+        self._prefix = consumer.ack_prefix
         self.skips: list[int] = []
         """Newest first: what is left of the last messages of the subjects that it begins with."""
         self.resume_at = 0

@@ -1,0 +1,19 @@
+"""Pulls of one message that is there, granted without Python. See pulls.pyx."""
+
+from libc.stdint cimport int64_t, uint64_t
+
+from headrace.engine.batches cimport Outgoing, part_t
+from headrace.engine.consumer cimport ConsumerCore
+from headrace.engine.log_reading cimport LogReads
+
+cdef class SinglePulls:
+    cdef object _consumer
+    cdef object _stream
+    cdef ConsumerCore _core
+    cdef bytes _prefix
+    cdef bint _is_plain
+    cdef int64_t _max_expires    # ns; 0: any
+
+    cdef bint grant(self, Outgoing out, part_t body, part_t reply) except -1
+    cdef bint _must_wait(self) except -1
+    cdef bint _find(self, LogReads reads, uint64_t *start, uint64_t *following) except -1

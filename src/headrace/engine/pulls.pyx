@@ -1,0 +1,87 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""Pulls of one message that is there: the next one goes out, and nobody waits.
+
+A pull that asks for more, one that has to wait for a message or behind others, and one to a consumer that does more
+than deliver what its stream has, is left to `headrace.jetstream.consumer`, whose state is written here as it is there.
+"""
+
+from libc.stdint cimport int64_t, uint64_t
+
+from headrace.engine.api_requests cimport pull_t, read_pull
+from headrace.engine.batches cimport Outgoing, is_word, part_t
+from headrace.engine.consumer cimport ConsumerCore
+from headrace.engine.jetstream cimport deliver_one
+from headrace.engine.log_reading cimport FOUND, LogReads
+from headrace.engine.messages cimport message_t
+
+cdef enum:
+    NEAR = 64                # sequences that are looked at to find the next messages
+
+
+cdef class SinglePulls:
+    """Those of one consumer, as long as it has this configuration.
+
+    is_plain      every message is for it, and goes to whoever asks first, at once and whole
+    prefix        `$JS.ACK.<stream>.<consumer>.`
+    max_expires   ns that a request may wait; 0: any
+    """
+
+    def __init__(self, consumer, ConsumerCore core not None, bytes prefix not None, *, bint is_plain, int64_t max_expires):
+        self._consumer = consumer
+        self._stream = consumer.stream
+        self._core = core
+        self._prefix = prefix
+        self._is_plain = is_plain
+        self._max_expires = max_expires
+
+    cdef bint grant(self, Outgoing out, part_t body, part_t reply) except -1:
+        """Sends a request without headers its message; False: it is for Python, and nothing was done."""
+        cdef pull_t pull
+        cdef message_t m
+        cdef object consumer = self._consumer
+        cdef ConsumerCore core = self._core
+        cdef LogReads reads = self._stream.direct_gets.reads
+        cdef uint64_t position = max(core.next_sequence, core.passed_to)
+        cdef uint64_t start = position, following = 0, left = 1
+        cdef int64_t now
+        if not self._is_plain or not read_pull(body, &pull) or pull.batch > 1 \
+                or 0 < self._max_expires < pull.expires or self._must_wait():
+            return False
+        if reply.len == 0 or not is_word(reply.text, reply.len) \
+                or consumer.host.backlog(reply.text[:reply.len]) is None:
+            return False
+        if reads is None or not self._find(reads, &start, &following):
+            return False
+        if start < <uint64_t> self._stream.last_sequence:
+            left = consumer.pending_counter.count(position)
+        if reads.read(start, &m) != FOUND:
+            return False
+        now = consumer.now_ns()
+        deliver_one(out, reply, self._prefix, &m, core._state.delivered_consumer + 1, max(left, 1) - 1)
+        core.note_sent(start, now)
+        core.next_sequence = following
+        consumer.pending_counter.passed(following, 1)
+        consumer.redelivery.sent(start, now)
+        core.active_ns = now
+        return True
+
+    cdef bint _must_wait(self) except -1:
+        """Tell whether others are served before, or the consumer cannot send anything new now."""
+        cdef object consumer = self._consumer
+        return consumer.stopped or consumer.pulls or consumer.redelivery.queue or consumer.serving.skips \
+            or not consumer.is_current or not consumer.pace.is_free \
+            or 0 < self._core.most_pending <= self._core.pending.count
+
+    cdef bint _find(self, LogReads reads, uint64_t *start, uint64_t *following) except -1:
+        """Moves `start` on to the first sequence with a message, and says the one after that.
+
+        False: none is durable, or it is too far to be looked for here.
+        """
+        cdef uint64_t visible = self._stream.visible
+        cdef uint64_t end = min(visible, start[0] + NEAR)
+        while start[0] <= end and reads.is_removed(start[0]):
+            start[0] += 1
+        following[0] = start[0] + 1
+        while following[0] <= end and reads.is_removed(following[0]):
+            following[0] += 1
+        return start[0] <= end and (following[0] <= end or end == visible)
