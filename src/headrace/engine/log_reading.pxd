@@ -2,6 +2,7 @@
 
 from libc.stdint cimport uint32_t, uint64_t
 
+from headrace.engine.log_core cimport LogCounts
 from headrace.engine.messages cimport StoredMessages, message_t
 from headrace.engine.records cimport hr_record_t
 from headrace.engine.structs cimport buf_t
@@ -58,7 +59,7 @@ cdef class LogReads:
 
 cdef class FileReads(LogReads):
     cdef PointReads _points
-    cdef object _ledger
+    cdef LogCounts _counts
 
 cdef class MemoryReads(LogReads):
     cdef object _read

@@ -1,6 +1,8 @@
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
+from headrace.engine.log_core import LogCounts
+
 _M = TypeVar("_M", bound=tuple[Any, ...])
 
 class PointReads(Generic[_M]):
@@ -16,7 +18,7 @@ class PointReads(Generic[_M]):
 class LogReads: ...
 
 class FileReads(LogReads):
-    def __init__(self, points: PointReads[Any], ledger: object) -> None: ...
+    def __init__(self, points: PointReads[Any], counts: LogCounts) -> None: ...
 
 class MemoryReads(LogReads):
     def __init__(

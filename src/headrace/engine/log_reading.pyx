@@ -17,12 +17,12 @@ from libc.string cimport memmove, memset
 from posix.types cimport off_t
 
 from headrace.engine.checksum cimport hr_crc, hr_crc_prepare
+from headrace.engine.log_core cimport LogCounts
 from headrace.engine.memory cimport buf_free, buf_grow, give, resize, take
 from headrace.engine.messages cimport StoredMessages, message_t
 from headrace.engine.records cimport ERASED, HEAD, MESSAGE, SEALED, find_parts, hr_record_t, look
-from headrace.engine.sequence_set cimport SequenceSet
 from headrace.engine.structs cimport HR_GUARD, buf_t
-from headrace.engine.subject_index cimport LAST_LOOSE, SubjectIndex, subject_t
+from headrace.engine.subject_index cimport LAST_LOOSE, subject_t
 
 cdef extern from "<unistd.h>" nogil:
     ssize_t pread(int descriptor, void *data, size_t n, off_t offset)
@@ -291,24 +291,23 @@ cdef class LogReads:
 
 
 cdef class FileReads(LogReads):
-    """Those of a file log. `ledger`: a `headrace.log.ledger.Ledger`, which says what is live."""
+    """Those of a file log. `counts` say what is live."""
 
-    def __init__(self, PointReads points not None, ledger):
+    def __init__(self, PointReads points not None, LogCounts counts not None):
         self._points = points
-        self._ledger = ledger
+        self._counts = counts
 
     cdef bint is_removed(self, uint64_t sequence) except -1:
-        return sequence < <uint64_t> self._ledger.floor or (<SequenceSet?> self._ledger.removed).has(sequence)
+        return sequence < self._counts.floor or self._counts.removed.has(sequence)
 
     cdef int read(self, uint64_t sequence, message_t *m) except -1:
-        cdef object ledger = self._ledger
-        cdef uint64_t last = ledger.last_sequence
+        cdef uint64_t last = self._counts.last_sequence
         if sequence > last or self.is_removed(sequence):
             return ABSENT
-        return SLOW if ledger.unreadable else self._points.read(sequence, last, m)
+        return SLOW if self._counts.unreadable else self._points.read(sequence, last, m)
 
     cdef int last_of(self, const char *subject, size_t n, uint64_t *sequence) except -1:
-        cdef subject_t *entry = (<SubjectIndex?> self._ledger.table).find(subject, n)
+        cdef subject_t *entry = self._counts.table.find(subject, n)
         if entry == NULL:
             return ABSENT
         sequence[0] = entry.last
