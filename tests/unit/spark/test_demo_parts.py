@@ -22,7 +22,7 @@ from headrace.demo.feed import FeedError, load_airlines, load_flights, messages
 from headrace.demo.files import Files
 from headrace.demo.monitor import stored_messages
 from headrace.demo.publisher import Publication
-from headrace.demo.publisher_process import Replay, ReplayError
+from headrace.demo.publisher_process import PublisherError, PublisherProcess
 from headrace.testing import Server
 
 if TYPE_CHECKING:
@@ -69,15 +69,17 @@ def test_feed_not_installed_says_what_to_install(monkeypatch: pytest.MonkeyPatch
 def test_replay_publishes_everything_and_tells(flights: list[dict[str, Any]], tmp_path: Path) -> None:
     told: list[tuple[int, int]] = []
     with Server(streaming=StreamingOptions(cluster_id="mine")) as server:
-        replay = Replay(server.url, "mine", 3000, tmp_path / "log", lambda *counts: told.append(counts))
+        publisher = PublisherProcess(
+            server.url, "mine", 3000, tmp_path / "log", lambda *counts: told.append(counts)
+        )
         try:
-            assert replay.wait_ready() == 3000
-            replay.go()
-            replay._reader.join()
-            replay.check()
-            assert (replay.published, replay.is_done, replay.resumed) == (3000, True, None)
+            assert publisher.wait_ready() == 3000
+            publisher.go()
+            publisher._reader.join()
+            publisher.check()
+            assert (publisher.published, publisher.is_done, publisher.resumed) == (3000, True, None)
         finally:
-            replay.end()
+            publisher.end()
         assert told == sorted(told)
         assert {total for _, total in told} == {3000}
         assert payloads(server.url, "mine") == [payload for _, payload in messages(flights[:3000])]
@@ -86,31 +88,33 @@ def test_replay_publishes_everything_and_tells(flights: list[dict[str, Any]], tm
 def test_replay_into_a_channel_that_was_used_before_says_what_to_do(tmp_path: Path) -> None:
     with Server(streaming=StreamingOptions()) as server:
         asyncio.run(Publication(server.url, "test-cluster", CHANNEL, published=print).run([b"x"]))
-        replay = Replay(server.url, "test-cluster", 10, tmp_path / "log")
+        publisher = PublisherProcess(server.url, "test-cluster", 10, tmp_path / "log")
         try:
-            with pytest.raises(ReplayError, match=r"channel flights .* last sequence is 1; remove it first"):
-                replay.wait_ready()
+            with pytest.raises(
+                PublisherError, match=r"channel flights .* last sequence is 1; remove it first"
+            ):
+                publisher.wait_ready()
         finally:
-            replay.end()
+            publisher.end()
 
 
 def test_replay_to_a_server_without_streaming_says_so(tmp_path: Path) -> None:
     with Server() as server:
-        replay = Replay(server.url, "mine", 10, tmp_path / "log")
+        publisher = PublisherProcess(server.url, "mine", 10, tmp_path / "log")
         try:
-            with pytest.raises(ReplayError, match=r"no streaming server with cluster ID mine answers at"):
-                replay.wait_ready()
+            with pytest.raises(PublisherError, match=r"no streaming server with cluster ID mine answers at"):
+                publisher.wait_ready()
         finally:
-            replay.end()
+            publisher.end()
 
 
 def test_replay_without_a_server_says_why(tmp_path: Path) -> None:
-    replay = Replay("nats://127.0.0.1:1", "mine", 10, tmp_path / "log")
+    publisher = PublisherProcess("nats://127.0.0.1:1", "mine", 10, tmp_path / "log")
     try:
-        with pytest.raises(ReplayError, match="the publisher failed: "):
-            replay.wait_ready()
+        with pytest.raises(PublisherError, match="the publisher failed: "):
+            publisher.wait_ready()
     finally:
-        replay.end()
+        publisher.end()
 
 
 def test_stored_messages_is_the_last_sequence() -> None:
