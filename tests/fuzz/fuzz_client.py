@@ -5,8 +5,8 @@
 
 With --route: the parser of routes, with --legacy: that of routes of servers before 2.0, with --leaf and
 --gateway: those of leaf nodes and of gateways, with --s2: what unpacks and packs S2, with --trace: trace
-headers, with --log-reading: reads of single messages from files of records, with --ack: acknowledgements with
-lanes and without.
+headers, with --log-reading: reads of single messages from files of records, with --api-requests: bodies of
+requests, with --ack: acknowledgements with lanes and without.
 
     python tests/fuzz/fuzz_client.py -max_total_time=600           # needs: pip install atheris
     python tests/fuzz/fuzz_client.py --route -max_total_time=600
@@ -34,6 +34,7 @@ with atheris.instrument_imports(
 ):
     from fuzz import (
         ack_target,
+        api_requests_target,
         client_mutator,
         client_target,
         gateway_mutator,
@@ -53,6 +54,7 @@ with atheris.instrument_imports(
     from fuzz.instrumented import register_counters
 
 TARGETS = {
+    "api-requests": (s2_mutator.s2_mutate, api_requests_target.check),
     "client": (client_mutator.mutate, client_target.check),
     "route": (route_mutator.route_mutate, route_target.check),
     "legacy": (legacy_mutator.legacy_mutate, legacy_target.check),
