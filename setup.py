@@ -55,6 +55,7 @@ COMPILED = [
     "engine.jetstream",
     "engine.pulls",
     "engine.api_lane",
+    "engine.ids",
     "engine.publish_lane",
     "engine.replay",
     "engine.columns",

@@ -26,6 +26,7 @@ COMPILED: Final = [
     "headrace.engine.gateway",
     "headrace.engine.sequence_set",
     "headrace.engine.subject_index",
+    "headrace.engine.ids",
     "headrace.engine.interest",
     "headrace.engine.lanes",
     "headrace.engine.leaf",

@@ -33,4 +33,6 @@ cdef bint read_ack(const char *subject, uint32_t n, names_t *names, ack_t *ack) 
 cdef bint is_plain(const char *body, uint32_t n) noexcept
 cdef int deliver_one(Outgoing out, part_t inbox, bytes ack_prefix, message_t *m, uint64_t consumer_sequence,
                      uint64_t num_pending) except -1
+cdef bint read_id(const char *headers, uint32_t n, part_t *msg_id) noexcept
+cdef bint has_only_id(record_t *record, const char *subject, uint64_t largest, part_t *msg_id) noexcept
 cdef bint is_special(record_t *record, const char *subject, uint64_t largest) noexcept

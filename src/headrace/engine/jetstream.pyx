@@ -25,6 +25,7 @@ cdef enum:
     DIGITS = 20              # of the largest number of 64 bits
     LONGEST_SUBJECT = 65535  # what a log takes; a longer one is for Python to refuse
     LARGEST_HEADERS = 65535
+    ID_HEADER = 13           # bytes of the line end and the name of a message's id
     VERSION = 10             # bytes of the first line of headers without a status
     TOKENS = 9               # of an acknowledgement's subject: $JS.ACK.<stream>.<consumer> and five numbers
     LONG_TOKENS = 11         # with <domain>.<account> in front of the stream, and perhaps more behind the numbers
@@ -248,12 +249,43 @@ cdef inline bint is_steered(part_t reply) noexcept:
 
 
 cdef bint is_special(record_t *record, const char *subject, uint64_t largest) noexcept:
-    """Whether a publication is more than a message to store: see `take_publications`. Its parts begin at `subject`."""
+    """True if a publication is more than a message to store: see `take_publications`. Its parts begin at `subject`."""
     cdef part_t reply
     reply.text = subject + record.subject_len
     reply.len = record.reply_len
     return (record.header_len and has_orders(reply.text + reply.len, record.header_len)) or is_steered(reply) \
         or record.subject_len > LONGEST_SUBJECT or (largest and record.body_len > largest)
+
+
+cdef bint read_id(const char *headers, uint32_t n, part_t *msg_id) noexcept:
+    """True if the one header of ours is an id, which is `msg_id` then."""
+    cdef const char *end = headers + n
+    cdef const char *at = <const char *> memmem(headers, n, b"\nNats-", 6)
+    cdef const char *line
+    if at == NULL or at == headers or (at - 1)[0] != c'\r' or end - at < ID_HEADER \
+            or memcmp(at, b"\nNats-Msg-Id:", ID_HEADER) != 0 or memmem(at + 1, end - at - 1, b"\nNats-", 6) != NULL:
+        return False
+    at += ID_HEADER
+    line = <const char *> memmem(at, end - at, b"\r\n", 2)
+    if line == NULL:
+        line = end
+    while at < line and at[0] == c' ':
+        at += 1
+    msg_id.text = at
+    msg_id.len = <uint32_t> (line - at)
+    return msg_id.len > 0
+
+
+cdef bint has_only_id(record_t *record, const char *subject, uint64_t largest, part_t *msg_id) noexcept:
+    """True if all that a publication asks for is to be stored once. Its parts begin at `subject`."""
+    cdef part_t reply
+    cdef const char *headers
+    reply.text = subject + record.subject_len
+    reply.len = record.reply_len
+    headers = reply.text + reply.len
+    return VERSION <= record.header_len <= LARGEST_HEADERS and memcmp(headers, b"NATS/1.0\r\n", VERSION) == 0 \
+        and not is_steered(reply) and record.subject_len <= LONGEST_SUBJECT \
+        and not (largest and record.body_len > largest) and read_id(headers, record.header_len, msg_id)
 
 
 def take_publications(Gathered run not None, Publications batch not None, special, uint64_t largest=0) -> None:

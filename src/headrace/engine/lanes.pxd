@@ -1,4 +1,4 @@
-"""What a service's messages may be done by without Python: lanes. See lanes.pyx."""
+"""Lanes, which do a service's messages without Python. See lanes.pyx."""
 
 from libc.stdint cimport int64_t, uint64_t
 

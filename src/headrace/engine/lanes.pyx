@@ -22,7 +22,7 @@ cdef bint are_used = os.environ.get("HEADRACE_LANES") != "0"
 
 
 def use_lanes(bint on) -> bool:
-    """Whether lanes are asked from now on; gives what held before."""
+    """Has lanes asked from now on, or not; gives what held before."""
     global are_used
     before, are_used = are_used, on
     return bool(before)
@@ -41,7 +41,7 @@ cdef class Lane:
 
 
 cdef class StreamCounts:
-    """How far a stream is, as Python and compiled code see it.
+    """A stream's counts, as Python and compiled code see them.
 
     `last_sequence`, `last_time_ns`: of the newest message; `visible`: the last sequence that is durable, up to which
     consumers get messages; `held`: messages; `epoch`: changes whenever messages were removed; `measured`: its bytes, as

@@ -45,7 +45,7 @@ hr_crc_prepare()
 
 
 cdef class LogCounts:
-    """What a log holds, in numbers. All are kept by whoever appends and removes.
+    """Counts of a log. All are kept by whoever appends and removes.
 
     table          messages by subject
     removed        sequences from `floor` on that are gone
@@ -83,7 +83,7 @@ cdef class WriteEnd:
         self.is_begun = True
 
     def write_to(self, active, int descriptor) -> None:
-        """What is appended goes to another segment from now on; None: to none."""
+        """Appends to another segment from now on; None: to none."""
         self.active = active
         self.active_descriptor = descriptor
         if active is not None:

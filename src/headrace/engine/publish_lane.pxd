@@ -2,19 +2,25 @@
 
 from libc.stdint cimport int64_t, uint64_t
 
-from headrace.engine.batches cimport Outgoing
+from headrace.engine.batches cimport Outgoing, record_t
+from headrace.engine.ids cimport IdWindow
 from headrace.engine.jetstream cimport Publications
 from headrace.engine.lanes cimport HeldBytes, Lane, StreamCounts
 
 cdef class PublishLane(Lane):
     cdef StreamCounts _stream
     cdef object _owner
-    cdef object _ids             # of messages that were stored lately
+    cdef IdWindow _ids           # of messages that were stored lately, and of those that are gathered
+    cdef uint64_t _noted         # how many of them are gathered
+    cdef int64_t _now            # ns since 1970: when what is gathered is stored
+    cdef bint _wants_turn
+    cdef public bint is_behind   # its owner has not stored yet what it took over
     cdef object _log
     cdef object _now_ns
     cdef Outgoing _out
     cdef bytes _head
     cdef bytes _tail
+    cdef bytes _repeated         # in place of it, where a message was stored before
     cdef Publications _gathered  # since it was finished; None: nothing
     cdef Publications _spare     # an empty one
     cdef public uint64_t unanswered
@@ -34,6 +40,10 @@ cdef class PublishLane(Lane):
     cdef dict _consumers
     cdef dict _followers
 
+    cdef int _begin(self) except -1
+    cdef bint _store(self) except -1
+    cdef int _repeat(self, record_t *record, const char *subject, uint64_t sequence) except -1
+    cdef int _forget_gathered(self) except -1
     cdef bint _must_ask(self, Publications batch) except -1
     cdef bint _take_over(self, Publications batch, object error) except -1
     cdef int _count(self, Publications batch, uint64_t first, int64_t now) except -1

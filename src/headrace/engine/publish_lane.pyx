@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Publications to one stream that ask for nothing but to be stored: gathered, appended, counted, answered.
+"""Publications to one stream that ask for nothing but to be stored, or stored once: gathered, appended, answered.
 
 What here is done in one call after the other, Python does in the same order for everything else
 (`headrace.jetstream.stream.ingest`), and with the same results, byte for byte. The owner of a lane opens it where
@@ -9,10 +9,13 @@ stands against goes back to the owner, which judges it as ever: nothing is refus
 
 from cpython.dict cimport PyDict_Contains, PyDict_Size
 from cpython.object cimport PyObject
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t, uint64_t
+from libc.string cimport memcpy
 
-from headrace.engine.batches cimport Block, Outgoing, record_t
-from headrace.engine.jetstream cimport Publications, is_special
+from headrace.engine.batches cimport Block, Outgoing, is_word, part_t, record_t
+from headrace.engine.ids cimport IdWindow
+from headrace.engine.jetstream cimport Publications, has_only_id, is_special, read_id
 from headrace.engine.lanes cimport NOT_MINE, TAKEN, HeldBytes, Lane, StreamCounts
 from headrace.errors import LogError
 
@@ -26,16 +29,17 @@ cdef class PublishLane(Lane):
     The owner answers these calls:
 
         make_batch()                   an empty `Publications`
-        take_over(batch, error)        to be judged and stored in the turn that is next, before anything else;
-                                       `error`: why the log refused it, or None when it was not tried
+        take_over(batch, ids, error)   to be judged and stored in the turn that is next, before anything else, which
+                                       then sets `is_behind` to False; `ids`: by place; `error`: why the log refused
+                                       it, or None when it was not tried
         appended(last, time, stored)   what follows an append where limits may remove something
         hold(batch, first)             appended from sequence `first` on, to be answered when it is durable
         announce(batch, first)         durable: whoever follows the stream is to hear of it; gives whether a turn
                                        is wanted
     """
 
-    def __init__(self, StreamCounts stream not None, owner, ids, log, now_ns, Outgoing out not None,
-                 bytes head not None, bytes tail not None):
+    def __init__(self, StreamCounts stream not None, owner, IdWindow ids not None, log, now_ns, Outgoing out not None,
+                 bytes head not None, bytes tail not None, bytes repeated not None):
         self._stream = stream
         self._owner = owner
         self._ids = ids
@@ -44,6 +48,7 @@ cdef class PublishLane(Lane):
         self._out = out
         self._head = head
         self._tail = tail
+        self._repeated = repeated
 
     def open(self, dict consumers not None, dict followers not None, HeldBytes held not None,
              HeldBytes held_by_all not None, *, uint64_t largest, bint answers, bint waits, marks, bint is_memory,
@@ -66,30 +71,84 @@ cdef class PublishLane(Lane):
         self.is_open = True
 
     cdef int take(self, record_t *record, const char *subject, Block block) except -1:
-        if is_special(record, subject, self._largest):
+        cdef part_t msg_id
+        cdef uint64_t known
+        if self.is_behind:
+            return NOT_MINE
+        if not is_special(record, subject, self._largest):
+            if self._gathered is None:
+                self._begin()
+            self._gathered.gather(record, subject, block)
+            return TAKEN
+        if not self._ids.is_filled or not has_only_id(record, subject, self._largest, &msg_id):
             return NOT_MINE
         if self._gathered is None:
-            self._gathered, self._spare = self._spare, None
-            if self._gathered is None:
-                self._gathered = self._owner.make_batch()
+            self._begin()
+        self._ids.forget_before(self._now)
+        known = self._ids.find_id(msg_id.text, msg_id.len)
+        if known:
+            return self._repeat(record, subject, known)
+        if self._ids.window_ns > 0:
+            known = self._stream.last_sequence + <uint64_t> self._gathered.count + 1
+            self._ids.note_id(msg_id.text, msg_id.len, known, self._now)
+            self._noted += 1
         self._gathered.gather(record, subject, block)
         return TAKEN
 
+    cdef int _begin(self) except -1:
+        """Makes ready for the first message of a batch."""
+        self._gathered, self._spare = self._spare, None
+        if self._gathered is None:
+            self._gathered = self._owner.make_batch()
+        self._now = max(<int64_t> self._now_ns(), self._stream.last_time_ns)
+        return 0
+
+    cdef int _repeat(self, record_t *record, const char *subject, uint64_t sequence) except -1:
+        """Answers a message that was stored before, if that is settled; what is gathered is stored first."""
+        cdef part_t reply, none
+        cdef bytes body
+        cdef char *at
+        if sequence > self._stream.last_sequence:
+            self._wants_turn |= self._store()
+        if sequence > self._stream.visible or self.is_behind:
+            return NOT_MINE
+        reply.text = subject + record.subject_len
+        reply.len = record.reply_len
+        if self._answers and reply.len and is_word(reply.text, reply.len):
+            none.len = 0
+            body = b"%b%d%b" % (self._head, sequence, self._repeated)
+            at = self._out.open(reply, none, 0, PyBytes_GET_SIZE(body))
+            memcpy(at, PyBytes_AS_STRING(body), PyBytes_GET_SIZE(body))
+        return TAKEN
+
     cdef bint finish(self) except -1:
+        cdef bint wants_turn = self._wants_turn
+        self._wants_turn = False
+        return self._store() or wants_turn
+
+    cdef bint _store(self) except -1:
+        """Stores what is gathered; whether a turn is wanted."""
         cdef Publications batch = self._gathered
         cdef uint64_t first = self._stream.last_sequence + 1
-        cdef int64_t now
         cdef bint wants_turn
         self._gathered = None
+        if batch is None:
+            return False
+        if batch.count == 0:
+            self._spare = batch
+            return False
         if self._must_ask(batch):
             return self._take_over(batch, None)
-        now = max(<int64_t> self._now_ns(), self._stream.last_time_ns)
-        batch.at(now)
+        batch.at(self._now)
         try:
             self._log.append(batch)
         except LogError as error:
             return self._take_over(batch, error)
-        self._count(batch, first, now)
+        except BaseException:
+            self._forget_gathered()
+            raise
+        self._noted = 0
+        self._count(batch, first, self._now)
         if self._waits:
             self._owner.hold(batch, first)
             return True
@@ -100,7 +159,7 @@ cdef class PublishLane(Lane):
         return wants_turn
 
     cdef bint _must_ask(self, Publications batch) except -1:
-        """Whether anything stands against storing and answering these here."""
+        """True if anything stands against storing and answering these here."""
         cdef int64_t held, held_by_all
         if not self.is_open:
             return True
@@ -112,18 +171,35 @@ cdef class PublishLane(Lane):
         return 0 <= self._room < held + <int64_t> batch.size or 0 < self._room_of_all < held_by_all
 
     cdef bint _take_over(self, Publications batch, object error) except -1:
-        """Gives what was gathered back to the owner."""
+        """Gives what was gathered back to the owner, with the ids of those that have one by their places."""
+        cdef dict ids = {}
+        cdef part_t msg_id
+        cdef Py_ssize_t i
+        self._forget_gathered()
         batch.at_any_time()
-        self._owner.take_over(batch, error)
+        for i in range(batch.count):
+            if read_id(batch.items[i].headers, batch.items[i].headers_len, &msg_id):
+                ids[i] = msg_id.text[:msg_id.len]
+        self._owner.take_over(batch, ids, error)
+        self.is_behind = True
         return True
 
+    cdef int _forget_gathered(self) except -1:
+        """Takes back the ids of what was not stored."""
+        self._ids.withdraw(self._noted)
+        self._noted = 0
+        return 0
+
     cdef int _count(self, Publications batch, uint64_t first, int64_t now) except -1:
-        """What follows for messages that are in the log now."""
+        """Counts messages that are in the log now."""
         cdef StreamCounts stream = self._stream
         cdef uint64_t last = first + <uint64_t> batch.count - 1
         cdef int64_t size, more
+        cdef part_t msg_id
         batch.stored(first)
-        self._ids.last_id = b""
+        self._ids.newest_id = b""
+        if read_id(batch.items[batch.count - 1].headers, batch.items[batch.count - 1].headers_len, &msg_id):
+            self._ids.newest_id = msg_id.text[:msg_id.len]
         if self._trims:
             self._owner.appended(last, now, batch.count)
         else:

@@ -189,9 +189,9 @@ class TestDuplicates:
         assert again.put(Nats_Msg_Id="new") == {"stream": "S", "seq": 2, "duplicate": True}
         assert again.put(Nats_Msg_Id="old") == {"stream": "S", "seq": 3}
 
-    def test_a_table_that_is_full_forgets_the_oldest(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("headrace.jetstream.stream.dedupe.MOST_IDS", 2)
+    def test_a_table_that_is_full_forgets_the_oldest(self) -> None:
         world = World()
+        world.stream.dedupe.most = 2
         for name in "abc":
             world.put(Nats_Msg_Id=name)
         assert len(world.stream.dedupe) == 2

@@ -181,6 +181,51 @@ def test_lone_publication_takes_no_turn(storage: str, tmp_path: Path) -> None:
     place.stop()
 
 
+def _id(text: str, *more: str) -> bytes:
+    return "\r\n".join(["NATS/1.0", f"Nats-Msg-Id: {text}", *more, "", ""]).encode()
+
+
+@pytest.mark.parametrize("storage", ["file", "memory"])
+def test_id_that_comes_again_takes_no_turn(storage: str, tmp_path: Path) -> None:
+    place = LinkedAccount(tmp_path, SyncPolicy.INTERVAL)
+    place.stream("S", subjects=["s"], storage=storage, duplicate_window=10 * SECOND)
+    turns = place.host.turns
+    for burst in (["a", "b", "a"], ["a"], ["c", "c"]):
+        for name in burst:
+            place.put("s", reply="_INBOX.r", headers=_id(name, "A: 1"))
+        place.tick()
+    place.pass_time(11)
+    place.put("s", reply="_INBOX.r", headers=_id("a"))
+    place.tick()
+    again = b',"duplicate": true}'
+    assert [one.payload.removeprefix(b'{"stream":"S","seq":') for one in place.take()] == [
+        *(b"1}", b"2}", b"1" + again),
+        *(b"1" + again, b"3}", b"3" + again, b"4}"),
+    ]
+    assert place.host.turns == turns
+    assert place.account.streams["S"].dedupe.last_id == b"a"
+    place.stop()
+
+
+def test_ids_of_what_could_not_be_stored_are_not_known(tmp_path: Path) -> None:
+    files_that_fail = _FailingFileSystem(set(), halves=False)
+    place = LinkedAccount(tmp_path, SyncPolicy.INTERVAL, filesystem=files_that_fail)
+    place.stream("S", subjects=["s"])
+    place.put("s", reply="_INBOX.r", headers=_id("a"))
+    place.tick()
+    files_that_fail.refuse_next()
+    for name in ("a", "b", "c"):
+        place.put("s", reply="_INBOX.r", headers=_id(name))
+    place.tick()
+    place.put("s", reply="_INBOX.r", headers=_id("b"))
+    place.tick()
+    payloads = [one.payload for one in place.take()]
+    assert payloads[:2] == [b'{"stream":"S","seq":1}', b'{"stream":"S","seq":1,"duplicate": true}']
+    assert [b"No space left" in payload for payload in payloads[2:4]] == [True, True]
+    assert payloads[4] == b'{"stream":"S","seq":2}'
+    place.stop()
+
+
 def test_messages_of_one_tick_are_stored_and_answered_in_order(tmp_path: Path) -> None:
     place = LinkedAccount(tmp_path, SyncPolicy.INTERVAL)
     place.stream("S", subjects=["s.>"])
@@ -266,6 +311,9 @@ class _FailingFileSystem(RealFileSystem):
         self._failing = failing
         self._halves = halves
         self._writes = 0
+
+    def refuse_next(self) -> None:
+        self._failing.add(self._writes + 1)
 
     def pwrite(self, handle: int, data: Bytes, offset: int) -> int:
         self._writes += 1

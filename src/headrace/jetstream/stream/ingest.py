@@ -92,7 +92,7 @@ class Ingest:
         host = effects.host
         self._lane: Final = PublishLane(
             *(stream.counts, self, stream.dedupe, stream.log, effects.now_ns),
-            *(host.outgoing, self._head, pubacks.TAIL),
+            *(host.outgoing, self._head, pubacks.TAIL, pubacks.DUPLICATE),
         )
 
     def _empty(self) -> _Batch:
@@ -143,13 +143,14 @@ class Ingest:
     def make_batch(self) -> Publications:
         return Publications(NewMessage)
 
-    def take_over(self, batch: Publications, error: LogError | None) -> None:
+    def take_over(self, batch: Publications, ids: dict[int, bytes], error: LogError | None) -> None:
         """Take over messages that the lane gathered; they are stored in the next turn.
 
         `error`: the log's, if it refused them.
         """
         self.append()
-        self._next = _Batch(batch)
+        notes = {place: Publication(b"", msg_id=msg_id, is_plain=True) for place, msg_id in ids.items()}
+        self._next = _Batch(batch, notes=notes, ids=set(ids.values()))
         self._refused = error
         self._effects.touch(self._stream)
 
@@ -354,6 +355,7 @@ class Ingest:
         was_held = self._commit_held()
         batch, self._next = self._next, self._empty()
         refused, self._refused = self._refused, None
+        self._lane.is_behind = False
         if len(batch.messages):
             self._store(batch, refused)
         elif not was_held:
