@@ -66,9 +66,9 @@ EVERY_SERVER = {
 STORED = {"headrace.log", "headrace.turns", "headrace.change_log"}
 
 COMMANDS = {
-    "serve": (EVERY_SERVER, 279),
-    "streaming": (EVERY_SERVER | STORED | {"headrace.streaming"}, 356),
-    "serve -js": (EVERY_SERVER | STORED | {"headrace.jetstream"}, 355),
+    "serve": (EVERY_SERVER, 277),
+    "streaming": (EVERY_SERVER | STORED | {"headrace.streaming"}, 354),
+    "serve -js": (EVERY_SERVER | STORED | {"headrace.jetstream"}, 353),
 }
 """By command: packages of ours, and how many modules there may be, those of Python included."""
 
@@ -84,6 +84,7 @@ NOT_BEFORE_IT_IS_USED = {
     ),
     *("headrace.server.peers.routes", "headrace.server.peers.leafs", "headrace.server.peers.gateways"),
     *("headrace.server.lame_duck", "headrace.server.operator_mode", "headrace.cluster.mesh"),
+    *("headrace.server.snapshot", "headrace.server.connection_snapshot", "headrace.server.monitor.source"),
     *("headrace.jetstream.stream", "headrace.jetstream.consumer.consumer", "headrace.jetstream.batch"),
     *("headrace.jetstream.api.endpoints", "headrace.jetstream.api.request", "headrace.jetstream.stats"),
     *("headrace.protocol.jetstream.requests", "headrace.protocol.jetstream.go_decode"),

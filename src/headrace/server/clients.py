@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from headrace.engine.reasons import CloseReason
 from headrace.server.admission import Admission
-from headrace.server.connection_snapshot import record_of
+from headrace.server.client_record import record_of
 from headrace.server.session import ClientSession
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from headrace.core.account import Account
     from headrace.server.access import Access
-    from headrace.server.connection_snapshot import ClientRecord
+    from headrace.server.client_record import ClientRecord
     from headrace.server.departures import Departures
     from headrace.server.port import Client, ClientEvents, SessionHost
 

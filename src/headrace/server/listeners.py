@@ -11,7 +11,6 @@ from headrace.conf.peer_options import address_text
 from headrace.engine.reasons import CloseReason
 from headrace.errors import StartError
 from headrace.server.peers.addresses import reachable_host
-from headrace.server.snapshot import ServerMonitor
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from headrace.server.peers.port import PeersServer
     from headrace.server.peers.routes import Routes, RoutesServer
     from headrace.server.port import LogHost, Runtime
-    from headrace.server.snapshot import MonitoredServer
+    from headrace.server.snapshot import MonitoredServer, ServerMonitor
     from headrace.server.standing import ClientsServer
     from headrace.server.tls_contexts import Contexts
     from headrace.server.websocket.listener import WebSocketHost, WebSocketListener
@@ -210,6 +209,8 @@ async def open_monitor(server: _MonitorHost) -> MonitorHandle | None:
 
 
 def _monitor_source(server: _MonitorHost) -> ServerMonitor:
+    from headrace.server.snapshot import ServerMonitor  # only where monitoring is asked for
+
     if server.worker is None:
         return ServerMonitor(server)
     from headrace.server.monitor.pictures import SpreadMonitor  # most servers are one process

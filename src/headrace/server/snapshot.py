@@ -13,7 +13,12 @@ from typing import TYPE_CHECKING, Final, Protocol
 from msgspec.structs import replace
 
 from headrace.protocol.info import COMPATIBLE_VERSION
-from headrace.server.connection_snapshot import connection_snapshot, subscription_rows, subscriptions_of
+from headrace.server.connection_snapshot import (
+    client_snapshot,
+    connection_snapshot,
+    subscription_rows,
+    subscriptions_of,
+)
 from headrace.server.info import GIT_COMMIT, LANGUAGE
 from headrace.server.monitor.jetstream import JetStreamSource
 from headrace.server.monitor.source import (
@@ -186,7 +191,7 @@ class ServerMonitor:
                     yield connection_snapshot(session)
         if state is not ConnectionState.OPEN:
             for record in list(self._server.clients.closed):
-                yield record.snapshot()
+                yield client_snapshot(record)
 
     def subscriptions(self, account: str | None = None) -> SublistSnapshot:
         chosen = [each for each in self._server.accounts if account in (None, each.name)]

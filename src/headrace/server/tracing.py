@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from headrace.core.tracing import DEST, ORIGIN, Kind, MessageTrace, disabled, wanted
 from headrace.server.account_links import AccountLinks
 from headrace.server.monitor.text import encode
-from headrace.server.system.encoding import content_encoded
 from headrace.subjects import grammar
 from headrace.subjects.transform import RandomBelow, random_below
 
@@ -149,6 +148,8 @@ class Tracer:
             return
         if not self._links.knows(account):
             return
+        from headrace.server.system.encoding import content_encoded  # most messages are not traced
+
         document = encode({"server": server.system.messages().server_info(), **fields}, indent=False)
         payload, headers = content_encoded(document, asked.first(_ACCEPT))
         self._links.of(account).publish(dest, payload, headers=headers)
