@@ -1,13 +1,14 @@
 """Who a connecting client is: token, users with passwords, users with nkeys, or nobody in particular.
 
-Here lives the decision over the credentials of one CONNECT. Never lives here: the wire, timeouts, what
-an identity may do (`core.permissions`). No secret leaves this module: not in a repr, a log line or an
-exception.
+Here lives the decision over the credentials of one CONNECT, on the loop or beside it. Never lives here: the
+wire, timeouts, what an identity may do (`core.permissions`). No secret leaves this module: not in a repr, a
+log line or an exception.
 Source: client protocol, section 8; order of the checks compared with the Go server 2.15.1.
 """
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Final, Protocol
 
 from msgspec import Struct
@@ -22,6 +23,29 @@ from headrace.server import passwords
 if TYPE_CHECKING:
     from headrace.conf.options import Options, Permissions, UserOptions
     from headrace.core.grants import TokenIdentity
+    from headrace.protocol.info import ConnectOptions
+
+    _Given = tuple[ConnectOptions, bytes, str, tuple[bytes, ...] | None]
+
+    class ApplicantAccess(Protocol):
+        """The rules for one port."""
+
+        @property
+        def authenticator(self) -> Authenticator:
+            """The authenticator of now: a reload replaces it."""
+
+        @property
+        def connection_type(self) -> str:
+            """STANDARD, WEBSOCKET, LEAFNODE or LEAFNODE_WS: users may be limited to some of them."""
+
+        @property
+        def kind(self) -> str:
+            """The type of connection in monitoring and in messages about clients."""
+
+        @property
+        def maps_certificates(self) -> bool:
+            """True if a certificate says which user a client is."""
+
 
 AUTHORIZATION_VIOLATION: Final = "Authorization Violation"
 """The text of the -ERR that refuses a connection, also the first words of the log line about it."""
@@ -308,3 +332,46 @@ def shown_user(connect: Credentials) -> str | None:
     if connect.nkey or connect.user:
         return connect.nkey or connect.user
     return _TOKEN_USER if connect.auth_token else None
+
+
+class CredentialCheck:
+    """`nonce`: what INFO had for signatures, empty without. `peer_certificates`: DER, its own first."""
+
+    __slots__ = ("_access", "nonce", "peer_certificates")
+
+    def __init__(self, access: ApplicantAccess, nonce: bytes) -> None:
+        self._access = access
+        self.nonce: Final = nonce
+        self.peer_certificates: tuple[bytes, ...] = ()
+
+    @property
+    def mapped_certificates(self) -> tuple[bytes, ...] | None:
+        """The certificates that say which user this is; None where they do not (`verify_and_map`)."""
+        return self.peer_certificates if self._access.maps_certificates else None
+
+    def is_slow(self, connect: ConnectOptions) -> bool:
+        """True if the check takes long: bcrypt does on purpose."""
+        return self._access.authenticator.is_slow(connect, self.mapped_certificates)
+
+    def authenticate(self, connect: ConnectOptions) -> Identity | None:
+        """Check a CONNECT on the loop; None: these are no credentials of a user."""
+        return self._access.authenticator.authenticate(*self._given(connect))
+
+    async def in_thread(self, connect: ConnectOptions) -> Identity | None:
+        """Check a CONNECT in a thread: the loop goes on, this connection waits.
+
+        The answer is that of the authenticator at the end: it may be replaced meanwhile.
+        """
+        loop, given = asyncio.get_running_loop(), self._given(connect)
+        while True:
+            authenticator = self._access.authenticator
+            identity = await loop.run_in_executor(None, authenticator.authenticate, *given)
+            if authenticator is self._access.authenticator:
+                return identity
+
+    async def check(self, connect: ConnectOptions) -> Identity | None:
+        """Check a CONNECT where it takes the loop no time."""
+        return await self.in_thread(connect) if self.is_slow(connect) else self.authenticate(connect)
+
+    def _given(self, connect: ConnectOptions) -> _Given:
+        return connect, self.nonce, self._access.connection_type, self.mapped_certificates

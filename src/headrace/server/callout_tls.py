@@ -19,7 +19,7 @@ def tls_claims(session: Applicant) -> TLSClaims | None:
         return None
     from ssl import DER_cert_to_PEM_cert  # loaded already: there is a TLS connection
 
-    chain = tuple(DER_cert_to_PEM_cert(raw) for raw in session.peer_certificates)
+    chain = tuple(DER_cert_to_PEM_cert(raw) for raw in session.credentials.peer_certificates)
     return TLSClaims(
         version=session.tls_version, cipher=session.tls_cipher, verified_chains=(chain,) if chain else ()
     )

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class ClientRecord(Struct, frozen=True):
-    """What monitoring shows of one client, as it was at one moment; keeps nothing of the client alive.
+    """The state of one client that monitoring shows, at one moment; keeps nothing of the client alive.
 
     `counters`: messages and bytes in, messages and bytes out, stalls. `tls`: version, cipher, whether the
     handshake came first, the peer's certificates. `granted`: the name of the account, issuer and tags of a
@@ -76,8 +76,8 @@ def record_of(session: ClientSession, *, is_last: bool = False) -> ClientRecord:
         shown_user(options) or (identity.user if identity is not None else "") or "",
         identity.account if identity is not None else "",
         (token.account_name, token.issuer, token.tags) if token is not None else None,
-        (session.tls_version, session.tls_cipher, session.tls_first, session.peer_certificates)
-        if session.tls_version or session.tls_first or session.peer_certificates
+        (session.tls_version, session.tls_cipher, session.tls_first, session.credentials.peer_certificates)
+        if session.tls_version or session.tls_first or session.credentials.peer_certificates
         else None,
         session.proxy_key,
         link.subscriptions() if is_last and subscribed else (),
@@ -85,6 +85,6 @@ def record_of(session: ClientSession, *, is_last: bool = False) -> ClientRecord:
 
 
 def last_activity_ns(link: Link, start_ns: int) -> int:
-    """When bytes that mean something went in or out, in ns since 1970."""
+    """The time at which bytes that mean something went in or out last, in ns since 1970."""
     last = max(link.last_activity, link.last_written)
     return max(start_ns, time_ns() - (monotonic_ns() - last))

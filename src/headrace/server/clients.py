@@ -72,7 +72,7 @@ class Clients:
 
     @property
     def is_full(self) -> bool:
-        """Whether there are more clients than there may be, those of other processes included."""
+        """True if there are more clients than there may be, those of other processes included."""
         worker = self._server.worker
         elsewhere = worker.connections_elsewhere if worker is not None else 0
         return 0 < self._server.options.max_connections < len(self.sessions) + elsewhere
@@ -86,7 +86,7 @@ class Clients:
         return session
 
     def admits(self, session: ClientSession) -> bool:
-        """Whether a new connection may take its time to authenticate."""
+        """True if a new connection may take its time to authenticate."""
         if not session.access.authenticator.required:
             return True
         return self.admission.enter(session, self._server.options.max_connections)

@@ -154,10 +154,7 @@ class Gate:
 
     async def _checked(self, session: Applicant, connect: ConnectOptions) -> Identity | None:
         """Who the configuration says it is."""
-        authenticator, certificates = session.access.authenticator, session.mapped_certificates
-        if authenticator.is_slow(connect, certificates):
-            return await session.checked_in_thread(connect)
-        return authenticator.authenticate(connect, session.nonce, session.connection_type, certificates)
+        return await session.credentials.check(connect)
 
     # -- operator mode ----------------------------------------------------------------------------
 
@@ -166,9 +163,9 @@ class Gate:
     ) -> Identity | None:
         peer = Peer(
             session.address,
-            session.nonce,
+            session.credentials.nonce,
             connect.sig,
-            ConnectionType(session.connection_type),
+            ConnectionType(session.access.connection_type),
             by_trusted_proxy=bool(session.proxy_key),
         )
         user = operator.trust.user(connect.jwt, by_trusted_proxy=peer.by_trusted_proxy)
@@ -225,8 +222,8 @@ class Gate:
             tags=user.tags if user is not None else (),
             name_tag=user.name if user is not None else "",
             kind="Client",
-            connection_type=session.client_type,
-            nonce=session.nonce.decode(),
+            connection_type=session.access.kind,
+            nonce=session.credentials.nonce.decode(),
         )
         timeout = authentication_timeout(self._server.options)
         try:

@@ -86,12 +86,12 @@ class Listeners:
 
     @property
     def is_open(self) -> bool:
-        """Whether there is a port for clients."""
+        """True if there is a port for clients."""
         return self.client is not None
 
     @property
     def awaits_clients(self) -> bool:
-        """Whether there is a port for clients that accepts none yet."""
+        """True if there is a port for clients that accepts none yet."""
         return self.client is not None and not self._has_clients
 
     @property
@@ -264,7 +264,7 @@ def drop_unpinned(server: _PeerHosts) -> None:
             continue
         from headrace.server.tls import is_pinned
 
-        if not is_pinned(session.peer_certificates, options.pinned_certs):
+        if not is_pinned(session.credentials.peer_certificates, options.pinned_certs):
             session.debug("certificate not pinned any more")
             session.link.doom(CloseReason.TLS_HANDSHAKE_ERROR)
             server.after_tick()

@@ -25,6 +25,7 @@ from headrace.core.trust import Trust, is_revoked
 from headrace.engine.reasons import CloseReason
 from headrace.errors import StartError
 from headrace.protocol.jwt.claims import NO_LIMIT, AccountClaims, AccountLimits
+from headrace.server.account_membership import keep_to_limits, refuse_place
 from headrace.server.resolver import MemoryResolver, ResolverError
 from headrace.server.standing import drop_forbidden
 
@@ -332,12 +333,12 @@ class OperatorMode:
         most = now.claims.limits.connections
         for place, session in enumerate(self._sessions(now.key)):
             if most != NO_LIMIT and place >= most:
-                session.refuse_place()
+                refuse_place(session)
                 continue
             identity = session.identity.token if session.identity is not None else None
             if identity is not None and self._ends(session, identity, before, now):
                 continue
-            if session.limit() and identity is not None:
+            if keep_to_limits(session) and identity is not None:
                 self._regrant(session, identity, now)
 
     def _ends(

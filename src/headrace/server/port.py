@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from headrace.engine.reasons import CloseReason
     from headrace.protocol.info import ConnectOptions, ServerInfo
     from headrace.server.admission import Admission
-    from headrace.server.auth import Authenticator, Identity
+    from headrace.server.auth import ApplicantAccess, Authenticator, CredentialCheck, Identity
     from headrace.server.deadlines import Deadlines
     from headrace.server.epoll import Poller
     from headrace.server.handshakes import PeerCheck
@@ -103,14 +103,6 @@ class LinkHost(Protocol):
     def system(self) -> HasServiceHost: ...
 
 
-class HasAuthenticator(Protocol):
-    """The rules for one port."""
-
-    @property
-    def authenticator(self) -> Authenticator:
-        """The authenticator of now: a reload replaces it."""
-
-
 class Applicant(Protocol):
     """A client or a leaf node that wants in, as those who decide about it see it."""
 
@@ -126,17 +118,9 @@ class Applicant(Protocol):
         """The host at the other end; behind a proxy, the one that the proxy names."""
 
     @property
-    def access(self) -> HasAuthenticator: ...
+    def access(self) -> ApplicantAccess: ...
     @property
-    def connection_type(self) -> str:
-        """STANDARD, WEBSOCKET, LEAFNODE or LEAFNODE_WS: users may be limited to some of them."""
-
-    @property
-    def client_type(self) -> str: ...
-    @property
-    def nonce(self) -> bytes:
-        """The nonce that INFO had for signatures; empty: none."""
-
+    def credentials(self) -> CredentialCheck: ...
     @property
     def proxy_key(self) -> str:
         """The key of the trusted proxy that signed for it; empty: none did."""
@@ -147,16 +131,6 @@ class Applicant(Protocol):
 
     @property
     def tls_cipher(self) -> str: ...
-    @property
-    def peer_certificates(self) -> tuple[bytes, ...]:
-        """DER, its own first."""
-
-    @property
-    def mapped_certificates(self) -> tuple[bytes, ...] | None:
-        """The certificates that say which user this is; None where they do not (`verify_and_map`)."""
-
-    async def checked_in_thread(self, connect: ConnectOptions, /) -> Identity | None:
-        """Check credentials by bcrypt, which takes long: the event loop goes on."""
 
     def debug(self, text: str) -> None:
         """Log a line with the connection in front."""
@@ -199,7 +173,7 @@ class Client(Protocol):
     @property
     def link(self) -> Link: ...
     @property
-    def client_type(self) -> str: ...
+    def access(self) -> ApplicantAccess: ...
     @property
     def start_ns(self) -> int: ...
     @property

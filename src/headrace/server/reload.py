@@ -20,6 +20,7 @@ from headrace.core.accounts import all_accounts
 from headrace.core.mapping import Mappings
 from headrace.engine.reasons import CloseReason
 from headrace.errors import StartError
+from headrace.server.account_membership import keep_to_limits
 from headrace.server.auth import Authenticator, authentication_timeout
 from headrace.server.listeners import drop_unpinned, open_leafs
 from headrace.server.preparing import check_accounts
@@ -127,7 +128,7 @@ def _client_limits(server: Server, new: Options) -> Callable[[], None]:
                 session.link.limit_ops(
                     max_control_line=new.max_control_line, max_subscription_tokens=new.max_sub_tokens
                 )
-                session.limit()
+                keep_to_limits(session)
 
     return apply
 

@@ -86,7 +86,7 @@ def client_fields(
         "name_tag": name_tag,
         "tags": list(identity.token.tags) if identity is not None and identity.token is not None else None,
         "kind": "Client",
-        "client_type": session.client_type,
+        "client_type": session.access.kind,
     }
     return {name: value for name, value in fields.items() if value}
 

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from headrace.server.peers.leafs import LeafNodes
     from headrace.server.peers.routes import Routes
     from headrace.server.services import ServiceHost
+    from headrace.server.session import ClientSession
     from headrace.server.tls_contexts import ServerTLS
 
     class HasTraffic(Protocol):
@@ -202,7 +203,8 @@ class ServerMonitor:
 
     def open_in(self, account: Account) -> Iterable[ConnectionSnapshot]:
         """The open connections of one account, pictured when they are reached."""
-        for session in account.sessions():
+        for ops in account.sessions():
+            session: ClientSession = ops.party
             if not session.is_closed:
                 yield connection_snapshot(session)
 

@@ -22,7 +22,10 @@ class Speaker:
     __slots__ = ()
 
     _server: LogHost
-    address: str
+
+    @property
+    def address(self) -> str:
+        raise NotImplementedError
 
     @property
     def label(self) -> str:

@@ -11,13 +11,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Protocol
 
 from headrace.engine.reasons import CloseReason
+from headrace.server.account_membership import keep_to_limits, refuse_place
+from headrace.server.client_permissions import ALLOWED, permission_to_subscribe
 from headrace.server.wording import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from headrace.core.account import Account
-    from headrace.core.permissions import PermissionSet
     from headrace.server.access import Access
     from headrace.server.auth import Authenticator, Identity
     from headrace.server.clients import Clients
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
         def worker(self) -> OtherProcesses | None: ...
 
 
-_REFUSED, _ALLOWED, _FILTERED = 0, 1, 2
 _TOO_MANY: Final = "maximum connections exceeded"
 
 
@@ -93,23 +93,22 @@ def _judge(server: ClientsServer, before: Authenticator, session: ClientSession)
     if before.account_of(identity) is not None and (account is None or not _is_in(server, session, account)):
         _send_away(session)
         return
-    options = session.options
-    certificates, connection_type = session.mapped_certificates, session.connection_type
+    options, credentials = session.options, session.credentials
     renewed = None
-    if certificates is None:
-        renewed = after.recognised(identity, options, before, connection_type)
-    if renewed is None and after.is_slow(options, certificates):
+    if credentials.mapped_certificates is None:
+        renewed = after.recognised(identity, options, before, session.access.connection_type)
+    if renewed is None and credentials.is_slow(options):
         session.link.hold()
         server.run(_judge_in_thread(server, session))
         return
     if renewed is None:
-        renewed = after.authenticate(options, session.nonce, connection_type, certificates)
+        renewed = credentials.authenticate(options)
     _settle(server, session, renewed)
 
 
 async def _judge_in_thread(server: ClientsServer, session: ClientSession) -> None:
     """A hash is new: looking at it takes long, and only this client waits."""
-    identity = await session.checked_in_thread(session.options)
+    identity = await session.credentials.in_thread(session.options)
     if not session.is_closed:
         _settle(server, session, identity)
         session.go_on()
@@ -121,7 +120,7 @@ def _settle(server: ClientsServer, session: ClientSession, identity: Identity | 
         session.reject()
     elif not _is_in(server, session, identity.account):
         _send_away(session)
-    elif session.limit():
+    elif keep_to_limits(session):
         session.act_as(identity)
         drop_forbidden(server, session, identity)
 
@@ -140,7 +139,7 @@ def drop_forbidden(server: ClientsServer, session: ClientSession, identity: Iden
     permissions = identity.permissions
 
     def judge(subject: bytes, queue: bytes | None) -> int:
-        return _ALLOWED if permissions is None else _verdict(permissions, subject, queue)
+        return ALLOWED if permissions is None else permission_to_subscribe(permissions, subject, queue)
 
     for subject, queue, sid in session.link.judge_subscriptions(judge):
         group = f" using queue {quoted(queue)}" if queue else ""
@@ -149,16 +148,10 @@ def drop_forbidden(server: ClientsServer, session: ClientSession, identity: Iden
         server.log.info("Removed sub %s for User %s - not authorized", what, quoted(identity.user or ""))
 
 
-def _verdict(permissions: PermissionSet, subject: bytes, queue: bytes | None) -> int:
-    if not permissions.may_subscribe(subject, queue):
-        return _REFUSED
-    return _FILTERED if permissions.filters_delivery(subject, queue) else _ALLOWED
-
-
 def _keep_to_limit(server: ClientsServer, account: Account) -> None:
     most = account.options.limits.max_connections
     if not 0 <= most < account.connections:
         return
     members = [session for session in _open(server) if session.account is account]
     for session in members[most:]:
-        session.refuse_place()
+        refuse_place(session)

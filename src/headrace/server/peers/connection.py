@@ -42,6 +42,7 @@ class PeerConnection(Speaker, Generic[SessionT]):
     )
 
     _server: PeersServer
+    address: str
     session: SessionT
 
     def __init__(self, server: PeersServer, host: ConnectionHost, address: tuple[str, int]) -> None:

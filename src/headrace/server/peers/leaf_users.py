@@ -15,6 +15,7 @@ from headrace.engine.reasons import CloseReason
 from headrace.protocol import nkeys
 from headrace.protocol.info import ConnectOptions
 from headrace.server import passwords
+from headrace.server.auth import CredentialCheck
 
 if TYPE_CHECKING:
     from headrace.cluster.leaf import LeafSession
@@ -43,7 +44,7 @@ _OVER_WEBSOCKET: Final = ConnectionType.LEAFNODE_WS
 class LeafApplicant:
     """One leaf node that wants in, as those who decide about clients (`gate`, `auth`) see one."""
 
-    client_type = "leafnode"
+    kind = "leafnode"
     proxy_key = ""
 
     def __init__(self, server: LeafUsersServer, options: LeafNodeOptions, session: LeafSession) -> None:
@@ -51,12 +52,12 @@ class LeafApplicant:
         self._options = options
         self._wire = cast("PeerConnection[LeafSession]", session.wire)
         self.connection_type: Final = (_OVER_WEBSOCKET if self._wire.is_of_websocket_port else _TYPE).value
-        self.nonce: Final = session.nonce.encode()
         self.cid: Final = self._wire.number
         self.address: Final = self._wire.address
         self.tls_version: Final = self._wire.tls_version
         self.tls_cipher: Final = self._wire.tls_cipher
-        self.peer_certificates: Final = self._wire.peer_certificates
+        self.credentials: Final = CredentialCheck(self, session.nonce.encode())
+        self.credentials.peer_certificates = self._wire.peer_certificates
         self.refusal = CloseReason.AUTHENTICATION_VIOLATION
         self.token: TokenIdentity | None = None
 
@@ -70,21 +71,16 @@ class LeafApplicant:
         return self._server.authenticator
 
     @property
-    def mapped_certificates(self) -> tuple[bytes, ...] | None:
-        """Those that say who it is (`verify_and_map`); None where they do not."""
+    def maps_certificates(self) -> bool:
+        """Whether its certificate says who it is (`verify_and_map`)."""
         tls = self._options.tls
-        return self.peer_certificates if tls is not None and tls.verify_and_map else None
+        return tls is not None and tls.verify_and_map
 
     def debug(self, text: str) -> None:
         self._wire.debug(text)
 
     def error(self, text: str) -> None:
         self._wire.error(text)
-
-    async def checked_in_thread(self, connect: ConnectOptions) -> Identity | None:
-        """bcrypt takes long on purpose: the loop goes on."""
-        given = (connect, self.nonce, self.connection_type, self.mapped_certificates)
-        return await asyncio.get_running_loop().run_in_executor(None, self.authenticator.authenticate, *given)
 
     # -- the decision -----------------------------------------------------------------------------
 
@@ -108,11 +104,7 @@ class LeafApplicant:
     async def _identity(self, connect: ConnectOptions) -> Identity | None:
         if self._server.gate is not None:
             return await self._server.gate.identity(self, connect)
-        if self.authenticator.is_slow(connect, self.mapped_certificates):
-            return await self.checked_in_thread(connect)
-        return self.authenticator.authenticate(
-            connect, self.nonce, self.connection_type, self.mapped_certificates
-        )
+        return await self.credentials.check(connect)
 
     def _is_anybody(self, identity: Identity) -> bool:
         """Nobody needs credentials here."""
@@ -129,7 +121,7 @@ class LeafApplicant:
         """One of the users for leaf nodes only. Cost: that of bcrypt, so it is called in a thread."""
         if authorization.nkey:
             is_right = connect.nkey == authorization.nkey and nkeys.verify_signature(
-                connect.nkey, self.nonce, connect.sig
+                connect.nkey, self.credentials.nonce, connect.sig
             )
             return (
                 self._granted(LeafGrant(authorization.account, user=connect.nkey), connect)
@@ -152,7 +144,7 @@ class LeafApplicant:
         return self._granted(LeafGrant(found[1], user=name), connect)
 
     def _named(self, connect: ConnectOptions, users: tuple[str, ...]) -> str:
-        certificates = self.mapped_certificates
+        certificates = self.credentials.mapped_certificates
         if certificates is None:
             return connect.user
         from headrace.core.certificate_names import mapped_user

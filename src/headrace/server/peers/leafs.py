@@ -27,6 +27,7 @@ from headrace.protocol.info import JETSTREAM_API_LEVEL
 from headrace.protocol.peers import PeerInfo
 from headrace.protocol.user_seeds import SeedError, proof_of_file, proof_of_seed
 from headrace.server.acceptor import first_byte, readable
+from headrace.server.account_membership import UNLIMITED, tighter
 from headrace.server.peers.addresses import is_address
 from headrace.server.peers.dialing import DialError, connect
 from headrace.server.peers.host import PeerHost, Secured
@@ -58,7 +59,6 @@ if TYPE_CHECKING:
     _Failed = Callable[[str | None], object]
     _Enter = Callable[[], PeerConnection[LeafSession] | None]
 
-_UNLIMITED = -1
 _ANSWERS = frozenset((b"_GR_.>", b"$GR.*.>"))
 """Where answers to requests of other clusters are published."""
 
@@ -320,7 +320,7 @@ class LeafNodes(PeerHost[LeafSession]):
 
     def has_room(self, account: str) -> bool:
         most = self._server.accounts[account].options.limits.max_leafnodes
-        return most == _UNLIMITED or self._server.accounts[account].leafnodes < most
+        return most == UNLIMITED or self._server.accounts[account].leafnodes < most
 
     def authenticate(
         self,
@@ -381,10 +381,10 @@ class LeafNodes(PeerHost[LeafSession]):
         account.leafnodes += 1
         token = self._tokens.pop(session, None)
         options, of_account = self._server.options, account.options.limits
-        payload = _tighter(options.max_payload, of_account.max_payload)
-        most = _tighter(options.max_subscriptions or _UNLIMITED, of_account.max_subscriptions)
+        payload = tighter(options.max_payload, of_account.max_payload)
+        most = tighter(options.max_subscriptions or UNLIMITED, of_account.max_subscriptions)
         if token is not None:
-            payload, most = _tighter(payload, token.payload), _tighter(most, token.subscriptions)
+            payload, most = tighter(payload, token.payload), tighter(most, token.subscriptions)
             if token.expires_at is not None:
                 left = min(max(token.expires_at - time(), 0.0), 86_400.0)
                 self._expiries[session] = self.call_later(left, partial(self._expired, session, token))
@@ -436,8 +436,3 @@ def server_name(url: PeerURL, remote: LeafRemote) -> str:
     if not is_address(url.host):
         return url.host
     return next((each.host for each in remote.urls if not is_address(each.host)), url.host)
-
-
-def _tighter(first: int, second: int) -> int:
-    """The smaller one of two limits, of which -1 is none."""
-    return max(first, second) if _UNLIMITED in (first, second) else min(first, second)

@@ -109,8 +109,8 @@ def _subscribers(account: Account | None, payload: bytes) -> int:
     is_wanted = grammar.matches if grammar.is_valid_literal(subject) else _is_within
     return sum(
         is_wanted(subscribed, subject) and (queue is None or group == queue)
-        for session in (account.sessions() if account else ())
-        for subscribed, group, _, _, _ in session.link.subscriptions()
+        for ops in (account.sessions() if account else ())
+        for subscribed, group, _, _, _ in ops.party.link.subscriptions()
     )
 
 

@@ -179,7 +179,7 @@ class WebSocketListener(Acceptor):
         if upgrade.forwarded_for:
             session.behind = f"{upgrade.forwarded_for}/"
         session.link.send(session.info())
-        self._carry(Client(session), transport, protocol, is_browser=upgrade.is_browser)
+        self._carry(Client(server, session), transport, protocol, is_browser=upgrade.is_browser)
         if server.clients.is_full or not server.clients.admits(session):
             session.error(_TOO_MANY)
             session.refuse(_TOO_MANY, CloseReason.MAX_CONNECTIONS_EXCEEDED)

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 class Client:
     """As `headrace.server.websocket.transport.Party` says."""
 
-    __slots__ = ("_session", "error", "later", "take")
+    __slots__ = ("_server", "_session", "error", "take")
 
-    def __init__(self, session: ClientSession) -> None:
+    def __init__(self, server: Runtime, session: ClientSession) -> None:
+        self._server = server
         self._session = session
         self.error = session.error
-        self.later = session.later
         self.take = session.take
 
     @property
@@ -42,6 +42,9 @@ class Client:
         self._session.transport = transport
         if tls is None or self._session.secured(tls):
             self._session.opened()
+
+    def later(self, seconds: float, call: Callable[[], object]) -> None:
+        self._server.loop.call_later(seconds, call)
 
 
 class LeafNode:
