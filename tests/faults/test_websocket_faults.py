@@ -296,7 +296,7 @@ def test_pings_of_a_client_that_does_not_read_cost_nothing(open_socket: Callable
         session = served.embedded.call(lambda: min(served.server.clients.sessions.items())[1])
         assert served.embedded.call(lambda: len(session.transport._late)) <= 127
         served.embedded.call(lambda: session.link.doom(6))
-        served.embedded.call(served.server.after_tick)
+        served.embedded.call(served.server.ticks.wake)
     served.wait_for_connections(0)
 
 

@@ -52,6 +52,7 @@ class AttachedServer(Server):
         if self.options.jetstream is not None:
             raise StartError("JetStream cannot be here: streaming uses a NATS server elsewhere")
         self.loop = asyncio.get_running_loop()
+        self.ticks.begin(self.loop, None)
         self.start_ns = self.config_load_ns = time_ns()
         announce(self)
         try:

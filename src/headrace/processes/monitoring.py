@@ -97,7 +97,7 @@ class Desk:
 
     def asked(self, server: Server, number: int, question: bytes) -> None:
         """Answered in a task: others work in between."""
-        server.run(self._answer(server, number, pickle.loads(question)))
+        server.tasks.run(self._answer(server, number, pickle.loads(question)))
 
     async def _answer(self, server: Server, number: int, wanted: Wanted) -> None:
         if self._monitor is None:

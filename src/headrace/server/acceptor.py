@@ -171,7 +171,7 @@ class Acceptor(Accepting):
         await asyncio.gather(*self._opening, return_exceptions=True)
 
     def _run(self, work: Coroutine[object, object, None], sock: socket.socket) -> None:
-        task = self._server.run(work)
+        task = self._server.tasks.run(work)
         self._opening[task] = sock
         task.add_done_callback(self._opening.pop)
 

@@ -36,7 +36,7 @@ class CalloutDesk:
             server.router,
             account,
             loop=server.loop,
-            wake=server.after_tick,
+            wake=server.ticks.wake,
             log=server.log,
             max_payload=server.options.max_payload,
         )

@@ -75,7 +75,7 @@ class ClaimsService:
             server.router,
             server.accounts[server.accounts.system or ""],
             loop=server.loop,
-            wake=server.after_tick,
+            wake=server.ticks.wake,
             log=server.log,
             max_payload=server.options.max_payload,
         )
@@ -114,7 +114,7 @@ class ClaimsService:
             else:
                 self._waiting.append(request)
         if self._waiting and self._worker is None:
-            self._worker = self._server.run(self._work())
+            self._worker = self._server.tasks.run(self._work())
 
     def stop(self) -> None:
         self._waiting.clear()
@@ -305,7 +305,7 @@ class ClaimsService:
         self._timer = host.call_later(self._store.interval, self._compare)
 
     def _compare(self) -> None:
-        self._server.run(self._ask_for_packs())
+        self._server.tasks.run(self._ask_for_packs())
         self._compare_later(self._host)
 
     async def _ask_for_packs(self) -> None:

@@ -102,7 +102,7 @@ class ClientOps(Speaker):
 
     def _decide_later(self, options: ConnectOptions, decision: _Decision) -> None:
         self.party.link.hold()
-        self._server.run(self._decided(options, decision))
+        self._server.tasks.run(self._decided(options, decision))
 
     async def _decided(self, options: ConnectOptions, decision: _Decision) -> None:
         session = self.party
@@ -110,7 +110,7 @@ class ClientOps(Speaker):
             identity = await decision()
         except Exception as error:  # noqa: BLE001 - whatever it is, nobody is let in by it, or left waiting
             self.failed(error)
-            self._server.after_tick()
+            self._server.ticks.wake()
             return
         if session.is_closed or session.link.is_closing:
             return

@@ -120,7 +120,7 @@ class Clients:
         for session in self.sessions.values():
             if session.has_async_info:
                 session.link.send(session.info())
-        self._server.after_tick()
+        self._server.ticks.wake()
 
     def _count(self) -> None:
         if self._server.worker is not None:

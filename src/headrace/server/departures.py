@@ -12,21 +12,14 @@ from time import monotonic_ns
 from typing import TYPE_CHECKING, Final, Protocol
 
 from headrace.engine.reasons import CloseReason
+from headrace.server.ticks import STALLED_CHECK
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from headrace.engine.link import Link
     from headrace.server.port import AccountsHost
     from headrace.server.transport import Transport
-
-    class _Server(AccountsHost, Protocol):
-        def parties(self) -> Sequence[Party]:
-            """Give the connections that are open."""
-
-
-STALLED_CHECK: Final = 0.005
-"""Seconds between looks at what drains."""
 
 DRAIN_LIMIT: Final = 1.0
 """Seconds that a server at its end waits for others to take what was sent to them before."""
@@ -71,10 +64,11 @@ class Party(Protocol):
 
 
 class Departures:
-    """Of one server's connections; `parties` are those that are open now."""
+    """Ends the connections of one server. `open_connections` gives those that are open now."""
 
-    def __init__(self, server: _Server) -> None:
+    def __init__(self, server: AccountsHost, open_connections: Callable[[], Sequence[Party]]) -> None:
         self._server = server
+        self._open = open_connections
         self._draining: dict[Party, float] = {}
         self._timer: asyncio.TimerHandle | None = None
 
@@ -132,12 +126,12 @@ class Departures:
             self._finish(party)
         if server.router.blocked:
             now = monotonic_ns()
-            for party in server.parties():
+            for party in self._open():
                 since = party.link.blocked_since
                 is_late = since is not None and now - since > party.write_deadline * 1e9
                 if is_late and not (party not in self._draining and party.endures(now)):
                     self._cut_off(party)
-            server.after_tick()
+            server.ticks.wake()
 
     def close(self) -> None:
         """The server has ended: what would leave little by little leaves now."""
@@ -152,7 +146,7 @@ class Departures:
             party.transport.close()
         party.over(CloseReason(party.link.reason))
         if self._server.router.has_work:  # other servers are told what is wanted no more
-            self._server.after_tick()
+            self._server.ticks.wake()
 
     def _cut_off(self, party: Party) -> None:
         if party in self._draining:

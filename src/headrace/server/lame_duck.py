@@ -69,7 +69,7 @@ async def _close(server: _Server, clients: list[ClientSession], seconds: float, 
             if session.is_closed:
                 continue
         session.link.doom(CloseReason.SERVER_SHUTDOWN)
-        server.after_tick()
+        server.ticks.wake()
         closed += 1
 
 

@@ -113,7 +113,7 @@ class Listener(Acceptor):
     def __init__(self, server: ListenerHost, context: ssl.SSLContext | None, sock: socket.socket) -> None:
         super().__init__(server, sock)
         self.context = context
-        self._poller = server.poller
+        self._poller = server.ticks.poller
         self._access = Access(server)
         self._rate = HandshakeRate(0)
         self._report: asyncio.TimerHandle | None = None
@@ -242,7 +242,7 @@ class Listener(Acceptor):
                 session.opened()
                 session.take(seen)
 
-        protocol = AsyncioTransport(session.link, server.after_tick, connected, server.note_stalled)
+        protocol = AsyncioTransport(session.link, server.ticks.wake, connected, server.ticks.note_stalled)
         try:
             if context is None:
                 await server.loop.connect_accepted_socket(lambda: protocol, sock)

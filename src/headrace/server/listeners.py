@@ -257,7 +257,7 @@ def drop_unpinned(server: _PeerHosts) -> None:
             if not connection.is_pinned:
                 connection.debug("certificate not pinned any more")
                 connection.link.doom(CloseReason.TLS_HANDSHAKE_ERROR)
-                server.after_tick()
+                server.ticks.wake()
     for session in server.clients.sessions.values():
         options = session.access.tls
         if not (session.tls_version and options is not None and options.pinned_certs):
@@ -267,4 +267,4 @@ def drop_unpinned(server: _PeerHosts) -> None:
         if not is_pinned(session.credentials.peer_certificates, options.pinned_certs):
             session.debug("certificate not pinned any more")
             session.link.doom(CloseReason.TLS_HANDSHAKE_ERROR)
-            server.after_tick()
+            server.ticks.wake()

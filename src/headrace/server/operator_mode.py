@@ -133,7 +133,7 @@ class OperatorMode:
         issuer = self.options.trusted_keys[0]
         claims = AccountClaims(subject=key, issuer=issuer, limits=unlimited)
         self._known[key] = _Known(TrustedAccount(claims, {key: None}, None), "")
-        self._server.run(self._fetch_system_account(key))
+        self._server.tasks.run(self._fetch_system_account(key))
 
     async def _fetch_system_account(self, key: str) -> None:
         while not self._known[key].token:
@@ -357,7 +357,7 @@ class OperatorMode:
             or now.signers[identity.issuer] != before.signers.get(identity.issuer)
         ):
             session.link.doom(CloseReason.AUTHENTICATION_VIOLATION)
-            self._server.after_tick()
+            self._server.ticks.wake()
         else:
             return False
         return True

@@ -7,12 +7,12 @@ Loaded by nobody at run time. Never here: code that does anything.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     import asyncio
     import ssl
-    from collections.abc import Coroutine, Iterable
+    from collections.abc import Iterable
     from logging import Logger
 
     from headrace.conf.options import Options
@@ -25,11 +25,10 @@ if TYPE_CHECKING:
     from headrace.server.admission import Admission
     from headrace.server.auth import ApplicantAccess, Authenticator, CredentialCheck, Identity
     from headrace.server.deadlines import Deadlines
-    from headrace.server.epoll import Poller
     from headrace.server.handshakes import PeerCheck
     from headrace.server.log_limits import LogLimits
     from headrace.server.services import ServiceHost
-    from headrace.server.transport import AsyncioTransport
+    from headrace.server.ticks import Tasks, Ticks
 
 
 class LogHost(Protocol):
@@ -61,18 +60,9 @@ class Runtime(LogHost, Protocol):
     @property
     def loop(self) -> asyncio.AbstractEventLoop: ...
     @property
-    def poller(self) -> Poller | None:
-        """The poller of plain TCP connections; None: they are on asyncio's transports."""
-
-    def after_tick(self) -> None:
-        """Flush outboxes when the loop's present round is over: frames were queued outside the poller."""
-
-    def note_stalled(self, transport: AsyncioTransport) -> None:
-        """Resume a transport that has stopped to read when its outbox has drained."""
-
-    def run(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Start a task; it is cancelled when the server stops."""
-
+    def ticks(self) -> Ticks: ...
+    @property
+    def tasks(self) -> Tasks: ...
     @property
     def tls(self) -> PeerChecks: ...
 

@@ -142,8 +142,9 @@ def _back_pressure(server: Server, new: Options) -> Callable[[], None]:
 
 def _tracing(server: Server, new: Options) -> Callable[[], None]:
     def apply() -> None:
-        for party in server.parties():
-            party.link.traced = new.trace
+        peers = (connection for host in server.peer_hosts for connection in host.connections)
+        for connection in (*server.clients.sessions.values(), *peers):
+            connection.link.traced = new.trace
 
     return apply
 

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from itertools import count
 from time import monotonic, monotonic_ns, time_ns
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from headrace.conf.options import Options
 from headrace.core.accounts import Accounts
@@ -23,7 +23,7 @@ from headrace.server import logs
 from headrace.server.auth import Authenticator
 from headrace.server.clients import Clients
 from headrace.server.deadlines import Deadlines
-from headrace.server.departures import STALLED_CHECK, Departures
+from headrace.server.departures import Departures
 from headrace.server.info import client_info
 from headrace.server.listener import Listener, bind, busy_poll, default_transport
 from headrace.server.listeners import (
@@ -35,7 +35,6 @@ from headrace.server.listeners import (
     open_websocket,
 )
 from headrace.server.log_limits import LogLimits
-from headrace.server.loop import PollerLoop
 from headrace.server.preparing import (
     announce,
     check_accounts,
@@ -46,28 +45,26 @@ from headrace.server.preparing import (
 )
 from headrace.server.services import ServiceHost
 from headrace.server.system.service import SystemService
+from headrace.server.ticks import Tasks, Ticks
 from headrace.server.tls_contexts import ServerTLS, make_contexts
 from headrace.server.tracing import Tracer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Callable, Sequence
     from types import TracebackType
 
     from headrace.conf.options import LatencyOptions
     from headrace.core.account import Account
     from headrace.core.service import Service
-    from headrace.engine.link import Link
     from headrace.server.acceptor import Acceptor
     from headrace.server.account_services import AccountServices
     from headrace.server.departures import Party
-    from headrace.server.epoll import Poller
     from headrace.server.latency import LatencyMeter
     from headrace.server.peers.gateways import GatewayHost
     from headrace.server.peers.leafs import LeafNodes
     from headrace.server.peers.routes import Routes
     from headrace.server.reload import Surroundings
     from headrace.server.tls_contexts import Contexts
-    from headrace.server.transport import AsyncioTransport
     from headrace.server.worker import Worker
 
 
@@ -100,11 +97,14 @@ class Server:
         self.router = Router(
             max_pending=self.options.max_pending, drops_when_congested=self.options.no_fast_producer_stall
         )
+        self.departures = Departures(self, self._connections)
+        self.deadlines = Deadlines()
+        self.ticks = Ticks(self.router, self.departures)
+        self.tasks = Tasks(self.log)
         check_accounts(self.options)
         self.accounts = Accounts(self.options, self.router, self._account_failed, self._new_meter)
         self.system = SystemService(self)
         self.router.tracer = self._tracer = Tracer(self)
-        self.poller: Poller | None = None
         self.clients = Clients(self)
         self.services = tuple(services)
         self.account_services = hosted(self, account_services)
@@ -128,12 +128,6 @@ class Server:
         self.routes: Routes | None = None
         self.gateways: GatewayHost | None = None
         self.leafs: LeafNodes | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._stalled: list[AsyncioTransport] = []
-        self.departures = Departures(self)
-        self.deadlines = Deadlines()
-        self._tick_is_due = False
-        self._stall_timer: asyncio.TimerHandle | None = None
 
     # -- life -------------------------------------------------------------------------------------
 
@@ -154,12 +148,12 @@ class Server:
         self.start_ns = self.config_load_ns = time_ns()
         announce(self)
         self.use_contexts(make_contexts(options))
+        poller = None
         if self._transport_kind == "epoll":
             from headrace.server.epoll import Poller
 
-            self.poller = Poller(self.router, busy_poll())
-            if not (isinstance(self.loop, PollerLoop) and self.loop.sleep_in(self.poller, self._settle)):
-                self.loop.add_reader(self.poller.fileno(), self._poll)
+            poller = Poller(self.router, busy_poll())
+        self.ticks.begin(self.loop, poller)
         try:
             await self._open()
         except BaseException:
@@ -262,7 +256,7 @@ class Server:
             self.router,
             account,
             loop=self.loop,
-            wake=self.after_tick,
+            wake=self.ticks.wake,
             log=self.log,
             max_payload=self.options.max_payload,
             maps=maps,
@@ -274,7 +268,7 @@ class Server:
     def stop_service(self, host: ServiceHost) -> None:
         """One service less, while the server goes on; its last words still go out."""
         host.stop()
-        self._end(self.router.end_tick())
+        self.ticks.end()
         host.close()
         self.hosts.remove(host)
 
@@ -289,12 +283,12 @@ class Server:
     def _end_services(self) -> None:
         if not self.hosts:
             return
-        for party in self.parties():
+        for party in self._connections():
             party.link.hold()
-        self._end(self.router.end_tick())
+        self.ticks.end()
         for host in reversed(self.hosts):
             host.stop()
-        self._end(self.router.end_tick())
+        self.ticks.end()
         for host in self.hosts:
             host.close()
         self.hosts.clear()
@@ -322,25 +316,17 @@ class Server:
             await self.gate.close()
         for host in self.peer_hosts:
             host.stop()
-        for party in self.parties():
+        for party in self._connections():
             party.link.doom(CloseReason.SERVER_SHUTDOWN)
         self.departures.begin(self.router.end_tick())
         await self.departures.drain()
-        for task in list(self._tasks):
-            task.cancel()
-        if self._tasks:
-            await asyncio.gather(*self._tasks, return_exceptions=True)
-        for party in self.parties():
+        await self.tasks.cancel()
+        for party in self._connections():
             party.over(CloseReason.SERVER_SHUTDOWN)
         self.departures.close()
         self.deadlines.close()
-        if self._stall_timer is not None:
-            self._stall_timer.cancel()
         await self.listeners.close_monitor()
-        if self.poller is not None:
-            if not (isinstance(self.loop, PollerLoop) and self.loop.leave(self.poller)):
-                self.loop.remove_reader(self.poller.fileno())
-            self.poller = None
+        self.ticks.close()
         self.router.tracer = None
         self._tracer.close()
         self.accounts.close()
@@ -451,75 +437,17 @@ class Server:
 
     # -- connections ------------------------------------------------------------------------------
 
-    def parties(self) -> list[Party]:
+    def _connections(self) -> list[Party]:
         """All connections that are open."""
         peers = (host.connections for host in self.peer_hosts)
         return [*self.clients.sessions.values(), *(each for connections in peers for each in connections)]
 
-    # -- ticks ------------------------------------------------------------------------------------
-
-    def _poll(self) -> None:
-        """The poller's tick, on a loop that watches its descriptor."""
-        if self.poller is not None:  # else stopped between the loop's call_soon and this call
-            self._end_tick_of(self.poller, self.poller.poll())
-
-    def _settle(self) -> None:
-        """The end of the poller's tick, on a loop that sleeps in it."""
-        if self.poller is not None:
-            self._end_tick_of(self.poller, self.poller.settle())
-
-    def _end_tick_of(self, poller: Poller, closing: list[Link]) -> None:
-        self._end(closing)
-        if poller.has_stalled and self._stall_timer is None:
-            self._stall_timer = self.loop.call_later(STALLED_CHECK, self._poll_stalled)
-
-    def _poll_stalled(self) -> None:
-        self._stall_timer = None
-        self._poll()
-
-    def after_tick(self) -> None:
-        """Frames were queued outside the poller: flush them when the loop's present round is over."""
-        if not self._tick_is_due:
-            self._tick_is_due = True
-            self.loop.call_soon(self._tick)
-
-    def _tick(self) -> None:
-        self._tick_is_due = False
-        self.router.touch()
-        self._end(self.router.end_tick())
-        if self._stalled:
-            self._stalled = [t for t in self._stalled if not t.resume_if_drained()]
-            if self._stalled:
-                self.loop.call_later(STALLED_CHECK, self.after_tick)
-
-    def _end(self, closing: list[Link]) -> None:
-        if closing:
-            self.departures.begin(closing)
-        self.departures.go_on()
-        if self.router.has_due:  # services that wait for their next batch: sockets have had their turn
-            self.after_tick()
-
-    def note_stalled(self, transport: AsyncioTransport) -> None:
-        self._stalled.append(transport)
-
-    # -- tasks ------------------------------------------------------------------------------------
-
-    def run(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """A task of this server; it is cancelled when the server stops."""
-        task = self.loop.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._task_done)
-        return task
-
-    def _task_done(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            self.log.error("internal error", exc_info=task.exception())
+    # -- accounts ---------------------------------------------------------------------------------
 
     def _new_meter(self, latency: LatencyOptions, exporter: Account) -> LatencyMeter:
         from headrace.server.latency import LatencyMeter  # only who measures pays for loading it
 
-        return LatencyMeter(latency, exporter, self.router, self.after_tick, self._account_failed)
+        return LatencyMeter(latency, exporter, self.router, self.ticks.wake, self._account_failed)
 
     def _account_failed(self, error: Exception) -> None:
         self.log.error("internal error while a message passed between accounts", exc_info=error)

@@ -201,7 +201,7 @@ class ClientSession(Speaker):
                 self.link.feed(seen)
             except Exception as error:  # noqa: BLE001 -- as the engine does it: this connection ends
                 self.link.session.failed(error)
-            self._server.after_tick()
+            self._server.ticks.wake()
 
     def _authentication_due(self) -> None:
         if self.is_connected:
@@ -219,7 +219,7 @@ class ClientSession(Speaker):
         self.link.release()
         if self.transport is not None and not self.link.is_held:
             self.transport.resume()
-        self._server.after_tick()
+        self._server.ticks.wake()
 
     def let_in(self, identity: Identity) -> None:
         """Serve a client from its CONNECT on as this user."""
@@ -294,7 +294,7 @@ class ClientSession(Speaker):
             self.ping_sent_ns = monotonic_ns()
             self.debug("Client Ping Timer")
             self.link.send(b"PING\r\n")
-            self._server.after_tick()
+            self._server.ticks.wake()
         self._arm(interval, self._ping_due)
 
     # -- closing ----------------------------------------------------------------------------------
@@ -303,7 +303,7 @@ class ClientSession(Speaker):
         """-ERR, then close."""
         self.link.send(f"-ERR '{text}'\r\n".encode())
         self.link.doom(reason)
-        self._server.after_tick()
+        self._server.ticks.wake()
 
     def reject(self) -> None:
         """Whoever it is, it may not be here (any more)."""

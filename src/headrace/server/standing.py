@@ -54,7 +54,7 @@ def judge_clients(server: ClientsServer, before: Mapping[Access, Authenticator])
         _judge(server, before[session.access], session)
     for account in server.accounts:
         _keep_to_limit(server, account)
-    server.after_tick()
+    server.ticks.wake()
 
 
 def close_excess(server: ClientsServer) -> int:
@@ -99,7 +99,7 @@ def _judge(server: ClientsServer, before: Authenticator, session: ClientSession)
         renewed = after.recognised(identity, options, before, session.access.connection_type)
     if renewed is None and credentials.is_slow(options):
         session.link.hold()
-        server.run(_judge_in_thread(server, session))
+        server.tasks.run(_judge_in_thread(server, session))
         return
     if renewed is None:
         renewed = credentials.authenticate(options)

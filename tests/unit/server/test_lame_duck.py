@@ -34,7 +34,7 @@ def server(sessions: list[Session], grace: float = 10.0, whole: float = 120.0) -
         ),
         options=SimpleNamespace(lame_duck_grace_period=grace, lame_duck_duration=whole),
         log=SimpleNamespace(info=lines.append),
-        after_tick=lambda: None,
+        ticks=SimpleNamespace(wake=lambda: None),
         stopped=asyncio.Event(),
         lines=lines,
     )

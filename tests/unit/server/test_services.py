@@ -627,7 +627,7 @@ def test_loop_of_the_poller_is_the_one_that_sleeps_in_it() -> None:
     async def main() -> bool:
         loop = asyncio.get_running_loop()
         async with Server(LOCAL, transport="epoll", services=[Echo()]) as server:
-            return isinstance(loop, PollerLoop) and not loop.sleep_in(server.poller, lambda: None)  # type: ignore[arg-type]
+            return isinstance(loop, PollerLoop) and not loop.sleep_in(server.ticks.poller, lambda: None)  # type: ignore[arg-type]
 
     assert run("poller", main())
 

@@ -73,7 +73,7 @@ class PeerConnection(Speaker, Generic[SessionT]):
         self.link.release()
         if self.transport is not None and not self.link.is_held:
             self.transport.resume()
-        self._server.after_tick()
+        self._server.ticks.wake()
 
     # -- opening ----------------------------------------------------------------------------------
 
@@ -89,7 +89,7 @@ class PeerConnection(Speaker, Generic[SessionT]):
             return True
         self.error(f"TLS {self._host.kind} handshake error: certificate not pinned")
         self.link.doom(CloseReason.TLS_HANDSHAKE_ERROR)
-        self._server.after_tick()
+        self._server.ticks.wake()
         return False
 
     @property
@@ -114,7 +114,7 @@ class PeerConnection(Speaker, Generic[SessionT]):
             self.link.feed(seen)
         except Exception as error:  # noqa: BLE001 -- as the engine does it: this connection ends
             self.session.failed(error)
-        self._server.after_tick()
+        self._server.ticks.wake()
 
     # -- the server's party -----------------------------------------------------------------------
 

@@ -207,7 +207,7 @@ class PeerHost(ABC, Generic[SessionT]):
     ) -> Coroutine[object, object, None] | None:
         """A server connected; what is to be done about it, unless that is done already."""
         enter = partial(self._enter, address, self.machine.accepted)
-        if self.accepting_context is None and self._server.poller is not None:
+        if self.accepting_context is None and self._server.ticks.poller is not None:
             open_over_epoll(self._server, sock, enter)
             return None
         return self._handshake(sock, address, enter)
@@ -263,7 +263,7 @@ class PeerHost(ABC, Generic[SessionT]):
         self._dial(self._connect(address, connected, failed, secured))
 
     def _dial(self, work: Coroutine[object, object, None]) -> None:
-        task = self._server.run(work)
+        task = self._server.tasks.run(work)
         self._dials.add(task)
         task.add_done_callback(self._dials.discard)
 
@@ -282,7 +282,7 @@ class PeerHost(ABC, Generic[SessionT]):
             return
         enter = partial(self._enter, place, connected)
         try:
-            if secured is None and server.poller is not None:
+            if secured is None and server.ticks.poller is not None:
                 open_over_epoll(server, sock, enter)
             else:
                 context, seconds, name = secured or (None, None, None)
@@ -361,7 +361,7 @@ class PeerHost(ABC, Generic[SessionT]):
         return random.random()
 
     def wake(self) -> None:
-        self._server.after_tick()
+        self._server.ticks.wake()
 
     def account_names(self) -> Iterator[str]:
         return (account.name for account in self._server.accounts)
@@ -379,7 +379,7 @@ class PeerHost(ABC, Generic[SessionT]):
             loop = self._server.loop
             judged(await loop.run_in_executor(None, passwords.matches, stored, given))
 
-        self._server.run(compare())
+        self._server.tasks.run(compare())
 
     def log(self, level: int, text: str) -> None:
         self._server.log.log(level, "%s", text)

@@ -66,8 +66,8 @@ async def _upgrade(server: Runtime, sock: socket.socket, hub: Hub) -> None:
             protocol,
             buffer=memoryview(bytearray(READ_SIZE)),
             is_browser=False,
-            after_tick=server.after_tick,
-            on_stalled=server.note_stalled,
+            after_tick=server.ticks.wake,
+            on_stalled=server.ticks.note_stalled,
         )
         transport.set_protocol(carrier)
         carrier.connection_made(transport)

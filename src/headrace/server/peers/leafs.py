@@ -103,7 +103,7 @@ class LeafNodes(PeerHost[LeafSession]):
         It may come back; a leaf node does.
         """
         for session, (text, grant) in list(self._admitted.items()):
-            self._server.run(self._judge(session, text, grant))
+            self._server.tasks.run(self._judge(session, text, grant))
 
     async def _judge(self, session: LeafSession, text: bytes, grant: LeafGrant) -> None:
         found = await LeafApplicant(self._server, self.options, session).decide(text)
@@ -245,7 +245,7 @@ class LeafNodes(PeerHost[LeafSession]):
             made.append(enter())
             return made[0]
 
-        if secured is None and self._server.poller is not None:
+        if secured is None and self._server.ticks.poller is not None:
             open_over_epoll(self._server, sock, entered)
         else:
             context, seconds, _ = secured or (None, None, None)
@@ -329,7 +329,7 @@ class LeafNodes(PeerHost[LeafSession]):
         given: LeafConnect,
         decided: Callable[[LeafGrant | None], None],
     ) -> None:
-        self._server.run(self._authenticate(session, text, decided))
+        self._server.tasks.run(self._authenticate(session, text, decided))
 
     async def _authenticate(
         self, session: LeafSession, text: bytes, decided: Callable[[LeafGrant | None], None]
@@ -353,7 +353,7 @@ class LeafNodes(PeerHost[LeafSession]):
         wire = self._connection_of(session)
         if wire is not None and wire.transport is not None and not session.link.is_held:
             wire.transport.resume()
-        self._server.after_tick()
+        self._server.ticks.wake()
 
     def _connection_of(self, session: LeafSession) -> PeerConnection[LeafSession] | None:
         return next((each for each in self.connections if each.session is session), None)

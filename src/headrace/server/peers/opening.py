@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 def open_over_epoll(server: Runtime, sock: socket.socket, enter: _Enter) -> None:
     """Without TLS, where the server has a poller. A socket that cannot be watched ends its connection."""
-    assert server.poller is not None
+    assert server.ticks.poller is not None
     connection = enter()
     if connection is None:
         sock.close()
         return
     try:
-        transport = EpollTransport(server.poller, connection.link, sock.fileno())
+        transport = EpollTransport(server.ticks.poller, connection.link, sock.fileno())
     except OSError as error:
         sock.close()
         connection.error(f"cannot be watched: {error}")
@@ -92,7 +92,7 @@ class _LateTransport(AsyncioTransport):
             if tls is None or connection.secured(tls):
                 connection.opened(self)
 
-        super().__init__(connection.link, self._server.after_tick, connected, self._server.note_stalled)
+        super().__init__(connection.link, self._server.ticks.wake, connected, self._server.ticks.note_stalled)
         super().connection_made(transport)
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -34,7 +34,7 @@ def take(requests: Requests, name: str, request: Delivery) -> None:
     if not request.reply or requests.read(request, options.FILTERS) is None:
         return
     if name == "RELOAD":
-        requests.server.run(_reload(requests, request))
+        requests.server.tasks.run(_reload(requests, request))
         return
     try:
         (_kick if name == "KICK" else _warn)(requests.server, cid)
@@ -60,7 +60,7 @@ def _kick(server: AskedServer, cid: int) -> None:
     if session is None:
         raise _Impossible("no such client or leafnode id")
     session.link.doom(CloseReason.KICKED)
-    server.after_tick()
+    server.ticks.wake()
 
 
 def _warn(server: AskedServer, cid: int) -> None:
@@ -73,7 +73,7 @@ def _warn(server: AskedServer, cid: int) -> None:
         )
     session.debug("Sending Lame Duck Mode info to client")
     session.link.send(session.info(ldm=True))
-    server.after_tick()
+    server.ticks.wake()
 
 
 async def _reload(requests: Requests, request: Delivery) -> None:

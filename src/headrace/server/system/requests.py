@@ -199,7 +199,7 @@ class Requests:
         elif len(self._waiting) < MOST_WAITING:
             self._waiting.append((question, request, values))
             if self._worker is None:
-                self._worker = self.server.run(self._work())
+                self._worker = self.server.tasks.run(self._work())
 
     def _answer(self, question: Question, request: Delivery, ask: Callable[[], Any]) -> None:
         try:

@@ -157,8 +157,8 @@ class WebSocketListener(Acceptor):
             protocol,
             buffer=self._buffer,
             is_browser=is_browser,
-            after_tick=server.after_tick,
-            on_stalled=server.note_stalled,
+            after_tick=server.ticks.wake,
+            on_stalled=server.ticks.note_stalled,
         )
         transport.set_protocol(carrier)
         carrier.connection_made(transport)
