@@ -87,7 +87,7 @@ class LeafNodes(PeerHost[LeafSession]):
         log = self._server.log
         log.info("Listening for leafnode connections on %s", self.address)
         if self.options.advertise:
-            log.info("Advertise address for leafnode is set to %s", self.own_url)
+            log.info("Advertise address for leafnode is set to %s", self._own_url)
 
     def reload(self, options: LeafNodeOptions) -> None:
         """Takes over other options; host and port stay as they are."""
@@ -270,21 +270,21 @@ class LeafNodes(PeerHost[LeafSession]):
         return self._server.accounts.system
 
     @property
-    def own_url(self) -> str:
+    def _own_url(self) -> str:
         """Where leaf nodes connect to, as they and the cluster are told; "" without a port."""
         return "" if self.listener is None else str(self.advertised)
 
     @property
     def own_urls(self) -> tuple[str, ...]:
         """What the cluster is told to tell its leaf nodes."""
-        return (self.own_url,) if self.own_url and not self.options.no_advertise else ()
+        return (self._own_url,) if self._own_url and not self.options.no_advertise else ()
 
     @property
     def urls(self) -> tuple[str, ...]:
         """This server's URL for leaf nodes, and those of its cluster."""
         routes = self._server.routes
         others = () if routes is None or self.options.no_advertise else routes.mesh.leafnode_urls
-        return tuple(dict.fromkeys(filter(None, (self.own_url, *others))))
+        return tuple(dict.fromkeys(filter(None, (self._own_url, *others))))
 
     @property
     def websocket_urls(self) -> tuple[str, ...]:
@@ -299,7 +299,7 @@ class LeafNodes(PeerHost[LeafSession]):
         address = Address("", 0) if self.listener is None else self.advertised
         return replace(
             self._identity(address, has_users=True),
-            ip=self.own_url,
+            ip=self._own_url,
             tls_verify=tls is not None and tls.verify,
             jetstream=jetstream is not None,
             domain=jetstream.domain if jetstream is not None else "",
