@@ -17,6 +17,7 @@ import socket
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import Any, Final
 
 REQUEST_BYTES: Final = 1 << 20
@@ -33,9 +34,17 @@ def load() -> None:
     for name in PACKAGES:
         package = importlib.import_module(name)
         for found in pkgutil.walk_packages(getattr(package, "__path__", []), f"{name}."):
-            importlib.import_module(found.name)
+            if not is_left_over(found):
+                importlib.import_module(found.name)
     gc.collect()
     gc.freeze()
+
+
+def is_left_over(module: pkgutil.ModuleInfo) -> bool:
+    """True if a module was compiled from a source that has another name by now."""
+    spec = module.module_finder.find_spec(module.name, None)
+    origin = Path(spec.origin) if spec is not None and spec.origin else Path()
+    return origin.suffix == ".so" and not origin.with_name(f"{origin.name.partition('.')[0]}.pyx").exists()
 
 
 def serve(control: socket.socket) -> None:
