@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from headrace.conf.checking import checked
 from headrace.conf.options import Options
 from headrace.server import server as inner
-from headrace.server.preparing import hosted
+from headrace.server.preflight import hosted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

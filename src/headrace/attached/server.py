@@ -21,7 +21,7 @@ from headrace.errors import StartError
 from headrace.protocol.stan import ConnectRequest
 from headrace.server import logs
 from headrace.server.listeners import open_monitor
-from headrace.server.preparing import announce
+from headrace.server.preflight import announce
 from headrace.server.server import Server
 from headrace.streaming import error_texts
 

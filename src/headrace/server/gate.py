@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from headrace.core.grants import TokenIdentity
     from headrace.protocol.info import ConnectOptions
     from headrace.server.port import Applicant
-    from headrace.server.standing import ClientsServer
+    from headrace.server.reauthorization import ClientsServer
     from headrace.server.system.service import SystemService
 
     class GateHost(ClientsServer, Protocol):

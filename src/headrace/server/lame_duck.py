@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 from headrace.engine.reasons import CloseReason
 
 if TYPE_CHECKING:
+    from headrace.server.reauthorization import ClientsServer
     from headrace.server.session import ClientSession
-    from headrace.server.standing import ClientsServer
 
     class _Server(ClientsServer, Protocol):
         @property

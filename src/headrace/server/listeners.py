@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from headrace.server.peers.port import PeersServer
     from headrace.server.peers.routes import Routes, RoutesServer
     from headrace.server.port import LogHost, Runtime
+    from headrace.server.reauthorization import ClientsServer
     from headrace.server.snapshot import MonitoredServer, ServerMonitor
-    from headrace.server.standing import ClientsServer
     from headrace.server.tls_contexts import Contexts
     from headrace.server.websocket.listener import WebSocketHost, WebSocketListener
     from headrace.server.worker import Worker

@@ -26,8 +26,8 @@ from headrace.engine.reasons import CloseReason
 from headrace.errors import StartError
 from headrace.protocol.jwt.claims import NO_LIMIT, AccountClaims, AccountLimits
 from headrace.server.account_membership import keep_to_limits, refuse_place
+from headrace.server.reauthorization import drop_forbidden
 from headrace.server.resolver import MemoryResolver, ResolverError
-from headrace.server.standing import drop_forbidden
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from headrace.conf.operator_options import OperatorOptions
     from headrace.conf.options import AccountOptions
     from headrace.core.grants import TokenIdentity
+    from headrace.server.reauthorization import ClientsServer
     from headrace.server.resolver import Resolver
     from headrace.server.session import ClientSession
-    from headrace.server.standing import ClientsServer
 
 _LONGEST_SLEEP: Final = 86_400.0  # seconds; a loop's timers are not made for years
 _BOOTSTRAP_INTERVAL: Final = 1.0  # seconds between looks for the system account's token

@@ -1,7 +1,7 @@
 """A running server takes over a changed configuration: all checks first, then every change at once.
 
-Here live the steps. Never lives here: which of them an option needs (`conf.options`),
-what differs (`conf.changes`), what becomes of clients (`standing`), what belongs to the process (`app`).
+Here live the steps. Never lives here: which of them an option needs (`conf.options`), what differs
+(`conf.changes`), what becomes of clients (`reauthorization`), what belongs to the process (`app`).
 Source: which options the Go server 2.15.1 reloads, and its log lines. Other than there what can be checked is
 checked before anything is changed, and a file without changes is not answered with "Reloaded: accounts".
 """
@@ -23,8 +23,8 @@ from headrace.errors import StartError
 from headrace.server.account_membership import keep_to_limits
 from headrace.server.auth import Authenticator, authentication_timeout
 from headrace.server.listeners import drop_unpinned, open_leafs
-from headrace.server.preparing import check_accounts
-from headrace.server.standing import close_excess, judge_clients
+from headrace.server.preflight import check_accounts
+from headrace.server.reauthorization import close_excess, judge_clients
 from headrace.server.tls_contexts import make_contexts
 
 if TYPE_CHECKING:

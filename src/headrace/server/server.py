@@ -35,7 +35,7 @@ from headrace.server.listeners import (
     open_websocket,
 )
 from headrace.server.log_limits import LogLimits
-from headrace.server.preparing import (
+from headrace.server.preflight import (
     announce,
     check_accounts,
     check_alone,
