@@ -1,7 +1,7 @@
 """The clients of one server: accepted and counted, told what changes, remembered when they are gone.
 
 Never lives here: what one client may do (`session`), sockets (`listener`), why and how a connection ends
-(`departures`).
+(`disconnects`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from headrace.core.account import Account
     from headrace.server.access import Access
     from headrace.server.client_record import ClientRecord
-    from headrace.server.departures import Departures
+    from headrace.server.disconnects import Disconnects
     from headrace.server.port import Client, ClientEvents, SessionHost
 
     class _Events(ClientEvents, Protocol):
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
         @property
         def system(self) -> _System: ...
         @property
-        def departures(self) -> Departures: ...
+        def disconnects(self) -> Disconnects: ...
         @property
         def worker(self) -> _Processes | None: ...
         @property
@@ -111,7 +111,7 @@ class Clients:
         self.closed.append(record_of(session, is_last=True))
         session.link.detach()
         self._server.system.events.disconnected(session, account)
-        self._server.departures.forget(session)
+        self._server.disconnects.forget(session)
         del self.sessions[cid]
         self._count()
 

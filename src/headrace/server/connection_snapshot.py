@@ -102,15 +102,15 @@ def text_of(wire: bytes) -> str:
     return wire.decode("utf-8", "replace")
 
 
-def link_figures(party: PeerConnection[Any], rtt_ns: int) -> dict[str, Any]:
+def link_figures(connection: PeerConnection[Any], rtt_ns: int) -> dict[str, Any]:
     """The fields of `LinkSnapshot` as they are now, but for the number of subscriptions."""
-    link = party.link
+    link = connection.link
     in_msgs, in_bytes, out_msgs, out_bytes, _ = link.counters
     return {
-        "ip": party.address,
-        "port": party.port,
-        "start_ns": party.start_ns,
-        "last_activity_ns": last_activity_ns(link, party.start_ns),
+        "ip": connection.address,
+        "port": connection.port,
+        "start_ns": connection.start_ns,
+        "last_activity_ns": last_activity_ns(link, connection.start_ns),
         "rtt_ns": rtt_ns,
         "pending_bytes": link.pending,
         "in_msgs": in_msgs,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import ssl
 
     from headrace.server.clients import Clients
-    from headrace.server.departures import Departures
+    from headrace.server.disconnects import Disconnects
     from headrace.server.epoll import Poller
     from headrace.server.port import SessionHost
     from headrace.server.session import ClientSession
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         """A server, as a port for clients sees it."""
 
         @property
-        def departures(self) -> Departures: ...
+        def disconnects(self) -> Disconnects: ...
         @property
         def clients(self) -> Clients: ...
 
@@ -237,7 +237,7 @@ class Listener(Acceptor):
             session.transport = protocol
             tls = transport.get_extra_info("ssl_object")
             if session.link.is_closing:  # it was sent away while its handshake went on
-                server.departures.begin([session.link])
+                server.disconnects.begin([session.link])
             elif tls is None or session.secured(tls):
                 session.opened()
                 session.take(seen)

@@ -23,7 +23,7 @@ from headrace.server import logs
 from headrace.server.auth import Authenticator
 from headrace.server.clients import Clients
 from headrace.server.deadlines import Deadlines
-from headrace.server.departures import Departures
+from headrace.server.disconnects import Disconnects
 from headrace.server.info import client_info
 from headrace.server.listener import Listener, bind, busy_poll, default_transport
 from headrace.server.listeners import (
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from headrace.core.service import Service
     from headrace.server.acceptor import Acceptor
     from headrace.server.account_services import AccountServices
-    from headrace.server.departures import Party
+    from headrace.server.disconnects import Connection
     from headrace.server.latency import LatencyMeter
     from headrace.server.peers.gateways import GatewayHost
     from headrace.server.peers.leafs import LeafNodes
@@ -97,9 +97,9 @@ class Server:
         self.router = Router(
             max_pending=self.options.max_pending, drops_when_congested=self.options.no_fast_producer_stall
         )
-        self.departures = Departures(self, self._connections)
+        self.disconnects = Disconnects(self, self._connections)
         self.deadlines = Deadlines()
-        self.ticks = Ticks(self.router, self.departures)
+        self.ticks = Ticks(self.router, self.disconnects)
         self.tasks = Tasks(self.log)
         check_accounts(self.options)
         self.accounts = Accounts(self.options, self.router, self._account_failed, self._new_meter)
@@ -159,7 +159,7 @@ class Server:
         except BaseException:
             await self.stop()
             raise
-        self.departures.watch()
+        self.disconnects.watch()
         try:
             self._start_services()
             for peers in self.peer_hosts:
@@ -283,8 +283,8 @@ class Server:
     def _end_services(self) -> None:
         if not self.hosts:
             return
-        for party in self._connections():
-            party.link.hold()
+        for connection in self._connections():
+            connection.link.hold()
         self.ticks.end()
         for host in reversed(self.hosts):
             host.stop()
@@ -316,14 +316,14 @@ class Server:
             await self.gate.close()
         for host in self.peer_hosts:
             host.stop()
-        for party in self._connections():
-            party.link.doom(CloseReason.SERVER_SHUTDOWN)
-        self.departures.begin(self.router.end_tick())
-        await self.departures.drain()
+        for connection in self._connections():
+            connection.link.doom(CloseReason.SERVER_SHUTDOWN)
+        self.disconnects.begin(self.router.end_tick())
+        await self.disconnects.drain()
         await self.tasks.cancel()
-        for party in self._connections():
-            party.over(CloseReason.SERVER_SHUTDOWN)
-        self.departures.close()
+        for connection in self._connections():
+            connection.over(CloseReason.SERVER_SHUTDOWN)
+        self.disconnects.close()
         self.deadlines.close()
         await self.listeners.close_monitor()
         self.ticks.close()
@@ -437,7 +437,7 @@ class Server:
 
     # -- connections ------------------------------------------------------------------------------
 
-    def _connections(self) -> list[Party]:
+    def _connections(self) -> list[Connection]:
         """All connections that are open."""
         peers = (host.connections for host in self.peer_hosts)
         return [*self.clients.sessions.values(), *(each for connections in peers for each in connections)]

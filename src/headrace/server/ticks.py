@@ -1,7 +1,7 @@
 """The ticks of one server, at whose ends outboxes are flushed and links end, and its tasks.
 
 A tick is one round of the event loop; a task takes several. Never lives here: sockets (`epoll`, `transport`),
-how a connection ends (`departures`).
+how a connection ends (`disconnects`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from headrace.server.epoll import Poller
     from headrace.server.transport import AsyncioTransport
 
-    class _Departures(Protocol):
+    class _Disconnects(Protocol):
         def begin(self, links: Iterable[Link]) -> None:
             """Close what the end of a tick found doomed, or let it drain first."""
 
@@ -34,9 +34,9 @@ STALLED_CHECK: Final = 0.005
 class Ticks:
     """`poller` has the plain TCP connections; None: they are on asyncio's transports."""
 
-    def __init__(self, router: Router, departures: _Departures) -> None:
+    def __init__(self, router: Router, disconnects: _Disconnects) -> None:
         self._router = router
-        self._departures = departures
+        self._disconnects = disconnects
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stalled: list[AsyncioTransport] = []
         self._is_due = False
@@ -109,8 +109,8 @@ class Ticks:
 
     def _end(self, closing: list[Link]) -> None:
         if closing:
-            self._departures.begin(closing)
-        self._departures.go_on()
+            self._disconnects.begin(closing)
+        self._disconnects.go_on()
         if self._router.has_due:  # services that wait for their next batch: sockets have had their turn
             self.wake()
 

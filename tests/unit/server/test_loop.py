@@ -97,13 +97,13 @@ def test_a_mistake_at_the_end_of_a_tick_ends_neither_the_loop_nor_the_server() -
 
         loop.set_exception_handler(note)
         async with Server(LOCAL, transport="epoll") as server:
-            begin = server.departures.begin
+            begin = server.disconnects.begin
 
             def fail_once(links: Iterable[Link]) -> None:
-                server.departures.begin = begin  # type: ignore[method-assign]
+                server.disconnects.begin = begin  # type: ignore[method-assign]
                 raise mistake
 
-            server.departures.begin = fail_once  # type: ignore[method-assign]
+            server.disconnects.begin = fail_once  # type: ignore[method-assign]
             await asyncio.to_thread(round_trip, server.url)
             await asyncio.wait_for(has_failed.wait(), 5)
             await asyncio.to_thread(round_trip, server.url)

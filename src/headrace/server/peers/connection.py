@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Generic
 
 from headrace.cluster.port import Address, SessionT
 from headrace.engine.reasons import CloseReason
-from headrace.server.departures import note_late
+from headrace.server.disconnects import note_late
 from headrace.server.speaking import Speaker
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class PeerConnection(Speaker, Generic[SessionT]):
             self.session.failed(error)
         self._server.ticks.wake()
 
-    # -- the server's party -----------------------------------------------------------------------
+    # -- the server's connection -----------------------------------------------------------------------
 
     @property
     def label(self) -> str:
@@ -153,7 +153,7 @@ class PeerConnection(Speaker, Generic[SessionT]):
         self.is_closed = True
         if reason is CloseReason.STALE_CONNECTION:
             self._host.stale_connections += 1
-        self._server.departures.forget(self)
+        self._server.disconnects.forget(self)
         self._host.connections.discard(self)
         self.session.ended(reason)
         self.link.detach()

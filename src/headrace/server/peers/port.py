@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from headrace.cluster.gateways import Gateways
     from headrace.cluster.mesh import Mesh
     from headrace.conf.tls_options import TLSOptions
-    from headrace.server.departures import Departures
+    from headrace.server.disconnects import Disconnects
     from headrace.server.tls_contexts import ServerTLS
 
 
@@ -41,7 +41,7 @@ class PeersServer(AccountsHost, Protocol):
     @property
     def tls(self) -> ServerTLS: ...
     @property
-    def departures(self) -> Departures: ...
+    def disconnects(self) -> Disconnects: ...
     @property
     def routes(self) -> HasMesh | None: ...
     @property

@@ -1,7 +1,7 @@
 """How connections end: doomed ones are flushed and closed, who does not take its bytes in time is cut off.
 
-Of every kind of connection: what a kind does when it is over is its own (`Party.over`). Never lives here: why
-one ends (the sessions and the engine say so), accepting.
+Of every kind of connection: what a kind does when it is over is its own (`Connection.over`). Never lives
+here: why one ends (the sessions and the engine say so), accepting.
 Source: client protocol specification, section 9.
 """
 
@@ -37,7 +37,7 @@ _NOT_WAITED_FOR: Final = frozenset([CloseReason.STALE_CONNECTION])
 """Who answers no PING takes no bytes either: one write is tried."""
 
 
-class Party(Protocol):
+class Connection(Protocol):
     """The session of one connection. `transport` is None while it is being opened: then it ends with that."""
 
     transport: Transport | None
@@ -63,13 +63,13 @@ class Party(Protocol):
         """The connection is closed: everything is given back."""
 
 
-class Departures:
+class Disconnects:
     """Ends the connections of one server. `open_connections` gives those that are open now."""
 
-    def __init__(self, server: AccountsHost, open_connections: Callable[[], Sequence[Party]]) -> None:
+    def __init__(self, server: AccountsHost, open_connections: Callable[[], Sequence[Connection]]) -> None:
         self._server = server
         self._open = open_connections
-        self._draining: dict[Party, float] = {}
+        self._draining: dict[Connection, float] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self, links: Iterable[Link]) -> None:
@@ -77,33 +77,33 @@ class Departures:
         for link in links:
             if link.session is None:  # it has ended already
                 continue
-            party: Party = link.session.party
-            if party.is_closed:
+            connection: Connection = link.session.party
+            if connection.is_closed:
                 continue
             reason = CloseReason(link.reason)
             if reason is CloseReason.SLOW_CONSUMER_PENDING_BYTES:
-                party.count_slow()
+                connection.count_slow()
                 most = self._server.options.max_pending
-                party.notice(f"Slow Consumer Detected: MaxPending of {most} Exceeded")
-            transport = party.transport
+                connection.notice(f"Slow Consumer Detected: MaxPending of {most} Exceeded")
+            transport = connection.transport
             if transport is None:
                 continue  # a handshake is going on; it ends by itself or with its task
             if reason in _UNFLUSHED or transport.flush() or reason in _NOT_WAITED_FOR:
-                self._finish(party)
+                self._finish(connection)
             else:
-                self._draining[party] = self._server.loop.time() + party.write_deadline
+                self._draining[connection] = self._server.loop.time() + connection.write_deadline
 
     def go_on(self) -> None:
         """Closes those that have drained."""
         if not self._draining:
             return
-        for party in list(self._draining):
-            if party.transport is None or party.transport.flush():
-                self._finish(party)
+        for connection in list(self._draining):
+            if connection.transport is None or connection.transport.flush():
+                self._finish(connection)
 
-    def forget(self, party: Party) -> None:
+    def forget(self, connection: Connection) -> None:
         """It is over."""
-        self._draining.pop(party, None)
+        self._draining.pop(connection, None)
 
     async def drain(self) -> None:
         """Wait for others to take what is still theirs, as long as DRAIN_LIMIT."""
@@ -112,8 +112,8 @@ class Departures:
         while self._draining and time() < limit:
             await asyncio.sleep(STALLED_CHECK)
             self.go_on()
-        for party in list(self._draining):
-            self._finish(party)
+        for connection in list(self._draining):
+            self._finish(connection)
 
     def watch(self) -> None:
         """Every quarter of write_deadline: cut off who has not taken a write for that long."""
@@ -122,15 +122,17 @@ class Departures:
         self._timer = server.loop.call_later(max(deadline / 4, 0.01), self.watch)
         server.accounts.expire()
         self.go_on()
-        for party in [party for party, until in self._draining.items() if until <= server.loop.time()]:
-            self._finish(party)
+        for connection in [
+            connection for connection, until in self._draining.items() if until <= server.loop.time()
+        ]:
+            self._finish(connection)
         if server.router.blocked:
             now = monotonic_ns()
-            for party in self._open():
-                since = party.link.blocked_since
-                is_late = since is not None and now - since > party.write_deadline * 1e9
-                if is_late and not (party not in self._draining and party.endures(now)):
-                    self._cut_off(party)
+            for connection in self._open():
+                since = connection.link.blocked_since
+                is_late = since is not None and now - since > connection.write_deadline * 1e9
+                if is_late and not (connection not in self._draining and connection.endures(now)):
+                    self._cut_off(connection)
             server.ticks.wake()
 
     def close(self) -> None:
@@ -141,28 +143,28 @@ class Departures:
         while router.is_unsubscribing:
             router.end_tick()
 
-    def _finish(self, party: Party) -> None:
-        if party.transport is not None:
-            party.transport.close()
-        party.over(CloseReason(party.link.reason))
+    def _finish(self, connection: Connection) -> None:
+        if connection.transport is not None:
+            connection.transport.close()
+        connection.over(CloseReason(connection.link.reason))
         if self._server.router.has_work:  # other servers are told what is wanted no more
             self._server.ticks.wake()
 
-    def _cut_off(self, party: Party) -> None:
-        if party in self._draining:
-            self._finish(party)
+    def _cut_off(self, connection: Connection) -> None:
+        if connection in self._draining:
+            self._finish(connection)
             return
-        note_late(party)
-        party.link.doom(CloseReason.SLOW_CONSUMER_WRITE_DEADLINE)
+        note_late(connection)
+        connection.link.doom(CloseReason.SLOW_CONSUMER_WRITE_DEADLINE)
 
 
-def note_late(party: Party) -> None:
+def note_late(connection: Connection) -> None:
     """A write was not taken in time: counts and says it."""
     from headrace.server.monitor.text import round_trip
 
-    party.count_slow()
-    deadline = round_trip(int(party.write_deadline * 1e9))
-    party.notice(
+    connection.count_slow()
+    deadline = round_trip(int(connection.write_deadline * 1e9))
+    connection.notice(
         f"Slow Consumer Detected: WriteDeadline of {deadline} exceeded"
-        f" with 1 chunks of {party.link.pending} total bytes."
+        f" with 1 chunks of {connection.link.pending} total bytes."
     )
