@@ -22,8 +22,8 @@ from headrace.protocol import nkeys
 from headrace.protocol.info import PROTOCOL_WITH_ASYNC_INFO
 from headrace.server.account_membership import TOO_MANY_SUBSCRIPTIONS, keep_to_limits, refuse_place
 from headrace.server.client_permissions import REFUSED
-from headrace.server.speaking import Speaker
-from headrace.server.wording import quoted, redacted_connect, shown
+from headrace.server.connection_log import ConnectionLog
+from headrace.server.log_text import quoted, redacted_connect, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     _Decision: TypeAlias = Callable[[], Coroutine[object, object, Identity | None]]
 
 
-class ClientOps(Speaker):
+class ClientOps(ConnectionLog):
     """The session of a link, as the engine calls it; `party` is the client's own."""
 
     __slots__ = ("_server", "party")

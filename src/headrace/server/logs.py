@@ -15,7 +15,7 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from headrace.errors import StartError
-from headrace.server.wording import printable
+from headrace.server.log_text import printable
 
 if TYPE_CHECKING:
     from headrace.conf.options import Options

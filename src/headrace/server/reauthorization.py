@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from headrace.engine.reasons import CloseReason
 from headrace.server.account_membership import keep_to_limits, refuse_place
 from headrace.server.client_permissions import ALLOWED, permission_to_subscribe
-from headrace.server.wording import quoted
+from headrace.server.log_text import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

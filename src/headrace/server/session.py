@@ -19,8 +19,8 @@ from headrace.server.account_membership import AccountMembership
 from headrace.server.auth import AUTHORIZATION_VIOLATION, CredentialCheck
 from headrace.server.client_ops import ClientOps
 from headrace.server.client_permissions import ClientPermissions
-from headrace.server.speaking import Speaker
-from headrace.server.wording import claimed_user, client_label
+from headrace.server.connection_log import ConnectionLog
+from headrace.server.log_text import claimed_user, client_label
 
 if TYPE_CHECKING:
     import asyncio
@@ -43,7 +43,7 @@ _REFUSED_BY_ENGINE: Final = {
 """Closes that the engine decides and says on the wire by itself: what the log says of them."""
 
 
-class ClientSession(Speaker):
+class ClientSession(ConnectionLog):
     """A client from accept to close. `cid` numbers clients from 1; times are as their names say."""
 
     __slots__ = (

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Generic
 
 from headrace.cluster.port import Address, SessionT
 from headrace.engine.reasons import CloseReason
+from headrace.server.connection_log import ConnectionLog
 from headrace.server.disconnects import note_late
-from headrace.server.speaking import Speaker
 
 if TYPE_CHECKING:
     import ssl
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from headrace.server.transport import Transport
 
 
-class PeerConnection(Speaker, Generic[SessionT]):
+class PeerConnection(ConnectionLog, Generic[SessionT]):
     """From accept, or a successful dial, to the end. `session` is set before a byte flows."""
 
     __slots__ = (

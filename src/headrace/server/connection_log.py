@@ -1,4 +1,4 @@
-"""What connections say in the log and the trace, each line with who it is about in front.
+"""The lines of connections in the log and the trace, each with who it is about in front.
 
 Here live levels and the limit on repeated lines. Never lives here: the words of one kind (`label`), what is
 worth a line.
@@ -9,14 +9,14 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from headrace.server.log_text import headers_of, shown, traced_payload
 from headrace.server.logs import TRACE
-from headrace.server.wording import headers_of, shown, traced_payload
 
 if TYPE_CHECKING:
     from headrace.server.port import LogHost
 
 
-class Speaker:
+class ConnectionLog:
     """A session's way to speak. `label` is the head of its lines, `address` where it comes from."""
 
     __slots__ = ()

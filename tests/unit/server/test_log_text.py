@@ -10,8 +10,7 @@ import pytest
 
 from headrace.protocol.info import ConnectOptions
 from headrace.server.auth import Identity
-from headrace.server.logs import LineFormatter
-from headrace.server.wording import (
+from headrace.server.log_text import (
     claimed_user,
     client_label,
     printable,
@@ -19,6 +18,7 @@ from headrace.server.wording import (
     redacted_connect,
     traced_payload,
 )
+from headrace.server.logs import LineFormatter
 
 
 @pytest.mark.parametrize(
