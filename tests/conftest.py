@@ -73,6 +73,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: not item.nodeid.startswith("tests/spark/"))
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Modules and tests live as long as the run: collections of garbage, of which many tests ask for some,
+    need not look through them."""
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Where tests run in several processes, one of these hands over what it has tried."""
     if hasattr(session.config, "workeroutput"):
@@ -106,14 +114,6 @@ def _starts(request: pytest.FixtureRequest) -> Iterator[None]:
     """Whether servers are forked or started whole."""
     with FORKS.used(request.path.relative_to(HERE).parts[0] not in STARTED_WHOLE):
         yield
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _small_heap() -> None:
-    """What is there when a file begins, all tests and modules among it, lives about as long as the run:
-    collections of garbage, of which many tests ask for some, need not look through it."""
-    gc.collect()
-    gc.freeze()
 
 
 @pytest.fixture
