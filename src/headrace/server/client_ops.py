@@ -54,6 +54,11 @@ class ClientOps(ConnectionLog):
         return self.party.address
 
     @property
+    def cid(self) -> int:
+        """The number of this client, which older routes are told with its subscriptions."""
+        return self.party.cid
+
+    @property
     def label(self) -> str:
         """The head of this client's log lines."""
         return self.party.label
