@@ -356,6 +356,7 @@ class Listener(Acceptor):
 
     def close(self) -> None:
         super().close()
+        self._poller = None  # its descriptor goes with the last who knows it
         if self._report is not None:
             self._report.cancel()
             self._report_throttled()
