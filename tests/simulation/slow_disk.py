@@ -59,6 +59,8 @@ class SlowCommitter:
     what was never confirmed durable, or not. `later`: the host's, to be set before the first request.
     """
 
+    marks: Final = None  # as under GROUP: nobody is told before a sync
+
     def __init__(self, chance: Random) -> None:
         self._chance: Final = chance
         self._waiting: dict[MessageLog, list[Done]] = {}
