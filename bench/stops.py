@@ -115,7 +115,9 @@ def _ended(process: subprocess.Popen[bytes], client: socket.socket, number: int)
         while client.recv(4096):
             pass
         heard = time.perf_counter()
-        if not select.select([watched], [], [], STOP_LIMIT_S)[0]:
+        waiting = select.poll()  # a descriptor may be too high for select
+        waiting.register(watched, select.POLLIN)
+        if not waiting.poll(STOP_LIMIT_S * 1000):
             raise BenchError(f"{process.args!r} did not end")
         gone = time.perf_counter()
     finally:
