@@ -125,10 +125,11 @@ class ServerProcess:
 
     def _read(self) -> None:
         assert self.process.stderr is not None
-        for line in self.process.stderr:
-            with self._news:
-                self.lines.append(line.rstrip("\n"))
-                self._news.notify_all()
+        with self.process.stderr as log:
+            for line in log:
+                with self._news:
+                    self.lines.append(line.rstrip("\n"))
+                    self._news.notify_all()
         with self._news:
             self._news.notify_all()
 
