@@ -38,25 +38,24 @@ if TYPE_CHECKING:
 
 
 class ClientOps(ConnectionLog):
-    """The session of a link, as the engine calls it; `party` is the client's own."""
+    """The session of a link, as the engine calls it; `party` is the client's own.
 
-    __slots__ = ("_server", "party")
+    `cid`: the number of the client, which older routes are told with its subscriptions.
+    """
+
+    __slots__ = ("_server", "cid", "party")
 
     _server: SessionHost
 
     def __init__(self, server: SessionHost, session: ClientSession) -> None:
         self._server = server
         self.party = session
+        self.cid = session.cid
 
     @property
     def address(self) -> str:
         """The host at the other end."""
         return self.party.address
-
-    @property
-    def cid(self) -> int:
-        """The number of this client, which older routes are told with its subscriptions."""
-        return self.party.cid
 
     @property
     def label(self) -> str:
