@@ -6,7 +6,8 @@ try it (`recovery`).
 It reads the segments from the checkpoint's position on, twice. A message from before that was removed since
 must leave the counts of its subject, so its record is looked up: one read per block of the index in which
 there are any. A record that is not found, or damaged, ends the attempt, and everything is read instead; so
-does a hole at the end of what the checkpoint counts.
+does a hole at the end of what the checkpoint counts, and a segment with messages that a record says was taken
+away: a power loss took the records that removed them.
 """
 
 from __future__ import annotations
@@ -68,6 +69,7 @@ class CheckpointRecovery:
         self._gone = SequenceSet()
         self._ranges: list[tuple[int, int]] = []
         self._floor = self._ledger.floor
+        self._taken_away: list[int] = []
         self._tails: list[_Tail] = []
 
     def run(self) -> bool:
@@ -81,7 +83,7 @@ class CheckpointRecovery:
             if offset is not None and not self._is_whole(segment, offset):
                 return False
         self._look_at_tails()
-        if not self._take_out():
+        if not self._take_out() or any(ledger.occupancy.of(base)[0] for base in self._taken_away):
             return False
         for tail in self._tails:
             self._count(tail)
@@ -180,6 +182,7 @@ class CheckpointRecovery:
                 scan.finish()
             found.damaged += scan.damaged
             self._ranges += scan.ranges
+            self._taken_away += [base for base, other in scan.segments if other < base]
             self._floor = max(self._floor, scan.floor, segment.header.floor)
             self._ledger.last_time = max(self._ledger.last_time, scan.last_time)
             expected = max(expected, scan.settled)

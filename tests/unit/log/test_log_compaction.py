@@ -451,3 +451,32 @@ class TestRecords:
             scan.survivors(kept, True, SequenceSet(), 0)
             assert scan.damaged == []
             assert scan.bad_from is None
+
+
+def test_a_start_agrees_with_the_next_one_on_a_segment_that_was_taken_away(tmp_path: Path) -> None:
+    """A power loss kept its file and the record that it was taken away, not those of the removals."""
+    bench = Bench(tmp_path / "log")
+    bench.fill(60)
+    bases = sorted(bench.files())
+    bench.log._checkpoints.write()
+    active = bench.log._chain.active
+    end = active.size
+    taken = bases[2], bases[1]
+    last = bench.log._ledger.last_sequence
+    record = encode_segments([taken], last, bench.clock.now, active.salt)
+    bench.log._chain.append(2 * record)
+    bench.log.sync()
+    images = tmp_path / "killed"
+    shutil.copytree(bench.directory, images)
+    assert active.size == end + 2 * len(record)
+
+    bench.directory = images
+    first = bench.open()
+    found = [m.sequence for m in held(first)]
+    assert not set(range(bases[2], bases[3])) & set(found)
+    assert found == [*range(1, bases[2]), *range(bases[3], last + 1)]
+    for path in [*images.glob("*.index"), images / "checkpoint"]:
+        path.unlink()
+    del first
+    assert [m.sequence for m in held(bench.open())] == found
+    assert bench.reports == []
