@@ -307,8 +307,16 @@ def make_when_there_is_a_leader(wire: JetStreamWire, config: dict[str, Any]) -> 
         except AssertionError:  # nobody leads yet, and nobody answers
             answer = {"error": "none"}
         if "error" not in answer:
-            return
+            break
         assert time.monotonic() < deadline, answer
+    wait_until(lambda: is_reached(wire, config["subjects"][0]), "the leader of the stream is heard of here")
+
+
+def is_reached(wire: JetStreamWire, subject: str) -> bool:
+    """Whether a publication comes to the stream's leader; this one is refused and stores nothing."""
+    refused = {"Nats-Expected-Last-Sequence": "4000000000"}
+    answer = wire.answer(wire.ask(subject.replace(">", "reached"), b"", refused))
+    return "503" not in answer.status
 
 
 def without_the_last(block: bytes, count: int) -> bytes:
