@@ -52,9 +52,9 @@ def test_signal_before_there_is_a_log_ends_the_start_without_a_word(
     pipe = tmp_path / "pipe.conf"
     os.mkfifo(pipe)
     server = serve("-c", str(pipe), ready=False)
-    with pipe.open("w"):  # when somebody reads it the server is waiting for what it says
+    with pipe.open("w"):  # when somebody opens it the server is about to read it, or reads
         server.signal(number)
-        assert server.wait() == 0
+    assert server.wait() == 0  # the pipe is closed: else a signal just before the read would wait for its end
 
     assert server.log == "", name
 
@@ -67,9 +67,9 @@ def test_signal_ends_another_command_with_a_line_and_its_code(
     os.mkfifo(pipe)
     command = [str(BIN / "headrace"), "config", "check", str(pipe)]
     running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    with pipe.open("w"):  # when somebody reads it the command waits for what it says
+    with pipe.open("w"):  # when somebody opens it the command is about to read it, or reads
         running.send_signal(number)
-        _, said = running.communicate(timeout=PATIENCE)
+    _, said = running.communicate(timeout=PATIENCE)
 
     assert (running.returncode, said) == (code, "headrace: interrupted\n")
 
