@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from typing import Any
 
 import pytest
 from go_reference import GoServer, RawClient
 
+from harness.waiting import PATIENCE
 from headrace.conf.binding import load_options
 from headrace.server.latency import sampled
 from headrace.server.server import Server
@@ -28,6 +30,8 @@ accounts {
   }
 }
 """
+OUTCOMES = 4
+"""Of the requests of `play`, those that are told of."""
 CHANGING = {"id", "timestamp", "start", "service", "system", "total", "rtt", "server"}
 
 
@@ -90,7 +94,11 @@ def play(port: int) -> list[Any]:
             b.send(f"HPUB traced r {len(headers)} {len(headers) + 1}", headers + "x")
             b.sync()
             answer(a)
-        return [normal(json.loads(line)) for line in listener.sync() if line.startswith("{")]
+        told: list[str] = []
+        deadline = time.monotonic() + PATIENCE
+        while len(told) < OUTCOMES and time.monotonic() < deadline:  # nats-server tells when it has time
+            told += [line for line in listener.sync() if line.startswith("{")]
+        return [normal(json.loads(line)) for line in told]
 
 
 def answer(responder: RawClient) -> None:
