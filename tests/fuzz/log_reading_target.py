@@ -12,11 +12,12 @@ import tempfile
 import zlib
 from random import Random
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Final
 
 from headrace.engine.log_reading import PointReads
 from headrace.engine.memory import live_objects
 from headrace.engine.records import HEADER_BYTES, crc32c
+from headrace.log.port import StoredMessage
 
 SALT: Final = 7
 HEAD: Final = Struct("<HBBB")
@@ -25,15 +26,6 @@ RECORD: Final = Struct("<IIBBHIQqQIHH")
 MESSAGE: Final = 1
 _WITH_TTL: Final = 1
 _SEALED: Final = 2
-
-
-class Message(NamedTuple):
-    sequence: int
-    time_ns: int
-    subject: bytes
-    reply: bytes
-    headers: bytes
-    payload: bytes
 
 
 def check(data: bytes) -> None:
@@ -49,7 +41,7 @@ def _check(data: bytes) -> None:
     file = data[HEAD.size :]
     with tempfile.TemporaryFile() as opened:
         os.pwrite(opened.fileno(), file, 0)
-        points = PointReads(lambda _: (opened.fileno(), SALT, offset, first, end), Message)
+        points = PointReads(lambda _: (opened.fileno(), SALT, offset, first, end), StoredMessage)
         order = [sequence for sequence in range(first, end or 256) if sequence <= last]
         Random(zlib.crc32(data)).shuffle(order)
         for sequence in order + order[:20]:
@@ -58,12 +50,12 @@ def _check(data: bytes) -> None:
         points.forget(opened.fileno())
 
 
-def _is_in(file: bytes, found: Message) -> bool:
+def _is_in(file: bytes, found: StoredMessage) -> bool:
     """Whether a record anywhere in the file is this message."""
     return any(_at(file, place) == found for place in range(len(file) - HEADER_BYTES + 1))
 
 
-def _at(file: bytes, place: int) -> Message | None:
+def _at(file: bytes, place: int) -> StoredMessage | None:
     """The message whose record begins there."""
     head = file[place : place + HEADER_BYTES]
     crc, body_crc, version, kind, subject, size, sequence, time_ns, _, headers, reply, flags = RECORD.unpack(
@@ -76,4 +68,4 @@ def _at(file: bytes, place: int) -> Message | None:
         return None
     parts = body[8 if flags & _WITH_TTL else 0 :]
     ends = [0, subject, subject + reply, subject + reply + headers, len(parts)]
-    return Message(sequence, time_ns, *(parts[a:b] for a, b in itertools.pairwise(ends)))
+    return StoredMessage(sequence, time_ns, *(parts[a:b] for a, b in itertools.pairwise(ends)))

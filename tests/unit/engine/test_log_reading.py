@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from random import Random
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
@@ -14,6 +14,7 @@ from headrace.engine.memory import live_objects
 from headrace.engine.messages import NewMessages
 from headrace.engine.records import HEADER_BYTES, encode, encode_removal, erased
 from headrace.engine.subject_index import SubjectIndex
+from headrace.log.port import StoredMessage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,22 +25,13 @@ STEP: Final = 4096
 """Bytes between two places that are remembered."""
 
 
-class Message(NamedTuple):
-    sequence: int
-    time_ns: int
-    subject: bytes
-    reply: bytes
-    headers: bytes
-    payload: bytes
-
-
 def pack(first: int, *payloads: bytes, salt: int = SALT) -> bytes:
     batch = [(b"a.b", payload, b"r", b"NATS/1.0\r\nA: b\r\n\r\n", 0, 9) for payload in payloads]
     return encode(NewMessages(tuple, batch), first, 0, NOW, salt, SubjectIndex())
 
 
-def stored(sequence: int, payload: bytes) -> Message:
-    return Message(sequence, NOW, b"a.b", b"r", b"NATS/1.0\r\nA: b\r\n\r\n", payload)
+def stored(sequence: int, payload: bytes) -> StoredMessage:
+    return StoredMessage(sequence, NOW, b"a.b", b"r", b"NATS/1.0\r\nA: b\r\n\r\n", payload)
 
 
 class Records:
@@ -50,7 +42,7 @@ class Records:
         self._block = first, end
         self.asked: list[int] = []
         self.last = 0
-        self.points = PointReads(self._locate, Message)
+        self.points = PointReads(self._locate, StoredMessage)
         self.write(data)
 
     def _locate(self, sequence: int) -> tuple[int, int, int, int, int]:
@@ -66,7 +58,7 @@ class Records:
     def cut(self, size: int) -> None:
         self._file.truncate(size)
 
-    def read(self, sequence: int) -> Message | None:
+    def read(self, sequence: int) -> StoredMessage | None:
         return self.points.message(sequence, self.last)
 
     def cost(self, sequence: int) -> tuple[int, int]:
@@ -246,7 +238,7 @@ def test_the_last_block_of_a_log_ends_when_it_is_long(records: Records) -> None:
 
 
 def test_nothing_is_read_where_no_file_is_named() -> None:
-    points = PointReads(lambda _: None, Message)
+    points = PointReads(lambda _: None, StoredMessage)
     assert points.message(1, 1) is None
     assert (points.reads, len(points)) == (0, 0)
 
@@ -255,13 +247,13 @@ def test_an_error_of_who_names_files_is_not_swallowed() -> None:
     def fails(_: int) -> None:
         raise KeyError
 
-    points = PointReads(fails, Message)
+    points = PointReads(fails, StoredMessage)
     with pytest.raises(KeyError):
         points.message(1, 1)
 
 
 def test_a_descriptor_that_is_none_gives_nothing() -> None:
-    points = PointReads(lambda sequence: (-1, SALT, 0, sequence, 0), Message)
+    points = PointReads(lambda sequence: (-1, SALT, 0, sequence, 0), StoredMessage)
     assert points.message(1, 1) is None
 
 
@@ -284,7 +276,7 @@ def test_blocks_beyond_the_bound_are_given_up() -> None:
     file = tempfile.TemporaryFile()  # noqa: SIM115 - closed below
     count = 5000
     os.pwrite(file.fileno(), pack(1, *[b"x"] * count), 0)
-    points = PointReads(lambda s: (file.fileno(), SALT, (s - 1) * size, s, s + 1), Message)
+    points = PointReads(lambda s: (file.fileno(), SALT, (s - 1) * size, s, s + 1), StoredMessage)
     order = list(range(1, count + 1))
     Random(3).shuffle(order)
     for sequence in order + order[:50]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from random import Random
-from typing import Final, NamedTuple
+from typing import Final
 
 import pytest
 
@@ -21,20 +21,12 @@ from headrace.engine.sequence_set import SequenceSet
 from headrace.engine.subject_index import SubjectIndex
 from headrace.errors import MessageTooLarge
 from headrace.log.outline import Outline
+from headrace.log.port import StoredMessage
 from headrace.subjects import grammar
 
 SALT: Final = 0x1234
 END: Final = (1 << 63) - 1
 NOW: Final = 1_000
-
-
-class Message(NamedTuple):
-    sequence: int
-    time_ns: int
-    subject: bytes
-    reply: bytes
-    headers: bytes
-    payload: bytes
 
 
 New = tuple[bytes, bytes, bytes, bytes, int, int]
@@ -51,10 +43,10 @@ def pack(*batch: New, first: int = 1, salt: int = SALT) -> bytes:
 
 def read(
     data: bytes, *, final: bool = True, filters: list[bytes] | bytes | None = None, window: int = 0
-) -> tuple[StoredMessages[Message], Scan]:
+) -> tuple[StoredMessages[StoredMessage], Scan]:
     """Everything in a segment's records, in one buffer or in windows of a size."""
     scan = Scan(SALT, 1, END)
-    out = StoredMessages(Message)
+    out = StoredMessages(StoredMessage)
     offset = 0
     while True:
         size = max(window, scan.need) if window else len(data)
@@ -178,7 +170,7 @@ class TestReading:
     def test_bounds(self) -> None:
         data = pack(*[new(payload=b"x" * 10) for _ in range(10)])
         for most, room, expected in [(3, 1 << 30, 3), (100, 3 * 43, 3), (100, 3 * 43 - 1, 2), (1, 0, 1)]:
-            out = StoredMessages(Message)
+            out = StoredMessages(StoredMessage)
             scan = Scan(SALT, 1, END)
             left = scan.messages_in(data, True, 1, END, None, SequenceSet(), 0, out, most, room)
             assert (len(out), left, scan.expected) == (expected, -1, expected + 1)
@@ -186,7 +178,7 @@ class TestReading:
     def test_removed_and_below_the_floor(self) -> None:
         removed = SequenceSet()
         removed.add(4, 5)
-        out = StoredMessages(Message)
+        out = StoredMessages(StoredMessage)
         data = pack(*[new()] * 8)
         Scan(SALT, 1, END).messages_in(data, True, 2, 7, None, removed, 3, out, 100, 1 << 30)
         assert [m.sequence for m in out] == [3, 6, 7]
