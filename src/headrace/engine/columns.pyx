@@ -129,9 +129,11 @@ cdef class ColumnsBuilder:
         return n
 
     cdef int _keep(self, Messages messages, bytes stream, Py_ssize_t first, Py_ssize_t n) except -1:
+        cdef Py_ssize_t room
         if self._count == self._room:
-            self._room = max(2 * self._room, <Py_ssize_t> FIRST_ROOM)
-            self._runs = <run_t *> resize(self._runs, self._room * sizeof(run_t))
+            room = max(2 * self._room, <Py_ssize_t> FIRST_ROOM)
+            self._runs = <run_t *> resize(self._runs, room * sizeof(run_t))
+            self._room = room  # only now: the call before may raise
         self._runs[self._count].first = first
         self._runs[self._count].count = n
         self._messages.append(messages)

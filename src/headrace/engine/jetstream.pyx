@@ -334,9 +334,11 @@ cdef class Acks:
         give(self._items)
 
     cdef int add(self, ack_t *ack, object owner) except -1:
+        cdef Py_ssize_t room
         if self._count == self._room:
-            self._room = max(2 * self._room, <Py_ssize_t> FIRST_ROOM)
-            self._items = <ack_t *> resize(self._items, self._room * sizeof(ack_t))
+            room = max(2 * self._room, <Py_ssize_t> FIRST_ROOM)
+            self._items = <ack_t *> resize(self._items, room * sizeof(ack_t))
+            self._room = room  # only now: the call before may raise
         if ack.reply.len and (not self._owners or self._owners[len(self._owners) - 1] is not owner):
             self._owners.append(owner)
         self._items[self._count] = ack[0]

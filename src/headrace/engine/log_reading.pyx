@@ -1,9 +1,10 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """Single messages of a log, read without Python: by sequence, and the last one of a subject.
 
-A message of a file log is read with one small `pread`. A block is the records from one mark of the sparse index (`headrace.log.index`) to the next, about 64 KiB. The first
-read in a block goes over the headers of its records and notes where one begins, about every 4 KiB; a later read
-begins at the nearest of these marks. They are kept for the last BLOCKS blocks: about 350 bytes each.
+A message of a file log is read with one small `pread`. A block is the records from one mark of the sparse index
+(`headrace.log.index`) to the next, about 64 KiB. The first read in a block goes over the headers of its records and
+notes where one begins, about every 4 KiB; a later read begins at the nearest of these marks. They are kept for the
+last BLOCKS blocks: about 350 bytes each.
 
 Both checksums of the message and its sequence are verified as everywhere. Whatever is not as expected is left to the
 reader in Python, which says what is wrong with the file: damage, a file that was cut, a disk that fails. So nothing
@@ -48,9 +49,10 @@ cdef void free_block(block_t *block) noexcept:
 
 
 cdef int add_mark(block_t *block, uint64_t sequence, uint64_t offset) except -1:
+    cdef uint32_t room = max(2 * block.room, <uint32_t> FIRST_ROOM)
     if block.count == block.room:
-        block.room = max(2 * block.room, <uint32_t> FIRST_ROOM)
-        block.marks = <mark_t *> resize(block.marks, block.room * sizeof(mark_t))
+        block.marks = <mark_t *> resize(block.marks, room * sizeof(mark_t))
+        block.room = room  # only now: the call before may raise
     block.marks[block.count].sequence = sequence
     block.marks[block.count].offset = offset
     block.count += 1
@@ -218,15 +220,16 @@ cdef class PointReads:
 
     cdef int _insert(self, block_t *block) except -1:
         """Adds a block; one that begins with the same sequence goes, and another one when there are many."""
-        cdef uint32_t place = self._place_of(block.first)
+        cdef uint32_t place = self._place_of(block.first), room
         if place and self._blocks[place - 1].first == block.first:
             self._give_up(place - 1)
         elif self._count == BLOCKS:
             self._hand = (self._hand + 1) % BLOCKS
             self._give_up(self._hand)
         elif self._count == self._room:
-            self._blocks = <block_t **> resize(self._blocks, max(2 * self._room, FIRST_ROOM) * sizeof(block_t *))
-            self._room = max(2 * self._room, FIRST_ROOM)
+            room = max(2 * self._room, <uint32_t> FIRST_ROOM)
+            self._blocks = <block_t **> resize(self._blocks, room * sizeof(block_t *))
+            self._room = room
         place = self._place_of(block.first)
         memmove(&self._blocks[place + 1], &self._blocks[place], (self._count - place) * sizeof(block_t *))
         self._blocks[place] = block

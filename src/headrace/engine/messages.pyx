@@ -49,10 +49,12 @@ cdef class Messages:
 
     cdef message_t *place(self) except NULL:
         """One more, with nothing in it yet."""
+        cdef Py_ssize_t room
         cdef message_t *m
         if self.count == self._room:
-            self._room = max(2 * self._room, <Py_ssize_t> FIRST_ROOM)
-            self.items = <message_t *> resize(self.items, self._room * sizeof(message_t))
+            room = max(2 * self._room, <Py_ssize_t> FIRST_ROOM)
+            self.items = <message_t *> resize(self.items, room * sizeof(message_t))
+            self._room = room  # only now: the call before may raise
         m = &self.items[self.count]
         memset(m, 0, sizeof(message_t))
         m.subject = m.reply = m.headers = m.payload = b""

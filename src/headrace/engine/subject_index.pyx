@@ -84,6 +84,7 @@ cdef class SubjectIndex:
 
     cdef int count_in(self, const char *subject, size_t n, uint64_t sequence) except -1:
         """One more message of a subject, at either end of those that are known."""
+        cdef uint32_t room
         cdef subject_t *entry
         cdef uint32_t slot, index
         if self._slots == NULL or 2 * (self._count + 1) > self._mask:
@@ -100,8 +101,9 @@ cdef class SubjectIndex:
                 entry.loose &= ~LAST_LOOSE
             return 0
         if not self._free and self._used == self._room:
-            self._room = max(2 * self._room, 8)
-            self._entries = <subject_t *> resize(self._entries, self._room * sizeof(subject_t))
+            room = max(2 * self._room, <uint32_t> 8)
+            self._entries = <subject_t *> resize(self._entries, room * sizeof(subject_t))
+            self._room = room  # only now: the call before may raise
         text = <char *> take(max(n, 1))
         memcpy(text, subject, n)
         if self._free:
