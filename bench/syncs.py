@@ -18,7 +18,7 @@ from bench.errors import BenchError
 from bench.progress import Progress
 from bench.section import Section
 from bench.storage import PAGE
-from headrace.log.chain import LARGEST_STEP
+from headrace.log.segments import LARGEST_STEP
 
 if TYPE_CHECKING:
     import argparse

@@ -2,7 +2,7 @@
 """The write end of a log on disk: what an append does where nothing is out of the ordinary, in one call.
 
 Here live the numbers that every append reads and changes: `LogCounts` (what the log holds; `headrace.log.ledger`
-has the rest of it) and `WriteEnd` (the active segment; `headrace.log.chain`). `LogCore.append` makes the records of
+has the rest of it) and `WriteEnd` (the active segment; `headrace.log.segments`). `LogCore.append` makes the records of
 a batch, writes them with one `pwrite` and counts them, as `FileLog.append` does for everything; it begins nothing
 that it cannot finish, and says so with 0 while nothing has changed: no segment is begun here, nothing healed,
 swept or sealed, and no limit judges a message.

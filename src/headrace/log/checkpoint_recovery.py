@@ -21,11 +21,11 @@ from msgspec import Struct
 from headrace.engine.records import HEADER_BYTES as RECORD_HEADER_BYTES
 from headrace.engine.sequence_set import SequenceSet
 from headrace.engine.subject_index import SubjectIndex
-from headrace.log.chain import CEILING
 from headrace.log.filesystem import read_file
 from headrace.log.index import NEVER, SPACING, SparseIndex
 from headrace.log.outline import Outline
 from headrace.log.segment import HEADER_BYTES, Segment, cut_bytes, read_records
+from headrace.log.segments import CEILING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,7 +1,7 @@
 """The checkpoint of a log on disk: when it is written, and when one from before must go.
 
 Here lives the decision; what is in a checkpoint is `ledger`'s and `recovery`'s, when its file may be written
-is `chain`'s. Never here: what a start does with it.
+is for `segments` to know. Never here: what a start does with it.
 
 A checkpoint is made with every new segment, or when eight times its size was appended if that is more. So a
 start after a kill reads at most so much and a segment, and of what was removed since the blocks it lay in.
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from headrace.log.chain import Chain
     from headrace.log.compaction import Compaction
     from headrace.log.encryption import Cipher
     from headrace.log.filesystem import FileSystem
     from headrace.log.ledger import Ledger
+    from headrace.log.segments import Segments
 
 SHARE: Final = 8
 """A checkpoint is written when so many times its size was appended or can be freed."""
@@ -41,7 +41,7 @@ class Checkpoints:
         self,
         directory: Path,
         filesystem: FileSystem,
-        chain: Chain,
+        segments: Segments,
         ledger: Ledger,
         compaction: Compaction,
         *,
@@ -52,7 +52,7 @@ class Checkpoints:
         self._path: Final = directory / CHECKPOINT
         self._fs: Final = filesystem
         self._policy: Final = policy
-        self._chain: Final = chain
+        self._segments: Final = segments
         self._ledger: Final = ledger
         self._compaction: Final = compaction
         self._cipher: Final = cipher
@@ -68,20 +68,22 @@ class Checkpoints:
             self._write_news()
         except StorageError:
             return  # only the next start takes longer
-        data = encode_checkpoint(self._ledger, self._compaction.entries(), self._chain.active, self._cipher)
-        self.read_bytes, self.written_at = 0, self._chain.written
-        self._chain.save((self._path, data))
+        data = encode_checkpoint(
+            self._ledger, self._compaction.entries(), self._segments.active, self._cipher
+        )
+        self.read_bytes, self.written_at = 0, self._segments.written
+        self._segments.save((self._path, data))
 
     def write_if_due(self) -> None:
         """Often enough for a start that reads little, and so that it costs an eighth of what is written."""
-        gained = self.read_bytes + self._chain.written - self.written_at
-        gained += self._chain.doomed_bytes + self._compaction.waiting_bytes
+        gained = self.read_bytes + self._segments.written - self.written_at
+        gained += self._segments.doomed_bytes + self._compaction.waiting_bytes
         if gained >= SHARE * self._size():
             self.write()
 
     def write_if_changed(self) -> None:
         """A start reads no record after this."""
-        if self.read_bytes or self._chain.written != self.written_at:
+        if self.read_bytes or self._segments.written != self.written_at:
             self.write()
 
     def supersede(self) -> None:
@@ -91,14 +93,14 @@ class Checkpoints:
         more. And once bytes are gone, the record that says so must not be lost.
         """
         if self._size() > LARGEST_ON_ERASE:
-            self._chain.sync()  # and with it a checkpoint that waits for it
+            self._segments.sync()  # and with it a checkpoint that waits for it
             remove_file(self._fs, self._path, durable=self._policy is not SyncPolicy.NEVER)
             self.read_bytes = _NONE
             return
-        before = self._chain.drafted
+        before = self._segments.drafted
         self.write()
-        self._chain.sync()
-        if self._chain.saved <= before:
+        self._segments.sync()
+        if self._segments.saved <= before:
             raise StorageError("the checkpoint that counts a message to be erased cannot be replaced")
 
     def _size(self) -> int:

@@ -3,7 +3,7 @@
 A log that is opened is synced first: a process that was killed may have left bytes that the system shows and
 the disk does not have. With the mark that is not needed, and a log that nobody uses need not be opened at
 all: a start over many logs waits for no disk. Here lives the mark's file, and what it takes to believe it;
-never what a log does then (`file`, `chain`).
+never what a log does then (`file`, `segments`).
 
 `FileStore` writes the mark last of all, when every log was synced and closed, and takes it away, durably,
 before it opens any. So it is there only while nobody has the store open, whatever a crash does. It says of

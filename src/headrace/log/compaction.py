@@ -1,7 +1,7 @@
 """Compaction: a segment that is mostly dead is rewritten without the messages that were removed from it.
 
 Here lives the choice of a segment and its rewriting, a slice at a time on the owner's thread. Never here:
-what is live (`ledger`), when files are durable (`chain`).
+what is live (`ledger`), when files are durable (`segments`).
 
 1. Slices of the segment are read, and the records of live messages written to `<base>.log.new` as they are:
    same salt, same key, same times and links. A message that is removed meanwhile may be in the copy; the
@@ -30,22 +30,22 @@ from headrace.engine.records import encode_removal, encode_segments
 from headrace.engine.sequence_set import SequenceSet
 from headrace.engine.subject_index import SubjectIndex
 from headrace.errors import StorageError
-from headrace.log.chain import CEILING
 from headrace.log.filesystem import DRAFT, Mode, write_all
 from headrace.log.index import SPACING, SparseIndex
 from headrace.log.ledger import SegmentEntry
 from headrace.log.segment import HEADER_BYTES, PACKED, Header, Segment, opener_of, packer_of
+from headrace.log.segments import CEILING
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from headrace.engine.records import Scan
-    from headrace.log.chain import Chain, Copy
     from headrace.log.encryption import Cipher
     from headrace.log.filesystem import FileSystem
     from headrace.log.ledger import Ledger
     from headrace.log.packing import Packed, Packer
     from headrace.log.port import Limits
+    from headrace.log.segments import Copy, Segments
 
 SLICE: Final = 256 << 10
 """Bytes that one step reads: well below a millisecond, or some with encryption."""
@@ -86,13 +86,13 @@ class Compaction:
 
     def __init__(
         self,
-        chain: Chain,
+        segments: Segments,
         ledger: Ledger,
         filesystem: FileSystem,
         segment_bytes: int,
         cipher: Cipher | None = None,
     ) -> None:
-        self._chain = chain
+        self._segments = segments
         self._ledger = ledger
         self._fs = filesystem
         self._cipher = cipher
@@ -121,19 +121,19 @@ class Compaction:
         """Full segments are compressed from now on, or not any more: those that are stay so."""
         self._packs = limits.compresses
         self._packed_until = -1
-        self._chain.segment_bytes = (
+        self._segments.segment_bytes = (
             min(self._segment_bytes, PACKED_SEGMENT_BYTES) if self._packs else self._segment_bytes
         )
 
     @property
     def _has_unpacked(self) -> bool:
-        segments = self._chain.segments  # none before the first message
+        segments = self._segments.all  # none before the first message
         return self._packs and len(segments) > 1 and segments[-1].base != self._packed_until
 
     @property
     def waiting_bytes(self) -> int:
         """The bytes that the next checkpoint frees; 0: nothing waits for one."""
-        drafted = self._chain.drafted
+        drafted = self._segments.drafted
         waiting = [job for job, copy in self._waiting if drafted < copy.draft]
         if len(waiting) >= MOST_WAITING:
             return 1 << 62
@@ -143,7 +143,7 @@ class Compaction:
         """Does as much as was appended since the last time asks for, and a slice at least."""
         if self.is_idle:
             return
-        appended, self._kept_up_at = self._chain.written - self._kept_up_at, self._chain.written
+        appended, self._kept_up_at = self._segments.written - self._kept_up_at, self._segments.written
         for _ in range(1 + min(2 * appended // SLICE, MOST_SLICES)):
             if not self.step():
                 break
@@ -174,7 +174,7 @@ class Compaction:
         if not occupancy.is_due:
             return self._unpacked(waiting)
         done = self.rewritten + self.taken_away
-        for segment in self._chain.segments[:-1]:
+        for segment in self._segments.all[:-1]:
             messages, live = occupancy.of(segment.base)
             dead = segment.size - HEADER_BYTES - live - segment.dregs
             wins = dead * 2 > segment.size and dead >= self._least
@@ -188,12 +188,12 @@ class Compaction:
         """A segment that is to be compressed, and is not."""
         if not self._has_unpacked:
             return None
-        for segment in self._chain.segments[:-1]:
+        for segment in self._segments.all[:-1]:
             is_plain = segment.packed is None and not segment.stays_plain
             if is_plain and segment not in waiting and not self._has_damage(segment):
                 return segment
         if not waiting:  # else it is looked at again, since one of them may come to nothing
-            self._packed_until = self._chain.active.base
+            self._packed_until = self._segments.active.base
         return None
 
     def _has_damage(self, segment: Segment) -> bool:
@@ -206,7 +206,7 @@ class Compaction:
     def _begin(self, segment: Segment) -> None:
         path = segment.path.with_name(segment.path.name + DRAFT)
         handle = self._fs.open(path, Mode.APPEND)
-        compacted_at = self._chain.active.base
+        compacted_at = self._segments.active.base
         # What is compressed is sealed as a whole; else sealed bodies are copied as they are: no opener.
         packs = self._packs or (segment.packed is not None and segment.is_sealed)
         scan = segment.scan(segment.base, CEILING, 0, self._cipher if packs else None)
@@ -235,7 +235,7 @@ class Compaction:
 
     def _copy(self, job: _Job) -> None:
         segment, ledger = job.segment, self._ledger
-        data = self._chain.pread(segment, max(SLICE, job.scan.need), job.offset)
+        data = self._segments.pread(segment, max(SLICE, job.scan.need), job.offset)
         final = HEADER_BYTES + job.offset + len(data) >= segment.size
         records = job.scan.survivors(data, final, ledger.removed, ledger.floor)
         job.offset = job.scan.base + job.scan.at
@@ -263,8 +263,8 @@ class Compaction:
 
     def _finish(self, job: _Job) -> None:
         """All live messages are copied: what else is needed decides what becomes of the segment."""
-        segment, chain, ledger = job.segment, self._chain, self._ledger
-        first = chain.segments[0].base
+        segment, segments, ledger = job.segment, self._segments, self._ledger
+        first = segments.all[0].base
         links = [(base, other) for base, other in set(job.scan.segments) if first < base and other < base]
         ranges = self._needed(job)
         if not job.live and not ranges:
@@ -286,7 +286,7 @@ class Compaction:
             job.packed = job.packer.finish(opener_of(segment, self._cipher))
         self._write_down(b"")
         self._job = None
-        self._waiting.append((job, chain.await_copy(job.handle)))
+        self._waiting.append((job, segments.await_copy(job.handle)))
 
     def _packs_now(self, job: _Job) -> bool:
         """True if a copy is worth making for its compression alone."""
@@ -294,23 +294,23 @@ class Compaction:
 
     def _write_down(self, record: bytes) -> None:
         """Writes removals that wait, and a record. Raises StorageError."""
-        chain, ledger = self._chain, self._ledger
-        chain.check()
-        news = ledger.removal_records(chain.active.salt)
+        segments, ledger = self._segments, self._ledger
+        segments.check()
+        news = ledger.removal_records(segments.active.salt)
         if news or record:
-            chain.append(news + record)
+            segments.append(news + record)
             ledger.noted()
 
     def _needed(self, job: _Job) -> list[tuple[int, int]]:
         """Of the ranges in a segment's records: those whose messages may still be on disk in another one."""
-        floor, segments = self._ledger.floor, self._chain.segments
-        trusted = self._chain.are_names_durable
+        floor, segments = self._ledger.floor, self._segments.all
+        trusted = self._segments.are_names_durable
         found: list[tuple[int, int]] = []
         for first, final in dict.fromkeys(job.scan.ranges):  # each is there twice
             at = max(first, floor, segments[0].base)
             end = min(final, job.segment.base - 1)
             while at <= end:
-                place = self._chain.at(at)
+                place = self._segments.at(at)
                 segment = segments[place]
                 until = min(end, segments[place + 1].base - 1)
                 is_done = trusted and segment.compacted_at > job.segment.base
@@ -322,12 +322,12 @@ class Compaction:
     # ---- the end ----------------------------------------------------------------------------
 
     def _take_away(self, segment: Segment, links: list[tuple[int, int]]) -> None:
-        chain, ledger = self._chain, self._ledger
+        segments, ledger = self._segments, self._ledger
         pairs = [(segment.base, segment.header.previous), *links]
-        active = chain.active
+        active = segments.active
         self._write_down(2 * encode_segments(pairs, ledger.last_sequence, ledger.last_time, active.salt))
         self._abandon()
-        chain.take_away(segment)
+        segments.take_away(segment)
         ledger.occupancy.drop(segment.base)
         self.taken_away += 1
 
@@ -337,11 +337,11 @@ class Compaction:
         job, copy = self._waiting[0]
         if copy.is_lost:
             del self._waiting[0]
-            self._chain.forget_copy(copy)
+            self._segments.forget_copy(copy)
             _never_again(job.segment)
             self._discard(job)
             return True
-        if not copy.is_durable or self._chain.saved < copy.draft:
+        if not copy.is_durable or self._segments.saved < copy.draft:
             return False
         old = job.segment
         job.index.expire_no_sooner(old.index.next_expiry)  # messages may have expired since they were copied
@@ -351,9 +351,9 @@ class Compaction:
         new.compacted_at = job.compacted_at
         new.dregs = job.size - HEADER_BYTES - job.live
         del self._waiting[0]
-        self._chain.forget_copy(copy)
+        self._segments.forget_copy(copy)
         try:
-            self._chain.replace(old, new, job.path)
+            self._segments.replace(old, new, job.path)
         except OSError:
             _never_again(old)
             self._discard(job)
@@ -380,7 +380,7 @@ class Compaction:
     def close(self) -> None:
         self._abandon()
         for job, copy in self._waiting:
-            self._chain.forget_copy(copy)
+            self._segments.forget_copy(copy)
             self._discard(job)
         self._waiting.clear()
 
@@ -394,7 +394,7 @@ class Compaction:
             if job.segment is segment:
                 self._fs.unlink(job.path)
                 self._waiting.remove((job, copy))
-                self._chain.forget_copy(copy)
+                self._segments.forget_copy(copy)
                 self._discard(job)
                 break
 
@@ -404,7 +404,7 @@ class Compaction:
         """The segments as they will be when a copy that waits has taken its place."""
         copies = {job.segment.base: job for job, _ in self._waiting}
         found = []
-        for segment in self._chain.segments:
+        for segment in self._segments.all:
             job = copies.get(segment.base)
             file: Segment | _Job = segment if job is None else job
             live = self._ledger.occupancy.of(segment.base)

@@ -1,6 +1,6 @@
 """The log on disk: all of the contract over segments of records.
 
-Here lives `FileLog`, which puts the parts together: `chain` (files), `ledger` (what is known), `reader`,
+Here lives `FileLog`, which puts the parts together: `segments` (files), `ledger` (what is known), `reader`,
 `lookup`, `counting`, `retention` (limits), `recovery` (opening), `checkpoints`, `compaction`. Never here:
 bytes of a format, system calls.
 
@@ -28,7 +28,6 @@ from headrace.engine.messages import NewMessages, StoredMessages
 from headrace.engine.records import HEADER_BYTES as RECORD_HEADER_BYTES
 from headrace.engine.records import LARGEST_BODY, Scan, encode, encode_removal, erased
 from headrace.errors import LogClosed, LogError, StorageError
-from headrace.log.chain import CEILING, Chain, storage_errors
 from headrace.log.checkpoints import Checkpoints
 from headrace.log.closing import Held, Left
 from headrace.log.compaction import Compaction
@@ -55,6 +54,7 @@ from headrace.log.port import (
 from headrace.log.reader import Reader
 from headrace.log.recovery import DAMAGED_BODY, Found, Recovery
 from headrace.log.retention import Retention
+from headrace.log.segments import CEILING, Segments, storage_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -116,7 +116,7 @@ class FileLog:
         self._closed = False
         self._is_open = False  # but closed, or asleep
         self._segment_bytes: Final = segment_bytes
-        self._chain = self._new_chain()
+        self._segments = self._new_segments()
         self._core: Final = LogCore(clock)
         self._changes = 0
         self.may_end_torn: Final = left is None and make is None
@@ -133,13 +133,13 @@ class FileLog:
         if self._held is None or cipher is not None or not self._held.answers(limits, clock()):
             self._open(fits=False)
 
-    def _new_chain(self) -> Chain:
+    def _new_segments(self) -> Segments:
         where = self._directory, self._fs, self._policy, self._segment_bytes, self._cipher
-        return Chain(*where, weights=self._limits.weights)
+        return Segments(*where, weights=self._limits.weights)
 
     def _open(self, *, fits: bool) -> None:
         """Opens the files; `fits`: the limits hold already. Raises: StorageError; it may be tried again."""
-        directory, cipher, chain = self._directory, self._cipher, self._chain
+        directory, cipher, segments = self._directory, self._cipher, self._segments
         with storage_errors(f"cannot make the directory {directory.name}"):
             if self._make is None and not self._fs.is_directory(directory):
                 make_directory(self._fs, directory)
@@ -147,15 +147,15 @@ class FileLog:
         from_disk = self.left is None and self._policy is not SyncPolicy.NEVER
         found = Found(Ledger()) if self._make is not None else recovery.run(from_disk=from_disk)
         self._ledger = ledger = found.ledger
-        self._reader = Reader(chain, ledger, self._found_damage, cipher)
+        self._reader = Reader(segments, ledger, self._found_damage, cipher)
         self._reads = FileReads(self._reader.points, ledger)
-        self._retention = Retention(chain, ledger, self._reader)
+        self._retention = Retention(segments, ledger, self._reader)
         self._counting = Counting(ledger, self._reader)
-        self._lookup = Lookup(chain, ledger, self._reader, self._retention)
-        self._compaction = Compaction(chain, ledger, self._fs, self._segment_bytes, cipher)
+        self._lookup = Lookup(segments, ledger, self._reader, self._retention)
+        self._compaction = Compaction(segments, ledger, self._fs, self._segment_bytes, cipher)
         self._compaction.obey(self._limits)
         self._checkpoints = Checkpoints(
-            *(directory, self._fs, chain, ledger, self._compaction),
+            *(directory, self._fs, segments, ledger, self._compaction),
             policy=self._policy,
             cipher=cipher,
             write_news=self._write_news,
@@ -168,7 +168,7 @@ class FileLog:
         left, held = self.left, self._held
         self.left = self._held = None
         self._is_open = True
-        self._core.open(ledger, chain, self._reader.remember, self._tidy, seals=cipher is not None)
+        self._core.open(ledger, segments, self._reader.remember, self._tidy, seals=cipher is not None)
         self._core.obey(self._limits)
         try:
             self._adopt(found, is_durable=left is not None)
@@ -180,8 +180,8 @@ class FileLog:
         except BaseException:
             self._is_open, self._held = False, held
             self._core.close()
-            chain.close()
-            self._chain = self._new_chain()
+            segments.close()
+            self._segments = self._new_segments()
             raise
 
     def _begin(self) -> None:
@@ -189,14 +189,14 @@ class FileLog:
         if self._make is not None:
             with storage_errors(f"cannot make the log in {self._directory.name}"):
                 self._make()
-            self._chain.begin(1, 0, self._ledger.floor)
+            self._segments.begin(1, 0, self._ledger.floor)
             self._make = None
 
     def _adopt(self, found: Found, *, is_durable: bool) -> None:
         if found.segments:  # what they say is durable before anything is unlinked
-            self._chain.adopt(found.segments, is_durable=is_durable)
+            self._segments.adopt(found.segments, is_durable=is_durable)
         self._damage.add_headers(found.headless)
-        self._chain.restore_headers(found.headless)
+        self._segments.restore_headers(found.headless)
         with storage_errors("cannot remove a segment whose messages are gone"):
             for path in found.obsolete:
                 self._fs.unlink(path)
@@ -204,8 +204,8 @@ class FileLog:
         if self._make is not None:
             return
         if not found.segments or found.segments[-1].packed is not None:  # the one behind it is lost
-            self._chain.begin(ledger.last_sequence + 1, ledger.last_time, ledger.floor)
-        elif self._cipher is not None and not self._chain.active.is_sealed:
+            self._segments.begin(ledger.last_sequence + 1, ledger.last_time, ledger.floor)
+        elif self._cipher is not None and not self._segments.active.is_sealed:
             self._go_on_sealed()
         if not found.from_checkpoint and found.read_bytes:
             self._checkpoints.write()
@@ -236,7 +236,7 @@ class FileLog:
 
     @property
     def written(self) -> int:
-        return self._chain.written + self._changes
+        return self._segments.written + self._changes
 
     @property
     def size(self) -> int:
@@ -245,7 +245,7 @@ class FileLog:
 
     @property
     def unsynced(self) -> int:
-        return self._chain.unsynced
+        return self._segments.unsynced
 
     @property
     def sync_policy(self) -> SyncPolicy:
@@ -263,23 +263,23 @@ class FileLog:
             if first_sequence:
                 self._leave_gap(first)
             return first
-        ledger, chain = self._ledger, self._chain
-        chain.check()
+        ledger, segments = self._ledger, self._segments
+        segments.check()
         if self._make is not None:
             self._begin()
         self._make_room(size, first)
-        salt = chain.active.salt
+        salt = segments.active.salt
         lead = ledger.removal_records(salt)
         data = encode(
             messages, first, ledger.last_time, self._clock(), salt, ledger.table, lead, *self._sealer()
         )
-        offset = chain.append(data)
+        offset = segments.append(data)
         ledger.noted()
         self._core.count(messages, offset + len(lead), first, OVERHEAD if self._cipher else 0)
-        if chain.written > FIRST_CHECKPOINT and not chain.drafted:
+        if segments.written > FIRST_CHECKPOINT and not segments.drafted:
             self._checkpoints.write_if_due()
         self._tidy(messages.subjects())
-        self._core.is_quiet = self._compaction.is_idle and not chain.has_doomed
+        self._core.is_quiet = self._compaction.is_idle and not segments.has_doomed
         return first
 
     def _tidy(self, subjects: Iterable[bytes]) -> None:
@@ -306,18 +306,17 @@ class FileLog:
         return first, size + besides * len(batch)
 
     def _sealer(self) -> tuple[Callable[[bytes, bytes], bytes], int] | tuple[()]:
-        active = self._chain.active
+        active = self._segments.active
         return (self._cipher.segment(active.salt, active.base).seal, OVERHEAD) if self._cipher else ()
 
     def _leave_gap(self, first: int) -> None:
         """The last sequence becomes one below `first`, with no message."""
-        ledger, chain = self._ledger, self._chain
-        chain.check()
+        ledger, segments = self._ledger, self._segments
+        segments.check()
         self._begin()
         self._make_room(RECORD_HEADER_BYTES, first)
-        ranges: list[tuple[int, int]] = []
-        data = encode_removal(ranges, ledger.floor, first - 1, ledger.last_time, chain.active.salt)
-        chain.append(2 * data)
+        data = encode_removal([], ledger.floor, first - 1, ledger.last_time, segments.active.salt)
+        segments.append(2 * data)
         ledger.last_sequence = first - 1
         self._settle()
 
@@ -325,21 +324,21 @@ class FileLog:
         """Begins a new segment when the active one has no room. Raises StorageError."""
         if not self._compaction.is_idle:
             self._compact_on()
-            self._chain.check()
-        if not self._chain.is_full(size, base):
+            self._segments.check()
+        if not self._segments.is_full(size, base):
             return
         self._write_news()
         ledger = self._ledger
-        self._chain.roll(base, ledger.last_time, ledger.floor)
+        self._segments.roll(base, ledger.last_time, ledger.floor)
         self._checkpoints.write_if_due()
 
     def _go_on_sealed(self) -> None:
         """Nothing is added to a plain segment once there is a key."""
         ledger = self._ledger
-        if self._chain.active.base > ledger.last_sequence:
+        if self._segments.active.base > ledger.last_sequence:
             # A segment is named by its base: the next needs another.
             self._leave_gap(ledger.last_sequence + 2)
-        self._chain.roll(ledger.last_sequence + 1, ledger.last_time, ledger.floor)
+        self._segments.roll(ledger.last_sequence + 1, ledger.last_time, ledger.floor)
 
     # ---- read -------------------------------------------------------------------------------
 
@@ -450,16 +449,16 @@ class FileLog:
         """Overwrites what is left of a removed message, unless its record is damaged already."""
         outline = self._reader.record(sequence)
         if outline is None:
-            if self._chain.has_doomed:  # it may be in a segment that is to be unlinked
+            if self._segments.has_doomed:  # it may be in a segment that is to be unlinked
                 self._checkpoints.write()
                 self.sync()
             return
-        segment = self._chain.segments[self._chain.at(sequence)]
+        segment = self._segments.all[self._segments.at(sequence)]
         with storage_errors("cannot take back a copy of a message"):
             self._compaction.erase(segment)
             self._checkpoints.supersede()
-        record = self._chain.pread(segment, outline.length, outline.offset)
-        self._chain.overwrite(segment, outline.offset, erased(record, segment.salt))
+        record = self._segments.pread(segment, outline.length, outline.offset)
+        self._segments.overwrite(segment, outline.offset, erased(record, segment.salt))
 
     def purge(self, subject: bytes | None = None, *, up_to: int | None = None, keep: int = 0) -> int:
         self._check_open()
@@ -519,9 +518,9 @@ class FileLog:
         removed = ledger.messages
         if not removed and not ledger.unreadable:
             return 0
-        chain, last = self._chain, ledger.last_sequence
-        chain.check()
-        chain.append(2 * encode_removal([], last + 1, last, ledger.last_time, chain.active.salt))
+        segments, last = self._segments, ledger.last_sequence
+        segments.check()
+        segments.append(2 * encode_removal([], last + 1, last, ledger.last_time, segments.active.salt))
         ledger.forget_all()
         ledger.noted()
         self._retention.forget_front()
@@ -565,7 +564,7 @@ class FileLog:
                     break
         removed += self._retention.make_fit(limits, ())
         now = self._clock()
-        has_expired = limits.max_age_ns or any(s.index.next_expiry <= now for s in self._chain.segments)
+        has_expired = limits.max_age_ns or any(s.index.next_expiry <= now for s in self._segments.all)
         if has_expired and not limits.waits_for_expire:
             removed += self._retention.expire(limits, now)
         self._changes += bool(removed)
@@ -577,18 +576,19 @@ class FileLog:
 
         It is there twice: if it were lost, all that it removes would come back. Limits remove again.
         """
-        ledger, chain = self._ledger, self._chain
-        chain.check()
-        salt = chain.active.salt
+        ledger, segments = self._ledger, self._segments
+        segments.check()
+        salt = segments.active.salt
         news = ledger.removal_records(salt)
-        chain.append(news + 2 * encode_removal(ranges, floor, ledger.last_sequence, ledger.last_time, salt))
+        removal = encode_removal(ranges, floor, ledger.last_sequence, ledger.last_time, salt)
+        segments.append(news + 2 * removal)
         ledger.noted()
 
     def _write_news(self) -> None:
         """Writes the removals that wait. Raises StorageError."""
         if self._ledger.has_news:
-            self._chain.check()
-            self._chain.append(self._ledger.removal_records(self._chain.active.salt))
+            self._segments.check()
+            self._segments.append(self._ledger.removal_records(self._segments.active.salt))
             self._ledger.noted()
 
     def _settle(self) -> None:
@@ -605,9 +605,9 @@ class FileLog:
 
     def _clean_up(self) -> None:
         """Gives up segments in which nothing is left, and does a slice of `compaction`."""
-        ledger, chain = self._ledger, self._chain
-        if chain.count_below(ledger.floor_written):
-            for segment in chain.give_up(ledger.floor_written):
+        ledger, segments = self._ledger, self._segments
+        if segments.count_below(ledger.floor_written):
+            for segment in segments.give_up(ledger.floor_written):
                 with suppress(OSError):
                     self._compaction.erase(segment)
                 ledger.occupancy.drop(segment.base)
@@ -616,9 +616,9 @@ class FileLog:
 
     def _compact_on(self) -> None:
         self._compaction.keep_up()
-        if self._chain.doomed_bytes or self._compaction.waiting_bytes:
+        if self._segments.doomed_bytes or self._compaction.waiting_bytes:
             self._checkpoints.write_if_due()
-        self._core.is_quiet = self._compaction.is_idle and not self._chain.has_doomed
+        self._core.is_quiet = self._compaction.is_idle and not self._segments.has_doomed
 
     # ---- damage -----------------------------------------------------------------------------
 
@@ -650,15 +650,15 @@ class FileLog:
         )
 
     def begin_sync(self, submit: Submit) -> SyncJob | None:
-        return self._chain.begin_sync(submit) if self._is_open and self._make is None else None
+        return self._segments.begin_sync(submit) if self._is_open and self._make is None else None
 
     def end_sync(self, job: SyncJob) -> StorageError | None:
-        return self._chain.end_sync(job)
+        return self._segments.end_sync(job)
 
     def sync(self) -> int:
         if self._asleep() is not None or self._make is not None:
             return self._changes
-        return self._changes + self._chain.sync()
+        return self._changes + self._segments.sync()
 
     def close(self) -> None:
         if self._closed:
@@ -672,10 +672,10 @@ class FileLog:
             self._compaction.close()
             self._checkpoints.write_if_changed()
             if self._policy is not SyncPolicy.NEVER:
-                self._chain.sync()
-                self.left = Left(self._chain.active.base, self._holds())
+                self._segments.sync()
+                self.left = Left(self._segments.active.base, self._holds())
         finally:
-            self._chain.close()
+            self._segments.close()
 
     def _holds(self) -> Held | None:
         """Return the contents that an unused log is asked for; None if a start must look, at a key or at

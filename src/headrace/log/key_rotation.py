@@ -24,7 +24,6 @@ from msgspec.structs import replace
 
 from headrace.engine.sequence_set import SequenceSet
 from headrace.errors import StorageError
-from headrace.log.chain import CEILING, storage_errors
 from headrace.log.encryption import OVERHEAD
 from headrace.log.filesystem import DRAFT, Mode, read_file, remove_file, replace_file, write_all
 from headrace.log.ledger import Checkpoint
@@ -42,6 +41,7 @@ from headrace.log.segment import (
     read_records,
     segment_path,
 )
+from headrace.log.segments import CEILING, storage_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

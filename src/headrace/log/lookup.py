@@ -16,18 +16,18 @@ from headrace.subjects import grammar
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from headrace.log.chain import Chain
     from headrace.log.ledger import Ledger
     from headrace.log.port import StoredMessage
     from headrace.log.reader import Reader
     from headrace.log.retention import Retention
+    from headrace.log.segments import Segments
 
 SUBJECTS_AT_ONCE: Final = 1000
 
 
 class Lookup:
-    def __init__(self, chain: Chain, ledger: Ledger, reader: Reader, retention: Retention) -> None:
-        self._chain = chain
+    def __init__(self, segments: Segments, ledger: Ledger, reader: Reader, retention: Retention) -> None:
+        self._segments = segments
         self._ledger = ledger
         self._reader = reader
         self._retention = retention
@@ -36,7 +36,7 @@ class Lookup:
         """See `MessageLog.sequence_at`."""
         ledger = self._ledger
         start = ledger.floor
-        for segment in reversed(self._chain.segments):
+        for segment in reversed(self._segments.all):
             if segment.header.last_time < time_ns:
                 start = max(start, segment.base, segment.index.before_time(time_ns))
                 break
@@ -63,7 +63,7 @@ class Lookup:
     def _last_live(self) -> StoredMessage | None:
         """Looks from the last mark of the index backwards."""
         end = self._ledger.last_sequence
-        for segment in reversed(self._chain.segments):
+        for segment in reversed(self._segments.all):
             for start in [*reversed(segment.index.sequences), segment.base]:
                 for outline in reversed([*self._reader.outlines(start, end)]):
                     if message := self._readable(outline.sequence):

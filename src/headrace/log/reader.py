@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from headrace.engine.records import Scan
-    from headrace.log.chain import Chain
     from headrace.log.encryption import Cipher
     from headrace.log.ledger import Ledger
     from headrace.log.outline import Filters
     from headrace.log.segment import Segment
+    from headrace.log.segments import Segments
 
 SPREAD: Final = 16
 """The share of a message that is read besides each, since messages are not all as long as their mean."""
@@ -52,22 +52,22 @@ _NOTHING_REMOVED: Final = SequenceSet()
 
 
 class Reader:
-    """Reads what the chain holds and the ledger says is live. `found_damage`: called with new damage."""
+    """Reads what the segments hold and the ledger says is live. `found_damage`: called with new damage."""
 
     def __init__(
         self,
-        chain: Chain,
+        segments: Segments,
         ledger: Ledger,
         found_damage: Callable[[list[tuple[int, int]]], None],
         cipher: Cipher | None = None,
     ) -> None:
-        self._chain = chain
+        self._segments = segments
         self._ledger = ledger
         self._found_damage = found_damage
         self._cipher = cipher
         self._cursors: dict[int, tuple[Segment, int]] = {}
         self.points: Final = PointReads(self._block_of, StoredMessage)
-        chain.when_closed = self.points.forget
+        segments.when_closed = self.points.forget
 
     def remember(self, sequence: int, segment: Segment, offset: int) -> None:
         """Says where the record of a sequence is, or the first one behind it."""
@@ -87,7 +87,7 @@ class Reader:
         `window`: bytes that hold what is looked for if the place of `sequence` is known, else more are read.
         Gives the sequence to go on from and the ranges that were unreadable on the way.
         """
-        segments = self._chain.segments
+        segments = self._segments.all
         damaged: list[tuple[int, int]] = []
         place, offset, expected, window = self._start(sequence, window)
         seen = 0
@@ -100,7 +100,7 @@ class Reader:
             end = offset + 1
             while not stopped and offset < end:
                 wanted = max(window, scan.need)
-                data = self._chain.pread(segment, wanted, offset)
+                data = self._segments.pread(segment, wanted, offset)
                 end = segment.size - HEADER_BYTES
                 is_cut = len(data) < wanted and offset + len(data) < end  # by somebody, since it was opened
                 final = is_cut or offset + len(data) >= end
@@ -131,35 +131,35 @@ class Reader:
         """Bytes that probably hold so many messages of this log and one more, which is where a read ends."""
         ledger = self._ledger
         besides = RECORD_HEADER_BYTES + (OVERHEAD if self._cipher is not None else 0)
-        mean = ledger.bytes // max(ledger.messages, 1) + besides - self._chain.active.weights.besides
+        mean = ledger.bytes // max(ledger.messages, 1) + besides - self._segments.active.weights.besides
         return min((messages + 1) * max(mean + mean // SPREAD, 1), LARGE_WINDOW)
 
     def _start(self, sequence: int, window: int) -> tuple[int, int, int, int]:
         """(place of the segment, offset in it, sequence expected there, bytes to read first)."""
-        chain = self._chain
+        segments = self._segments
         known = self._cursors.get(sequence)
-        if known is not None and known[0] in chain.segments:
-            return chain.segments.index(known[0]), known[1], sequence, max(window, KNOWN)
-        place = chain.at(sequence)
-        segment = chain.segments[place]
+        if known is not None and known[0] in segments.all:
+            return segments.all.index(known[0]), known[1], sequence, max(window, KNOWN)
+        place = segments.at(sequence)
+        segment = segments.all[place]
         offset, expected = segment.index.before_sequence(sequence)
         return place, offset, max(expected, segment.base), max(window, WINDOW)
 
     def _block_of(self, sequence: int) -> tuple[int, int, int, int, int] | None:
         """Return the block in which point reads look for a message, in the form of `PointReads`."""
-        chain = self._chain
-        place = chain.at(sequence)
-        segment = chain.segments[place]
+        segments = self._segments
+        place = segments.at(sequence)
+        segment = segments.all[place]
         if segment.packed is not None or segment.is_sealed or segment.base > sequence:
             return None
         descriptor = None
         with suppress(OSError):  # a walk says it
-            descriptor = chain.descriptor(segment)
+            descriptor = segments.descriptor(segment)
         if descriptor is None:
             return None
         offset, first, following = segment.index.block_of(sequence)
-        if not following and place + 1 < len(chain.segments):
-            following = chain.segments[place + 1].base
+        if not following and place + 1 < len(segments.all):
+            following = segments.all[place + 1].base
         return descriptor, segment.salt, HEADER_BYTES + offset, max(first, segment.base), following
 
     # ---- one message ------------------------------------------------------------------------
@@ -195,7 +195,7 @@ class Reader:
             scan.outline(data, final, Outline, sequence, sequence, None, _NOTHING_REMOVED, 0, out, 1)
             return bool(out) or scan.expected > sequence
 
-        if self._chain.segments[0].base <= sequence <= self._ledger.last_sequence:
+        if self._segments.all[0].base <= sequence <= self._ledger.last_sequence:
             self.walk(sequence, KNOWN, step)
         return out[0] if out else None
 

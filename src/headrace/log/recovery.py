@@ -29,7 +29,6 @@ from msgspec import Struct, field
 from headrace.engine.records import HEADER_BYTES as RECORD_HEADER_BYTES
 from headrace.engine.sequence_set import SequenceSet
 from headrace.errors import StorageError
-from headrace.log.chain import CEILING, storage_errors
 from headrace.log.checkpoint_recovery import CheckpointRecovery
 from headrace.log.filesystem import DRAFT, Mode, read_file
 from headrace.log.index import SPACING, SparseIndex
@@ -51,6 +50,7 @@ from headrace.log.segment import (
     read_records,
     segment_path,
 )
+from headrace.log.segments import CEILING, storage_errors
 
 if TYPE_CHECKING:
     from pathlib import Path

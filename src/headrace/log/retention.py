@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from headrace.engine.records import Scan
-    from headrace.log.chain import Chain
     from headrace.log.ledger import Ledger
     from headrace.log.outline import Outline
     from headrace.log.port import NewMessage
     from headrace.log.reader import Reader
+    from headrace.log.segments import Segments
 
 CHAIN_LENGTH: Final = 1024
 """Messages of a subject that are found by going back from its last one; of more, the first are looked for
@@ -45,8 +45,8 @@ _sequence: Final = attrgetter("sequence")
 class Retention:
     """Removes from the ledger what the limits say, oldest first."""
 
-    def __init__(self, chain: Chain, ledger: Ledger, reader: Reader) -> None:
-        self._chain = chain
+    def __init__(self, segments: Segments, ledger: Ledger, reader: Reader) -> None:
+        self._segments = segments
         self._ledger = ledger
         self._reader = reader
         self._front: deque[Outline] = deque()
@@ -107,7 +107,7 @@ class Retention:
 
     def _drop_first(self, limits: Limits) -> int:
         """Removes many from the front at once, as far as all of it can be read; how many."""
-        ledger, chain = self._ledger, self._chain
+        ledger, segments = self._ledger, self._segments
         removed = 0
         while not ledger.unreadable:
             messages = max(ledger.messages - limits.max_messages, 0) if limits.max_messages else 0
@@ -117,7 +117,7 @@ class Retention:
             found = self._drop(messages, size)
             if found is None or not found.messages:
                 break
-            ledger.forget_first(found, chain.segments[chain.at(found.last_message)].base)
+            ledger.forget_first(found, segments.all[segments.at(found.last_message)].base)
             removed += found.messages
         return removed
 
@@ -277,7 +277,7 @@ class Retention:
         for outline in self._aged(limits, now_ns):
             self._ledger.forget(outline, is_first=outline.sequence == self._ledger.floor)
             removed += 1
-        for segment in self._chain.segments:
+        for segment in self._segments.all:
             for place, first_sequence, following in list(segment.index.due(now_ns)):
                 last = following - 1 if following else self._last_in(segment.base)
                 removed += self._expire_block(first_sequence, last, now_ns)
@@ -311,7 +311,7 @@ class Retention:
         """See `MessageLog.expired`."""
         blocks = [
             (first, following - 1 if following else self._last_in(segment.base))
-            for segment in self._chain.segments
+            for segment in self._segments.all
             for _, first, following in segment.index.due(now_ns)
         ]
         ended = (o for block in blocks for o in self._reader.outlines(*block) if 0 < o.expiry <= now_ns)
@@ -320,8 +320,8 @@ class Retention:
 
     def _last_in(self, base: int) -> int:
         """The last sequence of a segment."""
-        place = self._chain.at(base) + 1
-        segments = self._chain.segments
+        place = self._segments.at(base) + 1
+        segments = self._segments.all
         return segments[place].base - 1 if place < len(segments) else self._ledger.last_sequence
 
     def _expire_block(self, first: int, last: int, now_ns: int) -> int:
@@ -341,7 +341,7 @@ class Retention:
             return None
         ends = [NEVER]
         if self._ledger.expiring:
-            ends += [segment.index.next_expiry for segment in self._chain.segments]
+            ends += [segment.index.next_expiry for segment in self._segments.all]
         first = self.first_aging() if limits.max_age_ns else None
         if first is not None:
             ends.append(first.time_ns + limits.max_age_ns)

@@ -1,7 +1,7 @@
 """Syncs in flight, done by a thread that does not need the interpreter: of logs where one sync is enough.
 
 Here lives which callers wait for which sync, and how the owner's loop hears that one has ended. Never here:
-when a log is synced (`committer`), what a sync means (`chain`), the thread that does it (`engine.syncer`).
+when a log is synced (`committer`), what a sync means (`segments`), the thread that does it (`engine.syncer`).
 """
 
 from __future__ import annotations

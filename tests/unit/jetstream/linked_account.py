@@ -19,7 +19,7 @@ from headrace.engine.link import Router
 from headrace.engine.service import ServiceLink
 from headrace.jetstream.limits import UNTIERED, AccountLimits, ServerSettings
 from headrace.jetstream.system import JetStreamSystem
-from headrace.log import chain
+from headrace.log import segments
 from headrace.log.committer import InlineCommitter, ThreadCommitter
 from headrace.log.port import SyncPolicy
 from headrace.log.store import FileStore, MemoryStore
@@ -241,4 +241,4 @@ def files(directory: Path) -> dict[str, bytes]:
 
 def same_salts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Segments that are begun from now on have salts that do not depend on chance."""
-    monkeypatch.setattr(chain, "new_salt", itertools.count(1).__next__)
+    monkeypatch.setattr(segments, "new_salt", itertools.count(1).__next__)

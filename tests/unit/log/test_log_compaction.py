@@ -159,7 +159,7 @@ def test_removals_of_earlier_messages_stay_written(bench: Bench) -> None:
     bench.fill(60)
     bases = sorted(bench.files())
     delete(bench.log, bases[0] + 1, bases[0] + 3)  # too few to rewrite the first segment
-    middle = bench.log._chain.active.base
+    middle = bench.log._segments.active.base
     bench.fill(60)
     after = sorted(b for b in bench.files() if b > middle)[0]
     delete(bench.log, middle, after - 1, spare=9)
@@ -281,7 +281,7 @@ def test_one_step_reads_a_bounded_slice(tmp_path: Path, monkeypatch: pytest.Monk
     bench.fill(100)
     bases = sorted(bench.files())
     reads: list[int] = []
-    pread = bench.log._chain.pread
+    pread = bench.log._segments.pread
 
     def spy(segment: object, size: int, offset: int) -> bytes:
         reads.append(size)
@@ -291,7 +291,7 @@ def test_one_step_reads_a_bounded_slice(tmp_path: Path, monkeypatch: pytest.Monk
     delete(bench.log, bases[1], bases[2] - 1, spare=4)
     bench.log._compaction._least = 0
     bench.log._ledger.occupancy.look_again()
-    monkeypatch.setattr(bench.log._chain, "pread", spy)
+    monkeypatch.setattr(bench.log._segments, "pread", spy)
     steps = 0
     while bench.log._compaction.step():
         assert len(reads) <= 1
@@ -350,8 +350,10 @@ def test_a_removal_of_what_is_not_there(tmp_path: Path) -> None:
     bench.log.append([content(50)], 50)
     bench.log.close()
     bench.log = bench.open()
-    chain, ledger = bench.log._chain, bench.log._ledger
-    chain.append(encode_removal([(40, 40)], 0, ledger.last_sequence, ledger.last_time, chain.active.salt))
+    segments, ledger = bench.log._segments, bench.log._ledger
+    segments.append(
+        encode_removal([(40, 40)], 0, ledger.last_sequence, ledger.last_time, segments.active.salt)
+    )
 
     log = bench.open()
 
@@ -459,12 +461,12 @@ def test_a_start_agrees_with_the_next_one_on_a_segment_that_was_taken_away(tmp_p
     bench.fill(60)
     bases = sorted(bench.files())
     bench.log._checkpoints.write()
-    active = bench.log._chain.active
+    active = bench.log._segments.active
     end = active.size
     taken = bases[2], bases[1]
     last = bench.log._ledger.last_sequence
     record = encode_segments([taken], last, bench.clock.now, active.salt)
-    bench.log._chain.append(2 * record)
+    bench.log._segments.append(2 * record)
     bench.log.sync()
     images = tmp_path / "killed"
     shutil.copytree(bench.directory, images)

@@ -280,7 +280,7 @@ def with_checkpoint_amid_a_segment(files: NoCheckpoint, *, is_stuck: bool) -> St
     story.delete(2, erase=False)
     story.log._checkpoints.write()
     story.sync()
-    assert story.log._chain.saved == story.log._chain.drafted == 1
+    assert story.log._segments.saved == story.log._segments.drafted == 1
     files.is_full, files.is_stuck = True, is_stuck
     for _ in range(12):
         story.append(2)
@@ -350,7 +350,7 @@ def test_a_segment_that_could_not_be_begun_does_not_come_back(call: str) -> None
         inner = MemoryFileSystem()
         files = FaultyFileSystem(inner, only=[call], fault=Fault.PARTIAL)
         story = Story(files, Random(seed))
-        while story.log._chain.active.size < 800:
+        while story.log._segments.active.size < 800:
             story.append(1)
         story.sync()
         files.fail_at = files.calls + 1

@@ -15,7 +15,7 @@ import pytest
 
 from headrace.engine.messages import NewMessages
 from headrace.errors import LogError
-from headrace.log import chain as segments
+from headrace.log import segments as segments_module
 from headrace.log.file import FileLog
 from headrace.log.port import FOREVER, Discard, Limits, NewMessage, SyncPolicy
 
@@ -126,7 +126,7 @@ class _Player:
 def test_core_appends_as_the_log_does(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     players = []
     for with_core in (True, False):
-        monkeypatch.setattr(segments, "new_salt", itertools.count(1).__next__)
+        monkeypatch.setattr(segments_module, "new_salt", itertools.count(1).__next__)
         player = _Player(tmp_path / str(with_core), seed, with_core=with_core)
         player.play(80)
         players.append(player)
@@ -185,13 +185,13 @@ def test_core_of_a_closed_log_takes_nothing(tmp_path: Path) -> None:
 def test_write_to_a_file_that_is_gone_is_refused_and_counts_nothing(tmp_path: Path) -> None:
     log = _log(tmp_path)
     state = log.state()
-    chain, working = log._chain, log._chain.active_descriptor
-    chain.write_to(chain.active, os.open(tmp_path, os.O_RDONLY))
+    segments, working = log._segments, log._segments.active_descriptor
+    segments.write_to(segments.active, os.open(tmp_path, os.O_RDONLY))
     batch = NewMessages(NewMessage, [NewMessage(b"s", b"lost")])
     with pytest.raises(LogError, match="cannot write"):
         log._core.append(batch)
-    os.close(chain.active_descriptor)
-    chain.write_to(chain.active, working)
+    os.close(segments.active_descriptor)
+    segments.write_to(segments.active, working)
     assert log.state() == state
     assert log.append([NewMessage(b"s", b"second")]) == 2
     assert [m.payload for m in log.read_from(1).messages] == [b"first", b"second"]

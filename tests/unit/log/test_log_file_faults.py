@@ -331,7 +331,7 @@ class TestFailedSync:
         files.fail_at = files.calls + 1
         with pytest.raises(StorageError):
             log.sync()
-        spoil(inner, "log", log._chain.active.size - 1)  # zeros that were reserved follow
+        spoil(inner, "log", log._segments.active.size - 1)  # zeros that were reserved follow
 
         for _ in range(2):
             with pytest.raises(StorageError, match="open the log again"):

@@ -466,7 +466,7 @@ class TestIndexAndCheckpoint:
         for _ in range(50):
             log.append([NewMessage(b"a", b"x" * 900)] * 10)
         log.sync()
-        log._checkpoints.written_at = log._chain.written + (1 << 40)  # no checkpoint comes any more
+        log._checkpoints.written_at = log._segments.written + (1 << 40)  # no checkpoint comes any more
         log.purge()
         log.append([NewMessage(b"b", b"y")])
         log = FileLog(tmp_path / "log", clock=Clock(), segment_bytes=100_000)
@@ -484,14 +484,14 @@ class TestIndexAndCheckpoint:
                 [NewMessage(b"sparse", b"x"), *[NewMessage(b"other.%d" % n, b"y" * 900) for n in range(8)]]
             )
         reads: list[int] = []
-        pread = log._chain.pread
+        pread = log._segments.pread
 
         def spy(segment: Segment, size: int, offset: int) -> bytes:
             data = pread(segment, size, offset)
             reads.append(len(data))
             return data
 
-        log._chain.pread = spy  # type: ignore[method-assign]
+        log._segments.pread = spy  # type: ignore[method-assign]
         worst = 0
         for _ in range(300):
             reads.clear()
@@ -533,7 +533,7 @@ class TestSegments:
         batch = [NewMessage(b"s.%d" % (n % 100), b"p" * 100) for n in range(1000)]
         for _ in range(100):
             log.append(batch)
-        marks = sum(len(s.index) for s in log._chain.segments)
+        marks = sum(len(s.index) for s in log._segments.all)
 
         assert log.state().messages == 100_000
         assert marks < 100_000 * 160 / 60_000
@@ -608,7 +608,7 @@ def test_golden_log_is_read(tmp_path: Path, golden: str) -> None:
 
 
 def test_golden_log_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headrace.log.chain.new_salt", lambda: 0x5EED)
+    monkeypatch.setattr("headrace.log.segments.new_salt", lambda: 0x5EED)
     write_golden(tmp_path / "log")
 
     for path in sorted((GOLDEN / "v1-limits").glob("*.log")):

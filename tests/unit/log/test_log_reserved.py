@@ -12,11 +12,11 @@ from log_makers import Clock
 
 from harness.tallies import note
 from headrace.errors import StorageError
-from headrace.log.chain import BLOCK, LARGEST_STEP
 from headrace.log.file import FileLog
 from headrace.log.filesystem import Mode, read_file
 from headrace.log.port import NewMessage, SyncPolicy, size_of
 from headrace.log.segment import HEADER_BYTES, segment_path
+from headrace.log.segments import BLOCK, LARGEST_STEP
 from headrace.log.view import LogView, read_slice
 from headrace.testing.faultfs import FaultyFileSystem, MemoryFileSystem
 
@@ -70,7 +70,7 @@ class TestRoom:
         log = open_log(files)
         fill(log, 100)
 
-        size = log._chain.active.size
+        size = log._segments.active.size
         content = read_file(files, FIRST)
         assert len(content) > size
         assert not any(content[size:])
@@ -81,7 +81,7 @@ class TestRoom:
         files = MemoryFileSystem()
         log = open_log(files)
         fill(log, 100)
-        size = log._chain.active.size
+        size = log._segments.active.size
         log.close()
 
         assert length(files) == size
@@ -91,7 +91,7 @@ class TestRoom:
         log = open_log(files, segment_bytes=10_000)
         fill(log, 200)
 
-        sealed = log._chain.segments[:-1]
+        sealed = log._segments.all[:-1]
         assert len(sealed) > 1
         assert [length(files, s.path) for s in sealed] == [s.size for s in sealed]
 
@@ -109,7 +109,7 @@ class TestRoom:
         for _ in range(100):
             log.append([message(n, 1000) for n in range(100)])
             log.append([message(1)])
-            size = log._chain.active.size
+            size = log._segments.active.size
             assert length(files) - size <= min(size // 4, LARGEST_STEP) + BLOCK
         assert files.calls < 100
 
@@ -119,7 +119,7 @@ class TestRoom:
         log.append([message(1, 100_000)])
 
         assert files.calls == 0
-        assert length(files) == log._chain.active.size
+        assert length(files) == log._segments.active.size
 
     def test_most_appends_change_no_length(self) -> None:
         files = MemoryFileSystem()
@@ -147,7 +147,7 @@ class TestRoom:
         files = MemoryFileSystem()
         log = open_log(files, sync=policy)
         fill(log, 10)
-        assert length(files) == log._chain.active.size
+        assert length(files) == log._segments.active.size
 
     @pytest.mark.parametrize("error", [errno.ENOTSUP, errno.ENOSPC, errno.EIO])
     def test_is_done_without_where_there_is_none(self, error: int) -> None:
@@ -172,13 +172,13 @@ class TestRoom:
         log.sync()
 
         assert held(log) == list(range(1, count + 31))
-        assert length(files) == log._chain.segments[0].size
+        assert length(files) == log._segments.all[0].size
 
     def test_is_there_on_a_real_disk(self, tmp_path: Path) -> None:
         log = FileLog(tmp_path / "log", clock=Clock())
         fill(log, 100)
         path = segment_path(tmp_path / "log", 1)
-        size = log._chain.active.size
+        size = log._segments.active.size
 
         assert path.stat().st_size > size
         assert path.stat().st_blocks * 512 >= path.stat().st_size
@@ -190,9 +190,9 @@ class TestUnsynced:
     def test_is_what_was_appended_since(self) -> None:
         log = open_log(MemoryFileSystem())
         log.sync()
-        before = log._chain.active.size
+        before = log._segments.active.size
         fill(log, 3)
-        assert log.unsynced == log._chain.active.size - before
+        assert log.unsynced == log._segments.active.size - before
         log.sync()
         assert log.unsynced == 0
 
@@ -232,7 +232,7 @@ class TestReaders:
         fill(log, 100)
         seen = LogView(tmp_path / "log")
         fill(log, 100)
-        assert len(log._chain.segments) > 1
+        assert len(log._segments.all) > 1
 
         parts = [messages for part in seen.slices(1, 101, 1) for messages, _ in read_slice(part)]
         assert [m.sequence for messages in parts for m in messages] == list(range(1, 101))
@@ -250,7 +250,7 @@ class TestCutOff:
 
         assert (held(again), again.cut_bytes) == (list(range(1, 301)), 0)
         assert again.state().damaged == ()
-        assert length(files) == again._chain.active.size
+        assert length(files) == again._segments.active.size
 
     def test_from_a_checkpoint_too(self) -> None:
         files = MemoryFileSystem()
@@ -269,7 +269,7 @@ class TestCutOff:
         files = MemoryFileSystem()
         log = open_log(files)
         fill(log, 200)
-        kept = log._chain.active.size
+        kept = log._segments.active.size
         fill(log, 100)
         log._checkpoints.write()
         log.sync()
@@ -291,9 +291,9 @@ class TestCutOff:
         files = MemoryFileSystem()
         log = open_log(files)
         fill(log, 20)
-        start = log._chain.active.size
+        start = log._segments.active.size
         fill(log, 1)
-        end = log._chain.active.size
+        end = log._segments.active.size
         content = read_file(files, FIRST)
         for cut in range(start, end):
             torn = bytearray(content)
@@ -334,7 +334,7 @@ class TestCutOff:
             found = held(again)
             assert found[:durable] == list(range(1, durable + 1)), seed
             assert all(sequence > durable for sequence in again.state().damaged), seed
-            assert length(files, again._chain.active.path) == again._chain.active.size
+            assert length(files, again._segments.active.path) == again._segments.active.size
             fill(again, 3)
             again.sync()
             kept = held(again)

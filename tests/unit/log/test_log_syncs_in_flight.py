@@ -179,7 +179,7 @@ class TestMeanwhile:
             case "roll":
                 fill(log, 1, 70_000)
             case "cut":
-                log._chain._cut_back()
+                log._segments._cut_back()
         assert job.is_done
         assert log.end_sync(job) is None
 

@@ -117,7 +117,7 @@ class Copy(Struct, eq=False):
     """It could not be made durable and must be given up."""
 
 
-class Chain(WriteEnd):
+class Segments(WriteEnd):
     """The segments, oldest first; the last one is written. `segment_bytes`: about how large one becomes."""
 
     active: Segment
@@ -134,7 +134,7 @@ class Chain(WriteEnd):
     ) -> None:
         self.directory: Final = directory
         self._weights: Final = weights
-        self.segments: list[Segment] = []
+        self.all: list[Segment] = []
         self._fs: Final = filesystem
         self._is_plain = type(filesystem) is RealFileSystem  # of others every call is to be seen
         self._policy: Final = policy
@@ -173,7 +173,7 @@ class Chain(WriteEnd):
 
         `is_durable`: it is on disk as it was found, but for what a close cut off behind the last record.
         """
-        self.segments = segments
+        self.all = segments
         active = segments[-1]
         if active.packed is not None:  # the one behind it is lost; nothing is added to this one
             return
@@ -197,7 +197,7 @@ class Chain(WriteEnd):
         The first one may go with a power loss as long as nothing is in it: then it is begun once more.
         """
         path = segment_path(self.directory, base)
-        previous = self.segments[-1].base if self.segments else 0
+        previous = self.all[-1].base if self.all else 0
         salt = new_salt()
         sealed = (SEALED, self._cipher.segment(salt, base).check) if self._cipher is not None else ()
         header = Header(salt, base, last_time, floor, previous, *sealed)
@@ -207,7 +207,7 @@ class Chain(WriteEnd):
                 handle = self._fs.open(path, Mode.CREATE)
                 self._fs.truncate(handle, 0)
                 pwrite_all(self._fs, handle, header.beginning(), 0)
-                if self.segments and self._policy is not SyncPolicy.NEVER:
+                if self.all and self._policy is not SyncPolicy.NEVER:
                     self._fs.fdatasync(handle)
             except OSError:
                 self.abandoned = path
@@ -215,13 +215,13 @@ class Chain(WriteEnd):
                     self._close_quietly(handle)
                 self._clear_abandoned()
                 raise
-        if self.segments:
-            self.segments[-1].last = base - 1
+        if self.all:
+            self.all[-1].last = base - 1
         with self._lock:
-            self.is_begun = bool(self.segments) or self._policy is SyncPolicy.NEVER
+            self.is_begun = bool(self.all) or self._policy is SyncPolicy.NEVER
             old, self._handle = self._handle, handle
-            self.segments.append(Segment(path, header, BEGINNING, self._weights))
-            self.write_to(self.segments[-1], handle if self._is_plain else -1)
+            self.all.append(Segment(path, header, BEGINNING, self._weights))
+            self.write_to(self.all[-1], handle if self._is_plain else -1)
             self._synced_size = self.extent = BEGINNING
             self._names_changed = True
         if old is not None:
@@ -512,7 +512,7 @@ class Chain(WriteEnd):
 
     def save(self, checkpoint: tuple[Path, bytes]) -> None:
         """Has a checkpoint written, indexes first, when what it counts is durable: that is all by now."""
-        missing = [segment for segment in self.segments if not segment.is_indexed]
+        missing = [segment for segment in self.all if not segment.is_indexed]
         files = [(s.index_path, s.index.dump(s.salt, s.base, s.size)) for s in missing if s.size > BEGINNING]
         if self._drafts:
             with contextlib.suppress(IndexError):  # `sync` may be taking it
@@ -585,20 +585,20 @@ class Chain(WriteEnd):
         """Takes segments out of which every sequence is below the floor; they are unlinked when the record
         that says so, which must be written by now, is durable. Gives them.
         """
-        given = self.segments[: self.count_below(floor)]
+        given = self.all[: self.count_below(floor)]
         for segment in given:
             self.take_away(segment)
         return given
 
     def take_away(self, segment: Segment) -> None:
         """Gives up one segment, not the last one; what says so must be written by now."""
-        self.segments.remove(segment)
+        self.all.remove(segment)
         self._doomed.append((segment, self.written, self.drafted + 1))
 
     def count_below(self, floor: int) -> int:
         """Count the segments that lie below a sequence, without the last one."""
         count = 0
-        while count + 1 < len(self.segments) and self.segments[count + 1].base <= floor:
+        while count + 1 < len(self.all) and self.all[count + 1].base <= floor:
             count += 1
         return count
 
@@ -649,7 +649,7 @@ class Chain(WriteEnd):
             reader = self._readers.pop(old.path, None)
         if reader is not None:
             self._close_quietly(reader)
-        self.segments[self.segments.index(old)] = new
+        self.all[self.all.index(old)] = new
 
     @property
     def are_names_durable(self) -> bool:
@@ -660,7 +660,7 @@ class Chain(WriteEnd):
 
     def at(self, sequence: int) -> int:
         """The place of the segment that may hold a sequence."""
-        return max(bisect_right(self.segments, sequence, key=lambda segment: segment.base) - 1, 0)
+        return max(bisect_right(self.all, sequence, key=lambda segment: segment.base) - 1, 0)
 
     def pread(self, segment: Segment, size: int, offset: int) -> bytes:
         """Bytes of whole or cut records, `offset` from the first. Raises StorageError."""
@@ -675,7 +675,7 @@ class Chain(WriteEnd):
         return self._fs.descriptor(self._reader(segment))
 
     def _reader(self, segment: Segment) -> int:
-        if segment is self.segments[-1]:
+        if segment is self.all[-1]:
             assert self._handle is not None
             return self._handle
         handle = self._readers.pop(segment.path, None)
