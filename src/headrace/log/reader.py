@@ -153,7 +153,7 @@ class Reader:
         if segment.packed is not None or segment.is_sealed or segment.base > sequence:
             return None
         descriptor = None
-        with suppress(OSError):  # a walk says it
+        with suppress(OSError):  # whoever walks over the segment meets it again, and reports it
             descriptor = segments.descriptor(segment)
         if descriptor is None:
             return None
