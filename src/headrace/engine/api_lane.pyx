@@ -48,7 +48,7 @@ cdef inline str name_of(part_t text):
 cdef class ApiLane(Lane):
     """Requests that came to `<prefix>>`; answers are written to `out`. The account has:
 
-        streams    by name; their `direct_gets`, and their consumers by name, whose `single_pulls`, answer
+        streams    by name; their `direct_gets`, and their consumers by name, the `single_pulls` of whose `delivery` answer
         has_due    whether there is something to do in a turn
     """
 
@@ -92,7 +92,7 @@ cdef class ApiLane(Lane):
         if stream is None:
             return False
         consumer = stream.consumers.get(name_of(rest))
-        if consumer is None or not (<SinglePulls?> consumer.single_pulls).grant(self._out, body, reply):
+        if consumer is None or not (<SinglePulls?> consumer.delivery.single_pulls).grant(self._out, body, reply):
             return False
         self._has_delivered = True
         return True

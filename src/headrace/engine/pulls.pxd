@@ -11,6 +11,7 @@ cdef class SinglePulls:
     cdef object _stream
     cdef ConsumerCore _core
     cdef bytes _prefix
+    cdef object _waiting
     cdef bint _is_plain
     cdef int64_t _max_expires    # ns; 0: any
 

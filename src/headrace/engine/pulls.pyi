@@ -1,3 +1,5 @@
+from collections.abc import Sized
+
 from headrace.engine.consumer import ConsumerCore
 
 class SinglePulls:
@@ -6,6 +8,7 @@ class SinglePulls:
         consumer: object,
         core: ConsumerCore,
         prefix: bytes,
+        waiting: Sized,
         *,
         is_plain: bool,
         max_expires: int,

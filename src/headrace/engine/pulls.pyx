@@ -23,14 +23,17 @@ cdef class SinglePulls:
 
     is_plain      every message is for it, and goes to whoever asks first, at once and whole
     prefix        `$JS.ACK.<stream>.<consumer>.`
+    waiting       the requests that wait, which are served before
     max_expires   ns that a request may wait; 0: any
     """
 
-    def __init__(self, consumer, ConsumerCore core not None, bytes prefix not None, *, bint is_plain, int64_t max_expires):
+    def __init__(self, consumer, ConsumerCore core not None, bytes prefix not None, waiting, *, bint is_plain,
+                 int64_t max_expires):
         self._consumer = consumer
         self._stream = consumer.stream
         self._core = core
         self._prefix = prefix
+        self._waiting = waiting
         self._is_plain = is_plain
         self._max_expires = max_expires
 
@@ -68,7 +71,7 @@ cdef class SinglePulls:
     cdef bint _must_wait(self) except -1:
         """Tell whether others are served before, or the consumer cannot send anything new now."""
         cdef object consumer = self._consumer
-        return consumer.stopped or consumer.pulls or consumer.redelivery.queue or consumer.serving.skips \
+        return consumer.stopped or self._waiting or consumer.redelivery.queue or consumer.serving.skips \
             or not consumer.is_current or not consumer.pace.is_free \
             or 0 < self._core.most_pending <= self._core.pending.count
 

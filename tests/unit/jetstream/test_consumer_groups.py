@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from consumer_harness import SECOND, Desk, sequences, statuses
 
+from headrace.jetstream.consumer.pull_delivery import PullDelivery
 from headrace.protocol.jetstream.configs import PriorityPolicy
 
 OVERFLOW = {"priority_policy": PriorityPolicy.OVERFLOW, "priority_groups": ["g"]}
@@ -82,7 +83,7 @@ def test_a_pin_is_taken_away() -> None:
     desk.fill(2)
     desk.pull("a", '{"batch":1,"group":"g"}')
     desk.pull("b", '{"batch":1,"group":"g"}')
-    desk.consumer.unpin()
+    desk.consumer.delivery.unpin()
     desk.turns.settle()
     assert sequences(desk.take("b")) == [2]
     assert desk.events[-2][2]["reason"] == "admin"
@@ -94,7 +95,8 @@ def test_a_waiting_request_with_a_pin_of_old() -> None:
     desk.fill(1)
     (frame,) = desk.pull("a", '{"batch":1,"group":"g"}')
     desk.pull("a", f'{{"batch":5,"group":"g","id":"{frame.header("Nats-Pin-Id")}"}}')
-    desk.consumer.groups.unpin()
+    assert isinstance(desk.consumer.delivery, PullDelivery)
+    desk.consumer.delivery.groups.unpin()
     desk.publish("s.a")
     frames = desk.take("a")
     assert statuses(frames) == ["423 Nats-Wrong-Pin-Id"]

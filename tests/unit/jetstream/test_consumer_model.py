@@ -63,9 +63,9 @@ class ConsumerModel(RuleBasedStateMachine):
 
     @rule(batch=st.integers(1, 8), no_wait=st.booleans(), expires=st.sampled_from([0, SECOND // 2]))
     def pull(self, batch: int, *, no_wait: bool, expires: int) -> None:
-        if self.desk.consumer.pulls is not None:
+        if not self.desk.consumer.config.deliver_subject:
             body = f'{{"batch":{batch},"no_wait":{str(no_wait).lower()},"expires":{expires}}}'
-            self.desk.consumer.pull(b"i", body.encode())
+            self.desk.consumer.delivery.pull(b"i", body.encode())
             self.desk.turns.settle()
             self.collect()
 

@@ -70,8 +70,8 @@ def test_without_wait_behind_others() -> None:
     desk.fill(2)
     desk.consumer.update(desk.consumer.config)
     for _ in range(2):  # they ask in one turn, before anything is sent
-        desk.consumer.pull(b"i", b"3")
-    desk.consumer.pull(b"j", b'{"batch":1,"no_wait":true}')
+        desk.consumer.delivery.pull(b"i", b"3")
+    desk.consumer.delivery.pull(b"j", b'{"batch":1,"no_wait":true}')
     assert statuses(desk.take("j")) == ["408 Requests Pending"]
 
 

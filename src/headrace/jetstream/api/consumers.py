@@ -255,7 +255,7 @@ def unpin(request: Request) -> None:
     consumer = request.consumer()
     if group not in consumer.config.priority_groups:
         raise ApiError(10160)
-    consumer.unpin()
+    consumer.delivery.unpin()
     request.answer({})
 
 

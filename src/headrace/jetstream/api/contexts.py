@@ -56,10 +56,11 @@ def stream_context(account: AccountJetStream, name: str) -> StreamContext:
 def consumer_context(stream: StreamPort, known: Consumer | None = None) -> ConsumerContext:
     """For a consumer of a stream; `known`: the one that is changed."""
     account = stream.account
+    subject = known.config.deliver_subject.encode() if known is not None else b""
     return ConsumerContext(
         stream=stream.config,
         consumers=_Configs(stream.consumers),
         tiers=account.tiers,
         settings=account.settings,
-        is_bound=known is not None and known.push is not None and account.has_interest(known.push.subject),
+        is_bound=bool(subject) and account.has_interest(subject),
     )

@@ -165,7 +165,7 @@ class Acknowledger:
                 return
             case AckKind.NEXT:
                 self._one(sequence, number, deliveries, b"")
-                consumer.pull(reply, body.argument)
+                consumer.delivery.pull(reply, body.argument)
                 return
             case AckKind.TERMINATE:
                 self.terminate(sequence, number, deliveries, body.argument.decode("utf-8", "replace"), reply)

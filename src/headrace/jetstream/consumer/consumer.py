@@ -1,7 +1,7 @@
 """A consumer: a view of a stream that knows how far its clients are.
 
-Composes the parts: what was delivered and acknowledged (`ack_state`), what goes out again (`redelivery`), who
-waits or listens (`pulls`, `priority_groups`, `push`), the sending (`serving`) and the acknowledgements
+Composes the parts: what was delivered and acknowledged (`ack_state`), what goes out again (`redelivery`), the
+way to its clients (`pull_delivery` or `push_delivery`), the sending (`serving`) and the acknowledgements
 (`acknowledger`). Here live its life, its configuration and what is told about it. Never here: a subscription,
 the journal, or the rules that a configuration was checked by. Source: JetStream specification, 4 and 5;
 nats-server 2.15.
@@ -9,11 +9,9 @@ nats-server 2.15.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from headrace.engine.jetstream import Acks
-from headrace.engine.pulls import SinglePulls
-from headrace.errors import LogError
 from headrace.jetstream.alarm import Alarm
 from headrace.jetstream.consumer.ack_state import AckState, ConsumerState
 from headrace.jetstream.consumer.acknowledger import Acknowledger
@@ -24,27 +22,23 @@ from headrace.jetstream.consumer.extensions import extensions_of
 from headrace.jetstream.consumer.inactivity import Inactivity
 from headrace.jetstream.consumer.info import consumer_info
 from headrace.jetstream.consumer.keyed_order import KeyedOrder
+from headrace.jetstream.consumer.pace import Pace
 from headrace.jetstream.consumer.pending_counter import PendingCounter
-from headrace.jetstream.consumer.priority_groups import PriorityGroups
-from headrace.jetstream.consumer.pulls import Pulls, Waiting
-from headrace.jetstream.consumer.push import Pace, Push
+from headrace.jetstream.consumer.pull_delivery import PullDelivery
+from headrace.jetstream.consumer.push_delivery import PushDelivery
 from headrace.jetstream.consumer.redelivery import Redelivery
 from headrace.jetstream.consumer.rules import filters
 from headrace.jetstream.consumer.serving import Serving
-from headrace.protocol.durations import format_ns
 from headrace.protocol.jetstream.configs import (
     AckPolicy,
     DeliverPolicy,
-    PriorityPolicy,
     ReplayPolicy,
     Retention,
     Storage,
 )
 from headrace.protocol.jetstream.errors import ApiError
 from headrace.protocol.jetstream.levels import asks_too_much
-from headrace.protocol.jetstream.pulls import decode_pull
 from headrace.protocol.jetstream.times import to_ns
-from headrace.protocol.nuid import new_nuid
 from headrace.subjects.grammar import is_subset, matches, overlaps
 
 if TYPE_CHECKING:
@@ -52,9 +46,9 @@ if TYPE_CHECKING:
 
     from headrace.core.service import Delivery
     from headrace.engine.jetstream import Publications
+    from headrace.jetstream.consumer.port import DeliveryStrategy, Watch
     from headrace.jetstream.ports import StreamPort
     from headrace.protocol.jetstream.configs import ConsumerConfig
-    from headrace.protocol.jetstream.pulls import PullRequest
 
 _EVERYTHING: Final = b">"
 
@@ -89,21 +83,8 @@ def _redelivery_of(consumer: Consumer) -> Redelivery:
     return Redelivery(consumer.turns, consumer.tracker, consumer.config, consumer.wake, consumer.exhausted)
 
 
-def _single_pulls_of(consumer: Consumer) -> SinglePulls:
-    config = consumer.config
-    return SinglePulls(
-        consumer,
-        consumer.tracker,
-        consumer.ack_prefix,
-        is_plain=consumer.pulls is not None
-        and not consumer.filters
-        and not consumer.paused_until_ns
-        and not config.headers_only
-        and consumer.order is None
-        and consumer.tracker.tracks
-        and config.priority_policy is PriorityPolicy.NONE,
-        max_expires=max(config.max_expires, 0),
-    )
+def _inactivity_of(consumer: Consumer) -> Watch:
+    return consumer.delivery.inactivity()
 
 
 def _pause_of(consumer: Consumer) -> Alarm:
@@ -115,9 +96,8 @@ class Consumer:
 
     redelivery = _Part(_redelivery_of)
     serving = _Part(Serving)
-    single_pulls = _Part(_single_pulls_of)
     _acking = _Part(Acknowledger)
-    _inactivity = _Part(Inactivity)
+    _inactivity = _Part(_inactivity_of)
     _pause = _Part(_pause_of)
 
     def __init__(
@@ -146,16 +126,9 @@ class Consumer:
         self.advisories = ConsumerAdvisories(self.account, stream.name, name)
         self.tracker = AckState(config.ack_policy, self.state, self.account.journal.deltas)
         self.pending_counter = PendingCounter(stream, self.filters)
-        self.groups = PriorityGroups(turns, config, new_nuid, self.advisories.pinned, self._unpinned)
-        self.pulls: Pulls | None = None
-        self.push: Push | None = None
-        if config.deliver_subject:
-            address = f"{stream.name}.{name}"
-            self.push = Push(turns, self.host, config, address, heartbeat=self._heartbeat, wake=self.wake)
-        else:
-            self.pulls = Pulls(
-                turns, self.host, config, self.groups, heartbeat=self._heartbeat, due=self.wake
-            )
+        self.delivery: Final[DeliveryStrategy[Any]] = (
+            PushDelivery(self) if config.deliver_subject else PullDelivery(self)
+        )
         self.pace = Pace(0, 0, 0)
         self.order: KeyedOrder | None = None
         self.dead_letters: DeadLetters | None = None
@@ -200,8 +173,7 @@ class Consumer:
             self._inactivity.start()
         self._extend()
         self._arm_pause()
-        if self.push is not None:  # nobody can have asked by now
-            self.wake()
+        self.delivery.start()
 
     def _extend(self) -> None:
         """Set up the extensions that the metadata asks for."""
@@ -237,14 +209,7 @@ class Consumer:
             return
         self.stopped = True
         self.tracker.settles_alone = False
-        if self.pulls is not None:
-            if reason == "shutdown":
-                self.pulls.release("409 Server Shutdown", told=True)
-            else:
-                self.pulls.release("409 Consumer Deleted")
-        if self.push is not None:
-            self.push.stop()
-        self.groups.stop()
+        self.delivery.stop(reason)
         if self.dead_letters is not None:
             self.dead_letters.stop()
         made = vars(self)
@@ -260,12 +225,7 @@ class Consumer:
         self._read_config()
         self._acking.configure(config)
         self.redelivery.configure(config)
-        self.groups.configure(config)
-        if self.pulls is not None:
-            self.pulls.configure(config)
-        if self.push is not None and config.deliver_subject != old.deliver_subject:
-            self.redelivery.expire_all()
-            self.push.configure(config)
+        self.delivery.configure(config)
         if (config.ack_wait, config.backoff) != (old.ack_wait, old.backoff):
             self.redelivery.rearm()
         self.pace.limit(config.rate_limit_bps)
@@ -282,7 +242,6 @@ class Consumer:
             self.pending_counter.filter(subjects)
         if config.sourcing:  # whoever reads through it begins anew where it is safe
             self.reset()
-        vars(self).pop("single_pulls", None)
         self.wake()
 
     def reset(self, sequence: int = 0) -> int:
@@ -308,16 +267,6 @@ class Consumer:
         self.wake()
         return sequence
 
-    def unpin(self) -> None:
-        """The pinned client is one no more."""
-        if self.groups.pin:
-            self.groups.unpin()
-            self._unpinned(self.config.priority_groups[0], "admin")
-
-    def _unpinned(self, group: str, reason: str) -> None:
-        self.advisories.unpinned(group, reason)
-        self.wake()
-
     # -- what the account passes on --------------------------------------------------------------------
 
     def wake(self) -> None:
@@ -328,9 +277,7 @@ class Consumer:
         """One page; whether there is more to send at once."""
         if not self.is_current and not self.stopped:
             self.trimmed()
-        if self.pulls is not None and not self.pulls:
-            return False
-        return self.serving.serve()
+        return self.delivery.is_asked and self.serving.serve()
 
     def request(self, delivery: Delivery) -> None:
         """A client asks for messages."""
@@ -339,50 +286,7 @@ class Consumer:
         if asks_too_much(delivery.headers):
             self.host.publish(delivery.reply, b"", headers=b"NATS/1.0 412 Required Api Level\r\n\r\n")
         else:
-            self.pull(delivery.reply, delivery.payload)
-
-    def pull(self, reply: bytes, body: bytes) -> None:
-        pulls = self.pulls
-        if pulls is None:
-            self.host.publish(reply, b"", headers=b"NATS/1.0 409 Consumer is push based\r\n\r\n")
-            return
-        now = self.now_ns()
-        try:
-            request = decode_pull(body)
-        except ValueError as error:
-            pulls.status(reply, f"400 Bad Request - {error}")
-            return
-        refusal = self._limits_refusal(request) or self.groups.refusal(request)
-        if refusal:
-            pulls.status(reply, refusal)
-            return
-        self.tracker.active_ns = now
-        refusal = self._impatient_refusal(pulls, request) if request.no_wait else ""
-        if refusal:
-            pulls.status(reply, refusal)
-            return
-        pulls.add(Waiting(reply, request, now))
-        self.wake()
-
-    def _impatient_refusal(self, pulls: Pulls, request: PullRequest) -> str:
-        """The status of a request that does not wait, when there is nothing for it."""
-        try:
-            pending = self.num_pending() + len(self.redelivery.queue)
-        except LogError:
-            return ""  # serving it will say so, and try again
-        if not pending:
-            return "" if request.expires else "404 No Messages"
-        return "408 Requests Pending" if pending < pulls.process(end=False) else ""
-
-    def _limits_refusal(self, request: PullRequest) -> str:
-        config = self.config
-        if 0 < config.max_batch < request.batch:
-            return f"409 Exceeded MaxRequestBatch of {config.max_batch}"
-        if 0 < config.max_expires < request.expires:
-            return f"409 Exceeded MaxRequestExpires of {format_ns(config.max_expires)}"
-        if 0 < config.max_bytes < request.max_bytes:
-            return f"409 Exceeded MaxRequestMaxBytes of {config.max_bytes}"
-        return ""
+            self.delivery.pull(delivery.reply, delivery.payload)
 
     def acknowledged(self, acks: Acks) -> None:
         self._acking.acknowledged(acks)
@@ -393,9 +297,7 @@ class Consumer:
 
     def flow_response(self, delivery: Delivery) -> None:
         """A client answers to flow control."""
-        if self.push is None or not self.push.answered(delivery.subject):
-            return
-        if self.acknowledges_by_flow:
+        if self.delivery.answered(delivery.subject) and self.acknowledges_by_flow:
             self._acking.flow_response(delivery.headers)
 
     def fresh(self, first: int, batch: Publications) -> None:
@@ -404,13 +306,9 @@ class Consumer:
             return
         if not self.is_current:
             self.trimmed()
-        if self.push is None and not self.pulls:
+        if not self.delivery.is_asked:
             return  # of many consumers most have nobody who waits
-        if self.serving.fresh(batch, first):
-            return
-        if self._passes(first, batch):
-            return
-        if self.push is not None or self.pulls:
+        if not self.serving.fresh(batch, first) and not self._passes(first, batch):
             self.wake()
 
     def _passes(self, first: int, batch: Publications) -> bool:
@@ -545,13 +443,6 @@ class Consumer:
     def acknowledges_by_flow(self) -> bool:
         return self.config.ack_policy is AckPolicy.FLOW_CONTROL
 
-    @property
-    def push_subject(self) -> bytes:
-        return self.push.subject if self.push is not None else b""
-
-    def pin_header(self) -> bytes:
-        return f"Nats-Pin-Id: {self.groups.pin}\r\n".encode() if self.groups.is_pinned else b""
-
     def is_paused(self, now_ns: int) -> bool:
         return now_ns < self.paused_until_ns
 
@@ -565,15 +456,6 @@ class Consumer:
         if "serving" in vars(self) and self.serving.skips:
             return held + len(self.serving.skips) + self.pending_counter.count(self.serving.resume_at)
         return held + self.pending_counter.count(self.tracker.position)
-
-    def _heartbeat(self, subject: bytes, extra: bytes = b"") -> None:
-        tracker = self.tracker
-        block = b"NATS/1.0 100 Idle Heartbeat\r\nNats-Last-Consumer: %d\r\nNats-Last-Stream: %d\r\n%s\r\n" % (
-            tracker.next_number - 1, tracker.next_sequence - 1, extra,
-        )  # fmt: skip
-        self.host.publish(subject, b"", headers=block)
-        if self.push is not None and self.acknowledges_by_flow:
-            self.push.settle(pending=len(tracker.pending))
 
     def exhausted(self, sequence: int, deliveries: int, done: Callable[[], object]) -> None:
         """A message was delivered as often as it may be (`redelivery`)."""

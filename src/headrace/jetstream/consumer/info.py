@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.protocol.jetstream.responses import consumer_config
-from headrace.protocol.jetstream.times import ZERO
 from headrace.protocol.rfc3339 import short_time
 
 if TYPE_CHECKING:
@@ -25,8 +24,7 @@ def consumer_info(consumer: ConsumerPort) -> dict[str, object]:
     floor: dict[str, object] = {"consumer_seq": state.floor_consumer, "stream_seq": state.floor_stream}
     if tracker.acknowledged_ns:
         floor["last_active"] = short_time(tracker.acknowledged_ns)
-    if consumer.pulls:
-        consumer.pulls.process(end=False)
+    shown = consumer.delivery.info()
     info: dict[str, object] = {
         "stream_name": consumer.stream.name,
         "name": consumer.name,
@@ -36,23 +34,15 @@ def consumer_info(consumer: ConsumerPort) -> dict[str, object]:
         "ack_floor": floor,
         "num_ack_pending": len(tracker.pending),
         "num_redelivered": 0 if config.max_deliver == 1 else len(tracker.redelivered),
-        "num_waiting": len(consumer.pulls) if consumer.pulls is not None else 0,
+        "num_waiting": shown.waiting,
         "num_pending": consumer.num_pending(),
     }
-    if consumer.push is not None and consumer.push.listens():
+    if shown.is_bound:
         info["push_bound"] = True
     if consumer.is_paused(now):
         info["paused"] = True
         info["pause_remaining"] = consumer.paused_until_ns - now
     info["ts"] = short_time(now)
-    if config.priority_groups:
-        info["priority_groups"] = [_group(consumer)]
+    if shown.groups:
+        info["priority_groups"] = shown.groups
     return info
-
-
-def _group(consumer: ConsumerPort) -> dict[str, object]:
-    group: dict[str, object] = {"group": consumer.config.priority_groups[0]}
-    if consumer.groups.pin:
-        group["pinned_client_id"] = consumer.groups.pin
-    group["pinned_ts"] = short_time(consumer.groups.pinned_ns) if consumer.groups.pinned_ns else ZERO
-    return group

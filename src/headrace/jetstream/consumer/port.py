@@ -1,29 +1,34 @@
-"""The port of a consumer for its parts: its stream, its other parts, and the questions it answers.
+"""The ports of a consumer for its parts: its stream, its other parts, and the strategy of its delivery.
 
-`Consumer` fulfils it as it is. What a stream sees of a consumer is `ports.ConsumerView`. Never here:
-code that does anything.
+`Consumer` fulfils `ConsumerPort` as it is. What a stream sees of a consumer is `ports.ConsumerView`. Never
+here: code that does anything.
 """
 
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
 from headrace.jetstream.ports import ConsumerView
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from headrace.core.service import Host
     from headrace.engine.jetstream import Acks
+    from headrace.engine.messages import Messages
+    from headrace.engine.pulls import SinglePulls
     from headrace.jetstream.consumer.ack_state import ConsumerState
     from headrace.jetstream.consumer.advisories import ConsumerAdvisories
+    from headrace.jetstream.consumer.pace import Pace
     from headrace.jetstream.consumer.pending_counter import PendingCounter
-    from headrace.jetstream.consumer.priority_groups import PriorityGroups
-    from headrace.jetstream.consumer.pulls import Pulls
-    from headrace.jetstream.consumer.push import Pace, Push
     from headrace.jetstream.consumer.redelivery import Redelivery
     from headrace.jetstream.ports import ConsumerOwner
+    from headrace.log.port import StoredMessage
+    from headrace.protocol.jetstream.configs import ConsumerConfig
+
+ANY_NUMBER: Final = 1 << 31
+"""`Receiver.missing` of one that takes any number of messages."""
 
 
 class Outcome(Enum):
@@ -45,6 +50,103 @@ class Burial(Protocol):
 
     def bury(self, sequence: int, deliveries: int, reason: str, done: Callable[[], object]) -> None:
         """Publishes a copy of a message; `done` is called, once, when it is safe."""
+
+
+class Receiver(Protocol):
+    """A receiver of messages: a request that waits, or the deliver subject."""
+
+    @property
+    def inbox(self) -> bytes:
+        """The subject that they are sent to."""
+
+    @property
+    def missing(self) -> int:
+        """Messages that it still takes."""
+
+    @property
+    def no_wait(self) -> bool:
+        """True if it is told when there is nothing more."""
+
+    @property
+    def headers(self) -> bytes:
+        """Header lines that each of its messages gets besides its own."""
+
+
+class DeliveryInfo(NamedTuple):
+    """The part of the ConsumerInfo that is about the delivery."""
+
+    waiting: int = 0
+    """Requests that wait."""
+    is_bound: bool = False
+    """True if somebody has subscribed to the deliver subject."""
+    groups: Sequence[dict[str, object]] = ()
+    """The priority group, if there is one."""
+
+
+class Watch(Protocol):
+    """A part that removes a consumer which nobody uses."""
+
+    def start(self) -> None:
+        """With the threshold of the consumer's configuration."""
+
+    def stop(self) -> None: ...
+
+
+R = TypeVar("R", bound=Receiver)
+
+
+class DeliveryStrategy(Protocol[R]):
+    """The way of a consumer's messages to its clients: to requests that wait (pull), or to a subject (push).
+
+    A consumer has one of both for all its life, and asks nowhere which one it is.
+    """
+
+    @property
+    def is_asked(self) -> bool:
+        """True if messages are asked for; if not, there is no use in reading them."""
+
+    @property
+    def single_pulls(self) -> SinglePulls:
+        """The part that answers requests of one message in compiled code."""
+
+    def start(self) -> None:
+        """The consumer has its place in the stream: what is there may go out."""
+
+    def configure(self, config: ConsumerConfig) -> None: ...
+    def stop(self, reason: str) -> None:
+        """Nothing goes out any more. Who waits is told that the server ends ("shutdown"), or else that the
+        consumer is deleted."""
+
+    def inactivity(self) -> Watch: ...
+    def info(self) -> DeliveryInfo: ...
+    def pull(self, reply: bytes, body: bytes) -> None:
+        """A client asks for messages."""
+
+    def unpin(self) -> None:
+        """The pinned client is one no more."""
+
+    def answered(self, subject: bytes) -> bool:
+        """A client answers flow control at a subject; False when that is not what was asked last."""
+
+    def room(self) -> int:
+        """Bytes that may be sent now; 0: the strategy wakes the consumer when there is room again."""
+
+    def only(self) -> R | None:
+        """The receiver that everything goes to for now; None: each message must find its own by `next`."""
+
+    def next(
+        self, messages: Messages[StoredMessage], place: int, deliveries: int, outstanding: int
+    ) -> R | None:
+        """The receiver of one message; None: nobody takes it. `outstanding`: messages to come after it."""
+
+    def sent(self, receiver: R, count: int, size: int, now_ns: int) -> None:
+        """A receiver got so many messages of `size` bytes together."""
+
+    def rest(self, *, end: bool) -> None:
+        """Nothing goes out for now; `end`: the stream has nothing more."""
+
+    def full(self) -> None:
+        """Nothing new goes out, since as many messages as may be are unacknowledged."""
 
 
 class ConsumerPort(ConsumerView, Protocol):
@@ -75,11 +177,7 @@ class ConsumerPort(ConsumerView, Protocol):
     @property
     def pending_counter(self) -> PendingCounter: ...
     @property
-    def groups(self) -> PriorityGroups: ...
-    @property
-    def pulls(self) -> Pulls | None: ...
-    @property
-    def push(self) -> Push | None: ...
+    def delivery(self) -> DeliveryStrategy[Any]: ...
     @property
     def pace(self) -> Pace: ...
     @property
@@ -100,12 +198,9 @@ class ConsumerPort(ConsumerView, Protocol):
 
     @property
     def acknowledges_by_flow(self) -> bool: ...
-    @property
-    def push_subject(self) -> bytes: ...
     def room(self, most: int) -> int:
         """Return how many new messages may be sent, at most `most`."""
 
-    def pin_header(self) -> bytes: ...
     def is_paused(self, now_ns: int) -> bool: ...
     def num_pending(self) -> int:
         """Messages that are still to be delivered for the first time. Raises: LogError."""
@@ -114,8 +209,5 @@ class ConsumerPort(ConsumerView, Protocol):
         """A client acknowledged something."""
 
     def wake(self) -> None: ...
-    def pull(self, reply: bytes, body: bytes) -> None:
-        """A client asks for messages."""
-
     def gone(self, sequence: int, deliveries: int) -> None:
         """A message that awaits its acknowledgement is not there any more."""

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from headrace.jetstream.alarm import Alarm
 from headrace.protocol.jetstream.configs import PriorityPolicy
+from headrace.protocol.jetstream.times import ZERO
+from headrace.protocol.rfc3339 import short_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -137,3 +139,19 @@ class PriorityGroups:
         self.pin = ""
         self.pinned_ns = 0
         self._alarm.cancel()
+
+    # -- what clients see ------------------------------------------------------------------------------
+
+    def pin_header(self) -> bytes:
+        """The header of a message that tells a client that it is the pinned one; empty where none is."""
+        return f"Nats-Pin-Id: {self.pin}\r\n".encode() if self.is_pinned else b""
+
+    def info(self) -> list[dict[str, object]]:
+        """`priority_groups` of the ConsumerInfo; empty when the consumer has none."""
+        if not self._groups:
+            return []
+        group: dict[str, object] = {"group": self._groups[0]}
+        if self.pin:
+            group["pinned_client_id"] = self.pin
+        group["pinned_ts"] = short_time(self.pinned_ns) if self.pinned_ns else ZERO
+        return [group]

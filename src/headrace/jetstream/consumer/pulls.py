@@ -28,15 +28,16 @@ _FULL_CHECK_NS: Final = 1_000_000_000
 
 
 class Waiting:
-    """A request that waits. `missing`: messages it still wants; `room`: bytes it still takes, 0: any."""
+    """A request that waits: a `Receiver`. `room`: bytes that it still takes, 0: any."""
 
     __slots__ = (
-        "delivered", "expires_ns", "group", "heartbeat_ns", "id", "min_ack_pending", "min_pending", "missing",
-        "next_heartbeat_ns", "no_wait", "priority", "received_ns", "reply", "room",
+        "delivered", "expires_ns", "group", "headers", "heartbeat_ns", "id", "inbox", "min_ack_pending",
+        "min_pending", "missing", "next_heartbeat_ns", "no_wait", "priority", "received_ns", "room",
     )  # fmt: skip
 
-    def __init__(self, reply: bytes, request: PullRequest, now_ns: int) -> None:
-        self.reply = reply
+    def __init__(self, inbox: bytes, request: PullRequest, now_ns: int) -> None:
+        self.inbox = inbox
+        self.headers = b""
         self.missing = request.batch
         self.delivered = 0
         self.room = request.max_bytes
@@ -57,7 +58,7 @@ class Waiting:
 
 
 class Pulls:
-    """The requests of one consumer. `heartbeat(reply)` sends an idle heartbeat; `due` looks at them again."""
+    """The requests of one consumer. `heartbeat(inbox)` sends an idle heartbeat; `due` looks at them again."""
 
     def __init__(
         self,
@@ -86,9 +87,9 @@ class Pulls:
     def __iter__(self) -> Iterator[Waiting]:
         return iter(self._queue)
 
-    def status(self, reply: bytes, line: str, headers: bytes = b"") -> None:
+    def status(self, inbox: bytes, line: str, headers: bytes = b"") -> None:
         block = b"NATS/1.0 %s\r\n%s\r\n" % (line.encode(), headers)
-        self._host.publish(reply, b"", headers=block)
+        self._host.publish(inbox, b"", headers=block)
 
     def configure(self, config: ConsumerConfig) -> None:
         self._maximum = config.max_waiting
@@ -102,7 +103,7 @@ class Pulls:
             self.process(end=False)
         if len(self._queue) >= self._maximum:
             if not waiting.heartbeat_ns:
-                self.status(waiting.reply, "409 Exceeded MaxWaiting")
+                self.status(waiting.inbox, "409 Exceeded MaxWaiting")
             return
         if self._groups.is_prioritized:
             self._insert(waiting)
@@ -127,7 +128,7 @@ class Pulls:
     def release(self, line: str, *, told: bool = False) -> None:
         """Everybody who waits is told why nothing comes any more, and with `told` what they did not get."""
         for waiting in self._queue:
-            self.status(waiting.reply, line, waiting.left() if told else b"")
+            self.status(waiting.inbox, line, waiting.left() if told else b"")
         self.stop()
 
     def stop(self) -> None:
@@ -149,21 +150,28 @@ class Pulls:
             return None
         first = self._queue[0]
         now = self._turns.now_ns()
-        if (first.expires_ns and now > first.expires_ns) or self._host.backlog(first.reply) is None:
+        if (first.expires_ns and now > first.expires_ns) or self._host.backlog(first.inbox) is None:
             return None
         return first
 
-    def took(self, waiting: Waiting, count: int, now_ns: int) -> None:
-        """The only request got `count` messages."""
-        waiting.missing -= count
-        waiting.delivered += count
-        if waiting.missing <= 0:
+    def took(self, first: Waiting, count: int, now_ns: int) -> None:
+        """The first request got `count` messages; those that wait with it are served before it gets more."""
+        first.delivered += count
+        first.missing -= count
+        if first.missing <= 0:
             self._remove_first()
-        elif waiting.heartbeat_ns:
-            waiting.next_heartbeat_ns = now_ns + waiting.heartbeat_ns
+            return
+        if first.heartbeat_ns:
+            first.next_heartbeat_ns = now_ns + first.heartbeat_ns
+        if len(self._queue) > 1:
+            self._queue.popleft()
+            if self._groups.is_prioritized:
+                self._insert(first)
+            else:
+                self._queue.append(first)
 
     def next(self, size: int, pending: int, ack_pending: int) -> Waiting | None:
-        """The request that a message of `size` bytes goes to; it has one less to get then.
+        """The request that a message of `size` bytes goes to: the first, which is told of it by `took`.
 
         `pending`, `ack_pending`: messages to come with this one, and unacknowledged ones: what priority
         groups ask for. Requests that cannot be served any more are ended on the way.
@@ -173,7 +181,7 @@ class Pulls:
         while self._queue:
             first = self._queue[0]
             if first.expires_ns and now >= first.expires_ns:
-                self.status(first.reply, "408 Request Timeout", first.left())
+                self.status(first.inbox, "408 Request Timeout", first.left())
                 self._remove_first()
                 continue
             verdict = self._groups.judge(first, pending, ack_pending)
@@ -184,17 +192,17 @@ class Pulls:
                     return None
                 continue
             if verdict == self._groups.WRONG:
-                self.status(first.reply, "423 Nats-Wrong-Pin-Id", first.left())
+                self.status(first.inbox, "423 Nats-Wrong-Pin-Id", first.left())
                 self._remove_first()
                 continue
             if not self._takes(first, size):
-                self.status(first.reply, "409 Message Size Exceeds MaxBytes", first.left())
+                self.status(first.inbox, "409 Message Size Exceeds MaxBytes", first.left())
                 if verdict == self._groups.PINNED:
                     self._groups.unpin()
                 self._remove_first()
                 continue
-            if self._host.backlog(first.reply) is not None:
-                self._pop(first, now)
+            if self._host.backlog(first.inbox) is not None:
+                first.headers = self._groups.pin_header()
                 return first
             self._remove_first()
         return None
@@ -209,21 +217,6 @@ class Pulls:
             waiting.missing = 1  # this one, and no more
         return True
 
-    def _pop(self, first: Waiting, now: int) -> None:
-        first.delivered += 1
-        first.missing -= 1
-        if first.missing <= 0:
-            self._remove_first()
-            return
-        if first.heartbeat_ns:
-            first.next_heartbeat_ns = now + first.heartbeat_ns
-        if len(self._queue) > 1:
-            self._queue.popleft()
-            if self._groups.is_prioritized:
-                self._insert(first)
-            else:
-                self._queue.append(first)
-
     # -- time ------------------------------------------------------------------------------------------
 
     def process(self, *, end: bool) -> int:
@@ -236,18 +229,18 @@ class Pulls:
         kept: deque[Waiting] = deque()
         for waiting in self._queue:
             if waiting.expires_ns and now >= waiting.expires_ns:
-                self.status(waiting.reply, "408 Request Timeout", waiting.left())
+                self.status(waiting.inbox, "408 Request Timeout", waiting.left())
                 continue
             is_over = end or 0 < waiting.next_heartbeat_ns <= now  # then also where acknowledgements lack
             if is_over and waiting.no_wait and (not waiting.expires_ns or waiting.delivered):
-                self.status(waiting.reply, "404 No Messages")
+                self.status(waiting.inbox, "404 No Messages")
                 continue
-            if self._host.backlog(waiting.reply) is None:
+            if self._host.backlog(waiting.inbox) is None:
                 continue
             wanted += waiting.missing
             if waiting.next_heartbeat_ns:
                 if now >= waiting.next_heartbeat_ns:
-                    self._heartbeat(waiting.reply)
+                    self._heartbeat(waiting.inbox)
                     waiting.next_heartbeat_ns = now + waiting.heartbeat_ns
                 due = min(due or waiting.next_heartbeat_ns, waiting.next_heartbeat_ns)
             if waiting.expires_ns:

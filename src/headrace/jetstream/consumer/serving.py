@@ -1,8 +1,8 @@
 """Sends a consumer's messages: what goes again first, then new ones, a page at a time, to whoever takes them.
 
-Here lives the order of things in one service. Never here: who waits (`pulls`), how fast (`push`), what comes
-again (`redelivery`), what an acknowledgement does (`acknowledger`). Source: nats-server 2.15 (consumer.go:
-loopAndGatherMsgs, getNextMsg, deliverMsg).
+Here lives the order of things in one service. Never here: to whom and how much (`DeliveryStrategy`), what
+comes again (`redelivery`), what an acknowledgement does (`acknowledger`). Source: nats-server 2.15
+(consumer.go: loopAndGatherMsgs, getNextMsg, deliverMsg).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from headrace.engine.jetstream import Publications
     from headrace.engine.messages import Messages
-    from headrace.jetstream.consumer.port import ConsumerPort
+    from headrace.jetstream.consumer.port import ConsumerPort, Receiver
     from headrace.log.port import Page, StoredMessage
 
 PAGE_MESSAGES: Final = 1024
@@ -60,22 +60,22 @@ class Serving:
         now = consumer.now_ns()
         outcome = Outcome.END
         if not consumer.is_paused(now):
-            if consumer.pulls is not None and not consumer.pulls:
+            if not consumer.delivery.is_asked:
                 return False
             try:
                 outcome = self._send_some(now)
             except LogError as error:
                 outcome = self._unreadable(error)
             if outcome is Outcome.MORE:
-                return consumer.pulls is None or len(consumer.pulls) > 0
-        if consumer.pulls is not None and outcome is not Outcome.LATER:
+                return consumer.delivery.is_asked
+        if outcome is not Outcome.LATER:
             is_full = outcome is Outcome.FULL or (consumer.is_full and not consumer.redelivery.queue)
-            consumer.pulls.process(end=not is_full)
+            consumer.delivery.rest(end=not is_full)
         return False
 
     def _send_some(self, now: int) -> Outcome:
         consumer = self._consumer
-        if consumer.push is not None and not consumer.push.room():
+        if not consumer.delivery.room():
             return Outcome.LATER
         for _ in range(PAGE_MESSAGES):
             if not consumer.redelivery.queue:
@@ -88,8 +88,7 @@ class Serving:
     def _send_new(self, now: int) -> Outcome:
         consumer = self._consumer
         if consumer.is_full:
-            if consumer.push is not None and consumer.acknowledges_by_flow:
-                consumer.push.settle(pending=len(consumer.tracker.pending))
+            consumer.delivery.full()
             return Outcome.FULL
         if consumer.order is not None:
             return consumer.order.send(now)
@@ -110,7 +109,7 @@ class Serving:
 
     def _send_again(self, now: int) -> Outcome:
         consumer = self._consumer
-        if consumer.pulls is not None and not consumer.pulls:
+        if not consumer.delivery.is_asked:
             return Outcome.END
         found = consumer.redelivery.take()
         if found is None:
@@ -167,17 +166,18 @@ class Serving:
         start = tracker.position
         if start > stream.visible:
             return Outcome.END
-        only = None if consumer.pulls is None else consumer.pulls.only()
+        receiver = consumer.delivery.only()
         room = consumer.room(PAGE_MESSAGES)
-        largest = PAGE_BYTES
-        if only is not None:
-            room = min(room, max(only.missing, 1))
-        elif consumer.push is not None:
-            largest = consumer.push.room()
+        if receiver is not None:
+            room = min(room, max(receiver.missing, 1))
         if not consumer.pace.is_free:
             room = 1
         page = stream.log.read_from(
-            start, filters=consumer.filters, max_messages=room, max_bytes=largest, up_to=stream.visible + 1
+            start,
+            filters=consumer.filters,
+            max_messages=room,
+            max_bytes=consumer.delivery.room(),
+            up_to=stream.visible + 1,
         )
         count = len(page.messages)
         if not count:
@@ -185,16 +185,13 @@ class Serving:
             return Outcome.MORE if tracker.next_sequence <= stream.visible else Outcome.END
         whole = page.next_sequence > stream.last_sequence
         outstanding = count if whole else consumer.pending_counter.count(start)
-        if only is None and consumer.push is None:
+        if receiver is None:
             outcome, sent = self._share(page.messages, outstanding, now)
         else:
-            inbox = only.reply if only is not None else consumer.push_subject
             outcome = self._may_go(page.messages, 0, now)
             sent = count if outcome is Outcome.MORE else 0
             if sent:
-                self._send_run(inbox, page.messages, page.messages.sequences(), outstanding, now)
-            if only is not None and consumer.pulls is not None and sent:
-                consumer.pulls.took(only, sent, now)
+                self._send_run(receiver, page.messages, page.messages.sequences(), outstanding, now)
         if sent == count:
             tracker.next_sequence = page.next_sequence
         consumer.pending_counter.passed(tracker.next_sequence, sent)
@@ -215,33 +212,30 @@ class Serving:
         count = len(batch)
         if consumer.is_paused(now) or consumer.room(count) < count:
             return False
-        only = None
-        if consumer.pulls is not None:
-            only = consumer.pulls.only()
-            if only is None or only.missing < count or only.no_wait:
-                return False
-            inbox = only.reply
-        else:
-            assert consumer.push is not None
-            if batch.size >= consumer.push.room():
-                return False
-            inbox = consumer.push_subject
+        receiver = consumer.delivery.only()
+        if receiver is None or receiver.missing < count or receiver.no_wait:
+            return False
+        if batch.size >= consumer.delivery.room():
+            return False
         sequences = range(first, first + count)
-        self._send_run(inbox, batch, sequences, consumer.stream.last_sequence - first + 1, now)
-        if only is not None and consumer.pulls is not None:
-            consumer.pulls.took(only, count, now)
+        self._send_run(receiver, batch, sequences, consumer.stream.last_sequence - first + 1, now)
         return True
 
     # -- sending ---------------------------------------------------------------------------------------
 
     def _send_run(
-        self, inbox: bytes, messages: Messages[Any], sequences: Sequence[int], outstanding: int, now: int
+        self,
+        receiver: Receiver,
+        messages: Messages[Any],
+        sequences: Sequence[int],
+        outstanding: int,
+        now: int,
     ) -> None:
         """New messages, all to one; `outstanding`: how many there are still to get with these."""
         consumer = self._consumer
         tracker = consumer.tracker
         size = deliver(
-            consumer.host.outgoing, inbox, self._prefix, messages, 0, len(sequences),
+            consumer.host.outgoing, receiver.inbox, self._prefix, messages, 0, len(sequences),
             tracker.next_number, max(outstanding - 1, 0), tracker.pending if tracker.tracks else None, now,
             headers_only=consumer.config.headers_only,
         )  # fmt: skip
@@ -251,7 +245,7 @@ class Serving:
             consumer.redelivery.sent(sequences[-1], now)
         elif consumer.removes_acknowledged:
             consumer.stream.acked(consumer, sequences)
-        self._after(messages, size, now)
+        self._after(receiver, messages, len(sequences), size, now)
 
     def _share(self, messages: Messages[StoredMessage], outstanding: int, now: int) -> tuple[Outcome, int]:
         """New messages, each to the request whose turn it is; gives how many found one."""
@@ -284,35 +278,25 @@ class Serving:
         outcome = self._may_go(messages, place, now)
         if outcome is not Outcome.MORE:
             return outcome
-        inbox, extra, left = consumer.push_subject, b"", b""
-        if consumer.pulls is not None:
-            size = 0 if consumer.pulls.plain else self._size(messages[place], deliveries, outstanding)
-            new = int(deliveries == 1)
-            waiting = consumer.pulls.next(size, outstanding + new, len(consumer.tracker.pending))
-            if waiting is None:
-                return Outcome.END
-            inbox, extra = waiting.reply, consumer.pin_header()
-            if waiting.missing <= 0 and waiting.room > 0:
-                left = waiting.left()
+        receiver = consumer.delivery.next(messages, place, deliveries, outstanding)
+        if receiver is None:
+            return Outcome.END
         size = deliver(
-            consumer.host.outgoing, inbox, self._prefix, messages, place, 1,
+            consumer.host.outgoing, receiver.inbox, self._prefix, messages, place, 1,
             consumer.tracker.next_number, max(outstanding, 0), None, now,
-            deliveries=deliveries, headers_only=consumer.config.headers_only, extra=extra,
+            deliveries=deliveries, headers_only=consumer.config.headers_only, extra=receiver.headers,
         )  # fmt: skip
         consumer.host.announce()
-        if left and consumer.pulls is not None:
-            consumer.pulls.status(inbox, "409 Batch Completed", left)
-        self._after(messages, size, now)
+        self._after(receiver, messages, 1, size, now)
         return Outcome.MORE
 
-    def _after(self, messages: Messages[StoredMessage], size: int, now: int) -> None:
+    def _after(
+        self, receiver: Receiver, messages: Messages[StoredMessage], count: int, size: int, now: int
+    ) -> None:
         consumer = self._consumer
         if not consumer.pace.is_free:
             consumer.pace.sent(messages[0].time_ns, size, now)
-        if consumer.push is not None:
-            consumer.push.sent(size)
-        else:
-            consumer.tracker.active_ns = now
+        consumer.delivery.sent(receiver, count, size, now)
 
     def _may_go(self, messages: Messages[StoredMessage], place: int, now: int) -> Outcome:
         """True if the pace lets a message go now; if not, it is arranged to go later."""
@@ -326,13 +310,3 @@ class Serving:
             return Outcome.MORE
         self._alarm.at(now + wait)
         return Outcome.LATER
-
-    def _size(self, message: StoredMessage, deliveries: int, outstanding: int) -> int:
-        """Bytes as a request's limit counts them: subject, acknowledgement subject, headers, payload."""
-        number = self._consumer.tracker.next_number
-        numbers = (deliveries, message.sequence, number, message.time_ns, max(outstanding, 0))
-        size = len(message.subject) + len(self._prefix) + len(".".join(map(str, numbers)))
-        if not self._consumer.config.headers_only:
-            return size + len(message.headers) + len(message.payload)
-        added = len(f"Nats-Msg-Size: {len(message.payload)}\r\n")
-        return size + added + (len(message.headers) or len(b"NATS/1.0\r\n\r\n"))

@@ -100,3 +100,12 @@ def no_responders(subject: bytes = b"") -> bytes:
     """Headers as if nobody had subscribed; `subject`: what was asked, where the engine would name it."""
     named = b"Nats-Subject: %b\r\n" % subject if subject else b""
     return b"NATS/1.0 503\r\n%b\r\n" % named
+
+
+def idle_heartbeat(last_consumer: int, last_stream: int, more: bytes = b"") -> bytes:
+    """Headers of an idle heartbeat: the sequences of the last delivery; `more`: further lines."""
+    return b"NATS/1.0 100 Idle Heartbeat\r\nNats-Last-Consumer: %d\r\nNats-Last-Stream: %d\r\n%b\r\n" % (
+        last_consumer,
+        last_stream,
+        more,
+    )
