@@ -39,7 +39,6 @@ EXCEPTIONS: dict[str, tuple[int, str]] = {
     "headrace.jetstream.ports.Effects": (26, "what parts of an account's streams set going"),
     "headrace.jetstream.ports.StreamPort": (34, "what the parts of a stream see of it"),
     "headrace.jetstream.stream.stream.Stream": (25, "what requests and consumers ask of a stream"),
-    "headrace.log.segments.Segments": (28, "what a log of files asks of its segments"),
 }
 """By class: how many it has, never more than here, and why."""
 

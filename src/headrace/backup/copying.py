@@ -18,8 +18,7 @@ from msgspec.structs import replace
 from headrace.backup.errors import BackupError
 from headrace.backup.manifest import Part, key_of
 from headrace.engine.sequence_set import SequenceSet
-from headrace.log.segment import BEGINNING, HEADER_BYTES, Header, Segment, base_of
-from headrace.log.segments import CEILING
+from headrace.log.segment import BEGINNING, CEILING, HEADER_BYTES, Header, Segment, base_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

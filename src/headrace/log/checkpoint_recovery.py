@@ -24,8 +24,7 @@ from headrace.engine.subject_index import SubjectIndex
 from headrace.log.filesystem import read_file
 from headrace.log.index import NEVER, SPACING, SparseIndex
 from headrace.log.outline import Outline
-from headrace.log.segment import HEADER_BYTES, Segment, cut_bytes, read_records
-from headrace.log.segments import CEILING
+from headrace.log.segment import CEILING, HEADER_BYTES, Segment, cut_bytes, read_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

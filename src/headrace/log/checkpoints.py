@@ -1,7 +1,7 @@
 """The checkpoint of a log on disk: when it is written, and when one from before must go.
 
 Here lives the decision; what is in a checkpoint is `ledger`'s and `recovery`'s, when its file may be written
-is for `segments` to know. Never here: what a start does with it.
+is for `after_sync` to know. Never here: what a start does with it.
 
 A checkpoint is made with every new segment, or when eight times its size was appended if that is more. So a
 start after a kill reads at most so much and a segment, and of what was removed since the blocks it lay in.
@@ -53,6 +53,7 @@ class Checkpoints:
         self._fs: Final = filesystem
         self._policy: Final = policy
         self._segments: Final = segments
+        self._after_sync: Final = segments.after_sync
         self._ledger: Final = ledger
         self._compaction: Final = compaction
         self._cipher: Final = cipher
@@ -72,12 +73,12 @@ class Checkpoints:
             self._ledger, self._compaction.entries(), self._segments.active, self._cipher
         )
         self.read_bytes, self.written_at = 0, self._segments.written
-        self._segments.save((self._path, data))
+        self._after_sync.save((self._path, data), self._segments.all)
 
     def write_if_due(self) -> None:
         """Often enough for a start that reads little, and so that it costs an eighth of what is written."""
         gained = self.read_bytes + self._segments.written - self.written_at
-        gained += self._segments.doomed_bytes + self._compaction.waiting_bytes
+        gained += self._after_sync.doomed_bytes + self._compaction.waiting_bytes
         if gained >= SHARE * self._size():
             self.write()
 
@@ -100,7 +101,7 @@ class Checkpoints:
         before = self._segments.drafted
         self.write()
         self._segments.sync()
-        if self._segments.saved <= before:
+        if self._after_sync.saved <= before:
             raise StorageError("the checkpoint that counts a message to be erased cannot be replaced")
 
     def _size(self) -> int:

@@ -33,19 +33,19 @@ from headrace.errors import StorageError
 from headrace.log.filesystem import DRAFT, Mode, write_all
 from headrace.log.index import SPACING, SparseIndex
 from headrace.log.ledger import SegmentEntry
-from headrace.log.segment import HEADER_BYTES, PACKED, Header, Segment, opener_of, packer_of
-from headrace.log.segments import CEILING
+from headrace.log.segment import CEILING, HEADER_BYTES, PACKED, Header, Segment, opener_of, packer_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from headrace.engine.records import Scan
+    from headrace.log.after_sync import Copy
     from headrace.log.encryption import Cipher
     from headrace.log.filesystem import FileSystem
     from headrace.log.ledger import Ledger
     from headrace.log.packing import Packed, Packer
     from headrace.log.port import Limits
-    from headrace.log.segments import Copy, Segments
+    from headrace.log.segments import Segments
 
 SLICE: Final = 256 << 10
 """Bytes that one step reads: well below a millisecond, or some with encryption."""
@@ -93,6 +93,7 @@ class Compaction:
         cipher: Cipher | None = None,
     ) -> None:
         self._segments = segments
+        self._after_sync = segments.after_sync
         self._ledger = ledger
         self._fs = filesystem
         self._cipher = cipher
@@ -235,7 +236,7 @@ class Compaction:
 
     def _copy(self, job: _Job) -> None:
         segment, ledger = job.segment, self._ledger
-        data = self._segments.pread(segment, max(SLICE, job.scan.need), job.offset)
+        data = self._segments.files.pread(segment, max(SLICE, job.scan.need), job.offset)
         final = HEADER_BYTES + job.offset + len(data) >= segment.size
         records = job.scan.survivors(data, final, ledger.removed, ledger.floor)
         job.offset = job.scan.base + job.scan.at
@@ -286,7 +287,7 @@ class Compaction:
             job.packed = job.packer.finish(opener_of(segment, self._cipher))
         self._write_down(b"")
         self._job = None
-        self._waiting.append((job, segments.await_copy(job.handle)))
+        self._waiting.append((job, self._after_sync.await_copy(job.handle)))
 
     def _packs_now(self, job: _Job) -> bool:
         """True if a copy is worth making for its compression alone."""
@@ -337,11 +338,11 @@ class Compaction:
         job, copy = self._waiting[0]
         if copy.is_lost:
             del self._waiting[0]
-            self._segments.forget_copy(copy)
+            self._after_sync.forget_copy(copy)
             _never_again(job.segment)
             self._discard(job)
             return True
-        if not copy.is_durable or self._segments.saved < copy.draft:
+        if not copy.is_durable or self._after_sync.saved < copy.draft:
             return False
         old = job.segment
         job.index.expire_no_sooner(old.index.next_expiry)  # messages may have expired since they were copied
@@ -351,7 +352,7 @@ class Compaction:
         new.compacted_at = job.compacted_at
         new.dregs = job.size - HEADER_BYTES - job.live
         del self._waiting[0]
-        self._segments.forget_copy(copy)
+        self._after_sync.forget_copy(copy)
         try:
             self._segments.replace(old, new, job.path)
         except OSError:
@@ -380,7 +381,7 @@ class Compaction:
     def close(self) -> None:
         self._abandon()
         for job, copy in self._waiting:
-            self._segments.forget_copy(copy)
+            self._after_sync.forget_copy(copy)
             self._discard(job)
         self._waiting.clear()
 
@@ -394,7 +395,7 @@ class Compaction:
             if job.segment is segment:
                 self._fs.unlink(job.path)
                 self._waiting.remove((job, copy))
-                self._segments.forget_copy(copy)
+                self._after_sync.forget_copy(copy)
                 self._discard(job)
                 break
 

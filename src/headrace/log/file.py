@@ -34,7 +34,7 @@ from headrace.log.compaction import Compaction
 from headrace.log.counting import Counting
 from headrace.log.damage import DamageNotes
 from headrace.log.encryption import OVERHEAD
-from headrace.log.filesystem import RealFileSystem, make_directory
+from headrace.log.filesystem import RealFileSystem, make_directory, storage_errors
 from headrace.log.filters import SubjectFilter
 from headrace.log.ledger import Ledger, add_to_ranges
 from headrace.log.lookup import SUBJECTS_AT_ONCE, Lookup
@@ -54,7 +54,8 @@ from headrace.log.port import (
 from headrace.log.reader import Reader
 from headrace.log.recovery import DAMAGED_BODY, Found, Recovery
 from headrace.log.retention import Retention
-from headrace.log.segments import CEILING, Segments, storage_errors
+from headrace.log.segment import CEILING
+from headrace.log.segments import Segments
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -196,7 +197,7 @@ class FileLog:
         if found.segments:  # what they say is durable before anything is unlinked
             self._segments.adopt(found.segments, is_durable=is_durable)
         self._damage.add_headers(found.headless)
-        self._segments.restore_headers(found.headless)
+        self._segments.files.restore_headers(found.headless)
         with storage_errors("cannot remove a segment whose messages are gone"):
             for path in found.obsolete:
                 self._fs.unlink(path)
@@ -279,7 +280,7 @@ class FileLog:
         if segments.written > FIRST_CHECKPOINT and not segments.drafted:
             self._checkpoints.write_if_due()
         self._tidy(messages.subjects())
-        self._core.is_quiet = self._compaction.is_idle and not segments.has_doomed
+        self._core.is_quiet = self._compaction.is_idle and not segments.after_sync.has_doomed
         return first
 
     def _tidy(self, subjects: Iterable[bytes]) -> None:
@@ -328,8 +329,7 @@ class FileLog:
         if not self._segments.is_full(size, base):
             return
         self._write_news()
-        ledger = self._ledger
-        self._segments.roll(base, ledger.last_time, ledger.floor)
+        self._segments.roll(base, self._ledger.last_time, self._ledger.floor)
         self._checkpoints.write_if_due()
 
     def _go_on_sealed(self) -> None:
@@ -449,7 +449,7 @@ class FileLog:
         """Overwrites what is left of a removed message, unless its record is damaged already."""
         outline = self._reader.record(sequence)
         if outline is None:
-            if self._segments.has_doomed:  # it may be in a segment that is to be unlinked
+            if self._segments.after_sync.has_doomed:  # it may be in a segment that is to be unlinked
                 self._checkpoints.write()
                 self.sync()
             return
@@ -457,8 +457,8 @@ class FileLog:
         with storage_errors("cannot take back a copy of a message"):
             self._compaction.erase(segment)
             self._checkpoints.supersede()
-        record = self._segments.pread(segment, outline.length, outline.offset)
-        self._segments.overwrite(segment, outline.offset, erased(record, segment.salt))
+        record = self._segments.files.pread(segment, outline.length, outline.offset)
+        self._segments.files.overwrite(segment, outline.offset, erased(record, segment.salt))
 
     def purge(self, subject: bytes | None = None, *, up_to: int | None = None, keep: int = 0) -> int:
         self._check_open()
@@ -616,9 +616,9 @@ class FileLog:
 
     def _compact_on(self) -> None:
         self._compaction.keep_up()
-        if self._segments.doomed_bytes or self._compaction.waiting_bytes:
+        if self._segments.after_sync.doomed_bytes or self._compaction.waiting_bytes:
             self._checkpoints.write_if_due()
-        self._core.is_quiet = self._compaction.is_idle and not self._segments.has_doomed
+        self._core.is_quiet = self._compaction.is_idle and not self._segments.after_sync.has_doomed
 
     # ---- damage -----------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 Here live the port, its real side and the few compounds that must be right everywhere (write all of it,
 replace a file, make a directory that survives). Never here: formats, retries, or any decision about an
-error: `OSError` passes through, and the log says what it means. The sides for tests are in
+error: `OSError` passes through, and the log says what it means (`storage_errors`). The sides for tests are in
 `headrace.testing.faultfs`.
 
 What POSIX promises, and no more, is what callers may count on: data is durable after `fsync` or `fdatasync`
@@ -16,11 +16,14 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from enum import Enum
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
+from headrace.errors import StorageError
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 Bytes: TypeAlias = "bytes | bytearray | memoryview"
@@ -204,6 +207,15 @@ class RealFileSystem:
             os.close(handle)
             raise
         return handle
+
+
+@contextmanager
+def storage_errors(what: str) -> Iterator[None]:
+    """Raise StorageError in the place of OSError, with what could not be done: "cannot read 1.log"."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(f"{what}: {error.strerror or error}") from error
 
 
 def write_all(filesystem: FileSystem, handle: int, data: Bytes) -> None:

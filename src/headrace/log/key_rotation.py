@@ -25,12 +25,21 @@ from msgspec.structs import replace
 from headrace.engine.sequence_set import SequenceSet
 from headrace.errors import StorageError
 from headrace.log.encryption import OVERHEAD
-from headrace.log.filesystem import DRAFT, Mode, read_file, remove_file, replace_file, write_all
+from headrace.log.filesystem import (
+    DRAFT,
+    Mode,
+    read_file,
+    remove_file,
+    replace_file,
+    storage_errors,
+    write_all,
+)
 from headrace.log.ledger import Checkpoint
 from headrace.log.outline import Outline
 from headrace.log.recovery import CHECKPOINT, Recovery
 from headrace.log.segment import (
     BEGINNING,
+    CEILING,
     HEADER_BYTES,
     SEALED,
     Header,
@@ -41,7 +50,6 @@ from headrace.log.segment import (
     read_records,
     segment_path,
 )
-from headrace.log.segments import CEILING, storage_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -62,12 +62,13 @@ class Reader:
         cipher: Cipher | None = None,
     ) -> None:
         self._segments = segments
+        self._files = segments.files
         self._ledger = ledger
         self._found_damage = found_damage
         self._cipher = cipher
         self._cursors: dict[int, tuple[Segment, int]] = {}
         self.points: Final = PointReads(self._block_of, StoredMessage)
-        segments.when_closed = self.points.forget
+        segments.files.when_closed = self.points.forget
 
     def remember(self, sequence: int, segment: Segment, offset: int) -> None:
         """Says where the record of a sequence is, or the first one behind it."""
@@ -100,7 +101,7 @@ class Reader:
             end = offset + 1
             while not stopped and offset < end:
                 wanted = max(window, scan.need)
-                data = self._segments.pread(segment, wanted, offset)
+                data = self._files.pread(segment, wanted, offset)
                 end = segment.size - HEADER_BYTES
                 is_cut = len(data) < wanted and offset + len(data) < end  # by somebody, since it was opened
                 final = is_cut or offset + len(data) >= end
@@ -154,7 +155,7 @@ class Reader:
             return None
         descriptor = None
         with suppress(OSError):  # whoever walks over the segment meets it again, and reports it
-            descriptor = segments.descriptor(segment)
+            descriptor = self._files.descriptor(segment)
         if descriptor is None:
             return None
         offset, first, following = segment.index.block_of(sequence)

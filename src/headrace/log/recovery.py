@@ -30,13 +30,14 @@ from headrace.engine.records import HEADER_BYTES as RECORD_HEADER_BYTES
 from headrace.engine.sequence_set import SequenceSet
 from headrace.errors import StorageError
 from headrace.log.checkpoint_recovery import CheckpointRecovery
-from headrace.log.filesystem import DRAFT, Mode, read_file
+from headrace.log.filesystem import DRAFT, Mode, read_file, storage_errors
 from headrace.log.index import SPACING, SparseIndex
 from headrace.log.ledger import Checkpoint, Ledger, SegmentEntry
 from headrace.log.outline import Outline
 from headrace.log.port import PLAIN, Weights
 from headrace.log.segment import (
     BEGINNING,
+    CEILING,
     HEADER_BYTES,
     INDEX_SUFFIX,
     PACKED,
@@ -50,7 +51,6 @@ from headrace.log.segment import (
     read_records,
     segment_path,
 )
-from headrace.log.segments import CEILING, storage_errors
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -35,7 +35,7 @@ from headrace.log.encryption import OVERHEAD
 from headrace.log.filesystem import Mode
 from headrace.log.index import SparseIndex
 from headrace.log.packing import Packed, Packer
-from headrace.log.port import PLAIN, Weights
+from headrace.log.port import LARGEST_SEQUENCE, PLAIN, Weights
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,6 +51,8 @@ BEGINNING: Final = HEADER_BYTES + RECORD_HEADER_BYTES + HEADER_BYTES
 SEALED: Final = 1
 PACKED: Final = 2
 INDEX_SUFFIX: Final = ".index"
+CEILING: Final = LARGEST_SEQUENCE + 1
+"""Above every sequence."""
 
 _MAGIC: Final = b"HRLOG\0\r\n"
 _HEAD: Final = struct.Struct("<8sIIQqQQI8s")

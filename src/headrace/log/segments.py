@@ -1,7 +1,8 @@
-"""The segments of one log as files: appending, syncing, rolling to a new one, taking old ones away.
+"""The segments of one log, oldest first: appending to the last one, syncing it, rolling to a new one.
 
-Here live the open files and everything that may go wrong with them. What is in the bytes is for
-`headrace.engine.records`; which messages there are, for `ledger`. Never here: limits, subjects.
+Here lives the file that is written, with everything that may go wrong with it. Reading files is for
+`segment_files`, what waits for a sync for `after_sync`; what is in the bytes for `headrace.engine.records`;
+which messages there are, for `ledger`. Never here: limits, subjects.
 
 Room. Under `SyncPolicy.GROUP` the file of the active segment is longer than its records, since a write over
 zeros is synced sooner (docs/adr/0023-acknowledged-publishes.md). A roll and a close cut them off.
@@ -13,58 +14,33 @@ loss; while that fails, appends are refused. A log that is new is durable with i
 than its first message needs: who makes many logs waits for none of them. After an fsync that failed the
 kernel may have dropped what was not on disk and still say yes the next time: what was unsynced is then read
 back, checked record by record and written once more, and until that and an fsync have succeeded appends are
-refused. A segment is unlinked only after the record that gives its messages up is durable, else it could
-come back without that record, and after a checkpoint that does not count on it: else a start from the one
-before would miss it and read everything. What is to be done when something is durable waits for the next
-`sync`, so under `SyncPolicy.GROUP` it costs the owner no fsync.
+refused.
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import threading
 from bisect import bisect_right
-from collections import deque
 from typing import TYPE_CHECKING, Final, NoReturn
-
-from msgspec import Struct
 
 from headrace.engine.log_core import WriteEnd
 from headrace.engine.records import Scan
 from headrace.engine.sequence_set import SequenceSet
 from headrace.errors import StorageError
-from headrace.log.filesystem import (
-    DRAFT,
-    Mode,
-    RealFileSystem,
-    pwrite_all,
-    remove_file,
-    replace_file,
-    write_all,
-)
-from headrace.log.port import LARGEST_SEQUENCE, PLAIN, SyncPolicy, Weights
-from headrace.log.segment import (
-    BEGINNING,
-    HEADER_BYTES,
-    SEALED,
-    Header,
-    Segment,
-    opener_of,
-    packer_of,
-    read_span,
-    segment_path,
-)
+from headrace.log.after_sync import AfterSync
+from headrace.log.filesystem import Mode, RealFileSystem, pwrite_all, remove_file, storage_errors
+from headrace.log.port import PLAIN, SyncPolicy, Weights
+from headrace.log.segment import BEGINNING, CEILING, HEADER_BYTES, SEALED, Header, Segment, segment_path
+from headrace.log.segment_files import SegmentFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from headrace.engine.syncer import SyncJob
     from headrace.log.encryption import Cipher
     from headrace.log.filesystem import FileSystem
-    from headrace.log.packing import Packed
     from headrace.log.port import Submit
 
 BLOCK: Final = 4096
@@ -75,46 +51,10 @@ LARGEST_RESERVING: Final = 64 << 10
 """Bytes of a write for which room is reserved: a larger one would take most of a step."""
 MORE_THAN_BYTES: Final = 1 << 62
 """Stands for a sync that has more than appended bytes to make durable: names of files, files beside them."""
-READ_HANDLES: Final = 4
-"""Sealed segments kept open for reading; the least recently used one is closed for another."""
-CEILING: Final = LARGEST_SEQUENCE + 1
 
 
 def new_salt() -> int:
     return int.from_bytes(os.urandom(4))
-
-
-@contextlib.contextmanager
-def storage_errors(what: str) -> Iterator[None]:
-    """OSError becomes StorageError."""
-    try:
-        yield
-    except OSError as error:
-        raise StorageError(f"{what}: {error.strerror or error}") from error
-
-
-class Draft(Struct, frozen=True):
-    """Files beside the segments that may be written once everything up to `position` is durable."""
-
-    number: int
-    position: int
-    files: list[tuple[Path, bytes]]
-    indexed: list[Segment]
-    """Segments whose index is among the files, and whole."""
-
-
-class Copy(Struct, eq=False):
-    """A file that is to be durable, together with the log up to `position`, before it is counted on.
-
-    `draft`: the number of the first draft that counts on it.
-    """
-
-    handle: int
-    position: int
-    draft: int
-    is_durable: bool = False
-    is_lost: bool = False
-    """It could not be made durable and must be given up."""
 
 
 class Segments(WriteEnd):
@@ -142,9 +82,9 @@ class Segments(WriteEnd):
         self.segment_bytes = segment_bytes
         self._cipher: Final = cipher
         self._handle: int | None = None
-        self._readers: dict[Path, int] = {}
         self._lock: Final = threading.Lock()
-        self._synced = 0
+        self.files: Final = SegmentFiles(filesystem, cipher)
+        self.after_sync: Final = AfterSync(filesystem, policy, self.files, self, self._lock)
         self._synced_size = 0
         """Bytes of the active segment that are durable."""
         self._is_trimmed = False
@@ -152,19 +92,10 @@ class Segments(WriteEnd):
         self._names_changed = False
         self._is_named = False
         """True if the directory's existence is durable."""
-        self._doomed: list[tuple[Segment, int, int]] = []
-        """Segments given up, and the position that is durable and the draft that is written before that."""
-        self._drafts: deque[Draft] = deque()
-        """The one that waits; the owner adds, `sync` takes."""
-        self._copies: list[Copy] = []
         self._job: SyncJob | None = None
         """A sync that `begin_sync` has begun and nobody has ended."""
-        self.when_closed: Callable[[int], object] | None = None
-        """Called, on any thread, before a descriptor that `descriptor` gave is closed."""
         self._job_covers = (0, 0)
         """The position and the bytes of the active segment that it makes durable."""
-        self.saved = 0
-        """The number of the last draft that was written, or that failed and left no checkpoint behind."""
 
     # ---- opening ----------------------------------------------------------------------------
 
@@ -179,7 +110,7 @@ class Segments(WriteEnd):
             return
         with storage_errors(f"cannot open {active.path.name}"):
             self._handle = self._fs.open(active.path, Mode.UPDATE)
-            self.write_to(active, self._handle if self._is_plain else -1)
+            self._write_to(active, self._handle)
             if self._fs.size(self._handle) != active.size:
                 self._fs.truncate(self._handle, active.size)
                 is_durable = False
@@ -212,7 +143,7 @@ class Segments(WriteEnd):
             except OSError:
                 self.abandoned = path
                 if handle is not None:
-                    self._close_quietly(handle)
+                    self.files.release(handle)
                 self._clear_abandoned()
                 raise
         if self.all:
@@ -221,11 +152,15 @@ class Segments(WriteEnd):
             self.is_begun = bool(self.all) or self._policy is SyncPolicy.NEVER
             old, self._handle = self._handle, handle
             self.all.append(Segment(path, header, BEGINNING, self._weights))
-            self.write_to(self.all[-1], handle if self._is_plain else -1)
+            self._write_to(self.all[-1], handle)
             self._synced_size = self.extent = BEGINNING
             self._names_changed = True
         if old is not None:
-            self._close_quietly(old)
+            self.files.release(old)
+
+    def _write_to(self, active: Segment, handle: int) -> None:
+        self.write_to(active, handle if self._is_plain else -1)
+        self.files.use_for(active, handle)
 
     def _clear_abandoned(self) -> None:
         """Removes a segment that could not be begun, durably: a power loss that brought it back would end the
@@ -238,13 +173,6 @@ class Segments(WriteEnd):
         except OSError:
             return  # tried again before the next append, which is refused until it works
         self.abandoned = None
-
-    def _close_quietly(self, handle: int) -> None:
-        """Everything that was promised about the file has been synced; closing adds nothing to it."""
-        if self.when_closed is not None and (descriptor := self._fs.descriptor(handle)) is not None:
-            self.when_closed(descriptor)
-        with contextlib.suppress(OSError):
-            self._fs.close(handle)
 
     # ---- writing ----------------------------------------------------------------------------
 
@@ -352,68 +280,16 @@ class Segments(WriteEnd):
                     self._synced_size = active.size
         self.is_uncut = False
 
-    def overwrite(self, segment: Segment, offset: int, data: bytes) -> None:
-        """Puts other bytes in the place of a record; durable on return. Raises StorageError."""
-        with storage_errors(f"cannot overwrite a message in {segment.path.name}"):
-            if segment.packed is not None:
-                self._repack(segment, segment.packed, offset, data)
-                return
-            handle = self._fs.open(segment.path, Mode.UPDATE)
-            try:
-                pwrite_all(self._fs, handle, data, HEADER_BYTES + offset)
-                self._fs.fdatasync(handle)
-            finally:
-                self._close_quietly(handle)
-
-    def _repack(self, segment: Segment, packed: Packed, offset: int, data: bytes) -> None:
-        """Writes a compressed segment anew with other bytes in one place. Frames are not overwritten: a crash
-        would cost all that is in them. Afterwards the old file's bytes are, which nothing refers to any more.
-        """
-        fs, path = self._fs, segment.path
-        draft = path.with_name(path.name + DRAFT)
-        with contextlib.ExitStack() as opened:
-            old = fs.open(path, Mode.UPDATE)
-            opened.callback(self._close_quietly, old)
-            new = fs.open(draft, Mode.APPEND)
-            opened.callback(self._close_quietly, new)
-            plain = packed.read(fs, old, packed.size, 0)
-            fs.truncate(new, 0)
-            write_all(fs, new, segment.header.beginning())
-            packer = packer_of(segment, self._cipher, functools.partial(write_all, fs, new))
-            packer.add(plain[:offset] + data + plain[offset + len(data) :])
-            repacked = packer.finish(opener_of(segment, self._cipher))
-            fs.fsync(new)
-            fs.rename(draft, path)
-            reader = self._readers.pop(path, None)
-            if reader is not None:
-                self._close_quietly(reader)
-            segment.packed = repacked
-            fs.fsync_dir(self.directory)
-            pwrite_all(fs, old, bytes(fs.size(old) - BEGINNING), BEGINNING)
-            fs.fdatasync(old)
-
-    def restore_headers(self, segments: list[Segment]) -> None:
-        """Writes damaged headers once more; one that cannot be written is read from its copy next time."""
-        for segment in segments:
-            with contextlib.suppress(OSError):
-                handle = self._fs.open(segment.path, Mode.UPDATE)
-                try:
-                    pwrite_all(self._fs, handle, segment.header.pack(), 0)
-                    self._fs.fdatasync(handle)
-                finally:
-                    self._close_quietly(handle)
-
     # ---- durability -------------------------------------------------------------------------
 
     @property
     def unsynced(self) -> int:
         """Bytes that were appended and are not known to be durable; very many when more waits for `sync`."""
-        return MORE_THAN_BYTES if self._has_more_than_bytes else self.written - self._synced
+        return MORE_THAN_BYTES if self._has_more_than_bytes else self.written - self.after_sync.durable
 
     @property
     def _has_more_than_bytes(self) -> bool:
-        buries = self._doomed and self._doomed[0][2] <= self.saved
-        return bool(self._names_changed or self._drafts or self._copies or buries)
+        return self._names_changed or self.after_sync.has_work
 
     def begin_sync(self, submit: Submit) -> SyncJob | None:
         """Has `submit` sync what was appended, if that is all that `sync` would do; else None."""
@@ -450,7 +326,7 @@ class Segments(WriteEnd):
             self.is_suspect = True
             return
         position, self._synced_size = self._job_covers
-        self._synced = max(self._synced, position)
+        self.after_sync.reached(position)
 
     def sync(self) -> int:
         """Makes what is written durable; gives the position reached. Any thread. Raises StorageError."""
@@ -463,72 +339,13 @@ class Segments(WriteEnd):
             size = self.active.size
             if self.is_suspect:
                 self._rewrite()
-            elif position != self._synced or self._names_changed or self._is_trimmed:
+            elif position != self.after_sync.durable or self._names_changed or self._is_trimmed:
                 self._fsync(size)
-            self._synced = max(self._synced, position)
+            self.after_sync.reached(position)
             if with_copies:
-                self._sync_copies()
-            self._follow_up()
+                self.after_sync.sync_copies()
+            self.after_sync.run()
             return position
-
-    def _sync_copies(self) -> None:
-        for copy in list(self._copies):
-            if copy.position > self._synced or copy.is_durable or copy.is_lost:
-                continue
-            try:
-                if self._policy is not SyncPolicy.NEVER:
-                    self._fs.fsync(copy.handle)
-            except OSError:
-                copy.is_lost = True  # a later fsync would not say what of it is on disk
-            else:
-                copy.is_durable = True
-
-    def _follow_up(self) -> None:
-        """Does what waited for the log to be durable. Its failures only cost room and time."""
-        if self._drafts and self._drafts[0].position <= self._synced:
-            self._write_draft(self._drafts.popleft())
-        self._bury()
-
-    def _write_draft(self, draft: Draft) -> None:
-        durable = self._policy is not SyncPolicy.NEVER
-        try:
-            for path, data in draft.files:
-                replace_file(self._fs, path, data, durable=durable)
-        except OSError:  # only the next start takes longer
-            if not self._is_forgotten(draft.files[-1][0], durable=durable):
-                return
-        else:
-            for segment in draft.indexed:
-                segment.is_indexed = True
-        self.saved = draft.number
-
-    def _is_forgotten(self, checkpoint: Path, *, durable: bool) -> bool:
-        """True if no earlier checkpoint is left: it would count on files that go or change after this one."""
-        try:
-            remove_file(self._fs, checkpoint, durable=durable)
-        except OSError:
-            return False  # they wait for the next draft
-        return True
-
-    def save(self, checkpoint: tuple[Path, bytes]) -> None:
-        """Has a checkpoint written, indexes first, when what it counts is durable: that is all by now."""
-        missing = [segment for segment in self.all if not segment.is_indexed]
-        files = [(s.index_path, s.index.dump(s.salt, s.base, s.size)) for s in missing if s.size > BEGINNING]
-        if self._drafts:
-            with contextlib.suppress(IndexError):  # `sync` may be taking it
-                self._drafts.popleft()
-        indexed = [segment for segment in missing if segment is not self.active]  # that one grows
-        self.drafted += 1
-        self._drafts.append(Draft(self.drafted, self.written, [*files, checkpoint], indexed))
-        self._go_on_unsynced()
-
-    def _go_on_unsynced(self) -> None:
-        """Under NEVER nothing is promised, so there is nothing to wait for."""
-        if self._policy is SyncPolicy.NEVER:
-            with self._lock:
-                self._synced = self.written
-                self._sync_copies()
-                self._follow_up()
 
     def _fsync(self, size: int) -> None:
         assert self._handle is not None
@@ -572,7 +389,7 @@ class Segments(WriteEnd):
                 pwrite_all(self._fs, handle, data, start)
                 self._fs.fsync(handle)
             finally:
-                self._close_quietly(handle)
+                self.files.release(handle)
             self._sync_names()
         self._synced_size = end
         self.is_begun = True
@@ -593,7 +410,7 @@ class Segments(WriteEnd):
     def take_away(self, segment: Segment) -> None:
         """Gives up one segment, not the last one; what says so must be written by now."""
         self.all.remove(segment)
-        self._doomed.append((segment, self.written, self.drafted + 1))
+        self.after_sync.unlink(segment)
 
     def count_below(self, floor: int) -> int:
         """Count the segments that lie below a sequence, without the last one."""
@@ -602,53 +419,14 @@ class Segments(WriteEnd):
             count += 1
         return count
 
-    @property
-    def doomed_bytes(self) -> int:
-        """Of segments that were given up and wait for a checkpoint that was not made yet."""
-        return sum(segment.size for segment, _, draft in self._doomed if draft > self.drafted)
-
-    @property
-    def has_doomed(self) -> bool:
-        return bool(self._doomed)
-
-    def _bury(self) -> None:
-        while self._doomed and self._doomed[0][1] <= self._synced and self._doomed[0][2] <= self.saved:
-            segment = self._doomed[0][0]
-            reader = self._readers.pop(segment.path, None)
-            if reader is not None:
-                self._close_quietly(reader)
-            try:
-                for path in (segment.index_path, segment.path):
-                    with contextlib.suppress(FileNotFoundError):
-                        self._fs.unlink(path)
-            except OSError:
-                return  # tried again at the next sync; until then it only takes room
-            del self._doomed[0]
-
     # ---- rewritten segments -----------------------------------------------------------------
-
-    def await_copy(self, handle: int) -> Copy:
-        """Has a file made durable after everything that is written by now."""
-        copy = Copy(handle, self.written, self.drafted + 1)
-        self._copies.append(copy)  # without the lock: `sync` may hold it for long, and takes this
-        self._go_on_unsynced()
-        return copy
-
-    def forget_copy(self, copy: Copy) -> None:
-        if copy.is_durable or copy.is_lost:  # `sync` has nothing to do with it any more
-            self._copies.remove(copy)
-            return
-        with self._lock:
-            self._copies.remove(copy)
 
     def replace(self, old: Segment, new: Segment, draft: Path) -> None:
         """Puts a rewritten segment in the place of the old one; reads see it at once. Raises OSError."""
         self._fs.rename(draft, old.path)
         with self._lock:
             self._names_changed = True
-            reader = self._readers.pop(old.path, None)
-        if reader is not None:
-            self._close_quietly(reader)
+            self.files.close_reader(old.path)
         self.all[self.all.index(old)] = new
 
     @property
@@ -662,39 +440,14 @@ class Segments(WriteEnd):
         """The place of the segment that may hold a sequence."""
         return max(bisect_right(self.all, sequence, key=lambda segment: segment.base) - 1, 0)
 
-    def pread(self, segment: Segment, size: int, offset: int) -> bytes:
-        """Bytes of whole or cut records, `offset` from the first. Raises StorageError."""
-        size = min(size, segment.size - HEADER_BYTES - offset)
-        try:  # not `storage_errors`, which takes as long as a small read
-            return read_span(self._fs, self._reader(segment), segment, size, offset) if size > 0 else b""
-        except OSError as error:
-            raise StorageError(f"cannot read {segment.path.name}: {error.strerror or error}") from error
-
-    def descriptor(self, segment: Segment) -> int | None:
-        """Return the file descriptor of a segment's open file; None if it has none. Raises OSError."""
-        return self._fs.descriptor(self._reader(segment))
-
-    def _reader(self, segment: Segment) -> int:
-        if segment is self.all[-1]:
-            assert self._handle is not None
-            return self._handle
-        handle = self._readers.pop(segment.path, None)
-        if handle is None:
-            if len(self._readers) >= READ_HANDLES:
-                self._close_quietly(self._readers.pop(next(iter(self._readers))))
-            handle = self._fs.open(segment.path, Mode.READ)
-        self._readers[segment.path] = handle
-        return handle
-
     def close(self) -> None:
         if self._handle is not None:
             with contextlib.suppress(OSError):  # zeros behind the records are cut off by the next start
                 self._trim()
         with self._lock:
             self._end_job()
-            handles = [*self._readers.values(), *([] if self._handle is None else [self._handle])]
-            self._readers.clear()
-            self._handle = None
+            handle, self._handle = self._handle, None
             self.write_to(self.active, -1)
-        for handle in handles:
-            self._close_quietly(handle)
+        self.files.close()
+        if handle is not None:
+            self.files.release(handle)

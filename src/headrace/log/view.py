@@ -23,11 +23,10 @@ from msgspec.structs import replace
 from headrace.engine.messages import StoredMessages
 from headrace.engine.sequence_set import SequenceSet
 from headrace.errors import LogGone, StorageError
-from headrace.log.filesystem import Mode, RealFileSystem
+from headrace.log.filesystem import Mode, RealFileSystem, storage_errors
 from headrace.log.port import StoredMessage
 from headrace.log.recovery import Recovery
-from headrace.log.segment import BEGINNING, HEADER_BYTES, Header, Segment, load_packed, read_span
-from headrace.log.segments import CEILING, storage_errors
+from headrace.log.segment import BEGINNING, CEILING, HEADER_BYTES, Header, Segment, load_packed, read_span
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

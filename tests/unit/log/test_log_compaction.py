@@ -281,7 +281,7 @@ def test_one_step_reads_a_bounded_slice(tmp_path: Path, monkeypatch: pytest.Monk
     bench.fill(100)
     bases = sorted(bench.files())
     reads: list[int] = []
-    pread = bench.log._segments.pread
+    pread = bench.log._segments.files.pread
 
     def spy(segment: object, size: int, offset: int) -> bytes:
         reads.append(size)
@@ -291,7 +291,7 @@ def test_one_step_reads_a_bounded_slice(tmp_path: Path, monkeypatch: pytest.Monk
     delete(bench.log, bases[1], bases[2] - 1, spare=4)
     bench.log._compaction._least = 0
     bench.log._ledger.occupancy.look_again()
-    monkeypatch.setattr(bench.log._segments, "pread", spy)
+    monkeypatch.setattr(bench.log._segments.files, "pread", spy)
     steps = 0
     while bench.log._compaction.step():
         assert len(reads) <= 1

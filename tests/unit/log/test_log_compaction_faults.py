@@ -280,7 +280,7 @@ def with_checkpoint_amid_a_segment(files: NoCheckpoint, *, is_stuck: bool) -> St
     story.delete(2, erase=False)
     story.log._checkpoints.write()
     story.sync()
-    assert story.log._segments.saved == story.log._segments.drafted == 1
+    assert story.log._segments.after_sync.saved == story.log._segments.drafted == 1
     files.is_full, files.is_stuck = True, is_stuck
     for _ in range(12):
         story.append(2)

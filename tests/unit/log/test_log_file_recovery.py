@@ -484,14 +484,14 @@ class TestIndexAndCheckpoint:
                 [NewMessage(b"sparse", b"x"), *[NewMessage(b"other.%d" % n, b"y" * 900) for n in range(8)]]
             )
         reads: list[int] = []
-        pread = log._segments.pread
+        pread = log._segments.files.pread
 
         def spy(segment: Segment, size: int, offset: int) -> bytes:
             data = pread(segment, size, offset)
             reads.append(len(data))
             return data
 
-        log._segments.pread = spy  # type: ignore[method-assign]
+        log._segments.files.pread = spy  # type: ignore[method-assign]
         worst = 0
         for _ in range(300):
             reads.clear()
