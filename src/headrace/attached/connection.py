@@ -122,8 +122,8 @@ class Connection(asyncio.Protocol):
             raise ConnectError(f"{self.address} does not offer TLS")
         if wanted or self.info.get("tls_required"):
             await self._start_tls(options.tls or ssl.create_default_context())
-        fields = connect_fields(self._login.credentials, options, self.info)
-        self.write(encode_connect(fields | self._login.identity.fields(self.info)) + PING)
+        credentials = self._login.identity.with_key(self._login.credentials)
+        self.write(encode_connect(connect_fields(credentials, options, self.info)) + PING)
         while (control := await self._next()).op is not Op.PONG:
             if control.op is Op.ERR:
                 raise self._refusal(control)

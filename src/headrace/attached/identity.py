@@ -1,62 +1,52 @@
 """The identity at the NATS server elsewhere: user, token, nkey or JWT for its CONNECT, and TLS.
 
 Files are read when a connection begins, so that renewed credentials are taken at the next one. Never lives
-here: sockets. Source: client protocol specification, sections 2 and 8.
+here: sockets, signatures (`client.handshake`).
 """
 
 from __future__ import annotations
 
-import base64
-import re
 import ssl
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from headrace.client.address import Credentials
+from headrace.client.errors import CredentialsError
+from headrace.client.signing import read_credentials_file, read_seed_file
 from headrace.errors import StartError
-from headrace.protocol import nkeys
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from headrace.conf.options import AuthorizationOptions
     from headrace.conf.remote import NATSServerOptions
 
-_SEED: Final = re.compile(r"\bS[A-Z2-7]{57}\b")
-_JWT: Final = re.compile(r"^eyJ[\w-]+\.[\w-]+\.[\w-]+$", re.MULTILINE)
-_SEED_PREFIX: Final = 18 << 3
-_SEED_BYTES: Final = 36
-
 
 class Identity:
-    """The fields of CONNECT that identify this client.
-
-    Raises (from `fields`): StartError for files that are no use.
-    """
+    """The credentials of this client, from options and from the files that they name."""
 
     def __init__(self, options: NATSServerOptions, authorization: AuthorizationOptions) -> None:
         self._options = options
         self.plain = _plain(options, authorization)
 
     def check(self) -> None:
-        """Reads the files once, to fail early. Raises: StartError."""
-        self.fields({"nonce": "check"})
+        """Read the files once, to fail early. Raises: StartError."""
+        self.with_key(Credentials())
 
-    def fields(self, info: Mapping[str, object]) -> dict[str, object]:
-        """The fields of CONNECT beside user, password and token: a signature over the nonce of INFO."""
-        nonce = info.get("nonce")
-        if self._options.credentials:
-            text = _read(self._options.credentials, "credentials")
-            jwt = _JWT.search(text)
-            if jwt is None:
-                raise StartError(f"no JWT in credentials file {self._options.credentials}")
-            _, signature = _sign(text, self._options.credentials, nonce)
-            return {"jwt": jwt.group(), "sig": signature}
-        if self._options.nkey_seed_file:
-            path = self._options.nkey_seed_file
-            public, signature = _sign(_read(path, "nkey seed"), path, nonce)
-            return {"nkey": public, "sig": signature}
-        return {}
+    def with_key(self, credentials: Credentials) -> Credentials:
+        """Return these credentials with the JWT and seed of the files, as they are now.
+
+        Raises: StartError for files that cannot be used.
+        """
+        try:
+            if self._options.credentials:
+                key = read_credentials_file(self._options.credentials)
+            elif self._options.nkey_seed_file:
+                key = read_seed_file(self._options.nkey_seed_file)
+            else:
+                return credentials
+        except CredentialsError as error:
+            raise StartError(str(error)) from error
+        return replace(credentials, jwt=key.jwt, seed=key.seed)
 
 
 def _plain(options: NATSServerOptions, authorization: AuthorizationOptions) -> Credentials | None:
@@ -94,40 +84,3 @@ def tls_context(options: NATSServerOptions) -> ssl.SSLContext | None:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     return context
-
-
-def _read(path: str, what: str) -> str:
-    try:
-        return Path(path).expanduser().read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "not text"
-        raise StartError(f"cannot read {what} file {path}: {reason}") from error
-
-
-def _sign(text: str, path: str, nonce: object) -> tuple[str, str]:
-    """The public key of the seed in a file, and its signature (base64url) over the nonce."""
-    # Tens of milliseconds to load, so only for those who have keys (ADR 0006).
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-
-    found = _SEED.search(text)
-    kind, seed = _decode_seed(found.group()) if found else (None, b"")
-    if kind is None:
-        raise StartError(f"no user seed in {path}")
-    key = Ed25519PrivateKey.from_private_bytes(seed)
-    public = key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
-    signature = key.sign(nonce.encode()) if isinstance(nonce, str) else b""
-    encoded = base64.urlsafe_b64encode(signature).rstrip(b"=").decode()
-    return nkeys.encode_public(kind, public), encoded
-
-
-def _decode_seed(text: str) -> tuple[nkeys.KeyKind | None, bytes]:
-    """The kind and the 32 bytes of a user's seed; (None, b"") for anything else.
-
-    Shape, in base32: 5 bits that say seed and 8 that say which kind (in 2 bytes) | 32 bytes | CRC16-XMODEM.
-    """
-    raw = base64.b32decode(text + "=" * (-len(text) % 8))
-    if len(raw) != _SEED_BYTES or not nkeys.has_checksum(raw) or raw[0] & 0xF8 != _SEED_PREFIX:
-        return None, b""
-    kind = (raw[0] & 7) << 5 | raw[1] >> 3
-    return (nkeys.KeyKind.USER, raw[2:34]) if kind == nkeys.KeyKind.USER else (None, b"")

@@ -22,9 +22,10 @@ from headrace.client.errors import (
     CredentialsError,
     ServerError,
 )
-from headrace.client.signing import read_credentials_file, sign
+from headrace.client.signing import read_credentials_file
 from headrace.client.transport import SocketStream, open_stream
 from headrace.errors import ProtocolError
+from headrace.protocol.user_seeds import SeedError, prove
 from headrace.version import __version__
 
 if TYPE_CHECKING:
@@ -158,7 +159,7 @@ def _shake_hands(
 def connect_fields(
     credentials: Credentials, options: ConnectOptions, info: Mapping[str, object]
 ) -> dict[str, object]:
-    """The JSON of CONNECT."""
+    """The JSON of CONNECT. Raises: CredentialsError for a seed that cannot be used."""
     fields: dict[str, object] = {
         "verbose": False,
         "pedantic": False,
@@ -177,8 +178,13 @@ def connect_fields(
     if credentials.seed is not None:
         nonce = info.get("nonce")
         if not isinstance(nonce, str):
-            raise CredentialsError("the server asks for no signature: it knows no users with keys")
-        fields |= sign(credentials, nonce)
+            if credentials.jwt is None:
+                raise CredentialsError("the server asks for no signature: it knows no users with keys")
+            nonce = ""  # a server without users takes any JWT
+        try:
+            fields |= prove(credentials.seed, nonce, jwt=credentials.jwt)
+        except SeedError as error:
+            raise CredentialsError(str(error)) from None
     return fields
 
 

@@ -1,7 +1,7 @@
 """A server's own key pairs: Ed25519 to sign with, X25519 to encrypt with.
 
 Here live private keys made for one run of the server, and the form of what is encrypted. Never lives here:
-keys in files, users' seeds (`headrace.client.signing`), checking of signatures (`nkeys`).
+keys in files, users' seeds (`user_seeds`), checking of signatures (`nkeys`).
 
 Shape of what is sealed: `xkv1` | nonce: 24 bytes | NaCl box (XSalsa20 and Poly1305, 16 bytes longer than what
 is in it). Source: nats-server 2.15.1; libsodium's box.

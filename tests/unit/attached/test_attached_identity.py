@@ -10,6 +10,7 @@ import pytest
 from harness.keys import ACCOUNT, USER, KeyPair, credentials
 from headrace.attached.identity import Identity, tls_context
 from headrace.client.address import Credentials
+from headrace.client.handshake import ConnectOptions, connect_fields
 from headrace.conf.options import AuthorizationOptions, UserOptions
 from headrace.conf.remote import NATSServerOptions
 from headrace.errors import StartError
@@ -26,12 +27,18 @@ def identity(**options: str) -> Identity:
     return Identity(NATSServerOptions("nats://h:1", **options), NOBODY)  # type: ignore[arg-type]
 
 
+def said(own: Identity) -> dict[str, object]:
+    """The fields of CONNECT that answer the nonce `abc`."""
+    fields = connect_fields(own.with_key(Credentials()), ConnectOptions(), {"nonce": "abc"})
+    return {name: fields[name] for name in ("jwt", "nkey", "sig", "user", "auth_token") if name in fields}
+
+
 @pytest.mark.parametrize("text", ["{}\n", "# a comment\n{}", "-----BEGIN USER NKEY SEED-----\n{}\n------END"])
 def test_seed_signs_the_nonce(tmp_path: Path, text: str) -> None:
     file = tmp_path / "user.nk"
     file.write_text(text.format(KEY.seed))
 
-    fields = identity(nkey_seed_file=str(file)).fields({"nonce": "abc"})
+    fields = said(identity(nkey_seed_file=str(file)))
 
     assert set(fields) == {"nkey", "sig"}
     assert fields["nkey"] == KEY.public
@@ -43,7 +50,7 @@ def test_credentials_give_the_jwt_and_a_signature(tmp_path: Path) -> None:
     jwt = KeyPair(ACCOUNT, b"a" * 32).jwt(KEY, "user")
     file.write_text(credentials(KEY, jwt))
 
-    fields = identity(credentials=str(file)).fields({"nonce": "abc"})
+    fields = said(identity(credentials=str(file)))
 
     assert fields["jwt"] == jwt
     assert "nkey" not in fields
@@ -59,20 +66,20 @@ def test_files_are_read_anew_each_time(tmp_path: Path) -> None:
 
     file.write_text(other.seed)
 
-    assert own.fields({"nonce": "x"})["nkey"] == other.public
+    assert said(own)["nkey"] == other.public
 
 
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b"", "no user seed in"),
-        (b"no seed here", "no user seed in"),
-        (KEY.seed[:-1].encode(), "no user seed in"),
-        ((KEY.seed[:-1] + "A").encode(), "no user seed in"),  # the checksum
-        (KeyPair(ACCOUNT, b"a" * 32).seed.encode(), "no user seed in"),
-        (KEY.public.encode(), "no user seed in"),
-        (b"\xff\xfe", "cannot read nkey seed file .*: not text"),
-        (None, "cannot read nkey seed file .*: No such file"),
+        (b"", "has no seed of a user"),
+        (b"no seed here", "has no seed of a user"),
+        (KEY.seed[:-1].encode(), "has no seed of a user"),
+        ((KEY.seed[:-1] + "A").encode(), "the checksum of the seed is wrong"),
+        (KeyPair(ACCOUNT, b"a" * 32).seed.encode(), "the seed is not one of a user"),
+        (KEY.public.encode(), "has no seed of a user"),
+        (b"\xff\xfe", "user.nk is not a text file"),
+        (None, "cannot read .*user.nk: No such file"),
     ],
 )
 def test_file_that_is_no_seed_is_refused(tmp_path: Path, content: bytes | None, reason: str) -> None:
@@ -90,7 +97,7 @@ def test_credentials_without_a_jwt_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "user.creds"
     file.write_text(KEY.seed)
 
-    with pytest.raises(StartError, match="no JWT in credentials file"):
+    with pytest.raises(StartError, match="has no NATS USER JWT"):
         identity(credentials=str(file)).check()
 
 

@@ -13,7 +13,7 @@ from headrace.client.address import Credentials, parse_address
 from headrace.client.contexts import Context, read_context
 from headrace.client.errors import CredentialsError
 from headrace.client.handshake import ConnectOptions, connect_fields, resolve_credentials
-from headrace.client.signing import read_credentials_file, read_seed_file, sign
+from headrace.client.signing import read_credentials_file, read_seed_file
 from headrace.protocol.nkeys import verify_signature
 
 if TYPE_CHECKING:
@@ -46,10 +46,16 @@ def other_kind() -> str:
     return base64.b32encode(whole).decode().rstrip("=")
 
 
+def proof(credentials: Credentials, nonce: str) -> dict[str, str]:
+    """The fields of CONNECT by which a key answers a nonce."""
+    fields = connect_fields(credentials, ConnectOptions(), {"nonce": nonce})
+    return {name: str(fields[name]) for name in ("jwt", "nkey", "sig") if name in fields}
+
+
 def test_seed_signs_a_nonce_as_the_user_it_belongs_to(tmp_path: Path) -> None:
     file = tmp_path / "user.nk"
     file.write_text(f"# mine\n{SEED}\n")
-    fields = sign(read_seed_file(file), "nonce-of-the-server")
+    fields = proof(read_seed_file(file), "nonce-of-the-server")
     assert fields["nkey"] == USER
     assert verify_signature(USER, b"nonce-of-the-server", fields["sig"])
     assert not verify_signature(USER, b"another", fields["sig"])
@@ -63,7 +69,7 @@ def test_credentials_file_gives_jwt_and_seed_and_never_shows_them(tmp_path: Path
     assert found
     assert SEED not in repr(found)
     assert "claims" not in repr(found)
-    fields = sign(found, "n")
+    fields = proof(found, "n")
     assert fields["jwt"] == "header.claims.signature"
     assert verify_signature(USER, b"n", fields["sig"])
 
@@ -106,6 +112,14 @@ def test_connect_with_a_seed_signs_what_the_server_asked() -> None:
     assert verify_signature(USER, b"abc", str(fields["sig"]))
     with pytest.raises(CredentialsError, match="asks for no signature"):
         connect_fields(Credentials(seed=SEED), ConnectOptions(), {})
+    with pytest.raises(CredentialsError, match="the seed has no seed of a user"):
+        connect_fields(Credentials(seed="SUNONE"), ConnectOptions(), {"nonce": "abc"})
+
+
+def test_connect_with_a_jwt_to_a_server_that_asks_for_no_signature_signs_nothing_of_its() -> None:
+    fields = connect_fields(Credentials(jwt="a.b.c", seed=SEED), ConnectOptions(), {})
+    assert fields["jwt"] == "a.b.c"
+    assert verify_signature(USER, b"", str(fields["sig"]))
 
 
 def test_environment_may_name_a_credentials_file(tmp_path: Path) -> None:

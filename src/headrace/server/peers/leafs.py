@@ -25,7 +25,7 @@ from headrace.engine.reasons import CloseReason
 from headrace.errors import ProtocolError, StartError
 from headrace.protocol.info import JETSTREAM_API_LEVEL
 from headrace.protocol.peers import PeerInfo
-from headrace.protocol.user_seeds import SeedError, proof_of_file, proof_of_seed
+from headrace.protocol.user_seeds import SeedError, prove, read_credentials
 from headrace.server.acceptor import first_byte, readable
 from headrace.server.account_membership import UNLIMITED, tighter
 from headrace.server.peers.addresses import is_address
@@ -365,8 +365,9 @@ class LeafNodes(PeerHost[LeafSession]):
             except (OSError, UnicodeDecodeError) as error:
                 reason = getattr(error, "strerror", None) or "not a text file"
                 raise SeedError(f"cannot read {remote.credentials}: {reason}") from error
-            return proof_of_file(text, remote.credentials, nonce)
-        return {} if remote.nkey is None else proof_of_seed(remote.nkey, nonce)
+            jwt, seed = read_credentials(text, remote.credentials)
+            return prove(seed, nonce, jwt=jwt)
+        return {} if remote.nkey is None else prove(remote.nkey, nonce, where="the nkey")
 
     def request_info(
         self, session: LeafSession, *, shares: bool, service: str | None, names_server: bool
