@@ -1,7 +1,7 @@
-"""One connection to a NATS server, for a service: from the TCP handshake to its end.
+"""One connection to a NATS server over asyncio, for a service: from the TCP handshake to its end.
 
-Lives: TLS, INFO and CONNECT, keep-alive, frames in and out. Never: what follows a lost connection (`host`).
-The blocking twin for notebooks is `headrace.client.blocking`; both read with `headrace.client.codec`.
+Here live the socket, TLS and the timer; the protocol is `headrace.client.machine`'s, as for the blocking
+client. Never lives here: what follows a lost connection (`host`).
 """
 
 from __future__ import annotations
@@ -9,23 +9,26 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
-from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from headrace import limits
-from headrace.client.codec import PING, PONG, Control, FrameParser, MessageBatch, Op, encode_connect
-from headrace.client.errors import ClientError, ClientTimeoutError, ConnectError, ServerError
-from headrace.client.handshake import connect_fields, server_error
-from headrace.errors import ProtocolError
+from headrace.client.errors import (
+    ClientTimeoutError,
+    ConnectError,
+    ConnectionLostError,
+    ServerError,
+)
+from headrace.client.machine import ClientMachine, Closed, ErrorReported, State
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from headrace.attached.identity import Identity
     from headrace.client.address import Credentials, ServerAddress
-    from headrace.client.handshake import ConnectOptions
+    from headrace.client.codec import MessageBatch
+    from headrace.client.options import ConnectOptions
+    from headrace.client.server_info import ServerInfo
 
 MAX_PENDING: Final = 64 << 20
 """Bytes that may wait for the server to take them; more: the connection is given up, as it would do."""
@@ -43,7 +46,10 @@ class Login(Struct, frozen=True):
 
 
 class Connection(asyncio.Protocol):
-    """Calls `receive` with the messages of one read, and `lost` once, with the reason, when it is over."""
+    """Calls `receive` with the messages of one read, and `lost` once, with the reason, when it is over.
+
+    Raises: StartError for a seed or credentials file that cannot be used.
+    """
 
     def __init__(
         self,
@@ -55,33 +61,33 @@ class Connection(asyncio.Protocol):
         said: Callable[[str], None],
     ) -> None:
         self.address = address
-        self.info: dict[str, object] = {}
         self._login = login
         self._receive, self._lost, self._said = receive, lost, said
         self._loop = asyncio.get_running_loop()
-        self._parser = FrameParser()
+        self._machine = ClientMachine(address, login.options, login.identity.with_key(login.credentials))
         self._transport: asyncio.Transport | None = None
-        self._early: deque[Control] = deque()
         self._waiting: asyncio.Future[None] | None = None
         self._is_open = False
-        self._end: str | None = None
-        self._pings = self._pongs = 0
+        self._is_securing = False
         self._flushed: tuple[int, asyncio.Future[None]] | None = None
         self._keep_alive: asyncio.TimerHandle | None = None
 
     @property
+    def info(self) -> ServerInfo:
+        """The facts that the server tells of itself, as they are now."""
+        return self._machine.info
+
+    @property
     def max_payload(self) -> int:
         """Header plus payload bytes that the server takes in one message."""
-        value = self.info.get("max_payload")
-        return value if isinstance(value, int) else limits.MAX_PAYLOAD
+        return self._machine.info.max_payload
 
     # -- the beginning ------------------------------------------------------------------------------
 
     async def open(self) -> None:
         """Until the server has taken CONNECT.
 
-        Raises: ConnectError, ClientTimeoutError; ServerError when it refuses; StartError for a seed or
-        credentials file that cannot be used.
+        Raises: ConnectError, ClientTimeoutError, CredentialsError; ServerError when it refuses.
         """
         try:
             async with asyncio.timeout(self._login.options.timeout):
@@ -101,83 +107,59 @@ class Connection(asyncio.Protocol):
         except BaseException:
             self.abort("refused")
             raise
-        if self._end is not None:  # it ended right behind the PONG
-            raise ConnectError(f"{self.address}: {self._end}")
         self._is_open = True
-        self._keep_alive = self._loop.call_later(self._login.options.ping_interval, self._ping)
-        while self._early and self._is_open:  # what came with the last PONG
-            self._control(self._early.popleft())
+        self._keep_alive_later()
+        self._advance()  # what came with the last PONG
 
     async def _connect(self) -> None:
         await self._loop.create_connection(lambda: self, self.address.host, self.address.port)
 
     async def _shake_hands(self) -> None:
-        first = await self._next()
-        if first.op is not Op.INFO:
-            raise self._refusal(first)
-        self._learn(first)
-        options = self._login.options
-        wanted = self.address.tls or options.tls is not None
-        if wanted and not (self.info.get("tls_required") or self.info.get("tls_available")):
-            raise ConnectError(f"{self.address} does not offer TLS")
-        if wanted or self.info.get("tls_required"):
-            await self._start_tls(options.tls or ssl.create_default_context())
-        credentials = self._login.identity.with_key(self._login.credentials)
-        self.write(encode_connect(connect_fields(credentials, options, self.info)) + PING)
-        while (control := await self._next()).op is not Op.PONG:
-            if control.op is Op.ERR:
-                raise self._refusal(control)
-            if control.op is Op.INFO:
-                self._learn(control)
+        machine = self._machine
+        while machine.state is not State.OPEN:
+            if machine.error is not None:
+                raise machine.error
+            if machine.state is State.SECURING:
+                await self._start_tls(self._login.options.tls or ssl.create_default_context())
+                self._secured()
+            elif machine.output:
+                self._write_out()
+            else:
+                self._waiting = self._loop.create_future()
+                await self._waiting
 
     async def _start_tls(self, context: ssl.SSLContext) -> None:
         assert self._transport is not None
+        self._is_securing = True
         name = self._login.server_name or self.address.host
         transport = await self._loop.start_tls(self._transport, self, context, server_hostname=name)
         if transport is None:
             raise ConnectError(f"{self.address} closed the connection during the TLS handshake")
         self._transport = transport
 
-    async def _next(self) -> Control:
-        """The next control of the handshake. Raises: ConnectError when the connection ends instead."""
-        while not self._early:
-            if self._end is not None:
-                raise ConnectError(f"{self.address}: {self._end}")
-            self._waiting = self._loop.create_future()
-            await self._waiting
-        return self._early.popleft()
-
-    def _refusal(self, control: Control) -> ClientError:
-        if control.op is Op.ERR:
-            return server_error(control)
-        return ConnectError(f"{self.address} does not greet like a NATS server")
-
-    def _learn(self, control: Control) -> None:
-        try:
-            self.info |= control.info()
-        except ProtocolError as error:
-            raise ConnectError(f"{self.address} does not speak NATS: {error}") from error
+    def _secured(self) -> None:
+        """Tell the machine of the TLS handshake; asyncio brings what was sent behind it before it says so."""
+        if self._is_securing:
+            self._is_securing = False
+            self._machine.secured()
 
     # -- asyncio.Protocol ---------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
+        self._machine.begin(self._loop.time())
 
     def data_received(self, data: bytes) -> None:
-        try:
-            self._parser.feed(data)
-        except ProtocolError as error:
-            self._take()
-            self.abort(f"not the NATS protocol: {error}")
-            return
-        self._take()
+        self._secured()
+        self._machine.receive(data, self._loop.time())
+        self._advance()
 
     def eof_received(self) -> None:
-        self._end = self._end or "EOF"
+        self._end("EOF")
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._end = self._end or (str(error) if error is not None else "EOF")
+        self._end(str(error) if error is not None else "EOF")
         if self._keep_alive is not None:
             self._keep_alive.cancel()
         for waiting in (self._waiting, self._flushed and self._flushed[1]):
@@ -185,41 +167,36 @@ class Connection(asyncio.Protocol):
                 waiting.set_result(None)
         if self._is_open:
             self._is_open = False
-            self._lost(self, self._end)
+            over = self._machine.error
+            self._lost(self, over.text if isinstance(over, ServerError) else str(over))
+
+    def _end(self, reason: str) -> None:
+        """Note why the connection is over, unless the machine knows it already."""
+        if self._is_open:
+            self._machine.close(ConnectionLostError(reason))
+        else:
+            self._machine.close(ConnectError(f"{self.address}: {reason}"))
 
     # -- frames -------------------------------------------------------------------------------------
 
-    def _take(self) -> None:
-        if self._parser.has_messages and self._is_open:
-            self._receive(self._parser.take_messages())
-        controls = self._parser.take_controls()
-        if self._is_open:
-            for control in controls:
-                self._control(control)
+    def _advance(self) -> None:
+        """Act on what the machine has for us."""
+        machine = self._machine
+        if not self._is_open:
+            if self._waiting is not None and not self._waiting.done():
+                self._waiting.set_result(None)
             return
-        self._early.extend(controls)
-        if self._waiting is not None and not self._waiting.done():
-            self._waiting.set_result(None)
-
-    def _control(self, control: Control) -> None:
-        match control.op:
-            case Op.PING:
-                self.write(PONG)
-            case Op.PONG:
-                self._pongs += 1
-                if self._flushed is not None and self._pongs >= self._flushed[0]:
-                    self._flushed[1].set_result(None)
-                    self._flushed = None
-            case Op.INFO:
-                try:
-                    self._learn(control)
-                except ConnectError as error:
-                    self.abort(str(error))
-            case Op.ERR:
-                refusal: ServerError = server_error(control)
-                if refusal.fatal:
-                    self._end = refusal.text  # the server closes; this says why
-                self._said(refusal.text)
+        if machine.has_messages:
+            self._receive(machine.take_messages())
+        for event in machine.take_events():
+            if isinstance(event, ErrorReported):
+                self._said(event.error.text)
+            elif isinstance(event, Closed) and self._transport is not None:
+                self._transport.abort()
+        if self._flushed is not None and machine.pongs >= self._flushed[0]:
+            self._flushed[1].set_result(None)
+            self._flushed = None
+        self._write_out()
 
     @property
     def unsent(self) -> int:
@@ -228,30 +205,34 @@ class Connection(asyncio.Protocol):
 
     def write(self, data: bytes) -> None:
         """Hands bytes to the system; a server that does not take them is given up."""
-        transport = self._transport
-        if transport is None or transport.is_closing():
+        self._machine.send(data)
+        self._write_out()
+
+    def _write_out(self) -> None:
+        output, transport = self._machine.take_output(), self._transport
+        if not output or transport is None or transport.is_closing():
             return
-        transport.write(data)
+        transport.write(output)
         if transport.get_write_buffer_size() > MAX_PENDING:
             self.abort(f"the server did not take {MAX_PENDING >> 20} MB")
 
+    def _keep_alive_later(self) -> None:
+        seconds = self._machine.until_ping(self._loop.time())
+        self._keep_alive = self._loop.call_later(seconds, self._ping)
+
     def _ping(self) -> None:
-        options = self._login.options
-        if self._pings - self._pongs >= options.ping_max:
-            self.abort("stale connection")
-            return
-        self._pings += 1
-        self.write(PING)
-        self._keep_alive = self._loop.call_later(options.ping_interval, self._ping)
+        self._machine.keep_alive(self._loop.time())
+        self._advance()
+        if self._machine.state is State.OPEN:
+            self._keep_alive_later()
 
     # -- the end ------------------------------------------------------------------------------------
 
     async def flush(self, within: float) -> None:
         """Until the server has taken what was written, or the connection is over, or `within` s passed."""
         if self._is_open:
-            self._pings += 1
-            self._flushed = self._pings, self._loop.create_future()
-            self.write(PING)
+            self._flushed = self._machine.ping(self._loop.time()), self._loop.create_future()
+            self._write_out()
             await asyncio.wait([self._flushed[1]], timeout=within)
 
     def close(self) -> None:
@@ -264,6 +245,6 @@ class Connection(asyncio.Protocol):
 
     def abort(self, reason: str) -> None:
         """The end because of `reason`; what waits to be written is dropped."""
-        self._end = self._end or reason
+        self._end(reason)
         if self._transport is not None:
             self._transport.abort()

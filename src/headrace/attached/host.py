@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final
 from headrace import limits
 from headrace.attached.connection import Connection
 from headrace.client.address import parse_addresses
-from headrace.client.codec import encode_sub, encode_unsub
 from headrace.client.errors import AddressError, ClientError, ConnectError, ConnectionLostError, ServerError
+from headrace.client.subscriptions import Subscriptions
 from headrace.core.service import REQUEST_INFO, Delivery, gather
 from headrace.engine.batches import Outgoing
 from headrace.errors import StartError
@@ -58,11 +58,10 @@ class RemoteHost:
         self._loop = asyncio.get_running_loop()
         self._timers = Timers(self._loop, self.failed)
         self._connection: Connection | None = None
-        self._subscriptions: dict[int, tuple[bytes, bytes]] = {}
+        self._subscriptions = Subscriptions()
         self._gathered: set[int] = set()
         self._named: set[int] = set()
         self.outgoing = Outgoing()
-        self._next_sid = 1
         self._frames: list[bytes] = []
         self._write_is_due = False
         self._questions: dict[int, asyncio.Future[bool]] = {}
@@ -90,21 +89,20 @@ class RemoteHost:
         """
         if not is_valid_subject(subject):
             raise ValueError(f"not a subject: {subject!r}")
-        sid = self._next_sid
-        self._next_sid += 1
-        self._subscriptions[sid] = subject, queue
+        sid, frame = self._subscriptions.add(subject, queue or None)
         if gathered:
             self._gathered.add(sid)
         if named:
             self._named.add(sid)
-        self._queue(encode_sub(subject, b"%d" % sid, queue or None))
+        self._queue(frame)
         return sid
 
     def unsubscribe(self, sid: int) -> None:
-        if self._subscriptions.pop(sid, None) is not None:
+        frame = self._subscriptions.remove(sid)
+        if frame:
             self._gathered.discard(sid)
             self._named.discard(sid)
-            self._queue(encode_unsub(b"%d" % sid))
+            self._queue(frame)
 
     def open_lane(self, sid: int, lane: Lane) -> None:
         """Ignore the lane: messages of a connection are always delivered."""
@@ -170,7 +168,7 @@ class RemoteHost:
 
         False at once if nobody listens.
         """
-        inbox = b"_INBOX.%d.%d" % (random.getrandbits(64), self._next_sid)
+        inbox = b"_INBOX.%d" % random.getrandbits(64)
         sid = self.subscribe(inbox)
         answer = self._questions[sid] = self._loop.create_future()
         self.publish(subject, payload, reply=inbox)
@@ -250,10 +248,9 @@ class RemoteHost:
 
     def _learn(self, connection: Connection) -> None:
         """Servers of its cluster, for when this one is gone."""
-        urls = connection.info.get("connect_urls")
-        for url in urls if isinstance(urls, list) else ():
+        for url in connection.info.connect_urls:
             try:
-                (address,) = parse_addresses(str(url))
+                (address,) = parse_addresses(url)
             except (AddressError, ValueError) as error:
                 self._log.debug("STREAM: server address not understood: %s", error)
                 continue
@@ -284,8 +281,7 @@ class RemoteHost:
                     self._log.info('STREAM: connection "%s" not back yet: %s', self.name, last)
                 continue
             self._connection = connection
-            for sid, (subject, queue) in self._subscriptions.items():
-                self._queue(encode_sub(subject, b"%d" % sid, queue or None))
+            self._queue(self._subscriptions.frames())
             await self._hear()
             if self._connection is connection:  # else it was lost already, and that has been said
                 text = 'STREAM: connection "%s" reconnected to NATS Server at "%s"'

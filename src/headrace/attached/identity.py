@@ -1,7 +1,7 @@
 """The identity at the NATS server elsewhere: user, token, nkey or JWT for its CONNECT, and TLS.
 
 Files are read when a connection begins, so that renewed credentials are taken at the next one. Never lives
-here: sockets, signatures (`client.handshake`).
+here: sockets, signatures (`headrace.client.machine`).
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from headrace.attached.host import RemoteHost
 from headrace.attached.identity import Identity, tls_context
 from headrace.client.address import Credentials, parse_addresses
 from headrace.client.errors import AddressError, ConnectionLostError
-from headrace.client.handshake import ConnectOptions
+from headrace.client.options import ConnectOptions
 from headrace.errors import StartError
 from headrace.protocol.stan import ConnectRequest
 from headrace.server import logs

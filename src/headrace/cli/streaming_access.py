@@ -67,7 +67,7 @@ def server_of(options: argparse.Namespace) -> str | None:
 def connected(options: argparse.Namespace) -> Iterator[Connection]:
     """A connection to the server that is meant. Raises: AccessError, ClientError."""
     from headrace.client.blocking import connect
-    from headrace.client.handshake import ConnectOptions
+    from headrace.client.options import ConnectOptions
 
     chosen = ConnectOptions(name="headrace streaming", credentials=_credentials(options), tls=_tls(options))
     with connect(server_of(options), chosen) as connection:

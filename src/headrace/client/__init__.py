@@ -2,9 +2,11 @@
 
 In reading order:
 
-- A connection: `address` and `contexts` (where a server is, and who to be there), `transport` (a socket with
-  time limits), `signing` and `handshake` (INFO and CONNECT), `codec` and `headers` (the wire), `errors`.
-- `blocking`: the blocking client over these.
+- The protocol without a socket: `machine` (one connection: bytes and calls in; bytes, messages and events
+  out), over `codec` and `headers` (the wire) and `server_info` (INFO); `subscriptions` outlive a connection.
+- Where to, and as whom: `address`, `options`, `contexts`, `signing`; `errors`.
+- `blocking`: the blocking client, over a machine and `transport` (a socket with time limits), which
+  `handshake` opens. `headrace.attached` is the same over asyncio.
 - Over `blocking`: `jetstream` and `replay` (ranges of streams and of stored channels, as columns);
   `pipeline` (many unacknowledged messages, through outages) with `core_publish`, `jetstream_publish` and
   `streaming_publish`; `streaming_admin`.

@@ -19,39 +19,25 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field
 
-from headrace import limits
-from headrace.client.codec import (
-    PING,
-    PONG,
-    Control,
-    MessageBatch,
-    Op,
-    encode_pub,
-    encode_sub,
-    encode_unsub,
-)
+from headrace.client.codec import MessageBatch, encode_sub, encode_unsub
 from headrace.client.errors import (
     ClientError,
     ClientTimeoutError,
     ConnectionLostError,
-    MaxPayloadError,
     NoRespondersError,
     ServerError,
 )
-from headrace.client.handshake import (
-    ConnectOptions,
-    Handshake,
-    open_connection,
-    resolve_addresses,
-    server_error,
-)
+from headrace.client.handshake import open_connection
 from headrace.client.headers import STATUS, Headers, encode_headers, parse_headers
-from headrace.errors import ProtocolError
+from headrace.client.machine import Closed, ErrorReported
+from headrace.client.options import ConnectOptions, resolve_addresses
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from types import TracebackType
 
+    from headrace.client.handshake import Opening
+    from headrace.client.server_info import ServerInfo
     from headrace.engine.frames import Payload
 
 WRITE_SIZE: Final = 1 << 16
@@ -83,20 +69,16 @@ def connect(url: str | None = None, options: ConnectOptions | None = None) -> Co
 class Connection:
     """One connection to one server. Raises: the error that ended it, from every call after that."""
 
-    def __init__(self, handshake: Handshake, options: ConnectOptions) -> None:
-        self.address = handshake.address
-        self.server_info = handshake.info
+    def __init__(self, opening: Opening, options: ConnectOptions) -> None:
+        self.address = opening.machine.address
         self._options = options
-        self._stream = handshake.stream
-        self._parser = handshake.parser
-        self._out = bytearray()
+        self._stream = opening.stream
+        self._machine = opening.machine
+        self._next_sid = 1
         self._error: ClientError | None = None
         self._closed = False
-        self._pings = 0
-        self._pongs = 0
-        self._heard_at = self._asked_at = time.monotonic()
-        self._next_sid = 1
         self._set_aside = MessageBatch()
+        self._note_events()
 
     def __enter__(self) -> Connection:
         return self
@@ -107,10 +89,14 @@ class Connection:
         self.close()
 
     @property
+    def server_info(self) -> ServerInfo:
+        """The facts that the server tells of itself, as they are now."""
+        return self._machine.info
+
+    @property
     def max_payload(self) -> int:
         """Header plus payload bytes the server takes in one message."""
-        value = self.server_info.get("max_payload")
-        return value if isinstance(value, int) else limits.MAX_PAYLOAD
+        return self._machine.info.max_payload
 
     @property
     def is_open(self) -> bool:
@@ -137,20 +123,20 @@ class Connection:
 
     def send(self, frames: bytes) -> None:
         """Queue PUB and HPUB frames as `publish` does; the caller encoded them and minds `max_payload`."""
-        self._out += frames
-        if len(self._out) >= WRITE_SIZE:
+        self._machine.send(frames)
+        if len(self._machine.output) >= WRITE_SIZE:
             self._write_below(WRITE_SIZE, time.monotonic() + DEFAULT_TIMEOUT)
 
     def subscribe(self, subject: str | bytes, queue: str | bytes | None = None) -> bytes:
         """Ask for the messages of a subject; gives the sid. `flush` proves that the server knows of it."""
         sid = self._new_sid()
-        self._out += encode_sub(_raw(subject), sid, None if queue is None else _raw(queue))
+        self._machine.send(encode_sub(_raw(subject), sid, None if queue is None else _raw(queue)))
         self._write_below(1, time.monotonic() + DEFAULT_TIMEOUT)
         return sid
 
     def unsubscribe(self, sid: bytes, max_messages: int | None = None) -> None:
         """End a subscription, now or once it has had `max_messages` in all."""
-        self._out += encode_unsub(sid, max_messages)
+        self._machine.send(encode_unsub(sid, max_messages))
         self._write_below(1, time.monotonic() + DEFAULT_TIMEOUT)
 
     def receive(self, timeout: float | None = None) -> MessageBatch:
@@ -160,17 +146,17 @@ class Connection:
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
-            waiting = bool(self._set_aside) or self._parser.has_messages
+            waiting = bool(self._set_aside) or self._machine.has_messages
             if not waiting:
                 self._raise_error()
             elif self._error is not None:
                 return self._take()
             now = time.monotonic()
-            remaining = 0.0 if waiting else self._until_question(now)
+            remaining = 0.0 if waiting else self._machine.until_ping(now)
             if deadline is not None:
                 remaining = min(remaining, max(deadline - now, 0.0))
             self._step(remaining)
-            if self._set_aside or self._parser.has_messages:
+            if self._set_aside or self._machine.has_messages:
                 return self._take()
             if self._error is None:
                 self._keep_alive()
@@ -181,8 +167,8 @@ class Connection:
         """As `receive`, for one subscription that nothing else reads; others' messages wait for `receive`."""
         deadline = time.monotonic() + timeout
         while True:
-            if self._parser.has_messages:
-                batch = self._parser.take_messages()
+            if self._machine.has_messages:
+                batch = self._machine.take_messages()
                 if not all(head[1] == sid for head in batch.heads):
                     batch = self._kept_apart(batch, sid)
                 if batch:
@@ -191,7 +177,7 @@ class Connection:
             now = time.monotonic()
             if now >= deadline:
                 return MessageBatch()
-            self._step(min(deadline - now, self._until_question(now)))
+            self._step(min(deadline - now, self._machine.until_ping(now)))
             if self._error is None:
                 self._keep_alive()
 
@@ -219,7 +205,7 @@ class Connection:
         self._raise_error()
         sid = self._new_sid()
         # One write: at each the server would wake up.
-        self._out += encode_sub(inbox, sid) + encode_unsub(sid, 1) + frame
+        self._machine.send(encode_sub(inbox, sid) + encode_unsub(sid, 1) + frame)
         self._write_below(1, deadline)
         while True:
             answer = self._set_aside_all_but(sid)
@@ -240,9 +226,8 @@ class Connection:
         Raises: ClientTimeoutError; ServerError if it refused some of it.
         """
         deadline = time.monotonic() + timeout
-        self._ask()
-        goal = self._pings
-        while self._pongs < goal:
+        goal = self._machine.ping(time.monotonic())
+        while self._machine.pongs < goal:
             self._raise_error()
             remaining = deadline - time.monotonic()
             if remaining <= 0:
@@ -278,17 +263,13 @@ class Connection:
     ) -> bytes:
         """A message as it is sent. Raises: as `publish`."""
         block = encode_headers(headers) if headers else b""
-        if len(block) + len(data) > self.max_payload:
-            raise MaxPayloadError(
-                f"{len(block) + len(data)} bytes for {_text(subject)!r}, the server takes {self.max_payload}"
-            )
-        return encode_pub(_raw(subject), data, None if reply is None else _raw(reply), block)
+        return self._machine.encode(_raw(subject), data, None if reply is None else _raw(reply), block)
 
     def _take(self) -> MessageBatch:
         batch, self._set_aside = self._set_aside, MessageBatch()
         if not batch:
-            return self._parser.take_messages()
-        batch.extend(self._parser.take_messages())
+            return self._machine.take_messages()
+        batch.extend(self._machine.take_messages())
         return batch
 
     def _kept_apart(self, batch: MessageBatch, sid: bytes) -> MessageBatch:
@@ -299,7 +280,7 @@ class Connection:
 
     def _set_aside_all_but(self, sid: bytes) -> Message | None:
         answer: Message | None = None
-        batch = self._parser.take_messages()
+        batch = self._machine.take_messages()
         for head, block, payload in zip(batch.heads, batch.header_blocks(), batch.payloads, strict=True):
             if head[1] == sid:
                 answer = _message(head[0], head[2], block, payload)
@@ -310,22 +291,23 @@ class Connection:
     def _step(self, timeout: float | None) -> None:
         """Wait for the socket once; write what is queued, read what is there."""
         try:
-            readable, writable = self._stream.wait(timeout, to_write=bool(self._out))
+            readable, writable = self._stream.wait(timeout, to_write=bool(self._machine.output))
             if writable:
                 self._write_some()
             if readable:
                 self._read_some()
         except OSError as error:
-            self._fail(
+            self._lose(
                 ConnectionLostError(f"the connection to {self.address} broke: {error.strerror or error}")
             )
 
     def _write_some(self) -> None:
-        if not self._out:
+        output = self._machine.output
+        if not output:
             return
-        with memoryview(self._out) as view:
+        with memoryview(output) as view:
             count = self._stream.write(view)
-        del self._out[:count]
+        del output[:count]
 
     def _write_below(self, size: int, deadline: float) -> None:
         """Write until fewer than `size` bytes wait; reading meanwhile keeps either side from blocking."""
@@ -333,10 +315,10 @@ class Connection:
         try:
             self._write_some()
         except OSError as error:
-            self._fail(
+            self._lose(
                 ConnectionLostError(f"the connection to {self.address} broke: {error.strerror or error}")
             )
-        while len(self._out) >= size:
+        while len(self._machine.output) >= size:
             self._raise_error()
             remaining = deadline - time.monotonic()
             if remaining <= 0:
@@ -344,23 +326,19 @@ class Connection:
             self._step(remaining)
 
     def _read_some(self) -> None:
-        room = self._parser.room()
+        room = self._machine.room
         if room is not None:
             self._fill(room)
             return
-        data = self._stream.read(self._parser.expected)
+        data = self._stream.read(self._machine.expected)
         if data is None:
             return
         if not data:
             self._end_of_stream()
             return
-        self._heard_at = time.monotonic()
-        try:
-            self._parser.feed(data)
-            for control in self._parser.take_controls():
-                self._handle(control)
-        except ProtocolError as error:
-            self._fail(ConnectionLostError(f"{self.address} broke the protocol: {error}"), error)
+        self._machine.receive(data, time.monotonic())
+        self._note_events()
+        self._write_some()
 
     def _fill(self, room: Payload) -> None:
         """Receive what has come of a large message."""
@@ -373,56 +351,37 @@ class Connection:
                 self._end_of_stream()
                 return
             room.advance(count)
-            self._heard_at = time.monotonic()
+            self._machine.heard(time.monotonic())
 
     def _end_of_stream(self) -> None:
-        self._fail(
+        self._lose(
             ConnectionLostError(
                 f"{self.address} closed the connection (if it had a reason that this client could not be "
                 "told, such as Slow Consumer, the server's log or /connz?state=closed has it)"
             )
         )
 
-    def _handle(self, control: Control) -> None:
-        if control.op is Op.PING:
-            self._out += PONG
-            self._write_some()
-        elif control.op is Op.PONG:
-            self._pongs += 1
-        elif control.op is Op.INFO:
-            self.server_info = self.server_info | control.info()
-        elif control.op is Op.ERR:
-            self._fail(server_error(control))
+    def _lose(self, error: ClientError) -> None:
+        self._machine.close(error)
+        self._note_events()
 
-    def _fail(self, error: ClientError, cause: Exception | None = None) -> None:
-        """Remember the first thing that went wrong: -ERR says more than the close that follows it."""
-        if self._error is None:
-            error.__cause__ = cause
-            self._error = error
+    def _note_events(self) -> None:
+        """Keep the first thing that went wrong for the next call: -ERR says more than the close behind it."""
+        for event in self._machine.take_events():
+            if self._error is None and isinstance(event, ErrorReported | Closed):
+                self._error = event.error
 
     def _raise_error(self) -> None:
         error = self._error
         if error is None:
             return
         if isinstance(error, ServerError) and not error.fatal:
-            self._error = None
+            self._error = self._machine.error  # the connection may have ended behind it
         raise error
 
-    def _ask(self) -> None:
-        self._out += PING
-        self._pings += 1
-        self._asked_at = time.monotonic()
-
-    def _until_question(self, now: float) -> float:
-        return max(max(self._heard_at, self._asked_at) + self._options.ping_interval - now, 0.0)
-
     def _keep_alive(self) -> None:
-        if self._until_question(time.monotonic()) > 0:
-            return
-        if self._pings - self._pongs >= self._options.ping_max:
-            self._fail(ConnectionLostError(f"{self.address} left {self._options.ping_max} PINGs unanswered"))
-            return
-        self._ask()
+        self._machine.keep_alive(time.monotonic())
+        self._note_events()
 
 
 def _message(subject: bytes, reply: bytes | None, block: bytes | None, payload: bytes) -> Message:

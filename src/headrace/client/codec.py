@@ -167,6 +167,11 @@ class FrameParser:
         return bool(self._batch.payloads)
 
     @property
+    def is_empty(self) -> bool:
+        """True if no message waits to be taken and no frame is incomplete."""
+        return not (self._batch.payloads or self._pieces or self._large)
+
+    @property
     def expected(self) -> int:
         """Bytes to ask for where `room` is None: few behind a large message, the next may be one, too."""
         return RECEIVE_SIZE if self._large is None else HEAD_SIZE

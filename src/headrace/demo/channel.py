@@ -7,7 +7,7 @@ from typing import Final
 
 from headrace.client.blocking import connect
 from headrace.client.errors import ClientTimeoutError, ConnectError, ConnectionLostError, NoRespondersError
-from headrace.client.handshake import resolve_addresses
+from headrace.client.options import resolve_addresses
 from headrace.client.replay import channel_state
 from headrace.errors import HeadraceError
 
@@ -36,7 +36,7 @@ def look(url: str, cluster_id: str, channel: str = CHANNEL) -> Look:
         state = channel_state(connection, cluster_id, channel)
         last = 0 if state is None else state.last_sequence
         info = connection.server_info
-        return Look(str(info.get("server_id", "")), last, str(info.get("version", "")))
+        return Look(info.server_id, last, info.version)
 
 
 def look_unused(url: str, cluster_id: str, channel: str = CHANNEL) -> Look:

@@ -30,7 +30,7 @@ from headrace.client.errors import (
     ConnectError,
     ConnectionLostError,
 )
-from headrace.client.handshake import resolve_addresses
+from headrace.client.options import resolve_addresses
 from headrace.client.stan import StanClosedError
 from headrace.demo.channel import LOST, look, look_unused
 from headrace.demo.feed import load_flights, messages

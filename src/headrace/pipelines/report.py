@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from headrace.client.blocking import connect
 from headrace.client.errors import ClientError
-from headrace.client.handshake import ConnectOptions
+from headrace.client.options import ConnectOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

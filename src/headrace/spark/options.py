@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from headrace.client.errors import CredentialsError
-from headrace.client.handshake import ConnectOptions, resolve_addresses, resolve_credentials
+from headrace.client.options import ConnectOptions, resolve_addresses, resolve_credentials
 from headrace.spark.errors import OptionError
 from headrace.spark.offsets import CHANNEL, STREAM
 from headrace.spark.option_connection import CONNECTING, Connecting, read_connecting

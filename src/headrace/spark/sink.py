@@ -24,8 +24,8 @@ from pyspark.sql.datasource import (
 from headrace.client.blocking import connect
 from headrace.client.core_publish import CoreWire
 from headrace.client.errors import ClientError, JetStreamError
-from headrace.client.handshake import resolve_addresses
 from headrace.client.jetstream_publish import STREAM_NOT_FOUND, JetStreamApi, JetStreamWire
+from headrace.client.options import resolve_addresses
 from headrace.client.pipeline import OUTAGE, Patience, Pipeline
 from headrace.client.streaming_publish import StreamingWire
 from headrace.errors import ProtocolError

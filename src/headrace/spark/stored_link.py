@@ -25,7 +25,7 @@ from headrace.client.errors import (
     NoRespondersError,
     ReadInterruptedError,
 )
-from headrace.client.handshake import resolve_addresses
+from headrace.client.options import resolve_addresses
 from headrace.spark.errors import StoredStreamError
 
 if TYPE_CHECKING:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -11,19 +12,21 @@ import pytest
 from msgspec.structs import replace
 from scripted_server import Keeper, Peer, ScriptedServer, scenario, until
 
+from harness.certificates import Authority
 from headrace.attached import connection, host
 from headrace.attached.connection import Connection, Login
 from headrace.attached.host import RemoteHost
 from headrace.attached.identity import Identity
 from headrace.client.address import Credentials, parse_addresses
 from headrace.client.errors import ConnectError, ConnectionLostError
-from headrace.client.handshake import ConnectOptions
+from headrace.client.options import ConnectOptions
 from headrace.conf.options import AuthorizationOptions
 from headrace.conf.remote import NATSServerOptions
 from headrace.errors import StartError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from pathlib import Path
 
 LOG = logging.getLogger("test-attached")
 OPTIONS = ConnectOptions(name="_NSS-test", timeout=0.5, ping_interval=60.0)
@@ -418,6 +421,40 @@ async def test_a_connection_that_ends_behind_its_pong_is_not_taken() -> None:
     with pytest.raises(ConnectError, match="EOF"):
         await opening
     assert lost == []  # it never was one
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_tls_before_or_behind_the_first_line_of_the_server(tmp_path: Path, first: bool) -> None:
+    authority = Authority(tmp_path, "trusted")
+    pair = authority.issue("server")
+    served = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    served.load_cert_chain(pair.certificate, pair.key)
+    heard: list[bytes] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if not first:
+            writer.write(b'INFO {"tls_required":true}\r\n')
+            await writer.start_tls(served)
+        else:
+            writer.write(b"INFO {}\r\n")  # it comes with the end of the TLS handshake
+        heard.append(await reader.readline())
+        heard.append(await reader.readline())
+        writer.write(b"PONG\r\n")
+
+    @scenario
+    async def run() -> None:
+        server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=served if first else None)
+        port = server.sockets[0].getsockname()[1]
+        trusted = ssl.create_default_context(cafile=str(authority.file))
+        own = remote(Keeper(), f"tls://127.0.0.1:{port}", tls=trusted, tls_first=first)
+        await own.connect()
+        assert heard[0].startswith(b"CONNECT {")
+        assert heard[1] == b"PING\r\n"
+        own.stop()
+        await own.close()
+        server.close()
+
+    run()
 
 
 @scenario

@@ -10,7 +10,9 @@ import pytest
 from harness.keys import ACCOUNT, USER, KeyPair, credentials
 from headrace.attached.identity import Identity, tls_context
 from headrace.client.address import Credentials
-from headrace.client.handshake import ConnectOptions, connect_fields
+from headrace.client.machine import connect_fields
+from headrace.client.options import ConnectOptions
+from headrace.client.server_info import ServerInfo
 from headrace.conf.options import AuthorizationOptions, UserOptions
 from headrace.conf.remote import NATSServerOptions
 from headrace.errors import StartError
@@ -29,7 +31,7 @@ def identity(**options: str) -> Identity:
 
 def said(own: Identity) -> dict[str, object]:
     """The fields of CONNECT that answer the nonce `abc`."""
-    fields = connect_fields(own.with_key(Credentials()), ConnectOptions(), {"nonce": "abc"})
+    fields = connect_fields(own.with_key(Credentials()), ConnectOptions(), ServerInfo({"nonce": "abc"}))
     return {name: fields[name] for name in ("jwt", "nkey", "sig", "user", "auth_token") if name in fields}
 
 

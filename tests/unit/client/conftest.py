@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from harness.waiting import PATIENCE
-from headrace.client.address import ServerAddress
+from headrace.client.address import Credentials, ServerAddress
 from headrace.client.blocking import Connection
-from headrace.client.codec import FrameParser
-from headrace.client.handshake import ConnectOptions, Handshake
+from headrace.client.handshake import Opening
+from headrace.client.machine import ClientMachine
+from headrace.client.options import ConnectOptions
 from headrace.client.transport import SocketStream
 
 if TYPE_CHECKING:
@@ -57,10 +58,12 @@ def pair() -> Iterator[Callable[..., tuple[Connection, ScriptedServer]]]:
 
     def make(**options: object) -> tuple[Connection, ScriptedServer]:
         near, far = socket.socketpair()
-        handshake = Handshake(
-            ServerAddress("scripted"), SocketStream(near), FrameParser(), {"max_payload": 64, "headers": True}
-        )
-        connection = Connection(handshake, ConnectOptions(**options))  # type: ignore[arg-type]
+        chosen = ConnectOptions(**options)  # type: ignore[arg-type]
+        machine = ClientMachine(ServerAddress("scripted"), chosen, Credentials())
+        machine.begin(time.monotonic())
+        machine.receive(b'INFO {"max_payload":64,"headers":true}\r\nPONG\r\n', time.monotonic())
+        machine.take_output()
+        connection = Connection(Opening(SocketStream(near), machine), chosen)
         server = ScriptedServer(far)
         opened.extend((connection, server))
         return connection, server

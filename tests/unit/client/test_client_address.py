@@ -4,7 +4,7 @@ import pytest
 
 from headrace.client.address import Credentials, ServerAddress, parse_address, parse_addresses
 from headrace.client.errors import AddressError
-from headrace.client.handshake import resolve_addresses, resolve_credentials
+from headrace.client.options import resolve_addresses, resolve_credentials
 
 
 @pytest.mark.parametrize(

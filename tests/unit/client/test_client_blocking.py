@@ -102,6 +102,17 @@ def test_receive_after_a_non_fatal_error_goes_on(pair: Pair) -> None:
     assert len(nc.receive(1)) == 1
 
 
+def test_receive_after_a_non_fatal_error_of_a_server_that_has_gone_raises(pair: Pair) -> None:
+    nc, server = pair()
+    server.say(b"-ERR 'Invalid Subject'\r\nJUNK\r\n")
+    server.leave()
+    with pytest.raises(ServerError, match="Invalid Subject"):
+        nc.receive(1)
+    for _ in range(2):
+        with pytest.raises(ConnectionLostError, match="broke the protocol"):
+            nc.receive(1)
+
+
 def test_receive_peer_gone_raises_connection_lost(pair: Pair) -> None:
     nc, server = pair()
     server.leave()

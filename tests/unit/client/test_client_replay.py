@@ -196,7 +196,9 @@ BLOCK = (
 @pytest.fixture
 def scripted(pair: Callable[..., tuple[Connection, ScriptedServer]]) -> tuple[Connection, ScriptedServer]:
     connection, server = pair()
-    connection.server_info = {"max_payload": 10_000}
+    server.say(b'INFO {"max_payload":10000}\r\n')
+    assert not connection.receive(0)
+    assert connection.max_payload == 10_000
     return connection, server
 
 

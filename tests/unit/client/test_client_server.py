@@ -20,7 +20,7 @@ from headrace.client.errors import (
     NoRespondersError,
     ServerError,
 )
-from headrace.client.handshake import ConnectOptions
+from headrace.client.options import ConnectOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable

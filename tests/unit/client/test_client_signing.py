@@ -12,7 +12,9 @@ import pytest
 from headrace.client.address import Credentials, parse_address
 from headrace.client.contexts import Context, read_context
 from headrace.client.errors import CredentialsError
-from headrace.client.handshake import ConnectOptions, connect_fields, resolve_credentials
+from headrace.client.machine import connect_fields
+from headrace.client.options import ConnectOptions, resolve_credentials
+from headrace.client.server_info import ServerInfo
 from headrace.client.signing import read_credentials_file, read_seed_file
 from headrace.protocol.nkeys import verify_signature
 
@@ -48,7 +50,7 @@ def other_kind() -> str:
 
 def proof(credentials: Credentials, nonce: str) -> dict[str, str]:
     """The fields of CONNECT by which a key answers a nonce."""
-    fields = connect_fields(credentials, ConnectOptions(), {"nonce": nonce})
+    fields = connect_fields(credentials, ConnectOptions(), ServerInfo({"nonce": nonce}))
     return {name: str(fields[name]) for name in ("jwt", "nkey", "sig") if name in fields}
 
 
@@ -107,17 +109,17 @@ def test_secret_files_that_are_no_files_or_no_text_are_errors(tmp_path: Path) ->
 
 
 def test_connect_with_a_seed_signs_what_the_server_asked() -> None:
-    fields = connect_fields(Credentials(seed=SEED), ConnectOptions(), {"nonce": "abc"})
+    fields = connect_fields(Credentials(seed=SEED), ConnectOptions(), ServerInfo({"nonce": "abc"}))
     assert fields["nkey"] == USER
     assert verify_signature(USER, b"abc", str(fields["sig"]))
     with pytest.raises(CredentialsError, match="asks for no signature"):
-        connect_fields(Credentials(seed=SEED), ConnectOptions(), {})
+        connect_fields(Credentials(seed=SEED), ConnectOptions(), ServerInfo({}))
     with pytest.raises(CredentialsError, match="the seed has no seed of a user"):
-        connect_fields(Credentials(seed="SUNONE"), ConnectOptions(), {"nonce": "abc"})
+        connect_fields(Credentials(seed="SUNONE"), ConnectOptions(), ServerInfo({"nonce": "abc"}))
 
 
 def test_connect_with_a_jwt_to_a_server_that_asks_for_no_signature_signs_nothing_of_its() -> None:
-    fields = connect_fields(Credentials(jwt="a.b.c", seed=SEED), ConnectOptions(), {})
+    fields = connect_fields(Credentials(jwt="a.b.c", seed=SEED), ConnectOptions(), ServerInfo({}))
     assert fields["jwt"] == "a.b.c"
     assert verify_signature(USER, b"", str(fields["sig"]))
 

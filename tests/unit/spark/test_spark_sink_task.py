@@ -486,4 +486,4 @@ def break_line(task: SinkTask) -> None:
     pipeline = task.pipeline
     assert pipeline is not None
     assert pipeline.connection is not None
-    pipeline.connection._fail(ConnectionLostError("cut by the test"))
+    pipeline.connection._lose(ConnectionLostError("cut by the test"))
