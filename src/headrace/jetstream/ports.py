@@ -161,10 +161,6 @@ class ConsumerView(Protocol):
 
     @property
     def tracker(self) -> AckState: ...
-    @property
-    def reached(self) -> int:
-        """The highest sequence that was delivered, or passed by."""
-
     def needs(self, sequence: int) -> bool:
         """True if a message that matches has still to be delivered to the consumer or acknowledged."""
 

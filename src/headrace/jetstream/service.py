@@ -169,7 +169,7 @@ class AccountService(AccountJetStream):
         """Acknowledgements of one run, each consumer's together and in order with what is no plain one."""
         for acks in sort_acks(run, self._acks_of, self._special_ack):
             if acks.owner is not None:
-                acks.owner.acknowledged(acks)
+                acks.owner.acknowledger.acknowledged(acks)
                 continue
             if acks is self._unowned:
                 for reply in acks.replies():
@@ -187,7 +187,7 @@ class AccountService(AccountJetStream):
         subject = parse_ack(delivery.subject)
         consumer = None if subject is None else self.consumer(subject.stream, subject.consumer)
         if consumer is not None:
-            consumer.special(delivery)
+            consumer.acknowledger.special(delivery)
         elif delivery.reply and self.host.is_alone(delivery.subject):
             self.answer_nobody(delivery.reply, delivery.subject)
 
@@ -195,4 +195,4 @@ class AccountService(AccountJetStream):
         tokens = delivery.subject.split(b".")
         consumer = self.consumer(tokens[2], tokens[3]) if len(tokens) > _FLOW_TOKENS else None
         if consumer is not None:
-            consumer.flow_response(delivery)
+            consumer.acknowledger.flow_response(delivery)

@@ -307,8 +307,10 @@ class Desk:
     def ack(self, *frames: Frame, body: bytes = b"", reply: bytes = b"") -> None:
         """Answers deliveries as a client does."""
         run = Gathered(Delivery, 1, [Delivery(1, frame.reply, reply, b"", body) for frame in frames])
-        for acks in sort_acks(run, lambda _stream, _consumer: self.consumer.acks, self.consumer.special):
-            acks.owner.acknowledged(acks)
+        for acks in sort_acks(
+            run, lambda _stream, _consumer: self.consumer.acks, self.consumer.acknowledger.special
+        ):
+            acks.owner.acknowledger.acknowledged(acks)
         self.turns.settle()
 
     def advance(self, seconds: float) -> None:

@@ -60,10 +60,10 @@ def test_flow_control() -> None:
     desk.advance(1.5)
     (beat,) = desk.take("d")
     assert beat.header("Nats-Consumer-Stalled") == asked[0].reply.decode()
-    desk.consumer.flow_response(_delivery(b"$JS.FC.S.C.zzzz"))
+    desk.consumer.acknowledger.flow_response(_delivery(b"$JS.FC.S.C.zzzz"))
     desk.turns.settle()
     assert desk.take("d") == []
-    desk.consumer.flow_response(_delivery(asked[0].reply))
+    desk.consumer.acknowledger.flow_response(_delivery(asked[0].reply))
     desk.turns.settle()
     desk.advance(0.1)
     assert got + sequences(desk.take("d")) == list(range(1, 41))
@@ -176,7 +176,7 @@ def test_flow_control_acknowledges() -> None:
     assert sequences(frames) == [1, 2, 3]  # as many as may be; then it asks
     (asked,) = [frame for frame in frames if frame.status]
     headers = b"NATS/1.0\r\nNats-Last-Consumer: 2\r\nNats-Last-Stream: 2\r\n\r\n"
-    desk.consumer.flow_response(Delivery(1, asked.reply, b"", headers, b""))
+    desk.consumer.acknowledger.flow_response(Delivery(1, asked.reply, b"", headers, b""))
     desk.turns.settle()
     assert sequences(desk.take("d")) == [4, 5]
     assert desk.consumer.info()["ack_floor"] == {
@@ -197,7 +197,7 @@ def test_flow_control_asks_for_the_rest_at_the_end_of_the_stream() -> None:
     frames = desk.take("d")
     assert statuses(frames) == ["100 Idle Heartbeat", "100 FlowControl Request"]
     headers = b"NATS/1.0\r\nNats-Last-Consumer: 2\r\nNats-Last-Stream: 2\r\n\r\n"
-    desk.consumer.flow_response(Delivery(1, frames[1].reply, b"", headers, b""))
+    desk.consumer.acknowledger.flow_response(Delivery(1, frames[1].reply, b"", headers, b""))
     assert desk.consumer.info()["num_ack_pending"] == 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -29,7 +30,7 @@ class HandConsumer:
     def __init__(self, name: str, *filters: bytes) -> None:
         self.name = name
         self.filters = filters
-        self.reached = 0
+        self.tracker = SimpleNamespace(reached=0)
         self.wanting: set[int] = set()
         self.seen: list[tuple[int, int]] = []
         self.told: list[Any] = []
@@ -38,11 +39,11 @@ class HandConsumer:
         return not self.filters or any(matches(f, subject) for f in self.filters)
 
     def needs(self, sequence: int) -> bool:
-        return sequence in self.wanting or sequence > self.reached
+        return sequence in self.wanting or sequence > self.tracker.reached
 
     def fresh(self, first: int, batch: Publications) -> None:
         self.seen.append((first, len(batch)))
-        self.reached = max(self.reached, first + len(batch) - 1)
+        self.tracker.reached = max(self.tracker.reached, first + len(batch) - 1)
         self.wanting |= set(range(first, first + len(batch)))
 
     def purged(self, first: int, last: int, subject: bytes | None, count: int) -> None:
@@ -389,7 +390,7 @@ class TestInterest:
         consumer = _join(world, "c")
         world.receive(*[b"s.a"] * 4)
         consumer.wanting = {2}
-        consumer.reached = 3
+        consumer.tracker.reached = 3
         world.stream.retention.recover()
         assert [s for s, _ in world.held()] == [2, 4]
 
@@ -443,7 +444,7 @@ class TestUpdate:
         consumer = _join(world, "c", b"s.a")
         world.receive(b"s.a")
         consumer.wanting.clear()
-        consumer.reached = 7
+        consumer.tracker.reached = 7
         world.stream.update(StreamConfig(**{**_fields(world.config), "retention": Retention.INTEREST}))
         assert world.held() == [(1, b"s.a")]
 

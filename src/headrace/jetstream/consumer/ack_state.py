@@ -179,6 +179,8 @@ class AckState(ConsumerCore):
         self.policy: Final = policy
         self.state: Final = state
         self.all: Final = policy in (AckPolicy.ALL, AckPolicy.FLOW_CONTROL)
+        self.by_flow: Final = policy is AckPolicy.FLOW_CONTROL
+        """True if answers to flow control are the acknowledgements."""
         self.redelivered: Final = state.redelivered
         self.tracks = policy is not AckPolicy.NONE
         self.next_sequence = max(state.delivered_stream, *state.held, 0) + 1
@@ -195,6 +197,22 @@ class AckState(ConsumerCore):
     def next_number(self) -> int:
         """The consumer sequence of the next delivery."""
         return self.state.delivered_consumer + 1
+
+    @property
+    def reached(self) -> int:
+        """The highest sequence that was delivered, or passed by."""
+        return max(self.state.delivered_stream, self.floor_stream)
+
+    @property
+    def is_full(self) -> bool:
+        """True if the largest number of messages is unacknowledged."""
+        return 0 < self.most_pending <= len(self.pending)
+
+    def room(self, most: int) -> int:
+        """Return how many new messages may be sent, at most `most`."""
+        if not self.most_pending:
+            return most
+        return min(self.most_pending - len(self.pending), most)
 
     # -- deliveries ------------------------------------------------------------------------------------
 

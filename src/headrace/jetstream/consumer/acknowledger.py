@@ -48,14 +48,14 @@ class Acknowledger:
                 self._refuse(reply)
             acks.clear()
             return
-        consumer.heard()
+        consumer.tracker.active_ns = consumer.now_ns()
         if state.all or self._samples or state.redelivered:
             each = list(acks)
             acks.clear()
             for sequence, number, deliveries, reply in each:
                 self._one(sequence, number, deliveries, reply)
             return
-        was_full = consumer.is_full
+        was_full = consumer.tracker.is_full
         replies = [reply for sequence, _, _, reply in acks if reply and sequence < state.next_sequence] if (
             acks.replies()
         ) else []  # fmt: skip
@@ -72,7 +72,7 @@ class Acknowledger:
         if replies:
             # Those of this turn alone: what comes while it is made durable waits for the next commit.
             consumer.account.journal.confirm(replies)
-        if consumer.order is not None or (was_full and not consumer.is_full):
+        if consumer.order is not None or (was_full and not consumer.tracker.is_full):
             consumer.wake()
 
     def _refuse(self, reply: bytes) -> None:
@@ -87,7 +87,7 @@ class Acknowledger:
         state = consumer.tracker
         if sequence >= state.next_sequence and not consumer.config.flow_control:
             return False
-        was_full = consumer.is_full
+        was_full = consumer.tracker.is_full
         if state.all:
             done = self._all(sequence, number)
         else:
@@ -124,11 +124,15 @@ class Acknowledger:
             gone.append(sequence)
         return gone
 
-    def flow_response(self, headers: bytes) -> None:
-        """A client that acknowledges by flow control has processed everything up to what it says."""
-        sequence = whole(value(headers, b"Nats-Last-Stream"))
+    def flow_response(self, delivery: Delivery) -> None:
+        """A client answers flow control; it may have processed everything up to what it says."""
+        consumer = self._consumer
+        if not consumer.delivery.answered(delivery.subject) or not consumer.tracker.by_flow:
+            return
+        sequence = whole(value(delivery.headers, b"Nats-Last-Stream"))
         if sequence:
-            self._one(sequence, whole(value(headers, b"Nats-Last-Consumer")) or 0, 1, b"", sampled=False)
+            number = whole(value(delivery.headers, b"Nats-Last-Consumer")) or 0
+            self._one(sequence, number, 1, b"", sampled=False)
 
     def drop(self, sequence: int, number: int, deliveries: int, reason: str) -> None:
         """A message that was pending is gone: as if it had been terminated, it alone."""
@@ -146,6 +150,7 @@ class Acknowledger:
     # -- those that say more ---------------------------------------------------------------------------
 
     def special(self, delivery: Delivery) -> None:
+        """An acknowledgement that is more than one."""
         consumer = self._consumer
         self.acknowledged(consumer.acks)
         subject = parse_ack(delivery.subject)
@@ -155,7 +160,7 @@ class Acknowledger:
             if delivery.reply:
                 self._refuse(delivery.reply)
             return
-        consumer.heard()
+        consumer.tracker.active_ns = consumer.now_ns()
         sequence, number = subject.stream_sequence, subject.consumer_sequence
         deliveries, reply = subject.deliveries, delivery.reply
         body = parse_body(delivery.payload)
@@ -207,11 +212,12 @@ class Acknowledger:
     def terminate(self, sequence: int, number: int, deliveries: int, reason: str, reply: bytes) -> None:
         """It is never to be sent again; an acknowledgement but for what is told of it."""
         consumer = self._consumer
-        letters = consumer.dead_letters
-        if letters is not None and sequence in consumer.tracker.pending:
-            letters.bury(sequence, deliveries, reason or "terminated", lambda: self._one(
-                sequence, number, deliveries, reply, sampled=False
-            ))  # fmt: skip
-        else:
+
+        def done() -> None:
             self._one(sequence, number, deliveries, reply, sampled=False)
+
+        if sequence in consumer.tracker.pending:
+            consumer.dead_letters.bury(sequence, deliveries, reason or "terminated", done)
+        else:
+            done()
         consumer.advisories.terminated(sequence, number, deliveries, reason)

@@ -1,10 +1,10 @@
 """A consumer: a view of a stream that knows how far its clients are.
 
-Composes the parts: what was delivered and acknowledged (`ack_state`), what goes out again (`redelivery`), the
-way to its clients (`pull_delivery` or `push_delivery`), the sending (`serving`) and the acknowledgements
-(`acknowledger`). Here live its life, its configuration and what is told about it. Never here: a subscription,
-the journal, or the rules that a configuration was checked by. Source: JetStream specification, 4 and 5;
-nats-server 2.15.
+Composes an acknowledgement machine (what is outstanding, acknowledged, sent again: `ack_state`,
+`acknowledger`, `redelivery`) with a strategy of delivery (`pull_delivery` or `push_delivery`) and the sending
+(`serving`). Callers hold the parts that they need. Here live its life, its configuration and what becomes of
+the messages of its stream. Never here: a subscription, the journal, or the rules that a configuration was
+checked by. Source: JetStream specification, 4 and 5; nats-server 2.15.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from headrace.jetstream.alarm import Alarm
 from headrace.jetstream.consumer.ack_state import AckState, ConsumerState
 from headrace.jetstream.consumer.acknowledger import Acknowledger
 from headrace.jetstream.consumer.advisories import ConsumerAdvisories
-from headrace.jetstream.consumer.dead_letters import DeadLetters
+from headrace.jetstream.consumer.dead_letters import FORGOTTEN, DeadLetters, NoDeadLetters
 from headrace.jetstream.consumer.deliver_policy import last_per_subject, starting_sequence
 from headrace.jetstream.consumer.extensions import extensions_of
 from headrace.jetstream.consumer.inactivity import Inactivity
@@ -80,7 +80,7 @@ class _Part(Generic[P]):
 
 
 def _redelivery_of(consumer: Consumer) -> Redelivery:
-    return Redelivery(consumer.turns, consumer.tracker, consumer.config, consumer.wake, consumer.exhausted)
+    return Redelivery(consumer.turns, consumer.tracker, consumer.config, consumer.wake, consumer._exhausted)
 
 
 def _inactivity_of(consumer: Consumer) -> Watch:
@@ -88,7 +88,7 @@ def _inactivity_of(consumer: Consumer) -> Watch:
 
 
 def _pause_of(consumer: Consumer) -> Alarm:
-    return Alarm(consumer.turns, consumer.unpaused)
+    return Alarm(consumer.turns, consumer._unpaused)
 
 
 class Consumer:
@@ -96,7 +96,7 @@ class Consumer:
 
     redelivery = _Part(_redelivery_of)
     serving = _Part(Serving)
-    _acking = _Part(Acknowledger)
+    acknowledger = _Part(Acknowledger)
     _inactivity = _Part(_inactivity_of)
     _pause = _Part(_pause_of)
 
@@ -131,7 +131,7 @@ class Consumer:
         )
         self.pace = Pace(0, 0, 0)
         self.order: KeyedOrder | None = None
-        self.dead_letters: DeadLetters | None = None
+        self.dead_letters: DeadLetters | NoDeadLetters = FORGOTTEN
         self._read_config()
 
     def _read_config(self) -> None:
@@ -146,6 +146,8 @@ class Consumer:
 
     def stream_changed(self) -> None:
         """The configuration of the stream, or its own, is another one."""
+        self.removes_acknowledged = self.stream.config.retention is not Retention.LIMITS
+        """True if the stream must know which messages were acknowledged."""
         self.tracker.settles_alone = (
             not self.stopped
             and self.order is None
@@ -178,17 +180,14 @@ class Consumer:
     def _extend(self) -> None:
         """Set up the extensions that the metadata asks for."""
         wanted = extensions_of(self.config)
-        waiting = {} if self.dead_letters is None else self.dead_letters.stop()
-        self.dead_letters = DeadLetters(self, wanted.dead_letters) if wanted.dead_letters else None
+        waiting = self.dead_letters.stop()
+        self.dead_letters = DeadLetters(self, wanted.dead_letters) if wanted.dead_letters else FORGOTTEN
         self.order = (
             KeyedOrder(self, self.serving, wanted.per_subject, wanted.token) if wanted.per_subject else None
         )
         self.stream_changed()
         for sequence, letter in waiting.items():
-            if self.dead_letters is None:
-                letter.done()
-            else:
-                self.dead_letters.bury(sequence, letter.deliveries, letter.reason, letter.done)
+            self.dead_letters.bury(sequence, letter.deliveries, letter.reason, letter.done)
 
     def _begin(self) -> None:
         log = self.stream.log
@@ -210,8 +209,7 @@ class Consumer:
         self.stopped = True
         self.tracker.settles_alone = False
         self.delivery.stop(reason)
-        if self.dead_letters is not None:
-            self.dead_letters.stop()
+        self.dead_letters.stop()
         made = vars(self)
         for name in ("redelivery", "serving", "_inactivity"):
             if name in made:
@@ -223,7 +221,7 @@ class Consumer:
         """Takes over a configuration that may be taken over. Raises: LogError."""
         old, self.config = self.config, config
         self._read_config()
-        self._acking.configure(config)
+        self.acknowledger.configure(config)
         self.redelivery.configure(config)
         self.delivery.configure(config)
         if (config.ack_wait, config.backoff) != (old.ack_wait, old.backoff):
@@ -288,18 +286,6 @@ class Consumer:
         else:
             self.delivery.pull(delivery.reply, delivery.payload)
 
-    def acknowledged(self, acks: Acks) -> None:
-        self._acking.acknowledged(acks)
-
-    def special(self, delivery: Delivery) -> None:
-        """An acknowledgement that is more than one."""
-        self._acking.special(delivery)
-
-    def flow_response(self, delivery: Delivery) -> None:
-        """A client answers to flow control."""
-        if self.delivery.answered(delivery.subject) and self.acknowledges_by_flow:
-            self._acking.flow_response(delivery.headers)
-
     def fresh(self, first: int, batch: Publications) -> None:
         """There are new messages in the stream, durable, from sequence `first` on."""
         if self.stopped:
@@ -337,7 +323,7 @@ class Consumer:
         """A message that awaits its acknowledgement is not there any more."""
         pending = self.tracker.pending.get(sequence)
         if pending is not None:
-            self._acking.drop(sequence, pending[0], deliveries, "Unacknowledged message was deleted")
+            self.acknowledger.drop(sequence, pending[0], deliveries, "Unacknowledged message was deleted")
 
     def trimmed(self) -> None:
         """Messages may have gone by the stream's limits or their age."""
@@ -396,11 +382,6 @@ class Consumer:
         """True if this consumer gets messages of a subject."""
         return not self.filters or any(is_subset(subject, mine) for mine in self.filters)
 
-    @property
-    def reached(self) -> int:
-        """The highest sequence that was delivered, or passed by."""
-        return max(self.state.delivered_stream, self.tracker.floor_stream)
-
     def needs(self, sequence: int) -> bool:
         """True if a message that matches has still to be delivered to this consumer or acknowledged."""
         tracker = self.tracker
@@ -423,32 +404,8 @@ class Consumer:
 
     # -- for its parts ---------------------------------------------------------------------------------
 
-    @property
-    def is_full(self) -> bool:
-        """True if the largest number of messages is unacknowledged."""
-        return 0 < self.tracker.most_pending <= len(self.tracker.pending)
-
-    def room(self, most: int) -> int:
-        """Return how many new messages may be sent, at most `most`."""
-        if not self.tracker.most_pending:
-            return most
-        return min(self.tracker.most_pending - len(self.tracker.pending), most)
-
-    @property
-    def removes_acknowledged(self) -> bool:
-        """True if the stream must know which messages were acknowledged."""
-        return self.stream.config.retention is not Retention.LIMITS
-
-    @property
-    def acknowledges_by_flow(self) -> bool:
-        return self.config.ack_policy is AckPolicy.FLOW_CONTROL
-
     def is_paused(self, now_ns: int) -> bool:
         return now_ns < self.paused_until_ns
-
-    def heard(self) -> None:
-        """A client acknowledged something."""
-        self.tracker.active_ns = self.now_ns()
 
     def num_pending(self) -> int:
         """Messages that are still to be delivered for the first time. Raises: LogError."""
@@ -457,14 +414,11 @@ class Consumer:
             return held + len(self.serving.skips) + self.pending_counter.count(self.serving.resume_at)
         return held + self.pending_counter.count(self.tracker.position)
 
-    def exhausted(self, sequence: int, deliveries: int, done: Callable[[], object]) -> None:
+    def _exhausted(self, sequence: int, deliveries: int, done: Callable[[], object]) -> None:
         """A message was delivered as often as it may be (`redelivery`)."""
-        if deliveries and (self.dead_letters is None or sequence not in self.dead_letters):
+        if deliveries and sequence not in self.dead_letters:
             self.advisories.exhausted(sequence, deliveries)
-        if self.dead_letters is None:
-            done()
-        else:
-            self.dead_letters.bury(sequence, self.tracker.redelivered[sequence], "max_deliver", done)
+        self.dead_letters.bury(sequence, self.tracker.redelivered[sequence], "max_deliver", done)
 
     def _arm_pause(self) -> None:
         if self.is_paused(self.now_ns()):
@@ -472,7 +426,7 @@ class Consumer:
         elif "_pause" in vars(self):
             self._pause.cancel()
 
-    def unpaused(self) -> None:
+    def _unpaused(self) -> None:
         """The time has come that it was paused until."""
         self.advisories.paused(self.paused_until_ns, is_paused=False)
         self.wake()

@@ -28,10 +28,29 @@ _RETRY_NS: Final = 5_000_000_000
 """Until a copy that nobody has acknowledged is published again."""
 
 
-class _Letter(Struct, frozen=True):
+class Letter(Struct, frozen=True):
+    """A message that is given up; `done` is called when its copy is safe."""
+
     deliveries: int
     reason: str
     done: Callable[[], object]
+
+
+class NoDeadLetters:
+    """The place of dead letters where a consumer has no subject for them: they are forgotten."""
+
+    def __contains__(self, sequence: int) -> bool:
+        return False
+
+    def stop(self) -> dict[int, Letter]:
+        return {}
+
+    def bury(self, _sequence: int, _deliveries: int, _reason: str, done: Callable[[], object]) -> None:
+        """Calls `done` at once."""
+        done()
+
+
+FORGOTTEN: Final = NoDeadLetters()
 
 
 class DeadLetters:
@@ -40,7 +59,7 @@ class DeadLetters:
         self._subject = subject.encode()
         self._inbox = f"_INBOX.{new_nuid()}.".encode()
         self._sid = consumer.account.subscribe(self._inbox + b"*", self._answered)
-        self._letters: dict[int, _Letter] = {}
+        self._letters: dict[int, Letter] = {}
         self._alarm = Alarm(consumer.account.turns, self._again)
         self._is_told = False
 
@@ -48,7 +67,7 @@ class DeadLetters:
         """True if a message is being published as a dead letter."""
         return sequence in self._letters
 
-    def stop(self) -> dict[int, _Letter]:
+    def stop(self) -> dict[int, Letter]:
         """Nothing is published any more; gives what `bury` was told of those that still wait."""
         self._alarm.cancel()
         self._consumer.account.unsubscribe(self._sid)
@@ -59,7 +78,7 @@ class DeadLetters:
         """Publishes a copy of a message; `done` is called, once, when it is safe."""
         if sequence in self._letters:
             return
-        self._letters[sequence] = _Letter(deliveries, reason, done)
+        self._letters[sequence] = Letter(deliveries, reason, done)
         self._consumer.redelivery.leave(sequence)
         self._publish(sequence)
         if self._letters:

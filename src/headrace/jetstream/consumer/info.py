@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 def consumer_info(consumer: ConsumerPort) -> dict[str, object]:
     """Without its `type`. Raises: LogError."""
-    state, tracker, config = consumer.state, consumer.tracker, consumer.config
+    tracker, config = consumer.tracker, consumer.config
+    state = tracker.state
     now = consumer.now_ns()
     last = state.delivered_stream
     if not tracker.is_stored and not state.delivered_consumer and not last:

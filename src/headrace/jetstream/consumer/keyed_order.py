@@ -54,15 +54,15 @@ class KeyedOrder:
         tracker, stream = consumer.tracker, consumer.stream
         if tracker.position > stream.visible:
             return Outcome.END
-        if len(consumer.state.held) >= MOST_PASSED_OVER:
+        if len(consumer.tracker.state.held) >= MOST_PASSED_OVER:
             return Outcome.FULL
         page = stream.log.read_from(
             tracker.position, filters=consumer.filters, max_messages=PAGE_MESSAGES, max_bytes=PAGE_BYTES,
             up_to=stream.visible + 1,
         )  # fmt: skip
-        blocked = {self._keys[sequence] for sequence in consumer.state.held}
+        blocked = {self._keys[sequence] for sequence in consumer.tracker.state.held}
         for place, message in enumerate(page.messages):
-            if consumer.is_full or len(consumer.state.held) >= MOST_PASSED_OVER:
+            if consumer.tracker.is_full or len(consumer.tracker.state.held) >= MOST_PASSED_OVER:
                 return Outcome.FULL
             key = self._key(message.subject)
             if key in blocked or self._under_way[key] >= self._share:
@@ -81,12 +81,12 @@ class KeyedOrder:
     def _send_passed_over(self, now: int) -> Outcome:
         consumer = self._consumer
         blocked: set[bytes] = set()
-        for sequence in sorted(consumer.state.held):
+        for sequence in sorted(consumer.tracker.state.held):
             key = self._keys[sequence]
             if key in blocked or self._under_way[key] >= self._share:
                 blocked.add(key)
                 continue
-            if consumer.is_full:
+            if consumer.tracker.is_full:
                 return Outcome.FULL
             page = self._serving.read_one(sequence)
             if page is not None:
@@ -116,7 +116,7 @@ class KeyedOrder:
     def _look(self) -> None:
         """Forgets what is pending no more; after a restart, reads what the subjects of the others are."""
         consumer = self._consumer
-        pending, held = consumer.tracker.pending, consumer.state.held
+        pending, held = consumer.tracker.pending, consumer.tracker.state.held
         if not self._is_read:
             self._is_read = True
             for sequence in [*pending, *held]:

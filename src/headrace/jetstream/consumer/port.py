@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from headrace.engine.jetstream import Acks
     from headrace.engine.messages import Messages
     from headrace.engine.pulls import SinglePulls
-    from headrace.jetstream.consumer.ack_state import ConsumerState
     from headrace.jetstream.consumer.advisories import ConsumerAdvisories
     from headrace.jetstream.consumer.pace import Pace
     from headrace.jetstream.consumer.pending_counter import PendingCounter
@@ -167,8 +166,6 @@ class ConsumerPort(ConsumerView, Protocol):
     @property
     def stopped(self) -> bool: ...
     @property
-    def state(self) -> ConsumerState: ...
-    @property
     def acks(self) -> Acks:
         """The list into which `sort_acks` puts acknowledgements for this consumer."""
 
@@ -185,28 +182,16 @@ class ConsumerPort(ConsumerView, Protocol):
     @property
     def order(self) -> Order | None: ...
     @property
-    def dead_letters(self) -> Burial | None: ...
+    def dead_letters(self) -> Burial: ...
     @property
     def paused_until_ns(self) -> int: ...
-    @property
-    def is_full(self) -> bool:
-        """True if the largest number of messages is unacknowledged."""
-
     @property
     def removes_acknowledged(self) -> bool:
         """True if the stream must know which messages were acknowledged."""
 
-    @property
-    def acknowledges_by_flow(self) -> bool: ...
-    def room(self, most: int) -> int:
-        """Return how many new messages may be sent, at most `most`."""
-
     def is_paused(self, now_ns: int) -> bool: ...
     def num_pending(self) -> int:
         """Messages that are still to be delivered for the first time. Raises: LogError."""
-
-    def heard(self) -> None:
-        """A client acknowledged something."""
 
     def wake(self) -> None: ...
     def gone(self, sequence: int, deliveries: int) -> None:

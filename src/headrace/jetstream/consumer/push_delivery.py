@@ -180,7 +180,7 @@ class PushDelivery:
     def full(self) -> None:
         """With acknowledgements by flow control, the client is asked for those that are missing."""
         consumer = self._consumer
-        if consumer.acknowledges_by_flow and consumer.tracker.pending and not self._flow_reply:
+        if consumer.tracker.by_flow and consumer.tracker.pending and not self._flow_reply:
             self._ask()
 
     def answered(self, subject: bytes) -> bool:

@@ -69,7 +69,7 @@ class Serving:
             if outcome is Outcome.MORE:
                 return consumer.delivery.is_asked
         if outcome is not Outcome.LATER:
-            is_full = outcome is Outcome.FULL or (consumer.is_full and not consumer.redelivery.queue)
+            is_full = outcome is Outcome.FULL or (consumer.tracker.is_full and not consumer.redelivery.queue)
             consumer.delivery.rest(end=not is_full)
         return False
 
@@ -87,7 +87,7 @@ class Serving:
 
     def _send_new(self, now: int) -> Outcome:
         consumer = self._consumer
-        if consumer.is_full:
+        if consumer.tracker.is_full:
             consumer.delivery.full()
             return Outcome.FULL
         if consumer.order is not None:
@@ -146,7 +146,7 @@ class Serving:
         """The newest of each subject, then everything that came after them."""
         consumer = self._consumer
         for _ in range(PAGE_MESSAGES):
-            if not self.skips or consumer.is_full:
+            if not self.skips or consumer.tracker.is_full:
                 break
             sequence = self.skips[-1]
             page = self.read_one(sequence)
@@ -167,7 +167,7 @@ class Serving:
         if start > stream.visible:
             return Outcome.END
         receiver = consumer.delivery.only()
-        room = consumer.room(PAGE_MESSAGES)
+        room = consumer.tracker.room(PAGE_MESSAGES)
         if receiver is not None:
             room = min(room, max(receiver.missing, 1))
         if not consumer.pace.is_free:
@@ -210,7 +210,7 @@ class Serving:
             return False
         now = consumer.now_ns()
         count = len(batch)
-        if consumer.is_paused(now) or consumer.room(count) < count:
+        if consumer.is_paused(now) or consumer.tracker.room(count) < count:
             return False
         receiver = consumer.delivery.only()
         if receiver is None or receiver.missing < count or receiver.no_wait:
@@ -250,7 +250,7 @@ class Serving:
     def _share(self, messages: Messages[StoredMessage], outstanding: int, now: int) -> tuple[Outcome, int]:
         """New messages, each to the request whose turn it is; gives how many found one."""
         for place in range(len(messages)):
-            if self._consumer.is_full:
+            if self._consumer.tracker.is_full:
                 return Outcome.FULL, place
             outcome = self.send_one(messages, place, 1, outstanding - place - 1, now)
             if outcome is not Outcome.MORE:

@@ -96,7 +96,7 @@ class InterestRetention:
         """
         stream = self._stream
         if stream.config.retention is Retention.INTEREST and all(
-            consumer.reached <= stream.last_sequence for consumer in stream.consumers.values()
+            consumer.tracker.reached <= stream.last_sequence for consumer in stream.consumers.values()
         ):
             self._remove_unneeded(stream.last_sequence, only_wanted=True)
 
@@ -128,7 +128,7 @@ class InterestRetention:
         if stream.config.retention is Retention.LIMITS or not stream.consumers:
             return
         self._remove_unneeded(
-            max(consumer.reached for consumer in stream.consumers.values()),
+            max(consumer.tracker.reached for consumer in stream.consumers.values()),
             only_wanted=stream.config.retention is Retention.WORKQUEUE,
         )
 
