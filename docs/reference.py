@@ -18,8 +18,15 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 
 import headrace.conf
+from headrace.conf import (
+    account_options,
+    jetstream_options,
+    leaf_options,
+    peer_options,
+    tls_options,
+    websocket_options,
+)
 from headrace.conf import fields as readers
-from headrace.conf import jetstream_options, leaf_options, peer_options, tls_options
 from headrace.conf import options as options_module
 from headrace.conf.durations import format_duration
 from headrace.conf.fields import Field, Table
@@ -125,7 +132,10 @@ def _defaults(name: str | None) -> dict[str, object]:
     """The defaults of a structure of options."""
     if name is None:
         return {}
-    modules = (options_module, jetstream_options, leaf_options, peer_options, tls_options)
+    modules = (
+        *(options_module, account_options, jetstream_options, leaf_options, peer_options, tls_options),
+        websocket_options,
+    )
     kind = next(getattr(module, name) for module in modules if hasattr(module, name))
     return defaults_of(kind)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from msgspec.structs import replace
 
-from headrace.conf.options import GLOBAL_ACCOUNT
+from headrace.conf.account_options import GLOBAL_ACCOUNT
 from headrace.engine.pending import PendingMap
 from headrace.errors import LogError, StartError
 from headrace.jetstream.api.contexts import consumer_context, stream_context

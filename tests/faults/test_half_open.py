@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from headrace.conf.options import AccountOptions, AuthorizationOptions, UserOptions
+from headrace.conf.account_options import AccountOptions, AuthorizationOptions, UserOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import bcrypt
 import pytest
 
-from headrace.conf.options import AuthorizationOptions, UserOptions
+from headrace.conf.account_options import AuthorizationOptions, UserOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from headrace import limits
-from headrace.conf.options import AuthorizationOptions
+from headrace.conf.account_options import AuthorizationOptions
 from headrace.conf.tls_options import TLSOptions
 
 if TYPE_CHECKING:

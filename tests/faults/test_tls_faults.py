@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from harness.waiting import wait_until
-from headrace.conf.options import AuthorizationOptions
+from headrace.conf.account_options import AuthorizationOptions
 from headrace.conf.tls_options import TLSOptions
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from msgspec.structs import replace
 from harness.certificates import Pair
 from harness.waiting import wait_until
 from harness.websocket import WebSocket
-from headrace.conf.options import WebSocketOptions
 from headrace.conf.tls_options import TLSOptions
+from headrace.conf.websocket_options import WebSocketOptions
 from headrace.errors import StartError
 from headrace.server.listeners import drop_unpinned
 from headrace.server.tls_contexts import make_contexts

@@ -13,8 +13,9 @@ import pytest
 
 from harness.websocket import CLOSE, CONT, PING, PONG, TEXT, Received, WebSocket, frame, request
 from headrace import limits
-from headrace.conf.options import AuthorizationOptions, UserOptions, WebSocketOptions
+from headrace.conf.account_options import AuthorizationOptions, UserOptions
 from headrace.conf.tls_options import TLSOptions
+from headrace.conf.websocket_options import WebSocketOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable

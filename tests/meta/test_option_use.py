@@ -11,6 +11,7 @@ from msgspec import Struct
 from source_tree import modules
 
 from headrace.conf import (
+    account_options,
     jetstream_options,
     leaf_options,
     operator_options,
@@ -19,13 +20,14 @@ from headrace.conf import (
     remote,
     streaming_options,
     tls_options,
+    websocket_options,
 )
 
 STRUCTURES = [
     kind
     for module in (
-        *(options, peer_options, leaf_options, operator_options, remote),
-        *(jetstream_options, streaming_options, tls_options),
+        *(options, account_options, peer_options, leaf_options, operator_options, remote),
+        *(jetstream_options, streaming_options, tls_options, websocket_options),
     )
     for kind in vars(module).values()
     if inspect.isclass(kind) and issubclass(kind, Struct) and kind.__module__ == module.__name__

@@ -73,7 +73,13 @@ COMMANDS = {
 """By command: packages of ours, and how many modules there may be, those of Python included."""
 
 NOT_BEFORE_IT_IS_USED = {
-    *("headrace.conf.operator", "headrace.conf.toplevel", "headrace.conf.parser", "headrace.conf.changes"),
+    *(
+        "headrace.conf.websocket_options",
+        "headrace.conf.operator",
+        "headrace.conf.toplevel",
+        "headrace.conf.parser",
+        "headrace.conf.changes",
+    ),
     *("headrace.protocol.jwt", "headrace.protocol.keypairs", "headrace.core.trust", "headrace.core.callout"),
     *("headrace.server.tls", "headrace.server.websocket", "headrace.server.syslog", "headrace.server.reload"),
     *(

@@ -10,7 +10,8 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from headrace.cluster.mesh import Mesh
-from headrace.conf.options import AccountOptions, Options
+from headrace.conf.account_options import AccountOptions
+from headrace.conf.options import Options
 from headrace.core.accounts import Accounts
 from headrace.engine.client import ClientLink
 from headrace.engine.link import Router

@@ -15,7 +15,7 @@ from harness.waiting import LONG
 from headrace.client import stan
 from headrace.client.blocking import connect
 from headrace.client.jetstream import JetStream
-from headrace.conf.options import AuthorizationOptions, UserOptions
+from headrace.conf.account_options import AuthorizationOptions, UserOptions
 from headrace.conf.streaming_options import StreamingOptions
 from headrace.spark.progress import failure_text
 from headrace.testing import Server

@@ -7,8 +7,9 @@ import pytest
 from msgspec import Struct
 
 from headrace import structures
+from headrace.conf.account_options import AuthorizationOptions, UserOptions
 from headrace.conf.leaf_options import LeafUser
-from headrace.conf.options import AuthorizationOptions, Options, UserOptions
+from headrace.conf.options import Options
 from headrace.structures import Discreet, defaults_of, hidden_in
 
 

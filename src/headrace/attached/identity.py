@@ -17,7 +17,7 @@ from headrace.client.signing import read_credentials_file, read_seed_file
 from headrace.errors import StartError
 
 if TYPE_CHECKING:
-    from headrace.conf.options import AuthorizationOptions
+    from headrace.conf.account_options import AuthorizationOptions
     from headrace.conf.remote import NATSServerOptions
 
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from headrace import limits
 from headrace.cluster.compression import NOT_SUPPORTED, OFF, CompressingSession
-from headrace.conf.options import SubjectPermission
+from headrace.conf.account_options import SubjectPermission
 from headrace.core.leaf_permissions import LeafRules, domains
 from headrace.core.permissions import PermissionSet
 from headrace.core.tracing import Kind
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from headrace.cluster.leaf_port import LeafGrant, LeafPort
     from headrace.cluster.port import Timer, Wire
+    from headrace.conf.account_options import Permissions
     from headrace.conf.leaf_options import LeafNodeOptions, LeafRemote
-    from headrace.conf.options import Permissions
     from headrace.conf.peer_options import PeerURL
     from headrace.core.permissions import ResponseTracker
 

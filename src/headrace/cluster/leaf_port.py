@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from headrace.cluster.port import Wire
+    from headrace.conf.account_options import Permissions
     from headrace.conf.leaf_options import LeafRemote
-    from headrace.conf.options import Permissions
     from headrace.conf.peer_options import PeerURL
     from headrace.protocol.peers import LeafConnect
 

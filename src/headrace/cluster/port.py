@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
-from headrace.conf.peer_options import address_text
+from headrace.protocol.info import address_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from headrace.conf.options import Permissions, SubjectPermission
+from headrace.conf.account_options import Permissions, SubjectPermission
 from headrace.core.permissions import PermissionSet
 from headrace.protocol.peers import PeerPermission
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
-from headrace.conf.options import DEFAULT_SYSTEM_ACCOUNT, GLOBAL_ACCOUNT
+from headrace.conf.account_options import DEFAULT_SYSTEM_ACCOUNT, GLOBAL_ACCOUNT
 from headrace.conf.problems import shown
 from headrace.subjects import grammar
 from headrace.subjects.imports import BadImport, ImportedSubject, SingleSubject
@@ -20,7 +20,8 @@ from headrace.subjects.imports import BadImport, ImportedSubject, SingleSubject
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from headrace.conf.options import AccountOptions, ExportOptions, ImportOptions, Options, UserOptions
+    from headrace.conf.account_options import AccountOptions, ExportOptions, ImportOptions, UserOptions
+    from headrace.conf.options import Options
 
 
 class Place(NamedTuple):

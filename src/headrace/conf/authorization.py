@@ -8,19 +8,18 @@ No message here shows a password or token.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
+from headrace.conf.account_options import CONNECTION_TYPES, UserOptions
 from headrace.conf.credentials import AuthorizationBlock, check_credentials
-from headrace.conf.fields import UNSET, Binder, Field, Table, flag, seconds, strings, text
+from headrace.conf.fields import UNSET, Binder, Table, fields_of, lazily, strings, values_of
 from headrace.conf.names import is_user_nkey
-from headrace.conf.options import CONNECTION_TYPES, UserOptions
 from headrace.conf.permissions import permissions
 from headrace.conf.problems import shown
 from headrace.conf.tree import ListNode, MapNode
 
 if TYPE_CHECKING:
     from headrace.conf.fields import Bound, UnsetType
-    from headrace.conf.options import CalloutOptions, Permissions
     from headrace.conf.tree import Entry, Node
     from headrace.errors import Position
 
@@ -30,7 +29,7 @@ _HIGH_TIMEOUT: Final = 60.0  # seconds; the Go server warns above
 def authorization(binder: Binder, entry: Entry) -> AuthorizationBlock | UnsetType:
     """The whole block of the client port."""
     block = any_authorization(binder, entry)
-    if block is not UNSET and block.default_permissions is not None and block.user and block.users is None:
+    if block is not UNSET and block.default_permissions is not None and block.user and not block.lists_users:
         binder.problems.warn("permissions restrict only listed users, not a single user", entry.position)
     return block
 
@@ -40,17 +39,8 @@ def any_authorization(binder: Binder, entry: Entry) -> AuthorizationBlock | Unse
     bound = binder.bind_map(entry, _AUTHORIZATION)
     if bound is UNSET:
         return UNSET
-    values = bound.values
-    block = AuthorizationBlock(
-        user=cast("str | None", values.get("user")),
-        password=cast("str | None", values.get("password")),
-        token=cast("str | None", values.get("token")),
-        users=cast("tuple[UserOptions, ...] | None", values.get("users")),
-        timeout=cast("float | None", values.get("timeout")),
-        default_permissions=cast("Permissions | None", values.get("default_permissions")),
-        callout=cast("CalloutOptions | None", values.get("callout")),
-        proxy_required=cast("bool", values.get("proxy_required", False)),
-    )
+    values = cast("dict[str, Any]", values_of(bound, AuthorizationBlock))
+    block = AuthorizationBlock(**values, lists_users="users" in values)
     _check(binder, block, bound, entry.position)
     return block
 
@@ -88,14 +78,7 @@ def _user(binder: Binder, node: Node) -> UserOptions | None:
         return None
     found_before = len(binder.problems)
     bound = binder.bind(node, _USER)
-    user = UserOptions(
-        user=cast("str | None", bound.values.get("user")) or None,
-        password=cast("str | None", bound.values.get("password")),
-        nkey=cast("str | None", bound.values.get("nkey")) or None,
-        permissions=cast("Permissions | None", bound.values.get("permissions")),
-        connection_types=cast("frozenset[str] | None", bound.values.get("connection_types")),
-        proxy_required=cast("bool", bound.values.get("proxy_required", False)),
-    )
+    user = UserOptions(**cast("dict[str, Any]", values_of(bound, UserOptions)))
     if user.nkey is not None:
         if user.user or user.password:
             binder.problem("a user with an nkey takes no user name or password", node.position)
@@ -123,59 +106,16 @@ def _connection_types(binder: Binder, entry: Entry) -> frozenset[str] | UnsetTyp
     return frozenset(names) or None
 
 
-def _callout(binder: Binder, entry: Entry) -> CalloutOptions | UnsetType:
-    from headrace.conf.callout import callout  # only who has a callout pays for loading tokens
-
-    return callout(binder, entry)
-
-
 _USER: Final = Table(
-    (
-        Field(("user", "username"), text, text="Name"),
-        Field(("password", "pass"), text, text="Password, plain or as a bcrypt hash"),
-        Field(("nkey",), text, text="Public key (`U…`) in the place of name and password"),
-        Field(
-            ("permissions", "permission", "authorization"),
-            permissions,
-            text="What the user may do; everything, unless defaults say otherwise",
-            kind="map",
-        ),
-        Field(
-            ("allowed_connection_types", "connection_types", "clients"),
-            _connection_types,
-            option="connection_types",
-            text="How the user may connect: `STANDARD`, `WEBSOCKET`, …",
-            kind="string or list",
-            default="all",
-        ),
-        Field(("proxy_required",), flag, text="Only through a trusted proxy", default="false"),
-    )
+    fields_of(UserOptions, {"permissions": permissions, "connection_types": _connection_types})
 )
 _AUTHORIZATION: Final = Table(
-    (
-        Field(("user", "username"), text, text="The one user"),
-        Field(("password", "pass"), text, text="The one user's password"),
-        Field(("token",), text, text="The token that everybody gives"),
-        Field(
-            ("timeout",),
-            seconds,
-            text="Time a client has for CONNECT",
-            default="2s; with TLS, its timeout and 1s",
-        ),
-        Field(("users",), users, text="Users; see the next section", kind="list of maps"),
-        Field(
-            ("default_permissions", "default_permission", "permissions"),
-            permissions,
-            text="Permissions of listed users that have none of their own",
-            kind="map",
-        ),
-        Field(
-            ("auth_callout", "auth_hook"),
-            _callout,
-            option="callout",
-            text="A service decides who may connect; see below",
-            kind="map",
-        ),
-        Field(("proxy_required",), flag, text="Only through a trusted proxy", default="false"),
+    fields_of(
+        AuthorizationBlock,
+        {
+            "users": users,
+            "default_permissions": permissions,
+            "callout": lazily("callout:callout"),  # only who has one pays for loading tokens
+        },
     )
 )

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from headrace.conf.fields import UNSET, Field, Table, strings, text
-from headrace.conf.options import CalloutOptions
+from headrace.conf.account_options import CalloutOptions
+from headrace.conf.fields import UNSET, Field, Table, fields_of, strings, text, values_of
 from headrace.conf.problems import shown
 from headrace.conf.tree import ListNode
 from headrace.protocol.jwt.rules import is_key
@@ -25,7 +25,7 @@ def callout(binder: Binder, entry: Entry) -> CalloutOptions | UnsetType:
     bound = binder.bind_map(entry, _CALLOUT)
     if bound is UNSET or bound.failed:
         return UNSET
-    values = cast("dict[str, Any]", dict(bound.values))
+    values = cast("dict[str, Any]", values_of(bound, CalloutOptions))
     found_before = len(binder.problems)
     if not values.get("issuer"):
         binder.problem("authorization callouts require an issuer to be specified", entry.position)
@@ -34,8 +34,6 @@ def callout(binder: Binder, entry: Entry) -> CalloutOptions | UnsetType:
         binder.problem(message, entry.position)
     if len(binder.problems) > found_before:
         return UNSET
-    if not values.get("account"):
-        values.pop("account", None)
     return CalloutOptions(**values)
 
 
@@ -68,7 +66,6 @@ _CALLOUT: Final = Table(
             text="Public key that signs answers: of an account, or of the one the service is in",
             kind="string",
         ),
-        Field(("account", "acc"), text, text="Account of the service", default="$G"),
         Field(
             ("auth_users", "users"),
             _names,
@@ -76,19 +73,6 @@ _CALLOUT: Final = Table(
             text="Users the service itself connects as; it is not asked about them",
             kind="list",
         ),
-        Field(
-            ("xkey", "key"),
-            _curve_key,
-            option="curve_key",
-            text="Public curve key (`X…`) that questions are encrypted for",
-            kind="string",
-        ),
-        Field(
-            ("allowed_accounts",),
-            _names,
-            text="Accounts the service may place users in",
-            kind="list",
-            default="all",
-        ),
+        *fields_of(CalloutOptions, {"curve_key": _curve_key, "allowed_accounts": _names}),
     )
 )

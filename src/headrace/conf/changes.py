@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from headrace.conf.durations import format_duration
-from headrace.conf.leaf_options import LeafNodeOptions, LeafRemote, LeafUser
-from headrace.conf.options import (
+from headrace.conf.account_options import (
     AccountOptions,
     ExportOptions,
     ImportOptions,
-    Options,
     SubjectMapping,
     UserOptions,
 )
+from headrace.conf.durations import format_duration
+from headrace.conf.leaf_options import LeafNodeOptions, LeafRemote, LeafUser
+from headrace.conf.options import Options
 from headrace.conf.peer_options import PeerURL, RemoteGatewayOptions
 from headrace.structures import defaults_of, hidden_in
 

@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from headrace.conf import account_options
 from headrace.conf import options as option_types
 from headrace.conf.options import Options
 from headrace.conf.options_builder import OptionsBuilder
@@ -98,7 +99,7 @@ def _type_of(kind: type[Struct], name: str) -> Any:
         annotation = vars(base).get("__annotations__", {}).get(name)
         if annotation is not None:
             break
-    names = {**vars(typing), "Mapping": Mapping, **_stand_ins(option_types)}
+    names = {**vars(typing), "Mapping": Mapping, **_stand_ins(option_types), **_stand_ins(account_options)}
     try:
         return eval(annotation, names)
     except NameError:
@@ -134,6 +135,7 @@ def _rarely_used() -> dict[str, object]:
         remote,
         streaming_options,
         tls_options,
+        websocket_options,
     )
     from headrace.protocol.jwt import claims
 
@@ -146,5 +148,6 @@ def _rarely_used() -> dict[str, object]:
         remote,
         streaming_options,
         tls_options,
+        websocket_options,
     )
     return {name: kind for module in modules for name, kind in _stand_ins(module).items()}

@@ -34,9 +34,9 @@ from headrace.conf.problems import shown
 from headrace.structures import Discreet
 
 if TYPE_CHECKING:
+    from headrace.conf.account_options import Permissions
     from headrace.conf.credentials import AuthorizationBlock
     from headrace.conf.fields import Bound, UnsetType
-    from headrace.conf.options import Permissions
     from headrace.conf.problems import Problems
     from headrace.conf.tls_options import TLSOptions
     from headrace.conf.tree import Entry

@@ -8,37 +8,31 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.conf.options import AuthorizationOptions, UserOptions
-from headrace.structures import Discreet
+from headrace.conf.account_options import AuthorizationOptions, UserOptions
+from headrace.conf.keys import key
 
 if TYPE_CHECKING:
-    from headrace.conf.options import CalloutOptions, Permissions
     from headrace.conf.problems import Problems
     from headrace.errors import Position
 
 
-class AuthorizationBlock(Discreet, frozen=True):
-    """The block as written. `users` is None where there is no list, which is not the same as an empty one."""
+class AuthorizationBlock(AuthorizationOptions, frozen=True):
+    """The block as written. `lists_users`: there is a list of users, which may be empty."""
 
     HIDDEN = frozenset({"password", "token"})
 
-    user: str | None = None
-    password: str | None = None
-    token: str | None = None
-    users: tuple[UserOptions, ...] | None = None
-    timeout: float | None = None
-    default_permissions: Permissions | None = None
-    callout: CalloutOptions | None = None
-    proxy_required: bool = False
+    user: str | None = key(None, "The one user", aliases=("username",))
+    password: str | None = key(None, "The one user's password", aliases=("pass",))
+    lists_users: bool = False
 
     @property
     def names(self) -> frozenset[str]:
         """Names of the listed users, the only ones `no_auth_user` may name."""
-        return frozenset(entry.nkey or entry.user or "" for entry in self.users or ())
+        return frozenset(entry.nkey or entry.user or "" for entry in self.users)
 
     def options(self) -> AuthorizationOptions:
         """The block as options; the single user becomes a list of one."""
-        users = self.users or ()
+        users = self.users
         if self.user:
             users = (
                 UserOptions(user=self.user, password=self.password or "", proxy_required=self.proxy_required),
@@ -58,9 +52,9 @@ def check_credentials(block: AuthorizationBlock, problems: Problems, position: P
     """Report token, single user and list of users where one excludes the other."""
     if (block.user or block.password) and block.token:
         problems.add("a user and password cannot stand together with a token", position)
-    if block.users is not None and block.user:
+    if block.lists_users and block.user:
         problems.add("a single user cannot stand together with a list of users", position)
-    if block.users is not None and block.token:
+    if block.lists_users and block.token:
         problems.add("a token cannot stand together with a list of users", position)
     if block.password and not block.user:
         problems.add("a password needs a user; without one nobody would be asked for it", position)

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
+from headrace.conf.account_options import DEFAULT_SYSTEM_ACCOUNT, GLOBAL_ACCOUNT, SubjectMapping
 from headrace.conf.names import is_account_nkey, is_valid_subject
-from headrace.conf.options import DEFAULT_SYSTEM_ACCOUNT, GLOBAL_ACCOUNT, SubjectMapping
 from headrace.conf.problems import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from headrace.conf.options import AccountOptions
+    from headrace.conf.account_options import AccountOptions
 
 _API: Final = tuple(
     f"$JS.API.{part}"

@@ -6,15 +6,15 @@ Source: the Go server 2.15.1.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from headrace.conf.account_options import ExportOptions, ImportOptions, LatencyOptions
 from headrace.conf.durations import parse_duration
-from headrace.conf.fields import UNSET, Binder, Field, Table, flag, string_of, text, whole
+from headrace.conf.fields import UNSET, Binder, Field, Table, fields_of, string_of, text, values_of, whole
 from headrace.conf.names import is_valid_subject
-from headrace.conf.options import ExportOptions, ImportOptions, LatencyOptions
 from headrace.conf.problems import shown
 from headrace.conf.tree import MapNode, Scalar
 
@@ -116,32 +116,18 @@ def _export(binder: Binder, node: MapNode) -> ExportOptions | None:
     if read is None:
         return None
     kind, bound = read
-    values = bound.values
     for key in _SERVICE_ONLY:
-        if kind == "stream" and key in values:
+        if kind == "stream" and key in bound.values:
             binder.problem(f"{key} is for services only", bound.positions[key])
-    subject = cast("str", values[kind])
-    position = cast("int", values.get("token_position", 0))
-    if position:
-        tokens = subject.split(".")
-        if position > len(tokens) or tokens[position - 1] != "*":
+    values = cast("dict[str, Any]", values_of(bound, ExportOptions))
+    export = ExportOptions(subject=values.pop(kind), is_service=kind == "service", **values)
+    if export.token_position:
+        tokens = export.subject.split(".")
+        if export.token_position > len(tokens) or tokens[export.token_position - 1] != "*":
             binder.problem("account_token_position must name a * of the subject", node.position)
-    latency = cast("LatencyOptions | None", values.get("latency"))
-    response_type = cast("str", values.get("response_type", "singleton"))
-    if latency is not None and response_type != "singleton":
+    if export.latency is not None and export.response_type != "singleton":
         binder.problem("latency can be sampled of services with one response only", node.position)
-    defaults = ExportOptions(subject)
-    return ExportOptions(
-        subject=subject,
-        is_service=kind == "service",
-        accounts=cast("tuple[str, ...] | None", values.get("accounts")) or None,
-        token_position=position,
-        response_type=response_type,
-        response_threshold=cast("float", values.get("response_threshold", 0.0))
-        or defaults.response_threshold,
-        latency=latency,
-        allow_trace=bool(values.get("allow_trace", False)),
-    )
+    return export
 
 
 def _import(binder: Binder, node: MapNode) -> ImportOptions | None:
@@ -269,13 +255,7 @@ def _source(binder: Binder, entry: Entry) -> tuple[str, str] | UnsetType:
 
 _LATENCY: Final = Table(
     (
-        Field(
-            ("sampling",),
-            _sampling,
-            text="Share of requests that are measured, or `headers`: those that a tracing system marked",
-            kind="percentage or `headers`",
-            default="100%",
-        ),
+        *fields_of(LatencyOptions, {"sampling": _sampling}),
         Field(("subject", "dest"), text, text="Subject that figures are published to"),
     )
 )
@@ -289,38 +269,15 @@ _EXPORT: Final = Table(
     (
         Field(("stream",), _subject, text="Subject whose messages may be imported", kind="string"),
         Field(("service",), _subject, text="Subject that may be sent requests; one of both", kind="string"),
-        Field(("accounts",), _names, text="Accounts that may import it", kind="list", default="all"),
-        Field(
-            ("response", "response_type"),
-            _response_type,
-            option="response_type",
-            text="`singleton`, `stream` or `chunked`",
-            kind="string",
-            default="singleton",
-        ),
-        Field(
-            ("threshold", "response_threshold", "response_max_time", "response_time"),
-            _threshold,
-            option="response_threshold",
-            text="Time after which a response that did not come is given up",
-            kind="duration",
-            default="2m0s",
-        ),
-        Field(
-            ("latency",), _latency, text="Publish how long responses took; see below", kind="string or map"
-        ),
-        Field(
-            ("account_token_position",),
-            _token_position,
-            option="token_position",
-            text="Which token of the subject must be the importing account's name, from 1",
-            kind="integer",
-        ),
-        Field(
-            ("allow_trace",),
-            flag,
-            text="Of a service: who traces a request may see what becomes of it in this account",
-            default="false",
+        *fields_of(
+            ExportOptions,
+            {
+                "accounts": _names,
+                "token_position": _token_position,
+                "response_type": _response_type,
+                "response_threshold": _threshold,
+                "latency": _latency,
+            },
         ),
     )
 )
@@ -336,12 +293,6 @@ _IMPORT: Final = Table(
                 "What it is called here; `$1`, `$2` or, in their order, `*` stand for the subject's wildcards"
             ),
         ),
-        Field(("share",), flag, text="Tell the service which user asks, and from where", default="false"),
-        Field(
-            ("allow_trace",),
-            flag,
-            text="Of a stream: who traces a message may see who gets it in this account",
-            default="false",
-        ),
+        *fields_of(ImportOptions),
     )
 )

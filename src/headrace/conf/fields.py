@@ -23,7 +23,7 @@ from headrace.conf.problems import shown
 from headrace.conf.tree import BadValue, ListNode, MapNode, Scalar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from headrace.conf.keys import Keyed
     from headrace.conf.problems import Problems
@@ -326,14 +326,20 @@ PLAIN: Final[dict[str, Reader]] = {
     "true or false": flag,
     "duration": duration,
     "string or list": strings,
+    "seconds or duration": seconds,
 }
 """The readers of keys of plain kinds (`keys.Key`)."""
 
 
-def fields_of(options: type[Keyed], given: Mapping[str, Reader] = MappingProxyType({})) -> list[Field]:
+def fields_of(
+    options: type[Keyed],
+    given: Mapping[str, Reader] = MappingProxyType({}),
+    only: Collection[str] | None = None,
+) -> list[Field]:
     """The rows of a table that read the keys of a structure of options.
 
-    `given`: readers by option, of keys that neither are of a plain kind nor name their reader.
+    `given`: readers by option, of keys that neither are of a plain kind nor name their reader. `only`: the
+    options whose keys the table has, None: all of them.
     """
     return [
         Field(
@@ -346,24 +352,23 @@ def fields_of(options: type[Keyed], given: Mapping[str, Reader] = MappingProxyTy
             default=key.shown_default,
         )
         for option, key in options.KEYS.items()
-        if key.name is not None
+        if key.name is not None and (only is None or option in only)
     ]
 
 
 def values_of(bound: Bound, options: type[Keyed]) -> dict[str, object]:
-    """Return the options that a block sets, without values that stand for the default.
+    """Return the options that a block sets, each in the way in which it is kept (`Key.normal`).
 
-    That is an empty text, and zero where the entry of the key says so.
+    Values that stand for the default are left out: an empty text, and zero where the entry of the key says
+    so.
     """
-    return {
-        option: value
-        for option, value in bound.values.items()
-        if value not in ("", None) and (value or not _zero_is_default(options, option))
-    }
-
-
-def _zero_is_default(options: type[Keyed], option: str) -> bool:
-    return option in options.KEYS and options.KEYS[option].zero_is_default
+    found = {}
+    for option, value in bound.values.items():
+        key = options.KEYS.get(option)
+        if value in ("", None) or (key is not None and key.zero_is_default and not value):
+            continue
+        found[option] = value if key is None or key.normal is None else key.normal(value)
+    return found
 
 
 def lazily(place: str) -> Reader:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
+from headrace.conf.account_options import JetStreamAccountLimits
 from headrace.conf.fields import (
     UNSET,
     Field,
@@ -23,11 +24,11 @@ from headrace.conf.fields import (
     flag,
     string_of,
     text,
+    values_of,
     whole,
 )
 from headrace.conf.jetstream_options import JetStreamLimits, JetStreamOptions
 from headrace.conf.names import is_valid_subject
-from headrace.conf.options import JetStreamAccountLimits
 from headrace.conf.problems import shown
 from headrace.conf.tree import MapNode, Scalar
 
@@ -82,7 +83,7 @@ def account_jetstream(
     """An account's block: its limits under "", which a truth value or a word leaves open. None: it is off."""
     simple = _simple(binder, entry)
     if isinstance(simple, MapNode):
-        values = dict(binder.bind(simple, _ACCOUNT_JETSTREAM).values)
+        values = values_of(binder.bind(simple, _ACCOUNT_JETSTREAM), JetStreamAccountLimits)
         return {"": JetStreamAccountLimits(**cast("dict[str, Any]", values))}
     if simple is UNSET:
         return UNSET
@@ -398,58 +399,7 @@ _JETSTREAM: Final = Table(
 )
 _ACCOUNT_JETSTREAM: Final = Table(
     (
-        Field(
-            ("max_memory", "max_mem", "mem", "memory"),
-            _limit,
-            text="Bytes of messages in memory",
-            kind="integer",
-            default="no limit",
-        ),
-        Field(
-            ("max_store", "max_file", "max_disk", "store", "disk"),
-            _limit,
-            option="max_storage",
-            text="Bytes of messages in files",
-            kind="integer",
-            default="no limit",
-        ),
-        Field(("max_streams", "streams"), _limit, text="Streams", kind="integer", default="no limit"),
-        Field(
-            ("max_consumers", "consumers"),
-            _limit,
-            text="Consumers of one stream",
-            kind="integer",
-            default="no limit",
-        ),
-        Field(
-            ("max_ack_pending",),
-            _limit,
-            text="What `max_ack_pending` of a consumer may be at most",
-            kind="integer",
-            default="no limit",
-        ),
-        Field(
-            ("max_bytes_required", "max_stream_bytes", "max_bytes"),
-            flag,
-            option="max_bytes_required",
-            text="Every stream has to say how large it may become",
-            default="false",
-        ),
-        Field(
-            ("memory_max_stream_bytes", "mem_max_stream_bytes"),
-            _limit,
-            text="What `max_bytes` of a stream in memory may be at most",
-            kind="integer",
-            default="no limit",
-        ),
-        Field(
-            ("store_max_stream_bytes", "disk_max_stream_bytes"),
-            _limit,
-            option="storage_max_stream_bytes",
-            text="What `max_bytes` of a stream in files may be at most",
-            kind="integer",
-            default="no limit",
-        ),
+        *fields_of(JetStreamAccountLimits),
         Field(
             ("cluster_traffic",),
             _traffic,

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     ]
 
 T = TypeVar("T")
+Number = TypeVar("Number", int, float)
 
 NOT_NEGATIVE: Final = (0, float("inf"))
 """The bounds of an option that may have any value from zero."""
@@ -140,14 +141,16 @@ class _KeyedMeta(StructMeta):
     ) -> _KeyedMeta:
         keys = {option: entry for option, entry in namespace.items() if isinstance(entry, Key)}
         namespace.update({option: entry.default for option, entry in keys.items()})
-        namespace["KEYS"] = keys
+        namespace["KEYS"] = keys | {
+            option: entry for base in bases for option, entry in getattr(base, "KEYS", {}).items()
+        }
         return super().__new__(mcls, name, bases, namespace, **config)
 
 
 class Keyed(Discreet, metaclass=_KeyedMeta, frozen=True):
     """A structure of options, some of which are declared with their entries (`key`).
 
-    `KEYS`: the entries by option, in their order.
+    `KEYS`: the entries by option, in their order; those of a base come last.
     """
 
     KEYS: ClassVar[Mapping[str, Key]]
@@ -156,9 +159,14 @@ class Keyed(Discreet, metaclass=_KeyedMeta, frozen=True):
 # -- one way of writing a value out of several that mean the same ---------------------------------------
 
 
-def not_negative(value: int) -> int:
+def not_negative(value: Number) -> Number:
     """Zero for what is less."""
-    return max(value, 0)
+    return max(value, type(value)(0))
+
+
+def negative_is_unlimited(value: int) -> int:
+    """-1, which is no limit, for what is less than zero."""
+    return max(value, -1)
 
 
 def positive_or_unlimited(value: int) -> int:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from headrace import limits
+from headrace.conf.account_options import GLOBAL_ACCOUNT
 from headrace.conf.keys import Keyed, key
-from headrace.conf.options import GLOBAL_ACCOUNT
 from headrace.structures import Discreet
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from headrace import limits
+from headrace.conf.account_options import DEFAULT_SYSTEM_ACCOUNT, GLOBAL_ACCOUNT
 from headrace.conf.compression import compression
 from headrace.conf.fields import (
     UNSET,
@@ -18,7 +19,6 @@ from headrace.conf.fields import (
     Table,
     duration_or_seconds,
     fields_of,
-    seconds,
     string_of,
     text,
     values_of,
@@ -27,7 +27,6 @@ from headrace.conf.leaf_options import ClientTLS, LeafAuthorization, LeafNodeOpt
 from headrace.conf.leaf_proxy import check_proxied, leaf_proxy
 from headrace.conf.listen import listen, split_address
 from headrace.conf.names import is_account_nkey, is_user_nkey, is_user_seed, is_valid_subject
-from headrace.conf.options import DEFAULT_SYSTEM_ACCOUNT, GLOBAL_ACCOUNT
 from headrace.conf.peer_fields import write_timeout
 from headrace.conf.peer_options import PeerURL, parse_peer_url
 from headrace.conf.problems import shown
@@ -257,7 +256,7 @@ _USER: Final = Table(
         Field(("user", "username"), text, text="Name"),
     )
 )
-_AUTHORIZATION: Final = Table((*fields_of(LeafAuthorization, {"users": _users, "timeout": seconds}),))
+_AUTHORIZATION: Final = Table((*fields_of(LeafAuthorization, {"users": _users}),))
 _REMOTE: Final = Table(
     (
         *fields_of(

@@ -16,11 +16,11 @@ Source: the Go server 2.15.1.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from headrace.conf.fields import UNSET, Binder, Field, Table, string_of, text
+from headrace.conf.account_options import SubjectMapping
+from headrace.conf.fields import UNSET, Binder, Field, Table, fields_of, string_of, text
 from headrace.conf.names import is_valid_subject
-from headrace.conf.options import SubjectMapping
 from headrace.conf.problems import shown
 from headrace.conf.tree import ListNode, MapNode, Scalar
 
@@ -105,12 +105,7 @@ def _weighted(binder: Binder, source: str, node: Node) -> SubjectMapping | None:
         if name not in values:
             binder.problem(f"a {name} is missing in a mapping of {shown(source)}", node.position)
             return None
-    return SubjectMapping(
-        source,
-        cast("str", values["destination"]),
-        cast("int", values["weight"]),
-        cast("str", values.get("cluster", "")),
-    )
+    return SubjectMapping(source, **cast("dict[str, Any]", values))
 
 
 def _checked(binder: Binder, found: list[SubjectMapping], nodes: list[Node]) -> list[SubjectMapping]:
@@ -203,19 +198,6 @@ def _integer(token: str, argument: str) -> int:
 _DESTINATION: Final = Table(
     (
         Field(("destination", "dest"), text, text="Subject that messages get"),
-        Field(
-            ("weight",),
-            _weight,
-            text="Share of the messages; what is left keeps its subject",
-            kind="percentage or integer",
-        ),
-        Field(
-            ("cluster",),
-            text,
-            text=(
-                "Servers of that cluster map by its destinations only, all others by those without; each "
-                "cluster has weights of its own"
-            ),
-        ),
+        *fields_of(SubjectMapping, {"weight": _weight}),
     )
 )

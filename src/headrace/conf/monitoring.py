@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, cast
 
 from headrace.conf.credentials import AuthorizationBlock, check_credentials
-from headrace.conf.fields import UNSET, Binder, Field, Table, text
+from headrace.conf.fields import UNSET, Binder, Table, fields_of
 from headrace.conf.options import MonitorAuthorization
 
 if TYPE_CHECKING:
@@ -25,7 +25,8 @@ def http_authorization(binder: Binder, entry: Entry) -> MonitorAuthorization | U
         return UNSET
     given = cast("dict[str, str]", bound.values)
     user, password, token = (given.get(name) or None for name in ("user", "password", "token"))
-    check_credentials(AuthorizationBlock(user, password, token), binder.problems, entry.position)
+    block = AuthorizationBlock(user=user, password=password, token=token)
+    check_credentials(block, binder.problems, entry.position)
     if len(binder.problems) > found_before:
         return UNSET
     if token is None and (user is None or password is None):
@@ -33,10 +34,4 @@ def http_authorization(binder: Binder, entry: Entry) -> MonitorAuthorization | U
     return MonitorAuthorization(user, password, token)
 
 
-HTTP_AUTHORIZATION: Final = Table(
-    (
-        Field(("user", "username"), text, text="Name"),
-        Field(("password", "pass"), text, text="Password"),
-        Field(("token",), text, text="Token, in the place of both"),
-    )
-)
+HTTP_AUTHORIZATION: Final = Table(fields_of(MonitorAuthorization))

@@ -65,30 +65,13 @@ def _keeps(binder: Binder, entry: Entry) -> bool | UnsetType:
 
 _PEER: Final = Table(
     (
-        *fields_of(
-            OCSPPeerOptions, {"ca_timeout": seconds, "allowed_clockskew": seconds, "validity": seconds}
-        ),
+        *fields_of(OCSPPeerOptions),
         Field(("verify",), flag, text="Check peers; without it the block does nothing", default="false"),
     )
 )
 _CACHE: Final = Table(
     (
-        Field(
-            ("type",),
-            _keeps,
-            option="keeps",
-            text="`local`: answers are remembered; `none`: they are asked for each time",
-            kind="string",
-            default="local",
-        ),
-        Field(
-            ("preserve_revoked",),
-            flag,
-            text=(
-                "Remember that a certificate was revoked when the answer does not hold any more, for "
-                "`allow_when_ca_unreachable`"
-            ),
-        ),
+        *fields_of(OCSPCacheOptions, {"keeps": _keeps}),
         Field(
             ("local_store",),
             text,

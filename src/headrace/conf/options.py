@@ -1,20 +1,20 @@
 """The server's options, fully resolved: what configuration file and flags add up to.
 
-Frozen data, and the entries of the keys of the top level (`Options`). Reading the configuration language is
-`language`, turning a tree into these options is `binding`. Durations are seconds, sizes are bytes, defaults
-are the Go server's.
+Frozen data, and the entries of the keys of the top level (`Options`); blocks have modules of their own.
+Reading the configuration language is `language`, turning a tree into these options is `binding`. Durations
+are seconds, sizes are bytes, defaults are the Go server's.
 
 To add a key: an option with its entry in `Options`, and where it takes effect.
 """
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import TYPE_CHECKING, Final
 
-from msgspec import Struct, field
+from msgspec import field
 
 from headrace import limits
+from headrace.conf.account_options import DEFAULT_SYSTEM_ACCOUNT, AuthorizationOptions
 from headrace.conf.keys import (
     NOT_NEGATIVE,
     Flag,
@@ -25,114 +25,25 @@ from headrace.conf.keys import (
     not_negative,
     positive_or_unlimited,
 )
-from headrace.structures import Discreet
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from headrace.conf.account_options import AccountOptions, SubjectMapping
     from headrace.conf.jetstream_options import JetStreamOptions
     from headrace.conf.leaf_options import LeafNodeOptions
     from headrace.conf.operator_options import OperatorOptions
     from headrace.conf.peer_options import ClusterOptions, GatewayOptions
     from headrace.conf.streaming_options import StreamingOptions
     from headrace.conf.tls_options import TLSOptions
-
-GLOBAL_ACCOUNT: Final = "$G"
-"""The account of clients that no configuration puts elsewhere."""
-
-DEFAULT_SYSTEM_ACCOUNT: Final = "$SYS"
+    from headrace.conf.websocket_options import WebSocketOptions
 
 _PORTS: Final = (-1, 65535)
 _INT32_MAX: Final = (1 << 31) - 1
 _INT64_MAX: Final = (1 << 63) - 1
 
 
-class ConnectionType(Enum):
-    """The ways to connect that a user may be limited to."""
-
-    STANDARD = "STANDARD"
-    WEBSOCKET = "WEBSOCKET"
-    LEAFNODE = "LEAFNODE"
-    LEAFNODE_WS = "LEAFNODE_WS"
-    MQTT = "MQTT"
-    MQTT_WS = "MQTT_WS"
-    IN_PROCESS = "IN_PROCESS"
-
-
-CONNECTION_TYPES: Final = frozenset(kind.value for kind in ConnectionType)
-"""Their names."""
-
-
-class SubjectPermission(Struct, frozen=True):
-    """Subjects one may (`allow`) and may not (`deny`) use; deny wins.
-
-    `allow` is None when everything is allowed. A subscribe entry may be "subject queue".
-    """
-
-    allow: tuple[str, ...] | None = None
-    deny: tuple[str, ...] = ()
-
-
-class ResponsePermission(Struct, frozen=True):
-    """allow_responses: `max_messages` replies (-1: no limit) within `expires` seconds (0: no limit)."""
-
-    max_messages: int = 1
-    expires: float = 120.0
-
-
-class Permissions(Struct, frozen=True):
-    publish: SubjectPermission | None = None
-    subscribe: SubjectPermission | None = None
-    allow_responses: ResponsePermission | None = None
-
-
-class UserOptions(Discreet, frozen=True):
-    """One entry of authorization.users: either user and password, or an nkey public key (`U…`).
-
-    `connection_types`: the ways to connect that it may use, None: all of them. `proxy_required`: only through
-    a trusted proxy.
-    """
-
-    HIDDEN = frozenset({"password"})
-
-    user: str | None = None
-    password: str | None = None
-    nkey: str | None = None
-    permissions: Permissions | None = None
-    connection_types: frozenset[str] | None = None
-    proxy_required: bool = False
-
-
-class CalloutOptions(Struct, frozen=True):
-    """The callout: a service in `account` decides about users instead of the configuration.
-
-    `issuer`: the public key of the account that signs its users. `users`: names, or nkeys, that need no
-    decision, the service's own first of all. `curve_key`: questions are encrypted for it, None: not at all.
-    `allowed_accounts`: whose configured users it decides about too, () for every account's.
-    """
-
-    issuer: str
-    users: tuple[str, ...]
-    account: str = "$G"
-    curve_key: str | None = None
-    allowed_accounts: tuple[str, ...] = ()
-
-
-class AuthorizationOptions(Discreet, frozen=True):
-    HIDDEN = frozenset({"token"})
-    token: str | None = None
-    users: tuple[UserOptions, ...] = ()
-    timeout: float | None = None
-    default_permissions: Permissions | None = None
-    callout: CalloutOptions | None = None
-    proxy_required: bool = False
-
-    @property
-    def required(self) -> bool:
-        return self.token is not None or bool(self.users)
-
-
-class MonitorAuthorization(Discreet, frozen=True):
+class MonitorAuthorization(Keyed, frozen=True):
     """The credentials for the monitoring port: user and password, or a token.
 
     Secrets may be bcrypt hashes.
@@ -140,159 +51,26 @@ class MonitorAuthorization(Discreet, frozen=True):
 
     HIDDEN = frozenset({"password", "token"})
 
-    user: str | None = None
-    password: str | None = None
-    token: str | None = None
+    user: str | None = key(None, "Name", aliases=("username",))
+    password: str | None = key(None, "Password", aliases=("pass",))
+    token: str | None = key(None, "Token, in the place of both")
 
 
-class OCSPCacheOptions(Struct, frozen=True):
+class OCSPCacheOptions(Keyed, frozen=True):
     """The cache of responders' answers: they are remembered while they hold, and those that revoke longer."""
 
-    keeps: bool = True
-    preserve_revoked: bool = False
-
-
-class WebSocketOptions(Struct, frozen=True):
-    """The port for clients over WebSocket. `port` -1: the system chooses.
-
-    `authorization`: a single user or token instead of the server's, with a `timeout` of its own. The cookies
-    name where in the upgrade request credentials are that CONNECT leaves out. `headers` are added to the
-    response. `handshake_timeout`: seconds for TLS and the upgrade. `ping_interval` None: the server's.
-    """
-
-    host: str = limits.DEFAULT_HOST
-    port: int = -1
-    advertise: str | None = None
-    no_tls: bool = False
-    tls: TLSOptions | None = None
-    same_origin: bool = False
-    allowed_origins: tuple[str, ...] = ()
-    handshake_timeout: float = 0.0
-    compression: bool = False
-    authorization: AuthorizationOptions = AuthorizationOptions()
-    no_auth_user: str | None = None
-    jwt_cookie: str | None = None
-    user_cookie: str | None = None
-    pass_cookie: str | None = None
-    token_cookie: str | None = None
-    headers: tuple[tuple[str, str], ...] = ()
-    ping_interval: float | None = None
-
-    @property
-    def overrides_authorization(self) -> bool:
-        """True if this block says who may connect here, and not the server's own settings."""
-        return self.authorization.required or self.no_auth_user is not None
-
-
-class SubjectMapping(Struct, frozen=True):
-    """One destination of a subject mapping; `weight` is a percentage.
-
-    `cluster`: servers of that cluster map by it, and by others of it only; "": all other servers do.
-    """
-
-    source: str
-    destination: str
-    weight: int = 100
-    cluster: str = ""
-
-
-class LatencyOptions(Struct, frozen=True):
-    """Response times are published to `subject`: of `sampling` percent of the requests, 0: by headers."""
-
-    subject: str
-    sampling: int = 100
-
-
-class ExportOptions(Struct, frozen=True):
-    """A subject that other accounts may import: a stream of messages, or a service that answers requests.
-
-    `accounts`: who may, None: everyone. `token_position` (from 1, 0: none): that token must be the importing
-    account's name. `response_type`: "singleton", "stream" or "chunked"; one that does not come within
-    `response_threshold` seconds is given up. `allow_trace`: who traces a request may see who gets it here.
-    """
-
-    subject: str
-    is_service: bool = False
-    accounts: tuple[str, ...] | None = None
-    token_position: int = 0
-    response_type: str = "singleton"
-    response_threshold: float = limits.SERVICE_RESPONSE_THRESHOLD
-    latency: LatencyOptions | None = None
-    allow_trace: bool = False
-
-
-class ImportOptions(Struct, frozen=True):
-    """A subject of another account; `local` is what it is called here, with `$n` for its wildcards.
-
-    `share`: the service learns who asks, not only from which account. `allow_trace`: who traces a message
-    of the stream may see who gets it here.
-    """
-
-    account: str
-    subject: str
-    local: str
-    is_service: bool = False
-    share: bool = False
-    allow_trace: bool = False
-
-
-class TraceOptions(Struct, frozen=True):
-    """The destination of traces of messages that a tracing system has marked (`traceparent`), and their
-    percentage.
-    """
-
-    dest: str
-    sampling: int = 100
-
-
-class AccountLimits(Struct, frozen=True):
-    """-1 is no limit. Connections and leaf nodes are counted over the account, the others hold for each."""
-
-    max_connections: int = -1
-    max_subscriptions: int = -1
-    max_payload: int = -1
-    max_leafnodes: int = -1
-
-
-class JetStreamAccountLimits(Struct, frozen=True):
-    """The limits of an account in JetStream; bytes of messages, -1 is no limit.
-
-    `max_bytes_required`: each of its streams has to say how large it may become.
-    """
-
-    max_memory: int = -1
-    max_storage: int = -1
-    max_streams: int = -1
-    max_consumers: int = -1
-    max_ack_pending: int = -1
-    memory_max_stream_bytes: int = -1
-    storage_max_stream_bytes: int = -1
-    max_bytes_required: bool = False
-
-
-class AccountOptions(Struct, frozen=True):
-    """One account: a space of subjects with its own users, mappings, exports and imports.
-
-    `nickname`: what its token calls it, where `name` is a key. `jetstream`: its limits there, by tier ("R1":
-    of streams with one replica) or all under "", None: it has no JetStream. `trace`: None: a `traceparent`
-    means nothing.
-    """
-
-    name: str
-    users: tuple[UserOptions, ...] = ()
-    default_permissions: Permissions | None = None
-    mappings: tuple[SubjectMapping, ...] = ()
-    exports: tuple[ExportOptions, ...] = ()
-    imports: tuple[ImportOptions, ...] = ()
-    limits: AccountLimits = AccountLimits()
-    nickname: str = ""
-    jetstream: Mapping[str, JetStreamAccountLimits] | None = None
-    trace: TraceOptions | None = None
-
-    @property
-    def title(self) -> str:
-        """The text by which messages name it beside its name."""
-        return self.nickname or self.name
+    keeps: bool = key(
+        True,
+        "`local`: answers are remembered; `none`: they are asked for each time",
+        "string",
+        name="type",
+        shown_default="local",
+    )
+    preserve_revoked: bool = key(
+        False,
+        "Remember that a certificate was revoked when the answer does not hold any more, for "
+        "`allow_when_ca_unreachable`",
+    )
 
 
 class Options(Keyed, frozen=True):

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from msgspec.structs import replace
 
+from headrace.conf.account_options import GLOBAL_ACCOUNT
 from headrace.conf.credentials import AuthorizationBlock, check_credentials
 from headrace.conf.keys import NOT_NEGATIVE
-from headrace.conf.options import GLOBAL_ACCOUNT, Options
+from headrace.conf.options import Options
 from headrace.conf.problems import shown
 
 if TYPE_CHECKING:
@@ -25,13 +26,13 @@ if TYPE_CHECKING:
     from headrace.conf.jetstream import JetStreamBlock, JetStreamFlags
     from headrace.conf.jetstream_options import JetStreamOptions
     from headrace.conf.leaf_options import LeafNodeOptions
-    from headrace.conf.options import WebSocketOptions
     from headrace.conf.peer_options import ClusterOptions, GatewayOptions
     from headrace.conf.problems import Problems
     from headrace.conf.streaming_options import StreamingOptions
     from headrace.conf.streaming_rules import Setting, StreamingFlags
     from headrace.conf.tls import TLSFlags
     from headrace.conf.tls_options import TLSOptions
+    from headrace.conf.websocket_options import WebSocketOptions
     from headrace.errors import Position
 
 _INT32_MAX: Final = (1 << 31) - 1
@@ -188,7 +189,7 @@ class OptionsBuilder:
         self._problems.add(message, positions[0] if positions else None)
 
     def _override_credentials(self, credentials: Mapping[str, str]) -> None:
-        if self._block.users is not None:
+        if self._block.lists_users:
             self._problems.add("credentials on the command line cannot replace a list of users", None)
             return
         block = replace(self._block, **cast("dict[str, Any]", credentials))
@@ -441,7 +442,7 @@ class OptionsBuilder:
             return
         from headrace.conf.account_rules import account_problems
 
-        if accounts and self._block.user and self._block.users is None:
+        if accounts and self._block.user and not self._block.lists_users:
             self._report("a single user cannot stand together with accounts", "accounts")
         options = Options(
             accounts=accounts,

@@ -29,7 +29,7 @@ def peer_authorization(binder: Binder, entry: Entry, kind: str) -> Authorization
     if block is UNSET:
         return UNSET
     position = entry.position
-    if block.users is not None:
+    if block.lists_users:
         return binder.problem(f"{kind} authorization does not allow multiple users", position)
     if block.token:
         return binder.problem(f"{kind} authorization does not support tokens", position)

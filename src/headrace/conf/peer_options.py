@@ -12,16 +12,12 @@ from msgspec.structs import replace
 
 from headrace import limits
 from headrace.conf.keys import Keyed, key
+from headrace.protocol.info import address_text
 from headrace.structures import Discreet
 
 if TYPE_CHECKING:
-    from headrace.conf.options import SubjectPermission
+    from headrace.conf.account_options import SubjectPermission
     from headrace.conf.tls_options import TLSOptions
-
-
-def address_text(host: str, port: int) -> str:
-    """`host:port`, as URLs and log lines have it."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 class PeerURL(Discreet, frozen=True):

@@ -8,11 +8,11 @@ Forms of a subject permission: `"a"`, `["a", "b"]`, `{allow: …, deny: …}`; a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from headrace.conf.fields import UNSET, Binder, Field, Table, duration, string_of, whole
+from headrace.conf.account_options import Permissions, ResponsePermission, SubjectPermission
+from headrace.conf.fields import UNSET, Binder, Table, fields_of, string_of, values_of
 from headrace.conf.names import is_valid_subject
-from headrace.conf.options import Permissions, ResponsePermission, SubjectPermission
 from headrace.conf.problems import shown
 from headrace.conf.tree import ListNode, MapNode, Scalar
 
@@ -24,14 +24,7 @@ if TYPE_CHECKING:
 def permissions(binder: Binder, entry: Entry) -> Permissions | UnsetType:
     """One whole permissions block."""
     bound = binder.bind_map(entry, _PERMISSIONS)
-    if bound is UNSET:
-        return UNSET
-    values = bound.values
-    return Permissions(
-        publish=cast("SubjectPermission | None", values.get("publish")),
-        subscribe=cast("SubjectPermission | None", values.get("subscribe")),
-        allow_responses=cast("ResponsePermission | None", values.get("allow_responses")),
-    )
+    return UNSET if bound is UNSET else Permissions(**cast("dict[str, Any]", bound.values))
 
 
 def _publish(binder: Binder, entry: Entry) -> SubjectPermission | UnsetType | None:
@@ -94,76 +87,17 @@ def _allow_responses(binder: Binder, entry: Entry) -> ResponsePermission | Unset
         return ResponsePermission() if entry.node.value else None
     if not isinstance(entry.node, MapNode):
         return binder.wrong_type(entry, "true, false or a map")
-    values = binder.bind(entry.node, _RESPONSES).values
-    default = ResponsePermission()
-    # Zero means the default, and less means no limit.
-    most = cast("int", values.get("max", 0)) or default.max_messages
-    expires = cast("float", values.get("expires", 0.0)) or default.expires
-    return ResponsePermission(max_messages=max(most, -1), expires=max(expires, 0.0))
+    values = values_of(binder.bind(entry.node, _RESPONSES), ResponsePermission)
+    return ResponsePermission(**cast("dict[str, Any]", values))
 
 
-_PUBLISH: Final = Table(
-    (
-        Field(
-            ("allow",),
-            _subjects,
-            text="Subjects that may be published to",
-            kind="string or list",
-            default="all",
-        ),
-        Field(("deny",), _subjects, text="Subjects that may not", kind="string or list"),
-    )
-)
+_PUBLISH: Final = Table(fields_of(SubjectPermission, dict.fromkeys(SubjectPermission.KEYS, _subjects)))
 _SUBSCRIBE: Final = Table(
-    (
-        Field(
-            ("allow",),
-            _subjects_and_queues,
-            text="Subjects, with or without a queue group, that may be subscribed to",
-            kind="string or list",
-            default="all",
-        ),
-        Field(
-            ("deny",),
-            _subjects_and_queues,
-            text="Subjects that may not; a wider subscription is not delivered them",
-            kind="string or list",
-        ),
-    )
+    fields_of(SubjectPermission, dict.fromkeys(SubjectPermission.KEYS, _subjects_and_queues))
 )
-_RESPONSES: Final = Table(
-    (
-        Field(
-            ("max", "max_msgs", "max_messages", "max_responses"),
-            whole,
-            text="Responses to one message; -1: no limit",
-            default="1",
-        ),
-        Field(
-            ("expires", "expiration", "ttl"),
-            duration,
-            text="Time after which a response is no longer allowed; 0: none",
-            default="2m0s",
-        ),
-    )
-)
+_RESPONSES: Final = Table(fields_of(ResponsePermission))
 _PERMISSIONS: Final = Table(
-    (
-        Field(
-            ("publish", "pub", "import"), _publish, text="Subjects to publish to", kind="string, list or map"
-        ),
-        Field(
-            ("subscribe", "sub", "export"),
-            _subscribe,
-            text='Subjects to subscribe to; `"subject queue"` for a queue group',
-            kind="string, list or map",
-        ),
-        Field(
-            ("allow_responses", "publish_allow_responses"),
-            _allow_responses,
-            text="Whether, or how, one may publish to the reply subjects of messages received",
-            kind="true, false or map",
-            default="false",
-        ),
+    fields_of(
+        Permissions, {"publish": _publish, "subscribe": _subscribe, "allow_responses": _allow_responses}
     )
 )

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from headrace import limits
 from headrace.conf import ciphers
 from headrace.conf.durations import parse_duration
-from headrace.conf.fields import UNSET, Binder, Field, Table, fields_of, flag, seconds, string_of, text
+from headrace.conf.fields import UNSET, Binder, Field, Table, fields_of, flag, string_of, text
 from headrace.conf.ocsp import ocsp_peer
 from headrace.conf.problems import shown
 from headrace.conf.tls_options import CertificateFiles, TLSOptions
@@ -318,7 +318,6 @@ _TLS: Final = Table(
             TLSOptions,
             {
                 "pinned_certs": _pinned_certs,
-                "timeout": seconds,
                 "handshake_first": _handshake_first,
                 "min_version": _min_version,
                 "cipher_suites": _named("cipher", ciphers.CIPHERS),

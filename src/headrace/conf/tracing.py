@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, cast
 
-from headrace.conf.fields import UNSET, Field, Table, string_of
+from headrace.conf.account_options import TraceOptions
+from headrace.conf.fields import UNSET, Field, Table, fields_of, string_of
 from headrace.conf.names import is_valid_subject
-from headrace.conf.options import TraceOptions
 from headrace.conf.problems import shown
 from headrace.conf.tree import MapNode, Scalar
 
@@ -68,12 +68,6 @@ def _sampling(binder: Binder, entry: Entry) -> int | UnsetType:
 _TRACE: Final = Table(
     (
         Field(("dest",), _destination, text="Subject that traces are published to", kind="string"),
-        Field(
-            ("sampling",),
-            _sampling,
-            text="Share of the marked messages that are traced",
-            kind="percentage",
-            default="100%",
-        ),
+        *fields_of(TraceOptions, {"sampling": _sampling}),
     )
 )

@@ -8,7 +8,7 @@ Source: the Go server 2.15.1.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from headrace.conf.credentials import AuthorizationBlock, check_credentials
 from headrace.conf.fields import (
@@ -18,18 +18,17 @@ from headrace.conf.fields import (
     Table,
     duration,
     duration_or_seconds,
-    flag,
+    fields_of,
     seconds,
     string_of,
     strings,
-    text,
-    whole,
+    values_of,
 )
 from headrace.conf.listen import advertise, listen
-from headrace.conf.options import WebSocketOptions
 from headrace.conf.origins import parse_origin
 from headrace.conf.problems import shown
 from headrace.conf.tree import MapNode, Scalar
+from headrace.conf.websocket_options import WebSocketOptions
 
 if TYPE_CHECKING:
     from headrace.conf.fields import Bound, UnsetType
@@ -56,11 +55,10 @@ def websocket(binder: Binder, entry: Entry) -> WebSocketOptions | UnsetType:
             binder.problems.warn("websocket without a port: no such clients can connect", entry.position)
         return UNSET
     _check(binder, entry, bound)
-    values = {name: value for name, value in bound.values.items() if value not in ("", None)}
-    block = cast("AuthorizationBlock | None", values.pop("authorization", None))
-    if block is not None:
-        values["authorization"] = block.options()
-    return WebSocketOptions(**values)  # type: ignore[arg-type]
+    values = cast("dict[str, Any]", values_of(bound, WebSocketOptions))
+    if "authorization" in values:
+        values["authorization"] = values["authorization"].options()
+    return WebSocketOptions(**values)
 
 
 def _check(binder: Binder, entry: Entry, bound: Bound) -> None:
@@ -74,8 +72,6 @@ def _check(binder: Binder, entry: Entry, bound: Bound) -> None:
     for option in ("handshake_timeout", "ping_interval"):
         if cast("float", values.get(option, 0.0)) < 0:
             binder.problem(f"{option} cannot be negative", bound.positions[option])
-    if not values.get("ping_interval", 1.0):
-        del values["ping_interval"]
 
 
 def _tls(binder: Binder, entry: Entry) -> TLSOptions | UnsetType:
@@ -93,12 +89,7 @@ def _authorization(binder: Binder, entry: Entry) -> AuthorizationBlock | UnsetTy
     bound = binder.bind_map(entry, _AUTHORIZATION)
     if bound is UNSET:
         return UNSET
-    block = AuthorizationBlock(
-        user=cast("str | None", bound.values.get("user")),
-        password=cast("str | None", bound.values.get("password")),
-        token=cast("str | None", bound.values.get("token")),
-        timeout=cast("float | None", bound.values.get("timeout")),
-    )
+    block = AuthorizationBlock(**cast("dict[str, Any]", values_of(bound, AuthorizationBlock)))
     check_credentials(block, binder.problems, entry.position)
     return block
 
@@ -146,10 +137,13 @@ def _handshake_timeout(binder: Binder, entry: Entry) -> float | UnsetType:
 
 _AUTHORIZATION: Final = Table(
     (
-        Field(("user", "username"), text, text="Name"),
-        Field(("password", "pass"), text, text="Password, or its bcrypt hash"),
-        Field(("token",), text, text="Token, in the place of both"),
-        Field(("timeout",), seconds, text="Time a client has for CONNECT", default="the server's"),
+        *fields_of(AuthorizationBlock, only=("user", "password", "token")),
+        Field(
+            ("timeout",),
+            seconds,
+            text=AuthorizationBlock.KEYS["timeout"].text,
+            default="the server's",
+        ),
     )
 )
 _WEBSOCKET: Final = Table(
@@ -162,42 +156,17 @@ _WEBSOCKET: Final = Table(
             kind='port or "host:port"',
             default="0.0.0.0",
         ),
-        Field(("host", "net"), text, text="Address"),
-        Field(("port",), whole, text="Port; -1 lets the system choose", default="-"),
-        Field(("advertise",), advertise, text="Address shown in `/varz`", kind="string"),
-        Field(("no_tls",), flag, text="Serve without TLS"),
-        Field(("tls",), _tls, text="TLS of this port, as above; this or `no_tls` must be there", kind="map"),
-        Field(("same_origin",), flag, text="Browsers only from pages of this host"),
-        Field(
-            (
-                *("allowed_origins", "allowed_origin", "allow_origins", "allow_origin"),
-                *("origins", "origin"),
-            ),
-            _allowed_origins,
-            text="Origins that browsers may come from",
-            kind="string or list",
-            default="all",
+        *fields_of(
+            WebSocketOptions,
+            {
+                "advertise": advertise,
+                "tls": _tls,
+                "allowed_origins": _allowed_origins,
+                "handshake_timeout": _handshake_timeout,
+                "authorization": _authorization,
+                "headers": _headers,
+                "ping_interval": duration_or_seconds,
+            },
         ),
-        Field(
-            ("handshake_timeout",),
-            _handshake_timeout,
-            text="Time for TLS and the upgrade",
-            kind="duration",
-            default="10s",
-        ),
-        Field(("compression", "compress"), flag, text="permessage-deflate for clients that ask for it"),
-        Field(
-            ("authorization", "authentication"),
-            _authorization,
-            text="Who may connect here, in the place of the server's; see below",
-            kind="map",
-        ),
-        Field(("no_auth_user",), text, text="Who a client without credentials is here"),
-        Field(("jwt_cookie",), text, text="Cookie with the token of clients whose CONNECT has none"),
-        Field(("user_cookie",), text, text="Cookie with the user name"),
-        Field(("pass_cookie",), text, text="Cookie with the password"),
-        Field(("token_cookie",), text, text="Cookie with the token (of `authorization`)"),
-        Field(("headers",), _headers, text="Headers added to the response of an upgrade", kind="map"),
-        Field(("ping_interval",), duration_or_seconds, text="Time between PINGs", default="the server's"),
     )
 )

@@ -18,7 +18,7 @@ from headrace.engine.traffic import traffic
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from headrace.conf.options import AccountOptions
+    from headrace.conf.account_options import AccountOptions
     from headrace.core.mapping import Mappings
     from headrace.engine.link import Link, Router
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from msgspec import Struct, field
 
+from headrace.conf.account_options import GLOBAL_ACCOUNT, AccountOptions, JetStreamAccountLimits
 from headrace.conf.account_rules import export_for, service_subjects, stream_subjects
-from headrace.conf.options import GLOBAL_ACCOUNT, AccountOptions, JetStreamAccountLimits
 from headrace.core.account import Account
 from headrace.core.jetstream_domain import with_domain
 from headrace.core.mapping import Mappings
@@ -22,7 +22,8 @@ from headrace.engine.stream_imports import StreamImport, change_imports
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from headrace.conf.options import ExportOptions, ImportOptions, LatencyOptions, Options
+    from headrace.conf.account_options import ExportOptions, ImportOptions, LatencyOptions
+    from headrace.conf.options import Options
     from headrace.engine.link import Router
 
 _NS: Final = 1_000_000_000

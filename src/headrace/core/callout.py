@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from msgspec.structs import replace
 
-from headrace.conf.options import Permissions, SubjectPermission
+from headrace.conf.account_options import Permissions, SubjectPermission
 from headrace.core.grants import (
     Home,
     ProxyRequired,
@@ -54,7 +54,7 @@ from headrace.structures import Discreet
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from headrace.conf.options import CalloutOptions
+    from headrace.conf.account_options import CalloutOptions
     from headrace.core.grants import TokenIdentity, TrustedAccount
     from headrace.protocol.info import ConnectOptions
     from headrace.protocol.jwt.claims import (

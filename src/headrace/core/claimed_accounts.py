@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from headrace.conf.account_rules import export_for, sound_imports
-from headrace.conf.options import (
+from headrace.conf.account_options import (
     AccountLimits,
     AccountOptions,
     ExportOptions,
@@ -26,6 +25,7 @@ from headrace.conf.options import (
     SubjectMapping,
     TraceOptions,
 )
+from headrace.conf.account_rules import export_for, sound_imports
 from headrace.core.mapping import Mappings
 from headrace.core.trust import is_revoked
 from headrace.errors import ConfigError

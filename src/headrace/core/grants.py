@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from headrace.conf.options import CONNECTION_TYPES, Permissions, ResponsePermission, SubjectPermission
+from headrace.conf.account_options import CONNECTION_TYPES, Permissions, ResponsePermission, SubjectPermission
 from headrace.core.templates import TemplateError, TemplateValues, expand
 from headrace.errors import HeadraceError
 from headrace.protocol.jwt import limits
@@ -23,7 +23,7 @@ from headrace.subjects.grammar import is_valid_subject
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from headrace.conf.options import ConnectionType
+    from headrace.conf.account_options import ConnectionType
     from headrace.protocol.jwt.claims import (
         AccountClaims,
         PermissionClaims,

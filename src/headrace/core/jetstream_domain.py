@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from headrace.conf.options import SubjectMapping
+from headrace.conf.account_options import SubjectMapping
 
 if TYPE_CHECKING:
-    from headrace.conf.options import AccountOptions
+    from headrace.conf.account_options import AccountOptions
 
 _PARTS: Final = {
     "INFO": "$JS.API.INFO",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from headrace.conf.options import Permissions, SubjectPermission
+from headrace.conf.account_options import Permissions, SubjectPermission
 from headrace.core.permissions import PermissionSet
 from headrace.subjects import grammar
 

@@ -25,7 +25,7 @@ from headrace.subjects.transform import RandomBelow, SubjectTransform, Transform
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from headrace.conf.options import SubjectMapping
+    from headrace.conf.account_options import SubjectMapping
 
 _WHOLE: Final = 100
 LOST: Final = b""

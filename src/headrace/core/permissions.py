@@ -24,7 +24,7 @@ from headrace.subjects import grammar
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from headrace.conf.options import Permissions, ResponsePermission
+    from headrace.conf.account_options import Permissions, ResponsePermission
 
 MAX_TRACKED_REPLIES: Final = 65536
 """Reply subjects one connection may owe a response to; one more forgets the oldest."""

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from headrace.conf.options import ExportOptions, ImportOptions
+from headrace.conf.account_options import ExportOptions, ImportOptions
 
 if TYPE_CHECKING:
-    from headrace.conf.options import AccountOptions
+    from headrace.conf.account_options import AccountOptions
 
 CONNECTIONS: Final = "$SYS.REQ.ACCOUNT.%s.CONNZ"
 STATISTICS: Final = "$SYS.REQ.ACCOUNT.%s.STATZ"

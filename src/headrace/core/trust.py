@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from headrace.conf.options import ConnectionType
+from headrace.conf.account_options import ConnectionType
 from headrace.core.grants import (
     Home,
     ProxyRequired,

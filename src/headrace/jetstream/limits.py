@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from msgspec import Struct, field
 
-from headrace.conf.options import JetStreamAccountLimits as AccountLimits
+from headrace.conf.account_options import JetStreamAccountLimits as AccountLimits
 from headrace.engine.lanes import HeldBytes
 from headrace.limits import MAX_CONSUMERS
 from headrace.protocol.jetstream.configs import Storage

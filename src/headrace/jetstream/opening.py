@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     import asyncio
     import logging
 
+    from headrace.conf.account_options import AccountOptions
     from headrace.conf.jetstream_options import JetStreamLimits, JetStreamOptions
-    from headrace.conf.options import AccountOptions
     from headrace.core.service import Service
     from headrace.jetstream.stats import ServerStats
     from headrace.jetstream.stream.stream import Stream

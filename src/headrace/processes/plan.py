@@ -13,8 +13,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from headrace.conf.listen import advertised
-from headrace.conf.peer_options import ClusterOptions, PeerURL, address_text
+from headrace.conf.peer_options import ClusterOptions, PeerURL
 from headrace.errors import StartError
+from headrace.protocol.info import address_text
 from headrace.server.acceptor import BACKLOG, not_listening
 from headrace.server.listener import bind
 

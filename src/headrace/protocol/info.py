@@ -28,6 +28,11 @@ PROTOCOL_WITH_ASYNC_INFO: Final = 1
 """CONNECT `protocol` from which a client takes INFO at any time."""
 
 
+def address_text(host: str, port: int) -> str:
+    """Return `host:port`, as `connect_urls`, other URLs and log lines have it."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 class ConnectOptions(Struct, frozen=True, rename={"password": "pass"}, forbid_unknown_fields=True):
     """A CONNECT as it was sent; fields left out stand at the protocol's defaults.
 

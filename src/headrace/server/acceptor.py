@@ -15,8 +15,8 @@ from contextlib import suppress
 from errno import EMFILE
 from typing import TYPE_CHECKING, Final
 
-from headrace.conf.peer_options import address_text
 from headrace.errors import StartError
+from headrace.protocol.info import address_text
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine

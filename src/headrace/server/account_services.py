@@ -13,7 +13,7 @@ from headrace.errors import StartError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from headrace.conf.options import AccountOptions
+    from headrace.conf.account_options import AccountOptions
     from headrace.core.account import Account
     from headrace.core.service import Service
     from headrace.server.port import AccountServicesHost

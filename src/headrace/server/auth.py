@@ -15,13 +15,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from headrace import limits
-from headrace.conf.options import GLOBAL_ACCOUNT, ConnectionType
+from headrace.conf.account_options import GLOBAL_ACCOUNT, ConnectionType
 from headrace.core.permissions import PermissionSet
 from headrace.protocol import nkeys
 from headrace.server import passwords
 
 if TYPE_CHECKING:
-    from headrace.conf.options import Options, Permissions, UserOptions
+    from headrace.conf.account_options import Permissions, UserOptions
+    from headrace.conf.options import Options
     from headrace.core.grants import TokenIdentity
     from headrace.protocol.info import ConnectOptions
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from msgspec.structs import replace
 
-from headrace.conf.options import ConnectionType
+from headrace.conf.account_options import ConnectionType
 from headrace.core.callout import (
     ConfiguredCallout,
     Interviewer,

@@ -21,7 +21,7 @@ from headrace.protocol.rfc3339 import short_time
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from headrace.conf.options import LatencyOptions
+    from headrace.conf.account_options import LatencyOptions
     from headrace.core.account import Account
     from headrace.engine.link import Router
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from headrace.conf.peer_options import address_text
 from headrace.engine.reasons import CloseReason
 from headrace.errors import StartError
+from headrace.protocol.info import address_text
 from headrace.server.peers.addresses import reachable_host
 
 if TYPE_CHECKING:

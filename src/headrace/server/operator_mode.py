@@ -32,8 +32,8 @@ from headrace.server.resolver import MemoryResolver, ResolverError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from headrace.conf.account_options import AccountOptions
     from headrace.conf.operator_options import OperatorOptions
-    from headrace.conf.options import AccountOptions
     from headrace.core.grants import TokenIdentity
     from headrace.server.reauthorization import ClientsServer
     from headrace.server.resolver import Resolver

@@ -9,8 +9,8 @@ import platform
 from typing import TYPE_CHECKING, Protocol
 
 from headrace import limits
+from headrace.conf.account_options import DEFAULT_SYSTEM_ACCOUNT
 from headrace.conf.account_rules import account_problems
-from headrace.conf.options import DEFAULT_SYSTEM_ACCOUNT
 from headrace.errors import ConfigError, ConfigProblem, StartError
 from headrace.protocol.info import COMPATIBLE_VERSION
 from headrace.version import __version__

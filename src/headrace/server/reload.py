@@ -30,8 +30,8 @@ from headrace.server.tls_contexts import make_contexts
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from headrace.conf.account_options import AccountOptions
     from headrace.conf.keys import Reload
-    from headrace.conf.options import AccountOptions
     from headrace.conf.peer_options import ClusterOptions
     from headrace.server.server import Server
 

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import TracebackType
 
-    from headrace.conf.options import LatencyOptions
+    from headrace.conf.account_options import LatencyOptions
     from headrace.core.account import Account
     from headrace.core.service import Service
     from headrace.server.acceptor import Acceptor

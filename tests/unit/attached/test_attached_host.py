@@ -20,7 +20,7 @@ from headrace.attached.identity import Identity
 from headrace.client.address import Credentials, parse_addresses
 from headrace.client.errors import ConnectError, ConnectionLostError
 from headrace.client.options import ConnectOptions
-from headrace.conf.options import AuthorizationOptions
+from headrace.conf.account_options import AuthorizationOptions
 from headrace.conf.remote import NATSServerOptions
 from headrace.errors import StartError
 

@@ -12,7 +12,7 @@ from harness.keys import ACCOUNT, USER, KeyPair, credentials
 from headrace import app
 from headrace.cli.main import main
 from headrace.client import stan
-from headrace.conf.options import AuthorizationOptions, UserOptions
+from headrace.conf.account_options import AuthorizationOptions, UserOptions
 from headrace.conf.streaming_options import StreamingOptions
 from headrace.log.port import NewMessage
 from headrace.log.store import FileStore

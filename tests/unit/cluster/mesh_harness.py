@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from headrace.cluster.mesh import Mesh
 from headrace.cluster.port import Address
-from headrace.conf.options import AccountOptions, Options
+from headrace.conf.account_options import AccountOptions
+from headrace.conf.options import Options
 from headrace.conf.peer_options import ClusterOptions, PeerURL
 from headrace.core.accounts import Accounts
 from headrace.engine.client import ClientLink

@@ -10,7 +10,7 @@ import pytest
 from gateway_harness import B_INFO, CONNECT, B, GatewayTestPort, MadeGateways
 
 from headrace import limits
-from headrace.conf.options import AccountOptions
+from headrace.conf.account_options import AccountOptions
 from headrace.conf.peer_options import PeerURL, RemoteGatewayOptions
 from headrace.engine.reasons import CloseReason
 from headrace.protocol.peers import PeerInfo

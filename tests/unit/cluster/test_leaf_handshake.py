@@ -10,8 +10,8 @@ from leaf_harness import ACCEPTED, CONNECT, HUB, HUB_INFO, ON_CONNECT, MadeLeafs
 from mesh_harness import TestWire
 
 from headrace.cluster.leaf_port import LeafGrant
+from headrace.conf.account_options import Permissions, ResponsePermission, SubjectPermission
 from headrace.conf.leaf_options import LeafNodeOptions, LeafProxy, LeafRemote
-from headrace.conf.options import Permissions, ResponsePermission, SubjectPermission
 from headrace.conf.peer_options import PeerURL
 from headrace.engine.reasons import CloseReason
 

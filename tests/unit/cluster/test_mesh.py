@@ -10,7 +10,7 @@ from mesh_harness import CONNECT, PEER, PEER_INFO, POOLED, Made, TestPort, TestW
 from msgspec.structs import replace
 
 from headrace.cluster.registry import pool_index
-from headrace.conf.options import AccountOptions, SubjectPermission
+from headrace.conf.account_options import AccountOptions, SubjectPermission
 from headrace.conf.peer_options import PeerURL
 from headrace.engine.reasons import CloseReason
 from headrace.errors import ConfigError

@@ -11,7 +11,7 @@ import pytest
 from mesh_harness import CONNECT, INFO, PEER, PEER_INFO, POOLED, Made, TestWire
 
 from headrace import limits
-from headrace.conf.options import AccountOptions, SubjectPermission
+from headrace.conf.account_options import AccountOptions, SubjectPermission
 from headrace.conf.peer_options import PeerURL
 from headrace.engine.reasons import CloseReason
 

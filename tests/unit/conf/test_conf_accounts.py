@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.conf.account_rules import account_problems
-from headrace.conf.binding import load_options
-from headrace.conf.options import (
+from headrace.conf.account_options import (
     AccountLimits,
     AccountOptions,
     ExportOptions,
     ImportOptions,
     LatencyOptions,
-    Options,
     UserOptions,
 )
+from headrace.conf.account_rules import account_problems
+from headrace.conf.binding import load_options
+from headrace.conf.options import Options
 from headrace.errors import ConfigError
 
 TEXT = """

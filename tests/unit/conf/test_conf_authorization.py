@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 from conf_verdicts import NKEY
 
-from headrace.conf.binding import load_options
-from headrace.conf.names import is_user_nkey, is_valid_subject
-from headrace.conf.options import (
+from headrace.conf.account_options import (
     AuthorizationOptions,
     Permissions,
     ResponsePermission,
     SubjectPermission,
     UserOptions,
 )
+from headrace.conf.binding import load_options
+from headrace.conf.names import is_user_nkey, is_valid_subject
 
 
 def authorization(text: str) -> AuthorizationOptions:

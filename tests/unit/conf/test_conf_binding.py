@@ -6,8 +6,9 @@ import msgspec
 import pytest
 
 from headrace import limits
+from headrace.conf.account_options import UserOptions
 from headrace.conf.binding import load_options
-from headrace.conf.options import Options, UserOptions
+from headrace.conf.options import Options
 from headrace.errors import ConfigError
 
 

@@ -11,9 +11,9 @@ import pytest
 
 from harness.keys import ACCOUNT, CURVE, USER, key_pair
 from headrace.conf import language
+from headrace.conf.account_options import CalloutOptions
 from headrace.conf.callout import callout
 from headrace.conf.fields import Binder, Field, Table
-from headrace.conf.options import CalloutOptions
 from headrace.conf.problems import Problems
 
 NATS_SERVER = Path(sys.executable).with_name("nats-server")

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from headrace.conf.account_options import SubjectPermission
 from headrace.conf.binding import load_options
 from headrace.conf.cluster import ClusterFlags
-from headrace.conf.options import SubjectPermission
 from headrace.conf.peer_options import ClusterOptions, PeerURL, parse_peer_url
 from headrace.errors import ConfigError
 

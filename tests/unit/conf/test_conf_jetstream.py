@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from headrace.conf.account_options import JetStreamAccountLimits
 from headrace.conf.binding import load_options
 from headrace.conf.changes import differences
 from headrace.conf.jetstream import JetStreamFlags
 from headrace.conf.jetstream_options import JetStreamLimits, JetStreamOptions
-from headrace.conf.options import JetStreamAccountLimits, Options
 from headrace.errors import ConfigError
+
+if TYPE_CHECKING:
+    from headrace.conf.options import Options
 
 
 def load(text: str = "", **flags: Any) -> Options:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from conf_verdicts import MAPPINGS, Case, Verdict
 
+from headrace.conf.account_options import SubjectMapping
 from headrace.conf.binding import load_options
-from headrace.conf.options import SubjectMapping
 from headrace.core.mapping import Mappings
 
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
+from headrace.conf.account_options import AuthorizationOptions, UserOptions
 from headrace.conf.binding import load_options
-from headrace.conf.options import AuthorizationOptions, Options, UserOptions, WebSocketOptions
 from headrace.conf.origins import Origin, parse_host, parse_origin
+from headrace.conf.websocket_options import WebSocketOptions
+
+if TYPE_CHECKING:
+    from headrace.conf.options import Options
 
 
 def load(text: str) -> Options:

@@ -20,7 +20,7 @@ from harness.claims import (
     scope,
 )
 from harness.keys import ACCOUNT, USER, KeyPair, key_pair
-from headrace.conf.options import CalloutOptions, Permissions, SubjectPermission
+from headrace.conf.account_options import CalloutOptions, Permissions, SubjectPermission
 from headrace.core.callout import (
     CURVE_KEY_HEADER,
     SUBJECT,

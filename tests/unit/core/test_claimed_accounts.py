@@ -8,7 +8,7 @@ import pytest
 
 from harness.claims import ACCOUNT_LIMITS, ACCOUNT_SIGNER, OPERATOR_KEY, account_token
 from harness.keys import ACCOUNT, KeyPair, key_pair
-from headrace.conf.options import (
+from headrace.conf.account_options import (
     AccountLimits,
     ImportOptions,
     JetStreamAccountLimits,
@@ -19,7 +19,7 @@ from headrace.core.claimed_accounts import claimed_account, without_imports
 from headrace.core.trust import Trust
 
 if TYPE_CHECKING:
-    from headrace.conf.options import AccountOptions
+    from headrace.conf.account_options import AccountOptions
     from headrace.core.claimed_accounts import ClaimedAccount
     from headrace.core.grants import TrustedAccount
 

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from headrace.conf.options import SubjectMapping
+from headrace.conf.account_options import SubjectMapping
 from headrace.core.mapping import LOST, Mappings
 from headrace.errors import ConfigError
 

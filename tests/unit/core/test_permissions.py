@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.conf.options import Permissions, ResponsePermission, SubjectPermission
+from headrace.conf.account_options import Permissions, ResponsePermission, SubjectPermission
 from headrace.core.permissions import PermissionSet
 from headrace.errors import ConfigError
 from headrace.subjects import grammar

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.conf.options import Permissions, ResponsePermission
+from headrace.conf.account_options import Permissions, ResponsePermission
 from headrace.core.permissions import PermissionSet, ResponseTracker
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from headrace.conf.account_options import AccountOptions, ExportOptions, ImportOptions
 from headrace.conf.account_rules import export_for
-from headrace.conf.options import AccountOptions, ExportOptions, ImportOptions
 from headrace.core.system_services import with_system_services
 
 

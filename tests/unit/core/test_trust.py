@@ -21,7 +21,7 @@ from harness.claims import (
     user_token,
 )
 from harness.keys import ACCOUNT, OPERATOR, USER, KeyPair, key_pair
-from headrace.conf.options import ConnectionType, Permissions, ResponsePermission, SubjectPermission
+from headrace.conf.account_options import ConnectionType, Permissions, ResponsePermission, SubjectPermission
 from headrace.core.grants import Refused, TokenIdentity
 from headrace.core.trust import Peer, Trust
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from engine_peers import NO_RESPONDERS, Broker
 
-from headrace.conf.options import (
+from headrace.conf.account_options import (
     AccountOptions,
     ExportOptions,
     ImportOptions,
     LatencyOptions,
-    Options,
     SubjectMapping,
 )
+from headrace.conf.options import Options
 from headrace.core.accounts import Accounts
 from headrace.core.service import Delivery
 from headrace.engine.service import ServiceLink

@@ -10,10 +10,11 @@ import pytest
 from harness.ports import free_port
 from headrace.conf.jetstream_options import JetStreamOptions
 from headrace.conf.leaf_options import LeafNodeOptions, LeafRemote
-from headrace.conf.options import Options, WebSocketOptions
+from headrace.conf.options import Options
 from headrace.conf.peer_options import ClusterOptions, PeerURL
 from headrace.conf.streaming_options import StreamingOptions
 from headrace.conf.tls_options import TLSOptions
+from headrace.conf.websocket_options import WebSocketOptions
 from headrace.errors import StartError
 from headrace.processes.plan import Plan
 from headrace.server.listener import bind

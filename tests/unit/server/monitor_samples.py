@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from headrace.conf.options import AuthorizationOptions, Options, UserOptions
+from headrace.conf.account_options import AuthorizationOptions, UserOptions
+from headrace.conf.options import Options
 from headrace.server.monitor.source import (
     AccountSnapshot,
     ConnectionSnapshot,

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from headrace.conf.account_options import AccountOptions, JetStreamAccountLimits, UserOptions
 from headrace.conf.jetstream_options import JetStreamOptions
-from headrace.conf.options import AccountOptions, JetStreamAccountLimits, Options, UserOptions
+from headrace.conf.options import Options
 from headrace.errors import StartError
 from headrace.server.reload import change_options
 from headrace.server.server import Server

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from headrace.conf.options import AuthorizationOptions, Options
+from headrace.conf.account_options import AuthorizationOptions
+from headrace.conf.options import Options
 from headrace.server import admission
 from headrace.server.admission import ALWAYS_ADMITTED, SHARE, Admission
 from headrace.server.server import Server

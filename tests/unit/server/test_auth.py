@@ -10,13 +10,8 @@ from dataclasses import dataclass
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from headrace.conf.options import (
-    AuthorizationOptions,
-    Options,
-    Permissions,
-    SubjectPermission,
-    UserOptions,
-)
+from headrace.conf.account_options import AuthorizationOptions, Permissions, SubjectPermission, UserOptions
+from headrace.conf.options import Options
 from headrace.core.grants import Home, identity_of
 from headrace.errors import ConfigError
 from headrace.protocol import nkeys
@@ -332,7 +327,7 @@ def test_no_secret_is_shown() -> None:
 def test_packages_are_loaded_only_where_the_configuration_needs_them() -> None:
     code = (
         "import sys; from headrace.server.auth import Authenticator;"
-        "from headrace.conf.options import *;"
+        "from headrace.conf.account_options import *; from headrace.conf.options import Options;"
         "Authenticator(Options(authorization=AuthorizationOptions(users=(UserOptions('u', 'p'),))));"
         "sys.exit('bcrypt' in sys.modules or 'cryptography' in sys.modules)"
     )

@@ -24,7 +24,7 @@ from harness.claims import NO_LIMITS, OPERATOR_KEY, account_token, claims_of, op
 from harness.keys import ACCOUNT, SERVER, USER, KeyPair, key_pair
 from harness.processes import NATS_SERVER, ServerProcess
 from harness.waiting import PATIENCE
-from headrace.conf.options import CalloutOptions
+from headrace.conf.account_options import CalloutOptions
 from headrace.core.callout import (
     SUBJECT,
     ConfiguredCallout,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from harness.wire import Wire
-    from headrace.conf.options import Permissions
+    from headrace.conf.account_options import Permissions
     from headrace.core.callout import Question
 
 pytestmark = pytest.mark.clients

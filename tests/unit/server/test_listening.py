@@ -10,10 +10,10 @@ import socket
 import pytest
 
 from headrace import Options, Server, limits
-from headrace.conf.options import WebSocketOptions
 from headrace.conf.peer_options import ClusterOptions, PeerURL
 from headrace.conf.remote import NATSServerOptions
 from headrace.conf.streaming_options import StreamingOptions
+from headrace.conf.websocket_options import WebSocketOptions
 from headrace.errors import StartError
 from headrace.server.listener import bind
 

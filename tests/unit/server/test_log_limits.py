@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 from go_reference import RawClient
 
-from headrace.conf.options import AuthorizationOptions, Options
+from headrace.conf.account_options import AuthorizationOptions
+from headrace.conf.options import Options
 from headrace.server.log_limits import LINES, LINES_OF_KIND, LINES_OF_SOURCE, WINDOW, LogLimits
 from headrace.server.server import Server
 

@@ -14,7 +14,7 @@ from go_reference import GoServer, fetch
 from monitor_samples import OPTIONS, SERVER, SampleSource, connection, subscription
 from msgspec.structs import replace
 
-from headrace.conf.options import AuthorizationOptions
+from headrace.conf.account_options import AuthorizationOptions
 from headrace.conf.tls_options import TLSOptions
 from headrace.server.monitor.listener import start_monitor
 from headrace.server.monitor.source import SublistSnapshot

@@ -8,8 +8,8 @@ import pytest
 from monitor_samples import NOW_NS, OPTIONS, SECOND, SERVER, SampleSource, connection, subscription
 from msgspec.structs import replace
 
+from headrace.conf.account_options import AuthorizationOptions
 from headrace.conf.operator_options import OperatorOptions
-from headrace.conf.options import AuthorizationOptions
 from headrace.conf.tls_options import TLSOptions
 from headrace.server.monitor.connz import connz
 from headrace.server.monitor.healthz import healthz

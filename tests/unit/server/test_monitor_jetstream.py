@@ -11,8 +11,8 @@ import pytest
 from monitor_samples import NOW_NS, OPTIONS, SERVER, SampleSource
 from msgspec.structs import replace
 
+from headrace.conf.account_options import AccountOptions, JetStreamAccountLimits
 from headrace.conf.jetstream_options import JetStreamLimits, JetStreamOptions
-from headrace.conf.options import AccountOptions, JetStreamAccountLimits
 from headrace.server.monitor.accountz import accountz
 from headrace.server.monitor.gathered import at_once, in_steps, is_long
 from headrace.server.monitor.healthz import healthz

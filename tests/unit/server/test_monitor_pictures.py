@@ -12,7 +12,8 @@ import pytest
 from monitor_samples import NOW_NS, SERVER, SampleSource
 from msgspec.structs import replace
 
-from headrace.conf.options import AccountOptions, Options
+from headrace.conf.account_options import AccountOptions
+from headrace.conf.options import Options
 from headrace.processes.monitoring import Desk
 from headrace.server.monitor.connz import connz
 from headrace.server.monitor.metrics import metrics

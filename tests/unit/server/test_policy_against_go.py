@@ -11,15 +11,15 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from go_reference import GoServer, RawClient, unpadded
 
-from headrace.conf.options import (
+from headrace.conf.account_options import (
     AuthorizationOptions,
-    Options,
     Permissions,
     ResponsePermission,
     SubjectMapping,
     SubjectPermission,
     UserOptions,
 )
+from headrace.conf.options import Options
 from headrace.core.mapping import Mappings
 from headrace.core.permissions import PermissionSet
 from headrace.protocol import nkeys

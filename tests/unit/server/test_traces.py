@@ -6,7 +6,7 @@ import asyncio
 
 from harness.wire import Wire
 from headrace import Options, Server
-from headrace.conf.options import AccountOptions, UserOptions
+from headrace.conf.account_options import AccountOptions, UserOptions
 from headrace.engine.memory import live_objects
 
 ASKS = b"NATS/1.0\r\nNats-Trace-Dest: t\r\n\r\n"

@@ -9,7 +9,9 @@ import pytest
 from websockets.datastructures import Headers
 from websockets.http11 import Request
 
-from headrace.conf.options import AuthorizationOptions, Options, UserOptions, WebSocketOptions
+from headrace.conf.account_options import AuthorizationOptions, UserOptions
+from headrace.conf.options import Options
+from headrace.conf.websocket_options import WebSocketOptions
 from headrace.server.websocket.access import own_authenticator
 from headrace.server.websocket.deflate import DeflateFactory
 from headrace.server.websocket.listener import max_message

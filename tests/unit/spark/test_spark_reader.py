@@ -13,7 +13,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, Rea
 from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
 from headrace.client.blocking import connect
-from headrace.conf.options import AuthorizationOptions, Permissions, SubjectPermission, UserOptions
+from headrace.conf.account_options import AuthorizationOptions, Permissions, SubjectPermission, UserOptions
 from headrace.errors import UnsupportedError
 from headrace.spark import core_reader
 from headrace.spark.core_reader import CoreStreamReader

@@ -20,7 +20,8 @@ import headrace
 from harness.waiting import PATIENCE
 from headrace.client import stan
 from headrace.client.blocking import connect
-from headrace.conf.options import AccountOptions, Options, UserOptions
+from headrace.conf.account_options import AccountOptions, UserOptions
+from headrace.conf.options import Options
 from headrace.conf.streaming_options import StreamingOptions
 from headrace.engine.memory import live_objects
 from headrace.errors import ConfigError, StartError

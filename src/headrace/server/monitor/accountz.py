@@ -18,7 +18,7 @@ from headrace.server.monitor.subsz import sublist_document
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from headrace.conf.options import ExportOptions, ImportOptions, LatencyOptions, SubjectMapping
+    from headrace.conf.account_options import ExportOptions, ImportOptions, LatencyOptions, SubjectMapping
     from headrace.server.monitor.source import AccountSnapshot, MonitorSource
 
 _RESPONSE_TYPES: Final = {"singleton": "Singleton", "stream": "Streamed", "chunked": "Chunked"}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from headrace.conf.options import GLOBAL_ACCOUNT
+from headrace.conf.account_options import GLOBAL_ACCOUNT
 from headrace.protocol.rfc3339 import short_time
 from headrace.server.monitor import query as options
 from headrace.server.monitor.query import QueryError

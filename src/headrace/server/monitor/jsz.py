@@ -18,7 +18,7 @@ from headrace.server.monitor.gathered import at_once
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
 
-    from headrace.conf.options import AccountOptions
+    from headrace.conf.account_options import AccountOptions
     from headrace.server.monitor.jetstream import AccountFigures, Document, JetStreamFigures, StreamFigures
     from headrace.server.monitor.source import MonitorSource
 

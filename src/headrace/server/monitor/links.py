@@ -16,7 +16,7 @@ from headrace.server.monitor.text import round_trip, uptime
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from headrace.conf.options import SubjectPermission
+    from headrace.conf.account_options import SubjectPermission
     from headrace.server.monitor.source import GatewaySnapshot, LeafSnapshot, MonitorSource, RouteSnapshot
 
 _INTEREST_ONLY_THRESHOLD: Final = 1000

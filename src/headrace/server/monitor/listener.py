@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from headrace.conf.peer_options import address_text
 from headrace.errors import StartError
+from headrace.protocol.info import address_text
 from headrace.server.acceptor import DESCRIPTORS_KEPT, Accepting
 
 if TYPE_CHECKING:

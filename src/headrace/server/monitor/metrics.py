@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
-from headrace.conf.options import GLOBAL_ACCOUNT
+from headrace.conf.account_options import GLOBAL_ACCOUNT
 from headrace.server.monitor import query as options
 from headrace.server.monitor.connz import DEFAULT_LIMIT
 from headrace.server.monitor.jetstream_metrics import jetstream_metrics

@@ -19,13 +19,14 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec import Struct, field
 from msgspec.structs import asdict
 
-from headrace.conf.options import GLOBAL_ACCOUNT
+from headrace.conf.account_options import GLOBAL_ACCOUNT
 from headrace.server.monitor.combining import Combined
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from headrace.conf.options import AccountOptions, Options, SubjectPermission
+    from headrace.conf.account_options import AccountOptions, SubjectPermission
+    from headrace.conf.options import Options
     from headrace.server.monitor.combining import Computed, First, Given, Max, Merged, Min, Stated, Sum
     from headrace.server.monitor.jetstream import JetStreamFigures
 

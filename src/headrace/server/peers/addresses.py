@@ -6,7 +6,7 @@ loopback's, for that one where there are no others; link-local ones count for no
 
 from __future__ import annotations
 
-from headrace.conf.peer_options import address_text
+from headrace.protocol.info import address_text
 
 
 def reachable(host: str, port: int) -> tuple[str, ...]:

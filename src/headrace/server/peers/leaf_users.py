@@ -10,7 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from headrace.cluster.leaf_port import LeafGrant
-from headrace.conf.options import ConnectionType
+from headrace.conf.account_options import ConnectionType
 from headrace.engine.reasons import CloseReason
 from headrace.protocol import nkeys
 from headrace.protocol.info import ConnectOptions

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.cluster.dialect import LEGACY_ACCOUNT
-from headrace.conf.options import SubjectPermission
+from headrace.conf.account_options import SubjectPermission
 from headrace.server.connection_snapshot import link_figures, subscription_snapshot, text_of
 from headrace.server.monitor.source import (
     ClusterSnapshot,

@@ -12,7 +12,7 @@ from functools import lru_cache
 from time import time_ns
 from typing import TYPE_CHECKING, Final, Protocol
 
-from headrace.conf.options import GLOBAL_ACCOUNT
+from headrace.conf.account_options import GLOBAL_ACCOUNT
 from headrace.server.account_links import AccountLinks
 
 if TYPE_CHECKING:

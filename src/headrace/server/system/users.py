@@ -15,7 +15,7 @@ from headrace.server.monitor.text import encode
 from headrace.subjects import grammar
 
 if TYPE_CHECKING:
-    from headrace.conf.options import Permissions, SubjectPermission
+    from headrace.conf.account_options import Permissions, SubjectPermission
     from headrace.core.account import Account
     from headrace.core.service import Delivery
     from headrace.server.session import ClientSession

@@ -17,8 +17,9 @@ from headrace.server.info import websocket_urls
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from headrace.conf.options import Options, WebSocketOptions
+    from headrace.conf.options import Options
     from headrace.conf.tls_options import TLSOptions
+    from headrace.conf.websocket_options import WebSocketOptions
     from headrace.server.port import InfoHost
 
 

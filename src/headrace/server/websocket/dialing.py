@@ -19,8 +19,8 @@ from websockets.streams import StreamReader
 from websockets.uri import WebSocketURI
 
 from headrace import limits
-from headrace.conf.peer_options import address_text
 from headrace.errors import ProtocolError
+from headrace.protocol.info import address_text
 from headrace.server.websocket.transport import PIECE
 
 if TYPE_CHECKING:

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
     from websockets.server import ServerProtocol
 
-    from headrace.conf.options import Options, WebSocketOptions
+    from headrace.conf.options import Options
+    from headrace.conf.websocket_options import WebSocketOptions
     from headrace.server.listener import ListenerHost
     from headrace.server.peers.leafs import LeafNodes
     from headrace.server.port import InfoHost

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from websockets.datastructures import Headers
     from websockets.http11 import Request
 
-    from headrace.conf.options import WebSocketOptions
+    from headrace.conf.websocket_options import WebSocketOptions
 
 _KEY_BYTES: Final = 16
 _VERSION: Final = "13"
