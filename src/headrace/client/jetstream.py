@@ -17,27 +17,28 @@ from __future__ import annotations
 
 import json
 import secrets
-import time
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, field
 
 from headrace.client.errors import (
-    ClientTimeoutError,
     JetStreamError,
     ReadInterruptedError,
     ServerError,
 )
 from headrace.client.headers import parse_status
+from headrace.client.inbox import opened_inbox
 from headrace.errors import ProtocolError
 from headrace.protocol.rfc3339 import format_time, parse_time
 from headrace.subjects.grammar import matches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     from headrace.client.blocking import Connection
     from headrace.client.codec import Head, MessageBatch
+    from headrace.client.inbox import Inbox
 
 DEFAULT_API: Final = "$JS.API"
 DEFAULT_TIMEOUT: Final = 10.0
@@ -188,6 +189,10 @@ class JetStream:
                 return
         yield from _DirectReader(self, stream, filters, refused).read(first, end)
 
+    def inbox(self) -> AbstractContextManager[Inbox]:
+        """An inbox for the answers of the API, for a block."""
+        return opened_inbox(self._connection, self._timeout)
+
     def _direct_sequence_at(
         self, stream: str, time_ns: int, refused: JetStreamError | ServerError | None
     ) -> int:
@@ -216,34 +221,6 @@ class JetStream:
         raise JetStreamError(
             failure["code"], code if isinstance(code, int) else 0, str(failure.get("description", ""))
         )
-
-
-class _Window:
-    """One subscription on which windows of messages arrive, one question at a time."""
-
-    def __init__(self, streams: JetStream) -> None:
-        self.connection = streams._connection
-        self._timeout = streams._timeout
-        self._inbox = self.connection.new_inbox()
-        self._sid = self.connection.subscribe(self._inbox)
-
-    def ask(self, subject: str, body: dict[str, Any]) -> Iterator[MessageBatch]:
-        """Yield the messages that arrive in answer to a request; the caller knows which one is the last.
-
-        Raises: ClientTimeoutError.
-        """
-        self.connection.publish(subject, json.dumps(body).encode(), reply=self._inbox)
-        deadline = time.monotonic() + self._timeout
-        while True:
-            arrived = self.connection.receive_of(self._sid, max(deadline - time.monotonic(), 0.0))
-            if not arrived:
-                raise ClientTimeoutError(f"no answer on {subject} in {self._timeout:g} s")
-            yield arrived
-            deadline = time.monotonic() + self._timeout
-
-    def close(self) -> None:
-        if self.connection.is_open:
-            self.connection.unsubscribe(self._sid)
 
 
 class _Consumer:
@@ -295,32 +272,30 @@ class _Consumer:
 
     def read(self, first: int, end: int) -> Iterator[StreamBatch]:
         """Up to `end`. Raises: ReadInterruptedError, ClientTimeoutError, what ends the connection."""
-        window = _Window(self._streams)
         at = first
         try:
-            alone = False
-            while at < end and self._pending:
-                count = 1 if alone else min(end - at, self._pending, WINDOW_MESSAGES)
-                batch, alone = self._window(window, count, alone=alone)
-                if batch:
-                    at = batch.sequences[-1] + 1
-                    batch.cut(end)
-                if batch:
-                    yield batch
+            with self._streams.inbox() as inbox:
+                alone = False
+                while at < end and self._pending:
+                    count = 1 if alone else min(end - at, self._pending, WINDOW_MESSAGES)
+                    batch, alone = self._window(inbox, count, alone=alone)
+                    if batch:
+                        at = batch.sequences[-1] + 1
+                        batch.cut(end)
+                    if batch:
+                        yield batch
         finally:
-            window.close()
             self.remove()
 
-    def _window(self, window: _Window, count: int, *, alone: bool) -> tuple[StreamBatch, bool]:
+    def _window(self, inbox: Inbox, count: int, *, alone: bool) -> tuple[StreamBatch, bool]:
         """Up to `count` messages; whether the next is larger than a window and is to be asked for alone."""
         body: dict[str, Any] = {"batch": count, "no_wait": True}
         if not alone:
             body["max_bytes"] = WINDOW_BYTES
         batch = StreamBatch()
         size = 0
-        for arrived in window.ask(
-            f"{self._streams._api}.CONSUMER.MSG.NEXT.{self._stream}.{self._name}", body
-        ):
+        subject = f"{self._streams._api}.CONSUMER.MSG.NEXT.{self._stream}.{self._name}"
+        for arrived in inbox.ask(subject, json.dumps(body).encode()):
             status = self._take(arrived, batch)
             size += arrived.byte_count()  # as the server counts
             if len(batch) == count:
@@ -400,15 +375,13 @@ class _DirectReader:
 
     def ask(self, body: dict[str, Any]) -> tuple[StreamBatch, bool]:
         """The messages of one question, and whether there are more. Raises: JetStreamError."""
-        window = _Window(self._streams)
         batch = StreamBatch()
-        try:
-            for arrived in window.ask(f"{self._streams._api}.DIRECT.GET.{self._stream}", body):
+        subject = f"{self._streams._api}.DIRECT.GET.{self._stream}"
+        with self._streams.inbox() as inbox:
+            for arrived in inbox.ask(subject, json.dumps(body).encode()):
                 more = self._take(arrived, batch)
                 if more is not None:
                     return batch, more and bool(batch)
-        finally:
-            window.close()
         raise AssertionError("a window ends with a status or an error")
 
     def _take(self, arrived: MessageBatch, batch: StreamBatch) -> bool | None:

@@ -16,14 +16,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from headrace.client.errors import ClientTimeoutError, JetStreamError, NoRespondersError
+from headrace.client.errors import JetStreamError, NoRespondersError
 from headrace.client.headers import parse_headers
+from headrace.client.inbox import opened_inbox
 from headrace.client.pipeline import Ack, Answer
 from headrace.errors import ProtocolError
 from headrace.protocol.rfc3339 import parse_time
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from headrace.client.blocking import Connection, Message
     from headrace.client.codec import MessageBatch
@@ -167,31 +168,26 @@ class JetStreamApi:
     def _read_ids(
         self, subject: str, facts: StreamFacts, wanted: Callable[[bytes], bool] | None
     ) -> tuple[set[bytes], int]:
-        inbox = b"_INBOX." + secrets.token_hex(11).encode()
-        sid = self.connection.subscribe(inbox)
+        request = json.dumps({"batch": _PAGE, "no_wait": True}).encode()
         found: set[bytes] = set()
         count = 0
-        try:
+        with opened_inbox(self.connection, self._timeout) as inbox:
             while True:
-                request = json.dumps({"batch": _PAGE, "no_wait": True}).encode()
-                self.connection.publish(subject, request, reply=inbox)
-                got, at_end = self._read_page(sid, facts.last_sequence, found, wanted)
+                got, at_end = self._read_page(inbox.ask(subject, request), facts.last_sequence, found, wanted)
                 count += got
                 if at_end:
                     return found, count
-        finally:
-            if self.connection.is_open:
-                self.connection.unsubscribe(sid)
 
     def _read_page(
-        self, sid: bytes, last: int, found: set[bytes], wanted: Callable[[bytes], bool] | None
+        self,
+        page: Iterator[MessageBatch],
+        last: int,
+        found: set[bytes],
+        wanted: Callable[[bytes], bool] | None,
     ) -> tuple[int, bool]:
         """Messages up to `last` in one page, and whether nothing can follow."""
         arrived = count = 0
-        while arrived < _PAGE:
-            batch = self.connection.receive_of(sid, self._timeout)
-            if not batch:
-                raise ClientTimeoutError(f"a consumer sent nothing in {self._timeout:g} s")
+        for batch in page:
             for head, block in zip(batch.heads, batch.header_blocks(), strict=True):
                 if head[2] is None or not head[2].startswith(b"$JS.ACK."):
                     return count, _is_end(block)
@@ -205,6 +201,8 @@ class JetStreamApi:
                     found.add(message_id)
                 if sequence == last or not pending:
                     return count, True
+            if arrived >= _PAGE:
+                break
         return count, False
 
 

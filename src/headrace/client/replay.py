@@ -13,13 +13,13 @@ Source of the shapes: `headrace.protocol.replay`, `headrace.protocol.admin`.
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from headrace.client.errors import ClientTimeoutError, NoRespondersError, StreamingRefusedError
+from headrace.client.errors import NoRespondersError, StreamingRefusedError
+from headrace.client.inbox import opened_inbox
 from headrace.client.streaming_admin import StreamingAdmin
 from headrace.errors import ProtocolError
 from headrace.protocol.channel_subjects import REPLAY
@@ -183,15 +183,12 @@ def channel_state(connection: Connection, cluster_id: str, channel: str) -> Chan
 def _parts(
     connection: Connection, subject: str, request: ReplayRequest, timeout: float
 ) -> Iterator[Columns | ReplayBatch]:
-    inbox = connection.new_inbox()
-    sid = connection.subscribe(inbox)
     reader = BlockReader()
     after: str | None = None
-    try:
+    with opened_inbox(connection, timeout) as inbox:
         while True:
-            connection.publish(subject, _with_cursor(request, after), reply=inbox)
             try:
-                part, end = _part(connection, sid, reader, timeout)
+                part, end = _part(inbox.ask(subject, _with_cursor(request, after)), reader)
             except StreamingRefusedError as error:
                 if error.code != _BAD_REQUEST or not request.format:
                     raise
@@ -207,9 +204,6 @@ def _parts(
                 if request.max_messages <= count:
                     return
                 request = replace(request, max_messages=request.max_messages - count)
-    finally:
-        if connection.is_open:
-            connection.unsubscribe(sid)
 
 
 def _with_cursor(request: ReplayRequest, after: str | None) -> bytes:
@@ -221,29 +215,23 @@ def _with_cursor(request: ReplayRequest, after: str | None) -> bytes:
         raise ProtocolError(f"Nats-Replay-After: {error}") from error
 
 
-def _part(
-    connection: Connection, sid: bytes, reader: BlockReader, timeout: float
-) -> tuple[list[Columns | ReplayBatch], End]:
+def _part(answers: Iterator[MessageBatch], reader: BlockReader) -> tuple[list[Columns | ReplayBatch], End]:
     """The messages of one request, the first of them with what is damaged, and its end."""
     part: list[Columns | ReplayBatch] = []
-    deadline = time.monotonic() + timeout
-    while True:
-        arrived = connection.receive_of(sid, max(deadline - time.monotonic(), 0.0))
-        if not arrived:
-            raise ClientTimeoutError(f"no answer to a replay in {timeout:g} s")
+    for arrived in answers:
         end = _take(arrived, reader, part)
         if end is None:
-            deadline = time.monotonic() + timeout
-        elif end.code == EOB:
+            continue
+        if end.code == EOB:
             if end.damaged and not part:
                 part.append(ReplayBatch())
             if part:
                 part[0].damaged = end.damaged
             return part, end
-        elif end.code == _NO_RESPONDERS:
+        if end.code == _NO_RESPONDERS:
             raise NoRespondersError("no streaming server of this cluster ID answers")
-        else:
-            raise StreamingRefusedError(end.code, end.text)
+        raise StreamingRefusedError(end.code, end.text)
+    raise AssertionError("a part ends with its end or an error")
 
 
 def _take(arrived: MessageBatch, reader: BlockReader, part: list[Columns | ReplayBatch]) -> End | None:
