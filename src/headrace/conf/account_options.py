@@ -175,6 +175,7 @@ class AuthorizationOptions(Keyed, frozen=True):
         "map",
         name="auth_callout",
         aliases=("auth_hook",),
+        is_lasting=True,  # with a callout a server's id is the key it asks with
     )
     proxy_required: bool = key(False, "Only through a trusted proxy")
 

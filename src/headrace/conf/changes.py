@@ -1,15 +1,14 @@
 """Changes between two sets of options, one by one, and those that a running server can take over.
 
-Here lives the comparison, with secrets hidden, and what of an option needs a restart although the option does
-not. Never lives here: which options need none (`options.Options`), how a server takes a change over
-(`server.reload`).
+Here lives the comparison, with secrets hidden. Never lives here: what a running server takes over (entries of
+keys say it, `keys.Key`), and how it does (`server.reload`).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from msgspec import Struct
 
@@ -21,6 +20,7 @@ from headrace.conf.account_options import (
     UserOptions,
 )
 from headrace.conf.durations import format_duration
+from headrace.conf.keys import Keyed
 from headrace.conf.leaf_options import LeafNodeOptions, LeafRemote, LeafUser
 from headrace.conf.options import Options
 from headrace.conf.peer_options import PeerURL, RemoteGatewayOptions
@@ -29,19 +29,10 @@ from headrace.structures import defaults_of, hidden_in
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-_FIXED_WITHIN: Final = frozenset(
-    ("cluster.host", "cluster.port", "cluster.protocol", "leafnodes.host", "leafnodes.port")
-)
-"""The parts of options that a running server does not take over although it takes over the option."""
+    from headrace.conf.keys import Key
 
-_AS_A_WHOLE: Final = frozenset(("authorization.callout", "cluster"))
-"""Options that can be changed, but neither appear nor disappear: with a callout a server's id is the key it
-asks with, and a cluster has a port.
-"""
 _NOTHING: Final = {"leafnodes": LeafNodeOptions()}
 """Values that mean the same as no block at all."""
-_RELOADABLE_WITHIN: Final = "websocket.tls."
-"""And what of another option it takes over."""
 
 _HIDDEN: Final = "[hidden]"
 _IN_URL: Final = re.compile(r"(?<=://)[^/@\s]+(?=@)")
@@ -61,22 +52,17 @@ _KEYS: Final[dict[type, Callable[[Any], str]]] = {
 
 
 class Change(Struct, frozen=True):
-    """`path` leads from an option to what differs in it; None stands where there is nothing."""
+    """A difference. `path` leads from an option to what differs in it; None stands where there is nothing."""
 
     path: str
     before: str | None
     after: str | None
+    needs_restart: bool
 
     @property
     def option(self) -> str:
         """The option of `Options` it belongs to."""
         return re.split(r"[.\[]", self.path, maxsplit=1)[0]
-
-    @property
-    def needs_restart(self) -> bool:
-        if self.path.startswith(_RELOADABLE_WITHIN):
-            return False
-        return Options.KEYS[self.option].needs_restart or self.path in _AS_A_WHOLE | _FIXED_WITHIN
 
     def __str__(self) -> str:
         if self.before is None:
@@ -98,8 +84,30 @@ def differences(old: Options, new: Options) -> list[Change]:
     return [
         change
         for name in changed_options(old, new)
-        for change in _walk(name, _value(old, name), _value(new, name), is_secret=False)
+        for change in _walk(name, _value(old, name), _value(new, name), _Place.of(Options.KEYS[name]))
     ]
+
+
+class _Place(NamedTuple):
+    """The rules for a value that is compared, from the entries of the keys on the way to it."""
+
+    needs_restart: bool = False
+    is_lasting: bool = False
+    is_secret: bool = False
+
+    @classmethod
+    def of(cls, key: Key) -> _Place:
+        """The place of an option of the top level."""
+        return cls(key.needs_restart, key.is_lasting)
+
+    def within(self, struct: Struct, name: str) -> _Place:
+        """The place of a field of a structure that stands here."""
+        key = struct.KEYS.get(name) if isinstance(struct, Keyed) else None
+        return _Place(
+            key.needs_restart if key is not None and key.reload else self.needs_restart,
+            key is not None and key.is_lasting,
+            self.is_secret or name in hidden_in(struct),
+        )
 
 
 def _value(options: Options, name: str) -> object:
@@ -107,23 +115,29 @@ def _value(options: Options, name: str) -> object:
     return _NOTHING.get(name) if value is None else value
 
 
-def _walk(path: str, old: Any, new: Any, *, is_secret: bool) -> Iterator[Change]:
+def _walk(path: str, old: Any, new: Any, place: _Place) -> Iterator[Change]:
     if old == new:
         return
     if isinstance(old, Struct) and type(old) is type(new):
         for name in old.__struct_fields__:
-            hidden = is_secret or name in hidden_in(old)
-            yield from _walk(f"{path}.{name}", getattr(old, name), getattr(new, name), is_secret=hidden)
+            yield from _walk(
+                f"{path}.{name}", getattr(old, name), getattr(new, name), place.within(old, name)
+            )
         return
     members = _members(old), _members(new)
-    if None not in members and any(members) and not is_secret:
+    if None not in members and any(members) and not place.is_secret:
         before, after = (found or {} for found in members)
         if before.keys() == after.keys() and list(before) != list(after) and before == after:
-            yield Change(path, ", ".join(before), ", ".join(after))
+            yield Change(path, ", ".join(before), ", ".join(after), place.needs_restart)
         for key in {**before, **after}:
-            yield from _walk(f"{path}[{key}]", before.get(key), after.get(key), is_secret=False)
+            yield from _walk(f"{path}[{key}]", before.get(key), after.get(key), place)
         return
-    yield Change(path, _shown(old, is_secret=is_secret), _shown(new, is_secret=is_secret))
+    yield Change(
+        path,
+        _shown(old, is_secret=place.is_secret),
+        _shown(new, is_secret=place.is_secret),
+        place.needs_restart or place.is_lasting,
+    )
 
 
 def _members(value: Any) -> dict[str, Any] | None:

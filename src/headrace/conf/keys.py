@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     Reload: TypeAlias = Literal[
+        "",
         "restart",
         "lookup",
         "always",
@@ -72,7 +73,10 @@ class Key(Struct, frozen=True):
     - `normal`: gives the one way in which a value is kept, out of several that mean the same.
     - `reload`: how a running server takes a change over. "restart": it does not. "lookup": the option is
       looked up each time it is needed. "always": each reload does. "process": the process does
-      (`Surroundings`). The others name a step of `headrace.server.reload`.
+      (`Surroundings`). The others name a step of `headrace.server.reload`. "": as the block that the key is
+      in; at the top level as "restart".
+    - `is_lasting`: a running server takes over what changes in the block, but not that it appears or
+      disappears.
     - `flag`: the flag of the command line, None without one.
     """
 
@@ -87,7 +91,8 @@ class Key(Struct, frozen=True):
     zero_is_default: bool = False
     between: tuple[float, float] | None = None
     normal: Callable[[Any], Any] | None = None
-    reload: Reload = "restart"
+    reload: Reload = ""
+    is_lasting: bool = False
     flag: Flag | None = None
 
     @property
@@ -97,7 +102,8 @@ class Key(Struct, frozen=True):
 
     @property
     def needs_restart(self) -> bool:
-        return self.reload == "restart"
+        """True if a running server does not take a change of the option over."""
+        return self.reload in ("", "restart")
 
 
 _KINDS: Final[dict[type, str]] = {
@@ -124,7 +130,8 @@ if TYPE_CHECKING:
         zero_is_default: bool = False,
         between: tuple[float, float] | None = None,
         normal: Callable[[Any], Any] | None = None,
-        reload: Reload = "restart",
+        reload: Reload = "",
+        is_lasting: bool = False,
         flag: Flag | None = None,
     ) -> T:
         """The entry of an option of a `Keyed` structure, which makes it the default of the option."""

@@ -175,8 +175,13 @@ class LeafNodeOptions(Keyed, frozen=True):
     links carry JetStream's API without a domain, as links of servers that know no domains do.
     """
 
-    host: str = key(limits.DEFAULT_HOST, "Address for leaf nodes", aliases=("net",))
-    port: int = key(0, "Port for leaf nodes; -1 lets the system choose, 0: there is none", shown_default="0")
+    host: str = key(limits.DEFAULT_HOST, "Address for leaf nodes", aliases=("net",), reload="restart")
+    port: int = key(
+        0,
+        "Port for leaf nodes; -1 lets the system choose, 0: there is none",
+        shown_default="0",
+        reload="restart",
+    )
     advertise: str | None = key(
         None, "Address told to leaf nodes", '"host:port"', aliases=("leafnode_advertise",)
     )

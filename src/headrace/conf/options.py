@@ -330,6 +330,7 @@ class Options(Keyed, frozen=True):
         "map",
         read="cluster:cluster",
         reload="cluster",
+        is_lasting=True,  # a cluster has a port
     )
     gateway: GatewayOptions | None = key(
         None, "Other clusters: [gateways.md](gateways.md)", "map", read="gateway:gateway"

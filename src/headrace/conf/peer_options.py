@@ -76,9 +76,12 @@ class ClusterOptions(Keyed, frozen=True):
     HIDDEN = frozenset({"password"})
 
     name: str = key("", "Name of the cluster, the same on every server; without one it is made up")
-    host: str = key(limits.DEFAULT_HOST, "Address for other servers", aliases=("net",))
+    host: str = key(limits.DEFAULT_HOST, "Address for other servers", aliases=("net",), reload="restart")
     port: int = key(
-        0, "Port for other servers; -1 lets the system choose, 0 turns the cluster off", shown_default="0"
+        0,
+        "Port for other servers; -1 lets the system choose, 0 turns the cluster off",
+        shown_default="0",
+        reload="restart",
     )
     advertise: str | None = key(
         None, "Address told to other servers", '"host:port"', aliases=("cluster_advertise",)
@@ -141,6 +144,7 @@ class ClusterOptions(Keyed, frozen=True):
         "2.x",
         "`2.x`: routes of nats-server since 2.0. `1.x`: those of the servers before it. `auto`: "
         "both, as each peer speaks. Not in nats-server",
+        reload="restart",
     )
 
     @property

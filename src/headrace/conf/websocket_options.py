@@ -27,7 +27,13 @@ class WebSocketOptions(Keyed, frozen=True):
     port: int = key(-1, "Port; -1 lets the system choose", shown_default="-")
     advertise: str | None = key(None, "Address shown in `/varz`")
     no_tls: bool = key(False, "Serve without TLS")
-    tls: TLSOptions | None = key(None, "TLS of this port, as above; this or `no_tls` must be there", "map")
+    tls: TLSOptions | None = key(
+        None,
+        "TLS of this port, as above; this or `no_tls` must be there",
+        "map",
+        reload="always",
+        is_lasting=True,
+    )
     same_origin: bool = key(False, "Browsers only from pages of this host")
     allowed_origins: tuple[str, ...] = key(
         (),

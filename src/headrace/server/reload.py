@@ -229,7 +229,7 @@ _STEPS: Final[dict[Reload, tuple[Step, ...]]] = {
     "lookup": (),
     "always": (),
     "process": (),
-    "restart": (),
+    "": (),
 }
 """How changed options are taken over, by what the entries of their keys say."""
 

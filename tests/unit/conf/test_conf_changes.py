@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from headrace.conf.account_options import AuthorizationOptions, CalloutOptions
 from headrace.conf.binding import load_options
 from headrace.conf.changes import changed_options, differences
+from headrace.conf.options import Options
+from headrace.conf.tls_options import TLSOptions
+from headrace.conf.websocket_options import WebSocketOptions
 
 
 def said(before: str, after: str) -> list[str]:
@@ -83,6 +87,65 @@ def test_what_needs_a_restart() -> None:
         "max_payload": False,
     }
     assert changed_options(old, new) == ["port", "http_port", "max_payload"]
+
+
+CLUSTER = "cluster {{ port: 1, {} }}"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "changes"),
+    [
+        (CLUSTER.format(""), CLUSTER.format("no_advertise: true"), {"cluster.no_advertise": False}),
+        (CLUSTER.format(""), CLUSTER.format("host: h"), {"cluster.host": True}),
+        (CLUSTER.format(""), CLUSTER.format("protocol: auto"), {"cluster.protocol": True}),
+        ("cluster { port: 1 }", "cluster { port: 2 }", {"cluster.port": True}),
+        ("", "cluster { port: 1 }", {"cluster": True}),
+        (
+            "gateway { name: g, port: 1 }",
+            "gateway { name: g, port: 1, connect_retries: 2 }",
+            {"gateway.connect_retries": True},
+        ),
+        (
+            "leafnodes { port: 1 }",
+            "leafnodes { port: 2, no_advertise: true }",
+            {"leafnodes.port": True, "leafnodes.no_advertise": False},
+        ),
+        ("", "leafnodes { isolate: true }", {"leafnodes.isolate": False}),
+        (
+            "websocket { port: 1, no_tls: true }",
+            "websocket { port: 1, no_tls: true, compression: true }",
+            {"websocket.compression": True},
+        ),
+    ],
+)
+def test_what_needs_a_restart_within_blocks(before: str, after: str, changes: dict[str, bool]) -> None:
+    old, new = (load_options(text=text, environ={}) for text in (before, after))
+    assert {change.path: change.needs_restart for change in differences(old, new)} == changes
+
+
+def test_tls_of_websocket_changes_without_a_restart_where_it_was_and_stays() -> None:
+    one, other = (TLSOptions("cert", "key", timeout=timeout) for timeout in (1.0, 2.0))
+    without, old, new = (Options(websocket=WebSocketOptions(tls=tls)) for tls in (None, one, other))
+    assert [(change.path, change.needs_restart) for change in differences(old, new)] == [
+        ("websocket.tls.timeout", False)
+    ]
+    assert [(change.path, change.needs_restart) for change in differences(without, new)] == [
+        ("websocket.tls", True)
+    ]
+
+
+def test_callout_changes_without_a_restart_where_it_was_and_stays() -> None:
+    one, other = (CalloutOptions("A", (user,)) for user in "ab")
+    without, old, new = (
+        Options(authorization=AuthorizationOptions(callout=callout)) for callout in (None, one, other)
+    )
+    assert [(change.path, change.needs_restart) for change in differences(old, new)] == [
+        ("authorization.callout.users", False)
+    ]
+    for before, after in ((without, new), (old, without)):
+        assert [(change.path, change.needs_restart) for change in differences(before, after)] == [
+            ("authorization.callout", True)
+        ]
 
 
 def test_user_information_of_urls_is_hidden() -> None:

@@ -78,11 +78,11 @@ def logged(caplog: pytest.LogCaptureFixture) -> list[str]:
 # -- the table ----------------------------------------------------------------------------------------
 
 
-def test_every_option_is_taken_over_or_needs_a_restart_by_name() -> None:
+def test_every_option_is_taken_over_by_a_step_or_needs_a_restart() -> None:
     ways = {option: key.reload for option, key in Options.KEYS.items()}
 
     assert set(ways.values()) == reload._STEPS.keys()
-    assert ways["port"] == "restart"
+    assert ways["port"] == ""
     assert ways["max_payload"] == "client limits"
 
 
