@@ -46,6 +46,8 @@ COMPILED = [
     "engine.records",
     "engine.log_core",
     "engine.log_reading",
+    "engine.memory_log",
+    "engine.memory_reading",
     "engine.api_requests",
     "engine.direct_gets",
     "engine.stan",

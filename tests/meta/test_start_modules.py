@@ -67,7 +67,7 @@ STORED = {"headrace.log", "headrace.turns", "headrace.change_log"}
 
 COMMANDS = {
     "serve": (EVERY_SERVER, 277),
-    "streaming": (EVERY_SERVER | STORED | {"headrace.streaming"}, 356),
+    "streaming": (EVERY_SERVER | STORED | {"headrace.streaming"}, 357),
     "serve -js": (EVERY_SERVER | STORED | {"headrace.jetstream"}, 359),
 }
 """By command: packages of ours, and how many modules there may be, those of Python included."""

@@ -34,6 +34,8 @@ COMPILED: Final = [
     "headrace.engine.log_core",
     "headrace.engine.log_reading",
     "headrace.engine.memory",
+    "headrace.engine.memory_log",
+    "headrace.engine.memory_reading",
     "headrace.engine.message_blocks",
     "headrace.engine.messages",
     "headrace.engine.peer",

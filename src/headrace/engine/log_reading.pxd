@@ -60,8 +60,3 @@ cdef class LogReads:
 cdef class FileReads(LogReads):
     cdef PointReads _points
     cdef LogCounts _counts
-
-cdef class MemoryReads(LogReads):
-    cdef object _read
-    cdef object _last_of
-    cdef StoredMessages _found   # the one that was read last

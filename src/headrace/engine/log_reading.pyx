@@ -315,33 +315,3 @@ cdef class FileReads(LogReads):
             return ABSENT
         sequence[0] = entry.last
         return SLOW if entry.loose & LAST_LOOSE else FOUND
-
-
-cdef class MemoryReads(LogReads):
-    """Those of a log in memory.
-
-    read(sequence)     the message of a sequence, None: there is none
-    last_of(subject)   the sequence of the last message of a subject without wildcards, 0: it has none
-    make               the class of messages
-    """
-
-    def __init__(self, read, last_of, type make not None):
-        self._read = read
-        self._last_of = last_of
-        self._found = StoredMessages(make)
-
-    cdef bint is_removed(self, uint64_t sequence) except -1:
-        return self._read(sequence) is None
-
-    cdef int read(self, uint64_t sequence, message_t *m) except -1:
-        cdef object found = self._read(sequence)
-        if found is None:
-            return ABSENT
-        self._found.clear()
-        self._found.append(found)
-        m[0] = self._found.items[0]
-        return FOUND
-
-    cdef int last_of(self, const char *subject, size_t n, uint64_t *sequence) except -1:
-        sequence[0] = self._last_of(subject[:n])
-        return FOUND if sequence[0] else ABSENT

@@ -2,8 +2,8 @@
 
 In reading order:
 
-- `port`: the contract. `memory`, over `memory_index`, and `file` keep it; `outline` is a message without its
-  parts, `filters` are the subjects of a read.
+- `port`: the contract. `memory` and `file` keep it; `outline` is a message without its parts, `filters` are
+  the subjects of a read.
 - Files of a log: `segment`, `segments`, `segment_files`, `after_sync`, `index`, `packing` (compression),
   `encryption`.
 - Reading: `reader`, `lookup`, `counting`. Removing: `retention`, `occupancy`, `compaction`.

@@ -1,7 +1,7 @@
 """The log in memory: all of the contract but survival.
 
 Here lives `MemoryLog`, for servers that keep nothing and for tests; never a file.
-Memory is proportional to what is held: besides its parts a message costs about 180 bytes, a subject 230.
+Memory is proportional to what is held; the messages are in a `MemoryTable`, what ends by itself is kept here.
 """
 
 from __future__ import annotations
@@ -9,14 +9,13 @@ from __future__ import annotations
 import heapq
 import time
 from collections import Counter
-from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from headrace.engine.log_reading import MemoryReads
-from headrace.engine.messages import StoredMessages
-from headrace.errors import LogClosed, LogError, LogFull, MessageTooLarge
+from headrace.engine.memory_log import SLACK, MemoryTable
+from headrace.engine.memory_reading import MemoryReads
+from headrace.engine.messages import NewMessages, StoredMessages
+from headrace.errors import LogClosed, LogError, LogFull
 from headrace.log.filters import SubjectFilter
-from headrace.log.memory_index import SLACK, MessageTable, SubjectIndex
 from headrace.log.port import (
     FOREVER,
     LARGEST_SEQUENCE,
@@ -26,6 +25,7 @@ from headrace.log.port import (
     Discard,
     Limits,
     LogState,
+    NewMessage,
     Page,
     StoredMessage,
     SubjectState,
@@ -38,10 +38,12 @@ if TYPE_CHECKING:
 
     from headrace.engine.syncer import SyncJob
     from headrace.errors import StorageError
-    from headrace.log.port import NewMessage, Submit
+    from headrace.log.port import Submit
 
 SCAN: Final = 4096
 """Messages that one filtered read looks at; then its page ends, empty or not."""
+ANY_SIZE: Final = (1 << 63) - 1
+SUBJECTS_AT_ONCE: Final = 1000
 
 
 class MemoryLog:
@@ -52,15 +54,13 @@ class MemoryLog:
         self._clock = clock
         self._closed = False
         self._written = 0
-        self._last_sequence = 0
-        self._last_time = 0
-        self._reads = MemoryReads(self.read, self._last_of_one, StoredMessage)
+        self._table = MemoryTable(clock, self._make_fit)
+        self._table.obey(limits)
+        self._reads = MemoryReads(self._table, StoredMessage)
         self._clear()
 
     def _clear(self) -> None:
-        self._messages = MessageTable()
-        self._subjects = SubjectIndex(self._messages)
-        self._bytes = 0
+        self._table.clear()
         self._ends: dict[int, int] = {}
         """The expiry of messages with a TTL, by sequence."""
         self._queue: list[tuple[int, int]] = []
@@ -86,7 +86,8 @@ class MemoryLog:
     def limits(self, limits: Limits) -> None:
         self._check_open()
         self._limits = same_weights(self._limits, limits)
-        self._make_fit(self._subjects.names())
+        self._table.obey(limits)
+        self._make_fit(self._names())
         if not limits.waits_for_expire:
             self.expire(self._clock())
 
@@ -102,7 +103,7 @@ class MemoryLog:
 
     @property
     def size(self) -> int:
-        return self._bytes
+        return self._table.size
 
     @property
     def unsynced(self) -> int:
@@ -110,41 +111,41 @@ class MemoryLog:
 
     def append(self, batch: Sequence[NewMessage], first_sequence: int = 0) -> int:
         self._check_open()
-        batch = list(batch)  # of compiled messages every look would make new tuples
-        first = self._admit(batch, first_sequence)
-        self._last_sequence = first - 1
-        now = 0
-        for sequence, message in enumerate(batch, first):
-            time_ns = message.time_ns or now or (now := self._clock())
-            self._add(sequence, max(time_ns, self._last_time), message)
-        self._make_fit({message.subject for message in batch})
-        self._written += bool(batch or first_sequence)
+        messages = batch if isinstance(batch, NewMessages) else NewMessages(NewMessage, batch)
+        table = self._table
+        if not first_sequence and (appended := table.append(messages)):
+            self._written += 1
+            return appended  # else something is out of the ordinary
+        first = self._admit(messages, first_sequence)
+        if not messages:
+            table.skip_to(first - 1)
+        for sequence, end in table.add(messages, first):
+            if end >= FOREVER:
+                self._forever.add(sequence)
+            else:
+                self._ends[sequence] = end
+                heapq.heappush(self._queue, (end, sequence))
+        self._make_fit(messages.subjects())
+        self._written += bool(messages or first_sequence)
         return first
 
-    def _admit(self, batch: Sequence[NewMessage], first_sequence: int) -> int:
+    def _admit(self, batch: NewMessages[NewMessage], first_sequence: int) -> int:
         """The first sequence of a batch that may be appended. Raises what `append` does; changes nothing."""
-        if first_sequence and first_sequence <= self._last_sequence:
-            raise ValueError(f"sequence {first_sequence} is not above the last one, {self._last_sequence}")
-        first = first_sequence or self._last_sequence + 1
+        last = self._table.last_sequence
+        if first_sequence and first_sequence <= last:
+            raise ValueError(f"sequence {first_sequence} is not above the last one, {last}")
+        first = first_sequence or last + 1
         if first < 0 or first + len(batch) - 1 > LARGEST_SEQUENCE:
             raise LogError(f"no sequences for {len(batch)} messages from {first}")
-        limit = self._limits.max_message_size
-        for message in batch:
-            if not (0 <= message.time_ns <= LARGEST_TIME and 0 <= message.ttl_ns <= LARGEST_TIME):
-                raise ValueError("a message's time and TTL cannot be negative, nor beyond 292 years")
-            if max(len(message.subject), len(message.reply)) > LONGEST_SUBJECT:
-                raise MessageTooLarge(f"a subject of more than {LONGEST_SUBJECT} bytes")
-            if limit and len(message.headers) + len(message.payload) > limit:
-                size = len(message.headers) + len(message.payload)
-                raise MessageTooLarge(f"{size} bytes of headers and payload, {limit} are allowed")
+        batch.measure(self._limits.max_message_size, LONGEST_SUBJECT, ANY_SIZE)
         if self._limits.discard is Discard.NEW:
-            self._check_room(batch)
+            self._check_room(list(batch))  # of compiled messages every look would make new tuples
         return first
 
     def _check_room(self, batch: Sequence[NewMessage]) -> None:
         """Plays the batch through under `Discard.NEW`. Raises: LogFull."""
         limits = self._limits
-        count, total = len(self._messages), self._bytes
+        count, total = self._table.messages, self._table.size
         most = max(limits.max_messages, count)  # more only when the limit is younger than they are
         per_subject = limits.max_messages_per_subject
         sizes: dict[bytes, list[int]] = {}
@@ -173,39 +174,24 @@ class MemoryLog:
         """Return the counted sizes of a subject's messages, oldest first; no more of them than the subject's
         limit.
         """
-        found = map(self._messages.get, self._subjects.sequences(subject))
-        weights = self._limits.weights
-        return [size_of(message, weights) for message in found if message is not None]
-
-    def _add(self, sequence: int, time_ns: int, new: NewMessage) -> None:
-        message = StoredMessage(sequence, time_ns, new.subject, new.reply, new.headers, new.payload)
-        self._messages.add(message)
-        self._subjects.add(message.subject, sequence)
-        self._bytes += size_of(message, self._limits.weights)
-        self._last_sequence = sequence
-        self._last_time = time_ns
-        if time_ns + new.ttl_ns >= FOREVER:
-            self._forever.add(sequence)
-        elif new.ttl_ns:
-            self._ends[sequence] = time_ns + new.ttl_ns
-            heapq.heappush(self._queue, (time_ns + new.ttl_ns, sequence))
-
-    def _remove(self, sequence: int) -> bool:
-        message = self._messages.pop(sequence)
-        if message is None:
-            return False
-        self._subjects.remove(message.subject)
-        self._forever.discard(sequence)
-        self._bytes -= size_of(message, self._limits.weights)
-        if self._ends.pop(sequence, None) and len(self._queue) > 2 * len(self._ends) + SLACK:
-            self._queue = [(end, sequence) for sequence, end in self._ends.items()]
-            heapq.heapify(self._queue)
-        return True
+        return [self._reads.size_of(sequence) for sequence in self._table.sequences(subject)]
 
     def _remove_all(self, sequences: Iterable[int]) -> int:
         """`sequences` must not be read from the tables on the way."""
-        removed = sum(map(self._remove, sequences))
+        if self._forever or self._ends:
+            removed = sum(map(self._remove, sequences))
+        else:
+            removed = self._table.remove(sequences)
         self._written += bool(removed)
+        return removed
+
+    def _remove(self, sequence: int) -> int:
+        """Remove a message that may have a TTL; 0 when it is not there, else 1."""
+        removed = self._table.remove((sequence,))
+        self._forever.discard(sequence)
+        if self._ends.pop(sequence, None) and len(self._queue) > 2 * len(self._ends) + SLACK:
+            self._queue = [(end, sequence) for sequence, end in self._ends.items()]
+            heapq.heapify(self._queue)
         return removed
 
     def _make_fit(self, subjects: Iterable[bytes]) -> None:
@@ -213,26 +199,21 @@ class MemoryLog:
 
         Under `Discard.NEW` only what is over the limit of its subject.
         """
-        limits, messages = self._limits, self._messages
+        limits, table = self._limits, self._table
         if limits.max_messages_per_subject:
             for subject in subjects:
-                excess = self._subjects.count(subject) - limits.max_messages_per_subject
+                excess = table.count_from(subject, 0) - limits.max_messages_per_subject
                 if excess > 0:
-                    self._remove_all(list(islice(self._subjects.sequences(subject), excess)))
-        if limits.discard is Discard.NEW:
-            return
-        excess = len(messages) - (limits.max_messages or len(messages))
-        while (excess > 0 or (limits.max_bytes and self._bytes > limits.max_bytes)) and len(messages) > 1:
-            self._remove(self._first_sequence())
-            self._written += 1
-            excess -= 1
+                    self._remove_all(table.sequences(subject, most=excess))
+        if limits.discard is not Discard.NEW:
+            self._remove_all(self._reads.oldest_over(limits.max_messages, limits.max_bytes))
 
     def read(self, sequence: int) -> StoredMessage | None:
         self._check_open()
-        return self._messages.get(sequence)
+        return self._reads.get(sequence)
 
     @property
-    def reads(self) -> MemoryReads | None:
+    def reads(self) -> MemoryReads[StoredMessage] | None:
         return None if self._closed else self._reads
 
     def read_from(
@@ -245,71 +226,59 @@ class MemoryLog:
         up_to: int | None = None,
     ) -> Page:
         self._check_open()
-        end = self._last_sequence + 1 if up_to is None else min(up_to, self._last_sequence + 1)
-        wanted = SubjectFilter(filters)
+        last = self._table.last_sequence
+        end = last + 1 if up_to is None else min(up_to, last + 1)
         page = StoredMessages(StoredMessage)
-        for looked_at, message in enumerate(self._candidates(wanted, sequence)):
-            if message.sequence >= end:
-                break
-            if page and (len(page) >= max_messages or size_of(message) > max_bytes):
-                return Page(page, message.sequence, [])
-            if not wanted.everything and looked_at == SCAN:
-                return Page(page, message.sequence, [])
-            if wanted(message.subject):
-                page.append(message)
-                max_bytes -= size_of(message)
-        return Page(page, max(sequence, end), [])
-
-    def _candidates(self, wanted: SubjectFilter, start: int) -> Iterator[StoredMessage]:
-        """Messages at or after `start` that may match; without wildcards only those that do."""
-        if wanted.everything or wanted.patterns:
-            yield from self._messages.walk(start)
-            return
-        lists = (self._subjects.sequences(subject, start) for subject in wanted.literals)
-        for message in map(self._messages.get, heapq.merge(*lists)):
-            if message is not None:
-                yield message
+        if sequence >= end:
+            return Page(page, sequence, [])
+        wanted = SubjectFilter(filters)
+        if not (wanted.everything or wanted.patterns or wanted.literals):
+            return Page(page, end, [])
+        following = self._reads.page(
+            page,
+            max(sequence, 0),
+            end,
+            literals=list(wanted.literals),
+            patterns=list(wanted.patterns),
+            most=max_messages,
+            room=min(max_bytes, ANY_SIZE),
+            most_looked_at=SCAN,
+        )
+        return Page(page, following, [])
 
     def count_from(self, sequence: int, filters: Sequence[bytes] = ()) -> int:
         self._check_open()
+        table = self._table
+        if sequence > table.last_sequence:
+            return 0
+        start = max(sequence, 0)
         wanted = SubjectFilter(filters)
         if wanted.everything:
-            return len(self._messages) - self._messages.below(sequence)
-        names = self._subjects.names() if wanted.patterns else wanted.literals
-        return sum(self._subjects.count_from(name, sequence) for name in names if wanted(name))
+            return table.messages - self._reads.below(start)
+        names = self._names() if wanted.patterns else wanted.literals
+        return sum(table.count_from(name, start) for name in names if wanted(name))
 
     def gone(self, sequence: int, most: int = 10_000) -> tuple[list[int], int]:
         self._check_open()
-        found: list[int] = []
-        for first, following in self._messages.gaps(sequence, self._last_sequence + 1):
-            found += islice(range(first, following), most - len(found))
-            if len(found) >= most:
-                return found, found[-1] + 1
-        return found, self._last_sequence + 1
+        return self._reads.gone(min(max(sequence, 0), self._table.last_sequence + 1), most)
 
     def absent(self, sequences: Iterable[int]) -> list[int]:
         self._check_open()
-        return [sequence for sequence in sequences if self._messages.get(sequence) is None]
+        return [sequence for sequence in sequences if sequence not in self._table]
 
     def sequence_at(self, time_ns: int) -> int:
         self._check_open()
-        message = self._messages.at_time(time_ns)
-        return message.sequence if message else self._last_sequence + 1
+        if time_ns > self._table.last_time:
+            return self._table.last_sequence + 1
+        return self._reads.at_time(max(time_ns, 0)) or self._table.last_sequence + 1
 
     def last(self, subject: bytes | None = None) -> StoredMessage | None:
         self._check_open()
-        if subject is None:
-            return self._messages.last()
-        return self._messages.get(self.last_of(subject))
+        return self._reads.get(self._table.last() if subject is None else self.last_of(subject))
 
     def last_of(self, subject: bytes) -> int:
         self._check_open()
         return max((state.last_sequence for _, state in self._matching(subject)), default=0)
-
-    def _last_of_one(self, subject: bytes) -> int:
-        """`last_of` a subject without wildcards."""
-        state = self._subjects.state(subject)
-        return state.last_sequence if state else 0
 
     def subjects(self, subject: bytes = b">") -> Iterator[tuple[bytes, SubjectState]]:
         self._check_open()
@@ -321,13 +290,18 @@ class MemoryLog:
 
     def _matching(self, subject: bytes) -> Iterator[tuple[bytes, SubjectState]]:
         wanted = SubjectFilter([subject])
-        names = self._subjects.names() if wanted.patterns else wanted.literals
-        for name in names:
-            state = self._subjects.state(
-                name
-            )  # of now: the log may have changed since the caller's last step
-            if state and wanted(name):
-                yield name, state
+        for name in self._names(subject) if wanted.patterns else wanted.literals:
+            if found := self._table.subjects.get(name):  # of now: the log may have changed
+                yield name, SubjectState(*found[:3])
+
+    def _names(self, pattern: bytes | None = None) -> Iterator[bytes]:
+        """Subjects with messages that match a pattern, None: all; the log may change on the way."""
+        place = 0
+        while True:
+            names, place = self._table.subjects.matching(pattern, place, SUBJECTS_AT_ONCE)
+            yield from names
+            if not place:
+                return
 
     def delete(self, sequence: int, *, erase: bool = False) -> bool:
         """Erased or not, nothing is left here; Python's memory is not overwritten."""
@@ -340,48 +314,41 @@ class MemoryLog:
 
     def purge(self, subject: bytes | None = None, *, up_to: int | None = None, keep: int = 0) -> int:
         self._check_open()
+        table = self._table
         if subject is None and up_to is None and keep <= 0:
-            removed = len(self._messages)
+            removed = table.messages
             self._clear()
             self._written += bool(removed)
             return removed
-        below = self._last_sequence + 1 if up_to is None else up_to
+        below = table.last_sequence + 1 if up_to is None else min(max(up_to, 0), table.last_sequence + 1)
         if subject is None:
-            excess = self._messages.below(below) - max(keep, 0)
-            return self._remove_all([m.sequence for m in islice(self._messages.walk(0), max(excess, 0))])
-        found = [
-            s for name, _ in self._matching(subject) for s in self._subjects.sequences(name) if s < below
-        ]
+            excess = self._reads.below(below) - max(keep, 0)
+            return self._remove_all(self._reads.oldest(max(excess, 0)))
+        found = [s for name, _ in self._matching(subject) for s in table.sequences(name) if s < below]
         found.sort()
         return self._remove_all(found[: max(len(found) - max(keep, 0), 0)])
 
     def expire(self, now_ns: int) -> int:
         self._check_open()
-        return self._remove_all([message.sequence for message in self._over(now_ns)])
+        return self._remove_all(self._over(now_ns))
 
     def expired(self, now_ns: int) -> Iterator[tuple[int, bytes]]:
         self._check_open()
-        return ((message.sequence, message.subject) for message in self._over(now_ns))
+        return iter([(sequence, self._reads.subject_of(sequence)) for sequence in self._over(now_ns)])
 
-    def _over(self, now_ns: int) -> list[StoredMessage]:
-        """Messages over their age or TTL, ascending."""
-        found = {}
-        first = self._first_aging() if self._limits.max_age_ns else None
-        if first is not None:
-            for message in self._messages.walk(first.sequence):
-                if message.time_ns + self._limits.max_age_ns > now_ns:
-                    break
-                if message.sequence not in self._forever:
-                    found[message.sequence] = message
+    def _over(self, now_ns: int) -> list[int]:
+        """The sequences of messages over their age or TTL, ascending."""
+        found = set[int]()
+        if first := self._first_aging() if self._limits.max_age_ns else 0:
+            found.update(self._reads.up_to(first, min(now_ns - self._limits.max_age_ns, LARGEST_TIME)))
+            found -= self._forever
         due = []
         while self._is_due(now_ns):
             due.append(heapq.heappop(self._queue))
         for entry in due:
             heapq.heappush(self._queue, entry)
-            ended = self._messages.get(entry[1])
-            if ended is not None:
-                found[ended.sequence] = ended
-        return [found[sequence] for sequence in sorted(found)]
+            found.add(entry[1])
+        return sorted(found)
 
     def _is_due(self, now_ns: int) -> bool:
         """True if a TTL has ended. Drops entries of removed messages at the front."""
@@ -389,36 +356,35 @@ class MemoryLog:
             heapq.heappop(self._queue)
         return bool(self._queue) and self._queue[0][0] <= now_ns
 
-    def _first_aging(self) -> StoredMessage | None:
-        """The first message that does not stay forever; all before it do."""
-        for message in self._messages.walk(self._aging_from):
-            self._aging_from = message.sequence
-            if message.sequence not in self._forever:
-                return message
-        return None
+    def _first_aging(self) -> int:
+        """The sequence of the first message that does not stay forever, 0: none; all before it do."""
+        sequence = self._reads.following(self._aging_from)
+        while sequence and sequence in self._forever:
+            self._aging_from = sequence
+            sequence = self._reads.following(sequence + 1)
+        return sequence
 
     def next_expiry(self) -> int | None:
         self._check_open()
         self._is_due(0)
         ends = [self._queue[0][0]] if self._queue else []
-        first = self._first_aging() if self._limits.max_age_ns else None
-        if first is not None:
-            ends.append(first.time_ns + self._limits.max_age_ns)
+        if first := self._first_aging() if self._limits.max_age_ns else 0:
+            ends.append(self._reads.time_of(first) + self._limits.max_age_ns)
         return min(ends, default=None)
 
     def state(self) -> LogState:
         self._check_open()
-        first = self._messages.first()
-        first_sequence = self._first_sequence()
+        table = self._table
+        first = table.first()
         return LogState(
-            messages=len(self._messages),
-            bytes=self._bytes,
-            first_sequence=first_sequence,
-            first_time_ns=first.time_ns if first else 0,
-            last_sequence=self._last_sequence,
-            last_time_ns=self._last_time,
-            deleted=self._last_sequence - first_sequence + 1 - len(self._messages),
-            subjects=len(self._subjects),
+            messages=table.messages,
+            bytes=table.size,
+            first_sequence=first,
+            first_time_ns=self._reads.time_of(first) if table.messages else 0,
+            last_sequence=table.last_sequence,
+            last_time_ns=table.last_time,
+            deleted=table.last_sequence - first + 1 - table.messages,
+            subjects=len(table.subjects),
             damaged=(),
         )
 
@@ -430,10 +396,6 @@ class MemoryLog:
     def close(self) -> None:
         self._closed = True
         self._clear()
-
-    def _first_sequence(self) -> int:
-        first = self._messages.first()
-        return first.sequence if first else self._last_sequence + 1
 
     def _check_open(self) -> None:
         if self._closed:

@@ -23,7 +23,6 @@ from headrace.errors import LogClosed, StorageError, StoreLocked
 from headrace.log.closing import closed_log, is_unchanged, take_mark, write_mark
 from headrace.log.file import SEGMENT_BYTES, FileLog
 from headrace.log.filesystem import RealFileSystem, make_directory, read_file, replace_file
-from headrace.log.memory import MemoryLog
 from headrace.log.port import NO_LIMITS, Limits, SyncPolicy
 
 if TYPE_CHECKING:
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from headrace.log.encryption import Cipher
     from headrace.log.filesystem import FileSystem
     from headrace.log.key_rotation import Conversion
+    from headrace.log.memory import MemoryLog
     from headrace.log.port import MessageLog
 
 LONGEST_ENTRY: Final = 200
@@ -81,6 +81,11 @@ class MemoryStore:
         if log is not None and _is_open(log):
             log.limits = limits
             return log
+        return self._new(name, limits)
+
+    def _new(self, name: bytes, limits: Limits) -> MessageLog:
+        from headrace.log.memory import MemoryLog  # many servers have none
+
         log = self._logs[name] = MemoryLog(limits, self._clock)
         return log
 
