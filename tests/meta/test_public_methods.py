@@ -33,8 +33,6 @@ EXCEPTIONS: dict[str, tuple[int, str]] = {
     # still to be divided
     "headrace.cluster.gateways.Gateways": (21, "one more than there may be"),
     "headrace.cluster.mesh.Mesh": (21, "one more than there may be"),
-    "headrace.jetstream.account.AccountJetStream": (21, "one more than there may be"),
-    "headrace.jetstream.ports.Effects": (26, "what parts of an account's streams set going"),
     "headrace.jetstream.ports.StreamPort": (34, "what the parts of a stream see of it"),
     "headrace.jetstream.stream.stream.Stream": (25, "what requests and consumers ask of a stream"),
 }

@@ -1,6 +1,6 @@
 """JetStream of one account: who is there, its effects, and the order of things in a turn.
 
-Its streams and consumers, their configurations and the limits are here, and what the parts of all of them set
+Its streams and consumers, their configurations and the quota are here, and what the parts of all of them set
 going (`ports`): publications are appended, then consumers are served. `service` makes a service of it. What a
 request means is `api`'s, what a stream or a consumer does is theirs, what is remembered is `state`'s.
 """
@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from headrace.engine.consumer import ConsumerTable
 from headrace.errors import LogError
 from headrace.jetstream.advisories import Advisories
-from headrace.jetstream.limits import ApiCounters, Tiers, Usage
+from headrace.jetstream.limits import ApiCounters, Quota, Tiers
 from headrace.jetstream.stream_configs import StreamConfigs
-from headrace.protocol.jetstream.configs import Storage
 from headrace.protocol.jetstream.headers import no_responders
 from headrace.turns import Turns
 
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from headrace.log.committer import Committer
     from headrace.log.port import SyncPolicy
     from headrace.log.store import LogStore
-    from headrace.protocol.jetstream.configs import StreamConfig
+    from headrace.protocol.jetstream.configs import Storage
 
 _T = TypeVar("_T")
 _AT_ONCE: Final = 0.0
@@ -68,7 +67,7 @@ class Shared(Protocol):
 
 
 class AccountJetStream:
-    """Fulfils `ports.ConsumerOwner`. The stores stay their owner's to close."""
+    """Fulfils `ports.AccountPort`. The stores stay their owner's to close."""
 
     assets: Assets
     journal: Journal
@@ -81,8 +80,7 @@ class AccountJetStream:
         self.settings: ServerSettings = system.settings
         self.domain = system.settings.domain
         self.note = system.note
-        self.tiers = Tiers(tiers)
-        self.usage = Usage(system.held)
+        self.quota: Final = Quota(system.settings, system.held, tiers)
         self.batches = system.batches
         self.api_counters = ApiCounters()
         self.streams: dict[str, Stream] = {}
@@ -143,7 +141,7 @@ class AccountJetStream:
             known = self.streams.get(stream.name)
             if known is not None and known is stream:
                 self._guarded(stream.flush)
-                self._guarded(self.usage.measure, stream)
+                self._guarded(self.quota.usage.measure, stream)
 
     @property
     def has_due(self) -> bool:
@@ -208,41 +206,7 @@ class AccountJetStream:
         if found is not None and found is consumer:
             self.assets.remove_consumer(found, reason)
 
-    # -- limits ----------------------------------------------------------------------------------------
-
-    def refused(self, stream: StreamPort, size: int) -> int:
-        """The error that `size` more bytes in a stream are refused with, 0 when there is room."""
-        return self.room_for(stream.config, size)
-
-    def room_for(self, config: StreamConfig, size: int) -> int:
-        """The same for a stream that may not be there yet."""
-        bounds = self.bounds(config)
-        if bounds is None:
-            return 10120
-        most, of_server = bounds
-        if 0 <= most < self.usage.held.of(config.storage) + size:
-            return 10002
-        if 0 < of_server < self.system.held.of(config.storage):
-            return 10023
-        return 0
-
-    def bounds(self, config: StreamConfig) -> tuple[int, int] | None:
-        """Bytes that the account may hold in a stream's storage (negative: any), and all accounts (0: any).
-
-        None: the account has no limits for such a stream, and so may not have it.
-        """
-        tier = self.tiers.select(config.num_replicas)
-        if tier is None:
-            return None
-        _, limits = tier
-        if config.storage is Storage.MEMORY:
-            return limits.max_memory, self.settings.max_memory
-        return limits.max_storage, self.settings.max_storage
-
-    @property
-    def held(self) -> tuple[Held, Held]:
-        """Bytes that the account holds, and all accounts."""
-        return self.usage.held, self.system.held
+    # -- the whole -------------------------------------------------------------------------------------
 
     def purge(self, done: Callable[[LogError | None], None]) -> None:
         """Removes every stream; `done` is called when they are gone."""
@@ -266,7 +230,7 @@ class AccountJetStream:
 
     def set_limits(self, tiers: dict[str, AccountLimits]) -> None:
         """From now on; what is there already stays."""
-        self.tiers = Tiers(tiers)
+        self.quota.tiers = Tiers(tiers)
         for stream in self.streams.values():
             stream.ingest.configured()
 

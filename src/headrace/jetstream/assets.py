@@ -69,7 +69,7 @@ class Assets:
         account.configs.put(config)
         self._record(stream)
         stream.start()
-        account.usage.measure(stream)
+        account.quota.usage.measure(stream)
         account.advise(f"STREAM.CREATED.{config.name}", "stream_action", stream=config.name, action="create")
         return stream
 
@@ -96,7 +96,7 @@ class Assets:
         stream.remove()
         del account.streams[stream.name]
         account.configs.drop(stream.name)
-        account.usage.forget(stream)
+        account.quota.usage.forget(stream)
         self._removing[stream.name] = []
         name = stream.name
         account.advise(f"STREAM.DELETED.{name}", "stream_action", stream=name, action="delete")

@@ -1,6 +1,7 @@
-"""Limits of JetStream for accounts and the server, and their usage, as numbers. Nothing here judges by them.
+"""Limits of JetStream for accounts and the server, their usage, and whether an account may hold more bytes.
 
-Bytes in use are those of the logs, counted when a stream was touched and not per message.
+Bytes in use are those of the logs, counted when a stream was touched and not per message. Never here: what an
+account may reserve (`stream.reservations`), or the limits of one stream.
 
 Source: JetStream specification, 1 (INFO) and 2.
 """
@@ -159,6 +160,51 @@ class Usage(Struct):
         self.server.memory -= self.held.memory
         self.server.storage -= self.held.storage
         self.held = Held()
+
+
+class Quota:
+    """The bytes that the streams of an account hold, and those that they may hold.
+
+    `held`: the bytes of all accounts of the server together.
+    """
+
+    def __init__(self, settings: ServerSettings, held: Held, tiers: dict[str, AccountLimits]) -> None:
+        self._settings = settings
+        self.tiers = Tiers(tiers)
+        self.usage = Usage(held)
+
+    @property
+    def held(self) -> tuple[Held, Held]:
+        """Bytes that the account holds, and all accounts."""
+        return self.usage.held, self.usage.server
+
+    def bounds(self, config: StreamConfig) -> tuple[int, int] | None:
+        """Bytes that the account may hold in a stream's storage (negative: any), and all accounts (0: any).
+
+        None: the account has no limits for such a stream, and so may not have it.
+        """
+        tier = self.tiers.select(config.num_replicas)
+        if tier is None:
+            return None
+        _, limits = tier
+        if config.storage is Storage.MEMORY:
+            return limits.max_memory, self._settings.max_memory
+        return limits.max_storage, self._settings.max_storage
+
+    def refusal(self, config: StreamConfig, size: int) -> int:
+        """The error that `size` more bytes in a stream are refused with, 0 when there is room.
+
+        The stream may not be there yet.
+        """
+        bounds = self.bounds(config)
+        if bounds is None:
+            return 10120
+        most, of_server = bounds
+        if 0 <= most < self.usage.held.of(config.storage) + size:
+            return 10002
+        if 0 < of_server < self.usage.server.of(config.storage):
+            return 10023
+        return 0
 
 
 def reserved(configs: Iterable[StreamConfig], storage: Storage) -> int:

@@ -1,4 +1,4 @@
-"""Ports between the parts of JetStream: a stream, the owner of consumers, and the effects of parts.
+"""Ports between the parts of JetStream: a stream, an account, and the effects of parts.
 
 A part takes one of these types and never the class that fulfils it, so no part knows its whole: `Stream` and
 the account fulfil them as they are. What the parts of a consumer see of it is `consumer.port`'s. Never here:
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from headrace.core.service import Host, Timer
     from headrace.engine.direct_gets import DirectGets
     from headrace.engine.jetstream import Publications
-    from headrace.engine.lanes import HeldBytes, StreamCounts
+    from headrace.engine.lanes import StreamCounts
     from headrace.errors import StorageError
     from headrace.jetstream.consumer.ack_state import AckState
-    from headrace.jetstream.limits import Inflight, ServerSettings, Tiers
+    from headrace.jetstream.limits import Inflight, Quota, ServerSettings
     from headrace.jetstream.state.journal import Journal
     from headrace.jetstream.stream.dedupe import Dedupe
     from headrace.jetstream.stream.features import Feature
@@ -42,18 +42,8 @@ class Served(Protocol):
 class Effects(Protocol):
     """The effects of a part outside of itself: appends, commits, publications, alarms, notes.
 
-    An account has them.
-
-    What is appended is asked for by `touch`.
+    An account has them. What is appended is asked for by `touch`.
     """
-
-    @property
-    def name(self) -> str:
-        """The account's."""
-
-    @property
-    def domain(self) -> str:
-        """Empty: there is none."""
 
     @property
     def host(self) -> Host: ...
@@ -79,16 +69,6 @@ class Effects(Protocol):
 
     @property
     def note(self) -> Logger: ...
-    @property
-    def journal(self) -> Journal: ...
-    @property
-    def batches(self) -> Inflight:
-        """Batches under way in all streams of the server."""
-
-    @property
-    def settings(self) -> ServerSettings: ...
-    @property
-    def streams(self) -> Mapping[str, StreamPort]: ...
     @property
     def publish(self) -> Callable[..., object]:
         """`Host.publish`."""
@@ -119,29 +99,32 @@ class Effects(Protocol):
     def wake(self, served: Served) -> None:
         """It is served at the end of this turn."""
 
-    def refused(self, stream: StreamPort, size: int) -> int:
-        """The error that `size` more bytes in a stream are refused with, 0 when there is room."""
-
-    def bounds(self, config: StreamConfig) -> tuple[int, int] | None:
-        """Bytes that the account may hold in a stream's storage (negative: any), and all accounts (0: any).
-
-        None: the account has no limits for such a stream, and so may not have it.
-        """
-
-    @property
-    def held(self) -> tuple[HeldBytes, HeldBytes]:
-        """Bytes that the account holds, and all accounts."""
-
     @property
     def has_due(self) -> bool:
         """True if there is something to do in this turn."""
 
 
-class ConsumerOwner(Effects, Protocol):
-    """The owner of consumers: an account."""
+class AccountPort(Effects, Protocol):
+    """An account as the parts of its streams and consumers see it: its effects, and what they share."""
 
     @property
-    def tiers(self) -> Tiers: ...
+    def name(self) -> str: ...
+    @property
+    def domain(self) -> str:
+        """Empty: there is none."""
+
+    @property
+    def settings(self) -> ServerSettings: ...
+    @property
+    def quota(self) -> Quota: ...
+    @property
+    def journal(self) -> Journal: ...
+    @property
+    def batches(self) -> Inflight:
+        """Batches under way in all streams of the server."""
+
+    @property
+    def streams(self) -> Mapping[str, StreamPort]: ...
     def remove_consumer(self, consumer: ConsumerView, reason: str = "deleted") -> None:
         """A consumer is done: it goes as if it had been deleted."""
 
@@ -208,7 +191,7 @@ class StreamPort(Protocol):
     """A stream as its parts, its consumers and the sources that read it see it."""
 
     @property
-    def account(self) -> ConsumerOwner: ...
+    def account(self) -> AccountPort: ...
     @property
     def name(self) -> str: ...
     @property

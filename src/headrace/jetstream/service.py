@@ -119,7 +119,7 @@ class AccountService(AccountJetStream):
         self._is_running = False
         for sid in list(self._routes):
             self.unsubscribe(sid)
-        self.usage.end()
+        self.quota.usage.end()
 
     # -- turns -----------------------------------------------------------------------------------------
 

@@ -113,8 +113,8 @@ def server_stats(system: JetStreamSystem, store_dir: str) -> ServerStats:
 def _account(account: AccountJetStream) -> AccountStats:
     return AccountStats(
         name=account.name,
-        memory=account.usage.held.memory,
-        storage=account.usage.held.storage,
+        memory=account.quota.usage.held.memory,
+        storage=account.quota.usage.held.storage,
         api_total=account.api_counters.total,
         api_errors=account.api_counters.errors,
         broken=account.broken,

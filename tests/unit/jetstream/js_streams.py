@@ -130,6 +130,20 @@ class HandCommitter:
         """Nothing to stop."""
 
 
+class HandQuota:
+    """`room`: bytes that one message may have, which is all that is judged here."""
+
+    def __init__(self) -> None:
+        self.room = 1 << 60
+        self.held = HeldBytes(), HeldBytes()
+
+    def refusal(self, config: StreamConfig, size: int) -> int:
+        return 10002 if size > self.room else 0
+
+    def bounds(self, config: StreamConfig) -> tuple[int, int]:
+        return self.room, 0
+
+
 class HandAccount:
     """As much of an account as a stream asks for."""
 
@@ -147,8 +161,7 @@ class HandAccount:
         self.touched: dict[Stream, None] = {}
         self.streams: dict[str, Stream] = {}
         self.advisories: list[tuple[str, str, dict[str, object]]] = []
-        self.room = 1 << 60
-        self.held = HeldBytes(), HeldBytes()
+        self.quota = HandQuota()
         self.has_due = False
         self._numbers = itertools.count(1)
         self.turns.on_settle(self._round)
@@ -174,12 +187,6 @@ class HandAccount:
         self.touched.clear()
         flushed = [stream.flush() for stream in touched]
         return any(flushed)
-
-    def refused(self, stream: Stream, size: int) -> int:
-        return 10002 if size > self.room else 0
-
-    def bounds(self, config: StreamConfig) -> tuple[int, int]:
-        return self.room, 0
 
     def advise(self, suffix: str, kind: str, **fields: object) -> None:
         self.advisories.append((suffix, kind, fields))

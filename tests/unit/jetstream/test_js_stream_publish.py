@@ -352,7 +352,7 @@ class TestLimits:
 
     def test_an_account_without_room(self) -> None:
         world = World()
-        world.account.room = 25
+        world.account.quota.room = 25
         world.receive(*[(b"s.a", b"", b"x" * 10)] * 3, (b"s.a", b"", b"x" * 30))
         answers = world.acks()
         assert [a.get("error", a).get("err_code", a["seq"]) for a in answers] == [1, 2, 3, 10002]

@@ -31,10 +31,10 @@ def info(request: Request) -> None:
 
 def account_info(account: AccountJetStream) -> dict[str, Any]:
     """The fields of INFO's response."""
-    tiers = account.tiers.by_name
+    tiers = account.quota.tiers.by_name
     streams = list(account.streams.values())
     fields = _figures(streams, tiers.get(UNTIERED) or _NOTHING)
-    fields["memory"], fields["storage"] = account.usage.held.memory, account.usage.held.storage
+    fields["memory"], fields["storage"] = account.quota.usage.held.memory, account.quota.usage.held.storage
     if account.domain:
         fields["domain"] = account.domain
     counters = account.api_counters

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from headrace.core.service import Delivery, Timer
     from headrace.jetstream.account import AccountJetStream
     from headrace.jetstream.api.request import Request
-    from headrace.jetstream.ports import Effects
+    from headrace.jetstream.ports import AccountPort
     from headrace.jetstream.stream.stream import Stream
     from headrace.protocol.jetstream.configs import StreamConfig
     from headrace.protocol.jetstream.requests import SnapshotRequest
@@ -67,7 +67,7 @@ def snapshot(request: Request) -> None:
     _Sending(stream, subject, asked).start()
 
 
-def _advise(account: Effects, stream: str, what: str, **fields: Any) -> None:
+def _advise(account: AccountPort, stream: str, what: str, **fields: Any) -> None:
     fields["client"] = {"acc": account.name, "svc": account.name}
     account.advise(f"STREAM.{what}.{stream}", what.lower(), stream=stream, **fields)
 

@@ -38,7 +38,7 @@ class _Configs(Mapping[str, "ConsumerConfig"]):
 
 def room(account: AccountJetStream) -> Room:
     return Room(
-        tiers=account.tiers,
+        tiers=account.quota.tiers,
         settings=account.settings,
         streams=account.configs,
         reserved_memory=account.system.reserved(Storage.MEMORY),
@@ -60,7 +60,7 @@ def consumer_context(stream: StreamPort, known: Consumer | None = None) -> Consu
     return ConsumerContext(
         stream=stream.config,
         consumers=_Configs(stream.consumers),
-        tiers=account.tiers,
+        tiers=account.quota.tiers,
         settings=account.settings,
         is_bound=bool(subject) and account.has_interest(subject),
     )

@@ -22,7 +22,7 @@ from headrace.protocol.jetstream.numbers import whole
 
 if TYPE_CHECKING:
     from headrace.core.service import Timer
-    from headrace.jetstream.ports import Effects, StreamPort
+    from headrace.jetstream.ports import AccountPort, StreamPort
     from headrace.jetstream.stream.publication import Publication
 
 _WITH_LAST: Final = b"1"
@@ -41,7 +41,7 @@ class _Batch:
 class AtomicBatches(Feature):
     """Batches of one stream that are under way."""
 
-    def __init__(self, stream: StreamPort, effects: Effects) -> None:
+    def __init__(self, stream: StreamPort, effects: AccountPort) -> None:
         self._stream = stream
         self._effects = effects
         self._batches: dict[bytes, _Batch] = {}

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from headrace.core.service import Timer
-    from headrace.jetstream.ports import Effects, StreamPort
+    from headrace.jetstream.ports import AccountPort, StreamPort
     from headrace.jetstream.stream.publication import Publication
 
 MOST_BETWEEN_ACKS: Final = 500
@@ -116,7 +116,7 @@ class _Batch:
 class FastBatches(Feature):
     """Batches of one stream that are under way."""
 
-    def __init__(self, stream: StreamPort, effects: Effects) -> None:
+    def __init__(self, stream: StreamPort, effects: AccountPort) -> None:
         self._stream = stream
         self._effects = effects
         self._batches: dict[bytes, _Batch] = {}

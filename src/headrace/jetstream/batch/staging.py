@@ -35,7 +35,7 @@ def check_alone(stream: StreamPort, p: Publication) -> None:
     """Check a message of a batch before its batch is known. Raises: ApiError."""
     if stream.config.sealed:
         raise ApiError(10109)
-    refused = stream.account.refused(stream, p.size)
+    refused = stream.account.quota.refusal(stream.config, p.size)
     if refused:
         raise ApiError(refused)
     check_size(stream, p)

@@ -11,11 +11,11 @@ from headrace.protocol.jetstream.times import ZERO
 from headrace.protocol.rfc3339 import short_time
 
 if TYPE_CHECKING:
-    from headrace.jetstream.ports import Effects
+    from headrace.jetstream.ports import AccountPort
 
 
 class ConsumerAdvisories:
-    def __init__(self, account: Effects, stream: str, consumer: str) -> None:
+    def __init__(self, account: AccountPort, stream: str, consumer: str) -> None:
         self._account = account
         self._stream = stream
         self._consumer = consumer

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from headrace.jetstream.consumer.pace import Pace
     from headrace.jetstream.consumer.pending_counter import PendingCounter
     from headrace.jetstream.consumer.redelivery import Redelivery
-    from headrace.jetstream.ports import ConsumerOwner
+    from headrace.jetstream.ports import AccountPort
     from headrace.log.port import StoredMessage
     from headrace.protocol.jetstream.configs import ConsumerConfig
 
@@ -156,7 +156,7 @@ class ConsumerPort(ConsumerView, Protocol):
         """Beginning of the subjects of its acknowledgements."""
 
     @property
-    def account(self) -> ConsumerOwner: ...
+    def account(self) -> AccountPort: ...
     @property
     def host(self) -> Host: ...
     @property

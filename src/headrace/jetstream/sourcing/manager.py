@@ -13,7 +13,7 @@ from headrace.jetstream.sourcing.origin import Origin, noted
 from headrace.protocol.jetstream.configs import Retention
 
 if TYPE_CHECKING:
-    from headrace.jetstream.ports import Effects, StreamPort
+    from headrace.jetstream.ports import AccountPort, StreamPort
     from headrace.jetstream.sourcing.reader import SourceReader
     from headrace.protocol.jetstream.configs import StreamSource
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class SourceManager:
     """Idle for a stream without mirror and sources."""
 
-    def __init__(self, stream: StreamPort, effects: Effects) -> None:
+    def __init__(self, stream: StreamPort, effects: AccountPort) -> None:
         self._stream = stream
         self._effects = effects
         self._readers: dict[str, SourceReader] = {}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from headrace.core.service import Timer
-    from headrace.jetstream.ports import Effects, StreamPort
+    from headrace.jetstream.ports import AccountPort, StreamPort
     from headrace.jetstream.sourcing.ingest import SourcedIngest
     from headrace.jetstream.sourcing.origin import Origin
     from headrace.log.port import StoredMessage
@@ -44,7 +44,7 @@ def position_record(stored: int, here: int, identity: str) -> bytes:
 class SourceReader:
     """`position`: the last sequence of the origin that was taken or passed over."""
 
-    def __init__(self, stream: StreamPort, origin: Origin, effects: Effects) -> None:
+    def __init__(self, stream: StreamPort, origin: Origin, effects: AccountPort) -> None:
         self.stream: Final = stream
         self.effects: Final = effects
         self.origin: Final = origin

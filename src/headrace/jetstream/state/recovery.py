@@ -80,7 +80,7 @@ class Recovery:
         stream = Stream(account, config, account.assets.open_log(config), record.created_ns)
         account.streams[name] = stream
         account.configs.put(config)
-        account.usage.measure(stream)
+        account.quota.usage.measure(stream)
 
     def _break(self, name: str, reason: str) -> None:
         self._account.broken[name] = reason

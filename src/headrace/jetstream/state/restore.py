@@ -130,7 +130,7 @@ class Restoring:
 
     def _begin(self, entry: archive.Entry) -> None:
         self._state = state = backup.read_state(entry)
-        code = self._account.room_for(self.config, state.bytes)
+        code = self._account.quota.refusal(self.config, state.bytes)
         if code:
             raise ApiError(code)
         if state.first_seq > 1:
@@ -144,7 +144,7 @@ class Restoring:
         context = ConsumerContext(
             self.config,
             {known.name: known.config for known in self._consumers},
-            self._account.tiers,
+            self._account.quota.tiers,
             self._account.settings,
         )
         config = check_new_consumer(replace_fields(consumer.config, name=consumer.name), context)

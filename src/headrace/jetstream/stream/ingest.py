@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from headrace.core.tracing import StreamTrace
     from headrace.engine.batches import Gathered
     from headrace.errors import StorageError
-    from headrace.jetstream.ports import Effects, StreamPort
+    from headrace.jetstream.ports import AccountPort, StreamPort
     from headrace.jetstream.stream.republish import Copy
 
 MOST_UNANSWERED: Final = 64 << 20
@@ -76,7 +76,7 @@ class _Batch(Struct):
 
 
 class Ingest:
-    def __init__(self, stream: StreamPort, effects: Effects) -> None:
+    def __init__(self, stream: StreamPort, effects: AccountPort) -> None:
         self._stream = stream
         self._effects = effects
         self._head = pubacks.head(stream.name, self._effects.domain)
@@ -103,7 +103,7 @@ class Ingest:
     def configured(self) -> None:
         """Set what compiled code may do with plain messages; called after every change of the rules."""
         stream, effects, config = self._stream, self._effects, self._stream.config
-        bounds = effects.bounds(config)
+        bounds = effects.quota.bounds(config)
         self._lane.is_open = False
         if (
             bounds is None
@@ -119,7 +119,7 @@ class Ingest:
         marks = None if is_memory else effects.turns.marks
         room, room_of_all = bounds
         self._lane.open(
-            *(stream.consumers, stream.followers, *effects.held),
+            *(stream.consumers, stream.followers, *effects.quota.held),
             largest=max(config.max_msg_size, 0),
             answers=not config.no_ack,
             waits=not is_memory and marks is None,
@@ -405,7 +405,7 @@ class Ingest:
         are refused for that too.
         """
         stream, messages = self._stream, batch.messages
-        code = self._effects.refused(stream, messages.size)
+        code = self._effects.quota.refusal(stream.config, messages.size)
         if code:
             return None, ApiError(code), False
         time_ns = max(self._effects.now_ns(), stream.last_time_ns)

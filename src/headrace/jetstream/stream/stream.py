@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from headrace.engine.jetstream import Publications
     from headrace.errors import StorageError
     from headrace.jetstream.consumer.consumer import Consumer
-    from headrace.jetstream.ports import ConsumerOwner, ConsumerView, Effects, Follower, StreamPort
+    from headrace.jetstream.ports import AccountPort, ConsumerView, Follower, StreamPort
     from headrace.jetstream.stream.features import Feature
     from headrace.log.port import MessageLog, StoredMessage
     from headrace.protocol.jetstream.configs import StreamConfig
@@ -70,9 +70,7 @@ def log_limits(config: StreamConfig) -> Limits:
 class Stream(StreamCounts):
     """`log` has `log_limits` of the configuration, and stays its owner's to close and to remove."""
 
-    def __init__(
-        self, account: ConsumerOwner, config: StreamConfig, log: MessageLog, created_ns: int
-    ) -> None:
+    def __init__(self, account: AccountPort, config: StreamConfig, log: MessageLog, created_ns: int) -> None:
         self.account: Final = account
         self.name: Final = config.name
         self.created_ns: Final = created_ns
@@ -394,7 +392,7 @@ class Stream(StreamCounts):
         return state | {"consumer_count": len(self.consumers)}
 
 
-def features_of(stream: StreamPort, effects: Effects) -> list[Feature]:
+def features_of(stream: StreamPort, effects: AccountPort) -> list[Feature]:
     """All features, in the order in which they are asked; each refuses what is not configured."""
     return [
         FastBatches(stream, effects),
