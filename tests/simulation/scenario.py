@@ -378,7 +378,7 @@ class Scenario:
     def _differences(self, where: str, node: Node, other: Node) -> Iterator[str]:
         """What one node knows of the other's interest, and what it is."""
         for account in self.accounts:
-            index = other.mesh.account_index(account)
+            index = other.mesh.accounts.index(account)
             if index == DEDICATED:
                 session = node.mesh.registry.dedicated.get(account, {}).get(other.server_id)
             else:

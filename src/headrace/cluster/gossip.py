@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from headrace.cluster.route import RouteSession
+    from headrace.conf.peer_options import ClusterOptions
     from headrace.protocol.peers import PeerInfo
 
 
@@ -73,6 +74,13 @@ def url_of(info: PeerInfo) -> PeerURL | None:
         return None
     if not host or not port:
         return None
+    return PeerURL(host, port)
+
+
+def url_to(info: PeerInfo, host: str, port: int, options: ClusterOptions) -> PeerURL:
+    """The URL of a server, with this cluster's own credentials if the peer asks for any."""
+    if info.auth_required:
+        return PeerURL(host, port, options.user, options.password)
     return PeerURL(host, port)
 
 

@@ -1,7 +1,8 @@
 """All routes of one server: who is connected to whom, over how many connections, and what each carries.
 
-Here lives what concerns more than one connection. Never lives here: what is said on one (`route`), how a
-peer is reached (`soliciting`), who is told of whom (`gossip`), new options (`reconfiguration`).
+Here lives what concerns more than one connection. Never lives here: what is said on one (`route`), its
+place (`registration`), the accounts that it carries (`route_accounts`), how a peer is reached (`soliciting`),
+who is told of whom (`gossip`), new options (`reconfiguration`).
 
 Source: cluster specification B4 to B10; the rules for redundant connections, pools and reconnections from
 nats-server 2.15.1.
@@ -19,17 +20,17 @@ from headrace import limits
 from headrace.cluster import gossip
 from headrace.cluster.anti_entropy import AntiEntropy
 from headrace.cluster.bridge import Bridge
-from headrace.cluster.dialect import LEGACY_ACCOUNT
 from headrace.cluster.duplicates import DuplicateServices
 from headrace.cluster.names import ClusterName
 from headrace.cluster.reconfiguration import Reconfiguration
-from headrace.cluster.registry import DEDICATED, Registry, pool_index
+from headrace.cluster.registration import Registration
+from headrace.cluster.registry import Registry
 from headrace.cluster.route import RouteSession, Target
+from headrace.cluster.route_accounts import RouteAccounts
 from headrace.cluster.rules import Rules
 from headrace.cluster.soliciting import Solicitors
-from headrace.conf.peer_options import PeerURL
 from headrace.engine.reasons import CloseReason
-from headrace.protocol.peers import GOSSIP, OURS
+from headrace.protocol.peers import GOSSIP
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,6 +49,7 @@ class Mesh:
     reached. `gateways`: those of this server, which hear of peers. `connect_urls`, `ws_connect_urls`: where
     clients reach the peers, sorted, and `leafnode_urls` where leaf nodes do. `duplicates`: services that only
     one server of a cluster can have, and a peer has as well. `bridge`: between peers of 1.x and of 2.x.
+    `accounts`: which connections carry them. `registration`: the place that a new connection gets.
     Raises: ConfigError for permissions that are no subjects.
     """
 
@@ -62,6 +64,8 @@ class Mesh:
         self.solicitors: Final = Solicitors(port, self, self.registry, self.sessions)
         self.duplicates: Final = DuplicateServices(port, self.sessions, self.solicitors)
         self.bridge: Final = Bridge(port, self.registry, speaks_both=options.protocol == "auto")
+        self.accounts: Final = RouteAccounts(port, self, self.registry)
+        self.registration: Final = Registration(port, self, self.registry)
         self._reconfiguration = Reconfiguration(
             port, self, self.registry, self.sessions, self.solicitors, system_account=system_account
         )
@@ -72,13 +76,12 @@ class Mesh:
         self.leafnode_urls: tuple[str, ...] = ()
         self.is_stopped = False
         self._peers: dict[str, PeerInfo] = {}  # those whose connect_urls count
-        self._accounts: set[str] = set()
         for account in self._reconfiguration.pinned_accounts(options):
             self.registry.dedicated[account] = {}
 
     def start(self) -> None:
         """Begin to reach the peers of the configuration. Connections may be accepted from now on."""
-        self._accounts = set(self.port.account_names())
+        self.accounts.start()
         self.port.log(logging.INFO, f"Cluster name is {self.name.text}")
         if self.name.is_dynamic:
             self.port.log(logging.WARNING, "Cluster name was dynamically generated, consider setting one")
@@ -117,12 +120,6 @@ class Mesh:
     def routes(self) -> Iterator[RouteSession]:
         """The connections that are registered."""
         return iter(self.registry)
-
-    def account_index(self, account: str) -> int:
-        """The index in each pool of the connection that an account uses; DEDICATED: it has its own."""
-        if account in self.registry.dedicated:
-            return DEDICATED
-        return pool_index(self.options.pool_size, account)
 
     def info(self) -> PeerInfo:
         """This server's INFO as of now."""
@@ -202,151 +199,26 @@ class Mesh:
             self._peer_leaves(session)
         elif (info.imports, info.exports) != (remote.imports, remote.exports):
             session.remote = replace(remote, imports=info.imports, exports=info.exports)
-            self._serve(session)
+            self.accounts.serve(session)
 
-    # -- registration -----------------------------------------------------------------------------
+    # -- peers ------------------------------------------------------------------------------------
 
-    def introduced(self, session: RouteSession, info: PeerInfo) -> None:
-        """Give a connection its place, or close it, when the peer's first INFO came."""
-        account = session.account
-        if session.target is None:
-            session.target = Target(self._url_to(info, info.host, info.port))
-        if self.is_stopped:
-            session.close(CloseReason.SERVER_SHUTDOWN)
-        elif account and self.port.interest(account) is None:
-            session.refuse_loudly(
-                f'Unable to lookup account "{account}": account missing', CloseReason.MISSING_ACCOUNT
-            )
-        elif info.route_pool_size < 1 or self.options.pool_size < 1:
-            if account:
-                session.may_reconnect = False
-                session.violates(
-                    f'Not possible to have a dedicated route for account "{account}" between those servers'
-                )
-            else:
-                session.is_unpooled = True
-                self._add_unpooled(session, info)
-        elif account:
-            self._add_dedicated(session, info)
-        else:
-            self._add_pooled(session, info)
+    def registered(self, session: RouteSession, info: PeerInfo, *, is_first: bool) -> None:
+        """Let interest and messages pass on a connection that has its place, and tell others of its peer.
 
-    def _add_unpooled(self, session: RouteSession, info: PeerInfo) -> None:
-        slots = self.registry.pools.get(info.server_id)
-        if slots is None:
-            self._register(session, info, 0)
-            return
-        existing = slots[0]
-        if existing is not None and self._prevails(session, existing, info):
-            self._replace(session, existing, info)
-        else:
-            self._close_redundant(session, existing, may_reconnect=False)
-
-    def _add_dedicated(self, session: RouteSession, info: PeerInfo) -> None:
-        account = session.account
-        connections = self.registry.dedicated.get(account)
-        if connections is None:
-            session.violates(f'No route for account "{account}"')
-            return
-        existing = connections.get(info.server_id)
-        if existing is None:
-            self._register(session, info, DEDICATED)
-        elif self._prevails(session, existing, info):
-            self._replace(session, existing, info)
-        else:
-            self._close_redundant(session, existing, may_reconnect=False)
-
-    def _add_pooled(self, session: RouteSession, info: PeerInfo) -> None:
-        size = max(self.options.pool_size, info.route_pool_size)
-        index = info.route_pool_idx
-        if session.was_solicited and index:
-            session.violates(f"Route pool index should not be set but is set to {index}")
-            return
-        if not 0 <= index < size:
-            session.violates(f"Invalid route pool index: {index} - pool size is {info.route_pool_size}")
-            return
-        slots = self.registry.places(info.server_id, size)
-        session.pool_size = size
-        if session.was_solicited:
-            for other in filter(None, slots):
-                _remember(other, session)
-            if None not in slots[:size]:
-                self._debug(f'Route pool size reached, closing extra connection to "{info.server_id}"')
-                self._close_redundant(session, None, may_reconnect=False)
-                return
-            self._register(session, info, slots.index(None))
-            return
-        existing = slots[index]
-        if existing is None:
-            solicited = next((each for each in slots if each is not None and each.is_solicited), None)
-            if solicited is not None:
-                _remember(session, solicited)
-            self._register(session, info, index)
-        elif self._prevails(session, existing, info):
-            self._replace(session, existing, info)
-        else:
-            self._close_redundant(session, existing, may_reconnect=True)
-
-    def _prevails(self, session: RouteSession, existing: RouteSession, info: PeerInfo) -> bool:
-        """Return True when a connection takes the place of one to the same peer; else it is closed.
-
-        When two servers connect to each other at the same time, each may have registered what it began
-        itself, and each would close what the other began: none would be left. So the one begun by the
-        server with the lower id stays. The Go server does not give way; but a place in a pool that it asks
-        for is free at its side, so what is registered for it here never will be there.
+        `is_first`: it is the first one of its peer's pool, or of its peer for its account.
         """
-        if session.was_solicited == existing.was_solicited:
-            return False
-        is_lower = self.server_id < info.server_id
-        if info.git_commit.startswith(OURS):
-            return session.was_solicited == is_lower and not existing.has_answered
-        is_pooled = not session.account and not session.is_unpooled
-        return is_pooled and existing.was_solicited
-
-    def _close_redundant(
-        self, session: RouteSession, existing: RouteSession | None, *, may_reconnect: bool
-    ) -> None:
-        """Close a connection whose peer has another one, which keeps where to reach the peer again."""
-        self._debug(f'Detected duplicate remote route "{session.remote_id}"')
-        session.may_reconnect = may_reconnect
-        if existing is not None:
-            if session.is_solicited:
-                _remember(existing, session)
-            existing.retries = True
-        session.close(CloseReason.DUPLICATE_ROUTE)
-
-    def _replace(self, session: RouteSession, existing: RouteSession, info: PeerInfo) -> None:
-        if existing.is_solicited:
-            _remember(session, existing)
-        self._register(session, info, existing.pool_index)
-        existing.is_registered = False
-        self._close_redundant(existing, session, may_reconnect=False)
-
-    def _register(self, session: RouteSession, info: PeerInfo, index: int) -> None:
-        peer = info.server_id
-        session.pool_index = index
-        session.is_registered = True
-        self._debug(f'Registering remote route "{peer}"')
-        session.send_delayed_info(index)
-        if session.account:
-            self.registry.dedicated[session.account][peer] = session
+        if is_first:
             self._tell_others(session, info)
-        else:
-            self.registry.place(session)
-            slots = self.registry.pools[peer]
-            count = sum(each is not None for each in slots)
-            if count == 1:
-                self._tell_others(session, info)
-                self._peers[peer] = info
-                self._count_urls()
-                if self.gateways is not None:
-                    self.gateways.route_added(session, info)
-            if session.was_solicited and not session.is_unpooled and count < len(slots):
-                session.starts_next = True
+        if is_first and not session.account:
+            self._peers[info.server_id] = info
+            self._count_urls()
+            if self.gateways is not None:
+                self.gateways.route_added(session, info)
         if self.duplicates.met(session, info):
             return  # this server ends: what it serves is not to be known any more
         self.bridge.met(session)
-        self._serve(session)
+        self.accounts.serve(session)
         if session.starts_next or self.duplicates.is_looking:
             session.ping()
         self.port.wake()
@@ -382,63 +254,13 @@ class Mesh:
         if session.is_unpooled and not account:  # who told of it tells nothing of its accounts' connections
             accounts += self.registry.dedicated
         for each in accounts:
-            target = Target(self._url_to(info, at.host, at.port), account=each, gossip_mode=info.gossip_mode)
+            url = gossip.url_to(info, at.host, at.port, self.options)
+            target = Target(url, account=each, gossip_mode=info.gossip_mode)
             self.solicitors.reach_heard_of(target)
 
-    def _url_to(self, info: PeerInfo, host: str, port: int) -> PeerURL:
-        """The URL of a server, with this cluster's own credentials if the peer asks for any."""
-        if info.auth_required:
-            return PeerURL(host, port, self.options.user, self.options.password)
-        return PeerURL(host, port)
-
-    # -- what connections carry -------------------------------------------------------------------
-
-    def _carries(self, session: RouteSession, account: str) -> bool:
-        """Return True when interest and messages of an account go over this connection."""
-        if session.is_legacy:
-            return account == LEGACY_ACCOUNT
-        if session.is_unpooled:
-            return True
-        if session.account:
-            return session.account == account
-        return session.pool_index == self.account_index(account)
-
-    def _serve(self, session: RouteSession) -> None:
-        """Tell the interest of all accounts that the connection carries."""
-        for account in (session.account,) if session.account else sorted(self._accounts):
-            if self._carries(session, account):
-                self._serve_account(session, account)
-
-    def _serve_account(self, session: RouteSession, account: str) -> None:
-        interest = self.port.interest(account)
-        if interest is not None:
-            is_alone = session.is_legacy or bool(session.account)
-            session.link.serve(account.encode(), interest, dedicated=is_alone)
-
-    def serve_account(self, account: str) -> None:
-        """Tell an account's interest on the connections that carry it now."""
-        for session in list(self.registry):
-            if self._carries(session, account):
-                self._serve_account(session, account)
-        self.port.wake()
-
     def accounts_changed(self) -> None:
-        """Compare the accounts with those of before; called after a change.
-
-        A peer that has told interest in an account that was not there is connected to anew: it tells it
-        again.
-        """
-        before, self._accounts = self._accounts, set(self.port.account_names())
-        for account in sorted(before - self._accounts):
-            for session in list(self.registry):
-                session.withdraw(account)
-        for account in sorted(self._accounts - before):
-            self.serve_account(account)
-            for session in list(self.registry):
-                if session.may_want(account):
-                    session.retries = True
-                    session.close(CloseReason.ROUTE_REMOVED)
-        self.port.wake()
+        """Compare the accounts with those of before; called after a change."""
+        self.accounts.changed()
 
     # -- the end of connections -------------------------------------------------------------------
 
@@ -471,7 +293,7 @@ class Mesh:
         slots = self.registry.pools.get(session.remote_id)
         if slots is not None and not session.account and self.options.pool_size < 1:
             if session.is_solicited and slots[0] is not None:
-                _remember(slots[0], session)
+                slots[0].take_target_of(session)
             return
         if session.remote_id == self.server_id:
             self._debug(f"Detected route to self, ignoring {target.address}")
@@ -526,11 +348,3 @@ class Mesh:
         if (urls, ws_urls, leaf_urls) != (self.connect_urls, self.ws_connect_urls, self.leafnode_urls):
             self.connect_urls, self.ws_connect_urls, self.leafnode_urls = urls, ws_urls, leaf_urls
             self.port.peers_changed()
-
-
-def _remember(stays: RouteSession, other: RouteSession) -> None:
-    """Remember on a connection where another one's peer is reached, to reach its own peer there again."""
-    assert other.target is not None
-    if not stays.is_solicited or (other.is_explicit and not stays.is_explicit):
-        stays.target = other.target
-    stays.is_solicited = True

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from headrace.cluster.port import Host, Timer
     from headrace.cluster.registry import Registry
     from headrace.cluster.route import RouteSession
+    from headrace.cluster.route_accounts import RouteAccounts
     from headrace.cluster.soliciting import Solicitors
     from headrace.conf.peer_options import ClusterOptions
 
@@ -39,8 +40,9 @@ class ReconfiguredMesh(Protocol):
     def options(self) -> ClusterOptions:
         """The options that are in force now."""
 
-    def serve_account(self, account: str) -> None:
-        """Tell an account's interest on the connections that carry it now."""
+    @property
+    def accounts(self) -> RouteAccounts:
+        """The accounts that connections carry."""
 
 
 class Reconfiguration:
@@ -187,7 +189,7 @@ class Reconfiguration:
                 session.may_reconnect = False
                 session.close(CloseReason.ROUTE_REMOVED)
         if self._registry.dedicated.pop(account, None) is not None:
-            self._mesh.serve_account(account)
+            self._mesh.accounts.serve_account(account)
 
     # -- asked by a peer --------------------------------------------------------------------------
 

@@ -60,6 +60,13 @@ class Target(Struct, frozen=True):
         return Address(self.url.host, self.url.port)
 
 
+class Registering(Protocol):
+    """The registration of connections, as one of them sees it."""
+
+    def introduced(self, session: RouteSession, info: PeerInfo) -> None:
+        """Give a connection its place, or close it, when the peer's first INFO came."""
+
+
 class RouteMesh(Protocol):
     """The mesh as one of its connections sees it."""
 
@@ -88,8 +95,9 @@ class RouteMesh(Protocol):
     def permitted_interest(self) -> tuple[Verdict | None, Verdict | None]:
         """The interest that is told, and that which is taken; None: all."""
 
-    def introduced(self, session: RouteSession, info: PeerInfo) -> None:
-        """Give a connection its place, or close it, when the peer's first INFO came."""
+    @property
+    def registration(self) -> Registering:
+        """The way to a place among the connections."""
 
     def told(self, session: RouteSession, info: PeerInfo) -> None:
         """Act on an INFO that came later."""
@@ -370,7 +378,7 @@ class RouteSession(CompressingSession, UserSession):
             server_hash=None if self.is_legacy else gateway_hash(info.server_id),
             traces=info.proto >= TRACE_PROTOCOL,
         )
-        self._mesh.introduced(self, info)
+        self._mesh.registration.introduced(self, info)
 
     def peer_error(self, text: bytes) -> None:
         """Close the connection after -ERR: the peer has given it up."""
@@ -403,6 +411,13 @@ class RouteSession(CompressingSession, UserSession):
     def unknown_account(self, account: str) -> None:
         """Log that the peer speaks of an account that is not here."""
         self.log(logging.ERROR, f'Unknown account "{account}"')
+
+    def take_target_of(self, other: RouteSession) -> None:
+        """Reach this connection's peer again where another one was reached, which has the same peer."""
+        assert other.target is not None
+        if not self.is_solicited or (other.is_explicit and not self.is_explicit):
+            self.target = other.target
+        self.is_solicited = True
 
     # -- permissions ------------------------------------------------------------------------------
 
