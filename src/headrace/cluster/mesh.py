@@ -270,10 +270,11 @@ class Mesh:
         was_last = self.registry.remove(session)
         if was_last:
             self._peers.pop(session.remote_id, None)
-            self.duplicates.left(session.remote_id)
             self._count_urls()
             if self.gateways is not None and session.remote is not None:
                 self.gateways.route_removed(session.remote)
+        if not self.registry.has(session.remote_id):
+            self.duplicates.left(session.remote_id)
         if self.is_stopped:
             return
         if was_last:

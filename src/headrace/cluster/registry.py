@@ -66,6 +66,10 @@ class Registry:
         yield from own.values()
         yield from (first for first in self.firsts() if first.remote_id not in own)
 
+    def has(self, peer: str) -> bool:
+        """True if a connection to a peer is registered, of whichever kind."""
+        return peer in self.pools or any(peer in each for each in self.dedicated.values())
+
     def remove(self, session: RouteSession) -> bool:
         """Forget a connection. Returns True when it was the last one of its peer's pool."""
         if session.account:

@@ -129,6 +129,27 @@ def test_a_conflict_is_told_once_and_ends_with_the_peer(make: Made, monkeypatch:
     assert not port.mesh.duplicates.conflicts
 
 
+@pytest.mark.parametrize("pool_ends_first", [True, False])
+def test_a_conflict_ends_with_the_last_connection_of_any_kind(make: Made, pool_ends_first: bool) -> None:
+    port = make(("A",), own={"jetstream": True, "serving_ns": MINUTE}, pool_size=1, accounts=("A",))
+    pool, own = port.accepts(), port.accepts()
+
+    def introduce_own() -> None:
+        own.says(
+            CONNECT + PEER_INFO % b',"jetstream":true,"route_pool_size":1,"route_account":"A"',
+        )
+
+    pool.says(CONNECT + PEER_INFO % b',"jetstream":true,"route_pool_size":1,"route_pool_idx":0')
+    if not pool_ends_first:
+        introduce_own()
+    pool.lost()
+    if pool_ends_first:
+        introduce_own()
+    assert port.mesh.duplicates.conflicts
+    own.lost()
+    assert not port.mesh.duplicates.conflicts
+
+
 def test_who_has_to_end_tells_no_interest(make: Made) -> None:
     port = make(own={"jetstream": True})
     client = port.client()
