@@ -7,9 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from headrace.cli.flags import GROUPS
+from headrace.cli.flags import groups
+from headrace.conf.credentials import AuthorizationBlock
 from headrace.conf.fields import PLAIN
+from headrace.conf.jetstream_options import JetStreamOptions
 from headrace.conf.options import Options
+from headrace.conf.peer_options import ClusterOptions
+from headrace.conf.tls_options import TLSOptions
 from headrace.conf.toplevel import TOP_LEVEL
 from headrace.structures import defaults_of
 
@@ -54,7 +58,9 @@ def test_every_name_is_that_of_one_key() -> None:
 
 
 def test_every_flag_is_offered_once() -> None:
-    names = [name for _, flags in GROUPS for flag in flags for name in flag.names]
+    names = [name for _, flags in groups() for flag in flags for name in flag.names]
     assert sorted(set(names)) == sorted(names)
-    declared = {name for key in Options.KEYS.values() if key.flag for name in key.flag.names}
-    assert declared <= set(names)
+    for options in (Options, AuthorizationBlock, ClusterOptions, JetStreamOptions, TLSOptions):
+        declared = {name for key in options.KEYS.values() if key.flag for name in key.flag.names}
+        assert declared
+        assert declared <= set(names)

@@ -20,7 +20,7 @@ from headrace.conf.problems import shown
 from headrace.errors import HeadraceError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 _TRUTH: Final = dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True) | dict.fromkeys(
     ("0", "f", "F", "FALSE", "false", "False"), False
@@ -59,12 +59,16 @@ class Given(Struct, frozen=True):
     value: str | int | bool
 
 
-def read_arguments(arguments: Sequence[str], flags: Iterable[Flag]) -> tuple[list[Given], list[str]]:
+def read_arguments(
+    arguments: Sequence[str], flags: Iterable[Flag], more: Iterable[Flag] = ()
+) -> tuple[list[Given], list[str]]:
     """The flags given, in order, and the arguments after them.
 
+    `more`: the other flags, taken one by one for a name that is not among those before.
     Raises: UsageError that names the flag, in the words of Go's flag package.
     """
     by_name = {name: flag for flag in flags for name in flag.names}
+    others = iter(more)
     rest = list(arguments)
     given: list[Given] = []
     while rest and len(rest[0]) > 1 and rest[0][0] == "-":
@@ -74,7 +78,7 @@ def read_arguments(arguments: Sequence[str], flags: Iterable[Flag]) -> tuple[lis
         name, equals, value = argument[2 if argument[1] == "-" else 1 :].partition("=")
         if not name or name[0] == "-":
             raise UsageError(f"bad flag syntax: {argument}")
-        flag = by_name.get(name)
+        flag = by_name.get(name) or _next_named(name, others, by_name)
         if flag is None:
             raise UsageError(f"flag provided but not defined: -{name}{_suggestion(name, by_name)}")
         if flag.kind is Kind.SWITCH:
@@ -86,6 +90,15 @@ def read_arguments(arguments: Sequence[str], flags: Iterable[Flag]) -> tuple[lis
             value = rest.pop(0)
         given.append(Given(flag, name, _integer(name, value) if flag.kind is Kind.INTEGER else value))
     return given, rest
+
+
+def _next_named(name: str, others: Iterator[Flag], by_name: dict[str, Flag]) -> Flag | None:
+    """Take flags one by one into those that are known, up to one with a name."""
+    for flag in others:
+        by_name.update(dict.fromkeys(flag.names, flag))
+        if name in flag.names:
+            return flag
+    return None
 
 
 def _switch(name: str, value: str) -> bool:

@@ -1,26 +1,29 @@
 """The flags of a server: those of the Go server, and what each of them sets.
 
-Here lives the table, grouped as `--help` shows it. Never lives here: the flags of single options, which are
-declared with them (`headrace.conf.options.Options`), the syntax of arguments (`arguments`), streaming's flags
+Here lives the table, grouped as `--help` shows it. Never lives here: the flags of keys, which their entries
+declare (`headrace.conf.keys.Key`), the syntax of arguments (`arguments`), streaming's flags
 (`streaming_flags`).
 
-To add a flag that is not of an option: a row in `GROUPS`; its target is a field of `Invocation`.
+To add a flag that is not of a key: a row in `_GROUPS`; its target is a field of `Invocation`.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field
 
 from headrace.cli.arguments import Flag, Kind, UsageError, read_arguments
+from headrace.conf.credentials import AuthorizationBlock
 from headrace.conf.options import Options
 from headrace.conf.problems import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from headrace.cli.arguments import Given
+    from headrace.conf.keys import Keyed
     from headrace.conf.streaming_rules import Setting
 
     Groups = Sequence[tuple[str, tuple[Flag, ...]]]
@@ -32,26 +35,41 @@ _UNSUPPORTED: Final = "unsupported"
 _STREAMING: Final = "streaming."
 _JETSTREAM: Final = "jetstream."
 _CLUSTER: Final = "cluster."
+_TLS: Final = "tls."
 _DEBUG_AND_TRACE: Final = "debug+trace"
 _PROCESSES: Final = "processes"
 
-_OF_OPTIONS: Final = [
-    (key.flag.group, Flag(key.flag.names, option, _KINDS.get(key.kind, _TEXT), key.flag.text, key.flag.value))
-    for option, key in Options.KEYS.items()
-    if key.flag is not None
-]
-"""The flags that their options' entries declare, each with the title of its group."""
+_BLOCKS: Final = {
+    "JetStream": (_JETSTREAM, "jetstream_options:JetStreamOptions"),
+    "TLS": (_TLS, "tls_options:TLSOptions"),
+    "Cluster": (_CLUSTER, "peer_options:ClusterOptions"),
+}
+"""The blocks whose keys have flags, by the titles of their groups: what targets begin with, and the options.
+
+They are loaded for a flag that is none of the others': every start pays for what it loads.
+"""
 
 
-def _of_options(group: str) -> tuple[Flag, ...]:
-    return tuple(flag for title, flag in _OF_OPTIONS if title == group)
+def _declared(options: type[Keyed], group: str, prefix: str = "") -> tuple[Flag, ...]:
+    """The flags that the entries of keys declare."""
+    return tuple(
+        Flag(key.flag.names, prefix + option, _KINDS.get(key.kind, _TEXT), key.flag.text, key.flag.value)
+        for option, key in options.KEYS.items()
+        if key.flag is not None and key.flag.group == group
+    )
 
 
-GROUPS: Final[tuple[tuple[str, tuple[Flag, ...]], ...]] = (
+def _of_block(prefix: str, place: str) -> tuple[Flag, ...]:
+    module, _, name = place.partition(":")
+    options = getattr(import_module(f"headrace.conf.{module}"), name)
+    return tuple(flag for title in _BLOCKS for flag in _declared(options, title, prefix))
+
+
+_GROUPS: Final[Groups] = (
     (
         "Server",
         (
-            *_of_options("Server"),
+            *_declared(Options, "Server"),
             Flag(("c", "config"), "config_file", _TEXT, "Read this configuration file", "file"),
             Flag(("t",), "test_config", _SWITCH, "Only check the configuration file"),
             Flag(
@@ -66,7 +84,7 @@ GROUPS: Final[tuple[tuple[str, tuple[Flag, ...]], ...]] = (
     (
         "Logging",
         (
-            *_of_options("Logging"),
+            *_declared(Options, "Logging"),
             Flag(("VV",), "trace", _SWITCH, "Log the protocol, the system account's too"),
             Flag(("DV",), _DEBUG_AND_TRACE, _SWITCH, "-D and -V"),
             Flag(("DVV",), _DEBUG_AND_TRACE, _SWITCH, "-D and -VV"),
@@ -83,61 +101,21 @@ GROUPS: Final[tuple[tuple[str, tuple[Flag, ...]], ...]] = (
             ),
         ),
     ),
-    (
-        "JetStream",
-        (
-            Flag(("js", "jetstream"), _JETSTREAM + "enabled", _SWITCH, "Enable JetStream"),
-            Flag(
-                ("sd", "store_dir"),
-                _JETSTREAM + "store_dir",
-                _TEXT,
-                "Directory JetStream stores to (default: a temporary one)",
-                "dir",
-            ),
-        ),
-    ),
-    (
-        "Authorization",
-        (
-            Flag(("user",), "user", _TEXT, "User that clients must give", "user"),
-            Flag(("pass",), "password", _TEXT, "Password that clients must give", "password"),
-            Flag(("auth",), "token", _TEXT, "Token that clients must give", "token"),
-        ),
-    ),
+    ("JetStream", (Flag(("js", "jetstream"), _JETSTREAM + "enabled", _SWITCH, "Enable JetStream"),)),
+    ("Authorization", _declared(AuthorizationBlock, "Authorization")),
     (
         "TLS",
-        (
-            Flag(("tls",), "tls", _SWITCH, "Use TLS (false: not even where the file says so)"),
-            Flag(("tlscert",), "tls_cert_file", _TEXT, "Certificate of the server", "file"),
-            Flag(("tlskey",), "tls_key_file", _TEXT, "Private key of that certificate", "file"),
-            Flag(("tlsverify",), "tls_verify", _SWITCH, "Use TLS and ask clients for certificates"),
-            Flag(("tlscacert",), "tls_ca_file", _TEXT, "Authorities that clients' certificates need", "file"),
-        ),
+        (Flag(("tls",), _TLS + "enabled", _SWITCH, "Use TLS (false: not even where the file says so)"),),
     ),
     (
         "Cluster",
         (
-            Flag(("routes",), "cluster.routes", _TEXT, "Servers to connect to", "url, url"),
             Flag(
-                ("cluster", "cluster_listen"), "cluster.listen", _TEXT, "Where other servers connect", "url"
-            ),
-            Flag(("cluster_name",), "cluster.name", _TEXT, "Name of the cluster", "name"),
-            Flag(
-                ("no_advertise",), "cluster.no_advertise", _SWITCH, "Do not tell clients about other servers"
-            ),
-            Flag(
-                ("cluster_advertise",),
-                "cluster.advertise",
+                ("cluster", "cluster_listen"),
+                _CLUSTER + "listen",
                 _TEXT,
-                "Address to tell other servers",
-                "host:port",
-            ),
-            Flag(
-                ("connect_retries",),
-                "cluster.connect_retries",
-                _INTEGER,
-                "How often to try to connect",
-                "count",
+                "Where other servers connect",
+                "url",
             ),
         ),
     ),
@@ -151,6 +129,7 @@ GROUPS: Final[tuple[tuple[str, tuple[Flag, ...]], ...]] = (
         ),
     ),
 )
+"""The flags of a server but for those of keys of blocks."""
 
 
 class Invocation(Struct):
@@ -159,9 +138,8 @@ class Invocation(Struct):
     overrides: dict[str, object] = field(default_factory=dict)
     tls: dict[str, object] = field(default_factory=dict)
     jetstream: dict[str, object] = field(default_factory=dict)
-    """Fields of `headrace.conf.jetstream.JetStreamFlags`."""
     cluster: dict[str, object] = field(default_factory=dict)
-    """Fields of `headrace.conf.cluster.ClusterFlags`."""
+    """These three by option of their blocks, with `enabled` and `listen` beside them."""
     streaming: bool | None = None
     """True to run streaming, False not to; None leaves it to the configuration."""
     streaming_settings: dict[str, Setting] = field(default_factory=dict)
@@ -182,13 +160,17 @@ _MODES: Final = frozenset(
 )
 
 
-def groups(*, streaming: bool) -> Groups:
-    """The flags of a server, or of one that is for streaming in the first place."""
+def groups(*, streaming: bool = False) -> Groups:
+    """The flags of a server, or of one that is for streaming in the first place, as `--help` shows them."""
+    found = [
+        (title, (*flags, *(_of_block(*_BLOCKS[title]) if title in _BLOCKS else ())))
+        for title, flags in _GROUPS
+    ]
     if not streaming:
-        return GROUPS
+        return found
     from headrace.cli import streaming_flags
 
-    return (*streaming_flags.GROUPS, *(group for group in GROUPS if group[0] != "Streaming"))
+    return [*streaming_flags.GROUPS, *(group for group in found if group[0] != "Streaming")]
 
 
 def read_invocation(arguments: Sequence[str], *, streaming: bool = False) -> Invocation:
@@ -198,13 +180,18 @@ def read_invocation(arguments: Sequence[str], *, streaming: bool = False) -> Inv
 
     Raises: UsageError for an unknown flag, a bad value or an argument too many.
     """
-    known = groups(streaming=streaming)
-    if not streaming and any(argument.lstrip("-").startswith("streaming") for argument in arguments):
-        # Streaming's table is loaded only where it is asked for: every start pays for what it loads.
-        from headrace.cli import streaming_flags
+    takes_streaming = streaming or any(argument.lstrip("-").startswith("streaming") for argument in arguments)
 
-        known = (*GROUPS, *streaming_flags.GROUPS)
-    given, rest = read_arguments(arguments, [flag for _, flags in known for flag in flags])
+    def more() -> Iterator[Flag]:
+        if takes_streaming:
+            from headrace.cli import streaming_flags
+
+            yield from (flag for _, flags in streaming_flags.GROUPS for flag in flags)
+        for prefix, place in _BLOCKS.values():
+            yield from _of_block(prefix, place)
+
+    known = [flag for title, flags in _GROUPS if title != "Streaming" or not streaming for flag in flags]
+    given, rest = read_arguments(arguments, known, more())
     invocation = Invocation(streaming=True if streaming else None, is_streaming_command=streaming)
     for one in given:
         _take(invocation, one)
@@ -248,8 +235,8 @@ def _take(invocation: Invocation, given: Given) -> None:
         invocation.jetstream[target.removeprefix(_JETSTREAM)] = value
     elif target.startswith(_CLUSTER):
         invocation.cluster[target.removeprefix(_CLUSTER)] = value
-    elif target.startswith("tls"):
-        invocation.tls[target] = value
+    elif target.startswith(_TLS):
+        invocation.tls[target.removeprefix(_TLS)] = value
     elif target == _DEBUG_AND_TRACE:
         invocation.overrides.update(debug=value, trace=value)
     elif target == _PROCESSES:

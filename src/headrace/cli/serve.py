@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final
 
 from headrace.cli import flags
 from headrace.cli.arguments import UsageError
@@ -125,11 +125,11 @@ def options_of_invocation(invocation: Invocation) -> Options:
 
     overrides = dict(invocation.overrides)
     if invocation.tls:
-        overrides["tls_flags"] = _tls_flags(invocation.tls)
+        overrides["tls_flags"] = invocation.tls
     if invocation.jetstream:
-        overrides["jetstream_flags"] = _jetstream_flags(invocation.jetstream)
+        overrides["jetstream_flags"] = invocation.jetstream
     if invocation.cluster:
-        overrides["cluster_flags"] = _cluster_flags(invocation.cluster)
+        overrides["cluster_flags"] = invocation.cluster
     path = invocation.config_file
     if invocation.streaming is not None:
         path = path or invocation.streaming_config_file
@@ -147,32 +147,6 @@ def _streaming_flags(invocation: Invocation, path: str) -> object:
         flat=invocation.is_streaming_command or bool(own_file),
         settings=invocation.streaming_settings,
     )
-
-
-def _tls_flags(given: dict[str, object]) -> object:
-    from headrace.conf.tls import TLSFlags
-
-    return TLSFlags(
-        enabled=given.get("tls") is not False,
-        cert_file=str(given.get("tls_cert_file") or "") or None,
-        key_file=str(given.get("tls_key_file") or "") or None,
-        ca_file=str(given.get("tls_ca_file") or "") or None,
-        verify=bool(given.get("tls_verify")),
-    )
-
-
-def _jetstream_flags(given: dict[str, object]) -> object:
-    from headrace.conf.jetstream import JetStreamFlags
-
-    return JetStreamFlags(
-        cast("bool | None", given.get("enabled")), str(given.get("store_dir") or "") or None
-    )
-
-
-def _cluster_flags(given: dict[str, object]) -> object:
-    from headrace.conf.cluster import ClusterFlags
-
-    return ClusterFlags(**cast("dict[str, Any]", given))
 
 
 def _complain(program: str, message: str) -> None:

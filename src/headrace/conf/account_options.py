@@ -11,7 +11,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from headrace import limits
-from headrace.conf.keys import Keyed, key, negative_is_unlimited, not_negative
+from headrace.conf.keys import Flag, Keyed, key, negative_is_unlimited, not_negative
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -155,7 +155,11 @@ class AuthorizationOptions(Keyed, frozen=True):
 
     HIDDEN = frozenset({"token"})
 
-    token: str | None = key(None, "The token that everybody gives")
+    token: str | None = key(
+        None,
+        "The token that everybody gives",
+        flag=Flag(("auth",), "token", "Token that clients must give", group="Authorization"),
+    )
     users: tuple[UserOptions, ...] = key((), "Users; see the next section", "list of maps")
     timeout: float | None = key(
         None,

@@ -35,8 +35,9 @@ def load_options(
     """The options that a configuration file or text and overrides add up to.
 
     `overrides` names fields of `Options`, which win over the file; besides `user`, `password` and `token`
-    replace simple credentials of the file, `tls_flags` (`tls.TLSFlags`) its certificates, and
-    `streaming_flags` (`streaming_rules.StreamingFlags`) what its section says. Relative paths in the result
+    replace simple credentials of the file. `tls_flags`, `cluster_flags` and `jetstream_flags` replace, by
+    option, what their blocks say, `streaming_flags` (`streaming_rules.StreamingFlags`) what its section says.
+    Relative paths in the result
     are relative to the working directory. `max_connections` is -1 where there is no limit.
     Raises: ConfigError with everything that is wrong; ValueError for both a path and a text; TypeError for
     an override that does not exist.

@@ -31,9 +31,11 @@ from headrace.conf.peer_fields import peer_authorization, peer_tls, peer_urls, w
 from headrace.conf.peer_options import ClusterOptions, PeerURL, parse_peer_url
 from headrace.conf.permissions import permissions
 from headrace.conf.problems import shown
-from headrace.structures import Discreet
+from headrace.structures import defaults_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from headrace.conf.account_options import Permissions
     from headrace.conf.credentials import AuthorizationBlock
     from headrace.conf.fields import Bound, UnsetType
@@ -42,19 +44,6 @@ if TYPE_CHECKING:
     from headrace.conf.tree import Entry
 
 _PROTOCOLS: Final = ("2.x", "1.x", "auto")
-
-
-class ClusterFlags(Discreet, frozen=True):
-    """The flags about a cluster; None: not given. `routes` is a list with commas."""
-
-    HIDDEN = frozenset({"routes"})
-
-    listen: str | None = None
-    name: str | None = None
-    routes: str | None = None
-    advertise: str | None = None
-    connect_retries: int | None = None
-    no_advertise: bool | None = None
 
 
 def cluster(binder: Binder, entry: Entry) -> ClusterOptions | UnsetType:
@@ -77,29 +66,23 @@ def cluster(binder: Binder, entry: Entry) -> ClusterOptions | UnsetType:
     return options
 
 
-def with_flags(options: ClusterOptions | None, flags: ClusterFlags, problems: Problems) -> ClusterOptions:
-    """The block after the flags."""
+def with_flags(
+    options: ClusterOptions | None, flags: Mapping[str, object], problems: Problems
+) -> ClusterOptions:
+    """The block after the flags, by option; `listen` beside them is a URL."""
+    usual = defaults_of(ClusterOptions)
+    said = {option: value if value != "" else usual.get(option, "") for option, value in flags.items()}
     changed = options or ClusterOptions()
-    if flags.listen is not None:
-        changed = _listening(changed, flags.listen, problems)
-    if flags.routes is not None:
-        routes = (part.strip() for part in flags.routes.split(",") if part.strip())
-        changed = replace(
-            changed, routes=tuple(url for url in (_flag_url(r, problems) for r in routes) if url)
-        )
+    if "listen" in said:
+        changed = _listening(changed, cast("str", said.pop("listen")), problems)
+    if "routes" in said:
+        routes = (part.strip() for part in cast("str", flags["routes"]).split(",") if part.strip())
+        said["routes"] = tuple(url for url in (_flag_url(route, problems) for route in routes) if url)
         if not changed.port:
             problems.add("solicited routes require cluster capabilities, e.g. --cluster", None)
-    if flags.name is not None:
-        changed = replace(changed, name=flags.name)
-        if " " in flags.name:
-            problems.add("cluster name cannot contain spaces", None)
-    if flags.advertise is not None:
-        changed = replace(changed, advertise=flags.advertise or None)
-    if flags.connect_retries is not None:
-        changed = replace(changed, connect_retries=flags.connect_retries)
-    if flags.no_advertise is not None:
-        changed = replace(changed, no_advertise=flags.no_advertise)
-    return changed
+    if " " in cast("str", said.get("name", "")):
+        problems.add("cluster name cannot contain spaces", None)
+    return replace(changed, **cast("dict[str, Any]", said))
 
 
 def _listening(options: ClusterOptions, address: str, problems: Problems) -> ClusterOptions:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.conf.account_options import AuthorizationOptions, UserOptions
-from headrace.conf.keys import key
+from headrace.conf.keys import Flag, key
 
 if TYPE_CHECKING:
     from headrace.conf.problems import Problems
@@ -21,8 +21,18 @@ class AuthorizationBlock(AuthorizationOptions, frozen=True):
 
     HIDDEN = frozenset({"password", "token"})
 
-    user: str | None = key(None, "The one user", aliases=("username",))
-    password: str | None = key(None, "The one user's password", aliases=("pass",))
+    user: str | None = key(
+        None,
+        "The one user",
+        aliases=("username",),
+        flag=Flag(("user",), "user", "User that clients must give", group="Authorization"),
+    )
+    password: str | None = key(
+        None,
+        "The one user's password",
+        aliases=("pass",),
+        flag=Flag(("pass",), "password", "Password that clients must give", group="Authorization"),
+    )
     lists_users: bool = False
 
     @property

@@ -59,13 +59,6 @@ class JetStreamBlock(Struct, frozen=True):
     positions: Mapping[str, Position]
 
 
-class JetStreamFlags(Struct, frozen=True):
-    """The flags of a command line; None leaves the value to the file. `store_dir` wins over the file's."""
-
-    enabled: bool | None = None
-    store_dir: str | None = None
-
-
 def jetstream(binder: Binder, entry: Entry) -> JetStreamBlock | UnsetType:
     """The server's block: a truth value, a word, or a map, which enables it unless it says otherwise."""
     simple = _simple(binder, entry)
@@ -91,20 +84,22 @@ def account_jetstream(
 
 
 def jetstream_options(
-    block: JetStreamBlock | None, flags: JetStreamFlags, store_dir: str | None, problems: Problems
+    block: JetStreamBlock | None, flags: Mapping[str, object], store_dir: str | None, problems: Problems
 ) -> JetStreamOptions | None:
     """Combine file and flags into options, None without JetStream; every error goes to `problems`.
 
-    `store_dir`: of the file's top level.
+    `flags`: by option, with `enabled` beside them; they win over the file. `store_dir`: of the file's top
+    level.
     """
     values = dict(block.values) if block is not None else {}
     positions = block.positions if block is not None else {}
-    enabled = block is not None and block.enabled if flags.enabled is None else flags.enabled
+    enabled = flags.get("enabled", block is not None and block.enabled)
     if store_dir and values.get("store_dir"):
         problems.add("Duplicate 'store_dir' configuration", positions.get("store_dir"))
     _check_domain(values, positions, problems)
     values |= _encryption(values, positions, problems)
-    values["store_dir"] = flags.store_dir or values.get("store_dir") or store_dir or None
+    values["store_dir"] = values.get("store_dir") or store_dir or None
+    values |= {option: value for option, value in flags.items() if option != "enabled" and value != ""}
     options = JetStreamOptions(**cast("dict[str, Any]", values))
     return _with_defaults(options) if enabled else None
 

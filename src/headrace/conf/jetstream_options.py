@@ -6,7 +6,7 @@ Frozen data only, loaded where there is JetStream. Durations are seconds, sizes 
 from __future__ import annotations
 
 from headrace import limits
-from headrace.conf.keys import Keyed, key
+from headrace.conf.keys import Flag, Keyed, key
 
 
 class JetStreamLimits(Keyed, frozen=True):
@@ -54,6 +54,12 @@ class JetStreamOptions(Keyed, frozen=True):
             "storedir",
         ),
         shown_default="`nats` in the directory for temporary files, with a warning",
+        flag=Flag(
+            ("sd", "store_dir"),
+            "dir",
+            "Directory JetStream stores to (default: a temporary one)",
+            group="JetStream",
+        ),
     )
     max_memory: int = key(
         -1,

@@ -21,16 +21,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from headrace.conf.accounts import AccountsBlock
-    from headrace.conf.cluster import ClusterFlags
     from headrace.conf.fields import Bound
-    from headrace.conf.jetstream import JetStreamBlock, JetStreamFlags
+    from headrace.conf.jetstream import JetStreamBlock
     from headrace.conf.jetstream_options import JetStreamOptions
     from headrace.conf.leaf_options import LeafNodeOptions
     from headrace.conf.peer_options import ClusterOptions, GatewayOptions
     from headrace.conf.problems import Problems
     from headrace.conf.streaming_options import StreamingOptions
     from headrace.conf.streaming_rules import Setting, StreamingFlags
-    from headrace.conf.tls import TLSFlags
     from headrace.conf.tls_options import TLSOptions
     from headrace.conf.websocket_options import WebSocketOptions
     from headrace.errors import Position
@@ -78,7 +76,7 @@ class OptionsBuilder:
         self._operator: dict[str, object] = {}
         self._streaming: Mapping[str, Setting] | None = None
         self._jetstream: JetStreamBlock | None = None
-        self._jetstream_flags: JetStreamFlags | None = None
+        self._jetstream_flags: Mapping[str, object] | None = None
 
     def take(self, bound: Bound) -> None:
         """Start from what a file says."""
@@ -111,7 +109,7 @@ class OptionsBuilder:
         flags = given.pop("tls_flags", None)
         streaming = given.pop("streaming_flags", None)
         cluster = given.pop("cluster_flags", None)
-        self._jetstream_flags = cast("JetStreamFlags | None", given.pop("jetstream_flags", None))
+        self._jetstream_flags = cast("Mapping[str, object] | None", given.pop("jetstream_flags", None))
         for option, value in given.items():
             self._positions.pop(option, None)
             self._failed.discard(option)
@@ -119,11 +117,11 @@ class OptionsBuilder:
         if any(credentials.values()):
             self._override_credentials(credentials)
         if flags is not None:
-            self._override_tls(cast("TLSFlags", flags))
+            self._override_tls(cast("Mapping[str, object]", flags))
         if streaming is not None:
             self._override_streaming(cast("StreamingFlags", streaming))
         if cluster is not None:
-            self._override_cluster(cast("ClusterFlags", cluster))
+            self._override_cluster(cast("Mapping[str, object]", cluster))
 
     def check(self) -> None:
         """Apply the rules between options.
@@ -200,21 +198,21 @@ class OptionsBuilder:
         self._block = block
         check_credentials(block, self._problems, None)
 
-    def _override_tls(self, flags: TLSFlags) -> None:
+    def _override_tls(self, flags: Mapping[str, object]) -> None:
         from headrace.conf import tls
 
-        if not flags.enabled:
+        if flags.get("enabled") is False:
             self._values["tls"] = None
-        elif not flags.cert_file:
+        elif not flags.get("cert_file"):
             self._problems.add("TLS server certificate must be present and valid", None)
-        elif not flags.key_file:
+        elif not flags.get("key_file"):
             self._problems.add("TLS server private key must be present and valid", None)
         else:
             options = tls.with_flags(cast("TLSOptions | None", self._values.get("tls")), flags)
             tls.check_files(options, self._problems)
             self._values["tls"] = options
 
-    def _override_cluster(self, flags: ClusterFlags) -> None:
+    def _override_cluster(self, flags: Mapping[str, object]) -> None:
         from headrace.conf.cluster import with_flags
 
         before = cast("ClusterOptions | None", self._values.get("cluster"))
@@ -347,10 +345,9 @@ class OptionsBuilder:
         store_dir = cast("str | None", self._values.pop("store_dir", None))
         if (self._jetstream is None and self._jetstream_flags is None) or "jetstream" in self._failed:
             return
-        from headrace.conf.jetstream import JetStreamFlags, jetstream_options
+        from headrace.conf.jetstream import jetstream_options
 
-        flags = self._jetstream_flags or JetStreamFlags()
-        found = jetstream_options(self._jetstream, flags, store_dir, self._problems)
+        found = jetstream_options(self._jetstream, self._jetstream_flags or {}, store_dir, self._problems)
         self._values["jetstream"] = found
         system = self._get("system_account")
         if found is None:

@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 from msgspec.structs import replace
 
 from headrace import limits
-from headrace.conf.keys import Keyed, key
+from headrace.conf.keys import Flag, Keyed, key
 from headrace.protocol.info import address_text
 from headrace.structures import Discreet
 
@@ -75,7 +75,11 @@ class ClusterOptions(Keyed, frozen=True):
 
     HIDDEN = frozenset({"password"})
 
-    name: str = key("", "Name of the cluster, the same on every server; without one it is made up")
+    name: str = key(
+        "",
+        "Name of the cluster, the same on every server; without one it is made up",
+        flag=Flag(("cluster_name",), "name", "Name of the cluster", group="Cluster"),
+    )
     host: str = key(limits.DEFAULT_HOST, "Address for other servers", aliases=("net",), reload="restart")
     port: int = key(
         0,
@@ -84,15 +88,22 @@ class ClusterOptions(Keyed, frozen=True):
         reload="restart",
     )
     advertise: str | None = key(
-        None, "Address told to other servers", '"host:port"', aliases=("cluster_advertise",)
+        None,
+        "Address told to other servers",
+        '"host:port"',
+        aliases=("cluster_advertise",),
+        flag=Flag(("cluster_advertise",), "host:port", "Address to tell other servers", group="Cluster"),
     )
     no_advertise: bool = key(
-        False, "Do not tell clients about other servers, nor others about the client port"
+        False,
+        "Do not tell clients about other servers, nor others about the client port",
+        flag=Flag(("no_advertise",), "", "Do not tell clients about other servers", group="Cluster"),
     )
     routes: tuple[PeerURL, ...] = key(
         (),
         "Servers to connect to: `nats-route://user:password@host:port`. Any one of a cluster is enough",
         "list",
+        flag=Flag(("routes",), "url, url", "Servers to connect to", group="Cluster"),
     )
     user: str | None = None
     password: str | None = None
@@ -101,7 +112,9 @@ class ClusterOptions(Keyed, frozen=True):
     imports: SubjectPermission | None = None
     exports: SubjectPermission | None = None
     connect_retries: int = key(
-        0, "How often a server that was heard of is tried again; one of `routes` always is"
+        0,
+        "How often a server that was heard of is tried again; one of `routes` always is",
+        flag=Flag(("connect_retries",), "count", "How often to try to connect", group="Cluster"),
     )
     connect_backoff: bool = key(False, "Try ever less often, up to every 30s, instead of every second")
     pool_size: int = key(

@@ -8,9 +8,8 @@ Cost: loads the ssl module, and only where TLS is configured.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from headrace import limits
@@ -21,9 +20,10 @@ from headrace.conf.ocsp import ocsp_peer
 from headrace.conf.problems import shown
 from headrace.conf.tls_options import CertificateFiles, TLSOptions
 from headrace.conf.tree import ListNode, MapNode, Scalar
+from headrace.structures import defaults_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from headrace.conf.fields import Bound, Reader, UnsetType
     from headrace.conf.problems import Problems
@@ -42,16 +42,6 @@ _HANDSHAKE_WORDS: Final = {
     "auto": limits.TLS_HANDSHAKE_FIRST_FALLBACK,
     "auto_fallback": limits.TLS_HANDSHAKE_FIRST_FALLBACK,
 }
-
-
-class TLSFlags(Struct, frozen=True):
-    """The flags about TLS; they replace files and `verify` of the block, and keep its other settings."""
-
-    enabled: bool = True
-    cert_file: str | None = None
-    key_file: str | None = None
-    ca_file: str | None = None
-    verify: bool = False
 
 
 def tls(binder: Binder, entry: Entry) -> TLSOptions | UnsetType:
@@ -112,8 +102,6 @@ def client_tls(binder: Binder, entry: Entry) -> tuple[TLSOptions, bool] | UnsetT
         return binder.problem(message, bound.positions["certs"])
     if len(named) == 1:
         return binder.problem("cert_file and key_file belong together", bound.positions[named[0]])
-    values.setdefault("cert_file", "")
-    values.setdefault("key_file", "")
     options = _options(values, ())
     _check_ciphers(binder, entry, options, cast("bool", values.get("allow_insecure_cipher_suites", False)))
     check_files(options, binder.problems, bound)
@@ -126,8 +114,8 @@ def _options(values: dict[str, object], more: tuple[CertificateFiles, ...]) -> T
     maps = cast("bool", values.get("verify_and_map", False))
     checks = cast("bool", values.get(_KNOWN_URLS, False))
     return TLSOptions(
-        cert_file=cast("str", values["cert_file"]),
-        key_file=cast("str", values["key_file"]),
+        cert_file=cast("str", values.get("cert_file", "")),
+        key_file=cast("str", values.get("key_file", "")),
         ca_file=cast("str | None", values.get("ca_file")) or None,
         verify=maps or checks or cast("bool", values.get("verify", False)),
         timeout=cast("float", values.get("timeout", 0.0)) or limits.TLS_TIMEOUT,
@@ -154,17 +142,14 @@ def _check_ciphers(binder: Binder, entry: Entry, options: TLSOptions, allows_ins
         binder.problem(message, entry.position)
 
 
-def with_flags(options: TLSOptions | None, flags: TLSFlags) -> TLSOptions:
-    """The options after flags; the caller has checked that certificate and key are named."""
-    base = options or TLSOptions(cert_file="", key_file="")
-    return replace(
-        base,
-        cert_file=flags.cert_file or "",
-        key_file=flags.key_file or "",
-        ca_file=flags.ca_file,
-        verify=flags.verify,
-        more_certs=(),
-    )
+def with_flags(options: TLSOptions | None, flags: Mapping[str, object]) -> TLSOptions:
+    """The options after flags, by option: these replace all that flags can say, and keep the rest.
+
+    The caller has checked that certificate and key are named.
+    """
+    usual = defaults_of(TLSOptions)
+    said = {name: flags.get(name) or usual[name] for name, key in TLSOptions.KEYS.items() if key.flag}
+    return replace(options or TLSOptions(), more_certs=(), **cast("dict[str, Any]", said))
 
 
 def check_files(options: TLSOptions, problems: Problems, bound: Bound | None = None) -> None:
@@ -301,10 +286,6 @@ _PAIR: Final = Table(
 )
 _TLS: Final = Table(
     (
-        Field(
-            ("cert_file",), text, text="Certificate of the server, with those between it and the authority"
-        ),
-        Field(("key_file",), text, text="Its private key, not encrypted"),
         Field(
             ("certs", "certificates"),
             _certs,

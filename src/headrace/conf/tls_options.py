@@ -8,7 +8,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from headrace import limits
-from headrace.conf.keys import Keyed, key
+from headrace.conf.keys import Flag, Keyed, key
 
 
 class CertificateFiles(Struct, frozen=True):
@@ -51,8 +51,10 @@ class OCSPPeerOptions(Keyed, frozen=True):
 
 
 class TLSOptions(Keyed, frozen=True):
-    """`handshake_first`: None = INFO first, 0.0 = handshake first, >0 = wait that long for a ClientHello.
+    """The TLS of one port, or of connections that are made from here.
 
+    `cert_file` and `key_file` "": there is no certificate, which only who connects can do without.
+    `handshake_first`: None = INFO first, 0.0 = handshake first, >0 = wait that long for a ClientHello.
     `more_certs`: certificates to choose from by name and kind of key, beside the first. `cipher_suites` (of
     TLS 1.2) and `curve_preferences` have the names of `conf.ciphers`, () for the default. `verify_and_map`:
     the client's certificate says which user it is. `pinned_certs`: lower-case hexadecimal SHA-256 of the
@@ -61,12 +63,27 @@ class TLSOptions(Keyed, frozen=True):
     configured URLs says that it is one of them. `ocsp_peer` None: responders are not asked about the peer.
     """
 
-    cert_file: str
-    key_file: str
-    ca_file: str | None = key(
-        None, "Authorities that clients' certificates are checked with", shown_default="the system's"
+    cert_file: str = key(
+        "",
+        "Certificate of the server, with those between it and the authority",
+        flag=Flag(("tlscert",), "file", "Certificate of the server", group="TLS"),
     )
-    verify: bool = key(False, "Ask clients for certificates and refuse those without a good one")
+    key_file: str = key(
+        "",
+        "Its private key, not encrypted",
+        flag=Flag(("tlskey",), "file", "Private key of that certificate", group="TLS"),
+    )
+    ca_file: str | None = key(
+        None,
+        "Authorities that clients' certificates are checked with",
+        shown_default="the system's",
+        flag=Flag(("tlscacert",), "file", "Authorities that clients' certificates need", group="TLS"),
+    )
+    verify: bool = key(
+        False,
+        "Ask clients for certificates and refuse those without a good one",
+        flag=Flag(("tlsverify",), "", "Use TLS and ask clients for certificates", group="TLS"),
+    )
     timeout: float = key(
         limits.TLS_TIMEOUT, "Time a handshake may take", "seconds or duration", shown_default="2s"
     )

@@ -98,3 +98,18 @@ def test_wrong_arguments_are_refused_in_one_line_that_names_the_flag(arguments: 
         read(*arguments.split(" "))
     assert str(caught.value).startswith(complaint)
     assert "\n" not in str(caught.value)
+
+
+def test_other_flags_are_asked_for_only_as_far_as_a_name_needs_them() -> None:
+    others = (Flag((name,), name, Kind.SWITCH, "") for name in ("first", "second", "third"))
+
+    given, _ = read_arguments(["--second", "-V", "--first"], FLAGS, others)
+
+    assert [one.name for one in given] == ["second", "V", "first"]
+    assert next(others).target == "third"
+
+
+def test_name_that_other_flags_have_not_either_is_refused() -> None:
+    others = [Flag(("routes",), "routes", Kind.TEXT, "")]
+    with pytest.raises(UsageError, match=r"not defined: -route \(did you mean --routes\?\)"):
+        read_arguments(["-route"], FLAGS, others)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from headrace.cli.arguments import UsageError
-from headrace.cli.flags import GROUPS, help_text, read_invocation
+from headrace.cli.flags import groups, help_text, read_invocation
 
 NATS_SERVER = Path(sys.executable).with_name("nats-server")
 
@@ -67,10 +67,10 @@ def test_flag_sets_its_option(arguments: str, overrides: dict[str, object]) -> N
 @pytest.mark.parametrize(
     ("arguments", "tls"),
     [
-        ("--tls", {"tls": True}),
+        ("--tls", {"enabled": True}),
         (
             "--tlscert c --tlskey k --tlscacert a --tlsverify",
-            {"tls_cert_file": "c", "tls_key_file": "k", "tls_ca_file": "a", "tls_verify": True},
+            {"cert_file": "c", "key_file": "k", "ca_file": "a", "verify": True},
         ),
     ],
 )
@@ -136,13 +136,13 @@ def test_other_word_after_the_flags_is_refused() -> None:
 def test_help_names_every_flag() -> None:
     text = help_text("headrace serve")
     assert text.startswith("Usage: headrace serve [options]\n")
-    for _, flags in GROUPS:
+    for _, flags in groups():
         for flag in flags:
             assert all(re.search(rf"(^|\s)--?{name}\b", text) for name in flag.names), flag
 
 
 def test_flag_names_are_unique() -> None:
-    names = [name for _, flags in GROUPS for flag in flags for name in flag.names]
+    names = [name for _, flags in groups() for flag in flags for name in flag.names]
     assert sorted(set(names)) == sorted(names)
 
 
@@ -151,5 +151,5 @@ def test_flag_names_are_unique() -> None:
 def test_flags_are_those_of_nats_server() -> None:
     shown = subprocess.run([NATS_SERVER, "--help"], capture_output=True, text=True, timeout=10, check=True)
     theirs = set(re.findall(r"(?:^|[\s,])--?([A-Za-z_]+)(?=[ ,<])", shown.stdout))
-    ours = {name for _, flags in GROUPS for flag in flags for name in flag.names}
+    ours = {name for _, flags in groups() for flag in flags for name in flag.names}
     assert theirs - {"c", "config", "t"} <= ours

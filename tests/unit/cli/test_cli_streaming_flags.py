@@ -12,8 +12,7 @@ import pytest
 import headrace
 from headrace.cli import streaming
 from headrace.cli.arguments import UsageError
-from headrace.cli.flags import GROUPS as SERVER_GROUPS
-from headrace.cli.flags import help_text, read_invocation
+from headrace.cli.flags import groups, help_text, read_invocation
 from headrace.cli.main import main
 from headrace.cli.streaming import run
 from headrace.cli.streaming_flags import CONFIG_FILE, DEBUG_AND_TRACE, GROUPS, PREFIX
@@ -79,8 +78,7 @@ def app(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeApp:
 
 
 def test_flags_are_those_of_the_reference_server() -> None:
-    groups = (*GROUPS, *(group for group in SERVER_GROUPS if group[0] != "Streaming"))
-    names = [name for _, flags in groups for flag in flags for name in flag.names]
+    names = [name for _, flags in groups(streaming=True) for flag in flags for name in flag.names]
 
     assert set(REFERENCE) - set(names) == set()
     assert sorted(set(names)) == sorted(names)

@@ -8,7 +8,6 @@ import pytest
 
 from headrace.conf.account_options import SubjectPermission
 from headrace.conf.binding import load_options
-from headrace.conf.cluster import ClusterFlags
 from headrace.conf.peer_options import ClusterOptions, PeerURL, parse_peer_url
 from headrace.errors import ConfigError
 
@@ -20,7 +19,7 @@ def load(text: str, **overrides: object) -> ClusterOptions:
 
 
 def flagged(text: str = "", **flags: Any) -> ClusterOptions:
-    return load(text, cluster_flags=ClusterFlags(**flags))
+    return load(text, cluster_flags=flags)
 
 
 def test_every_field() -> None:

@@ -9,7 +9,6 @@ import pytest
 from headrace.conf.account_options import JetStreamAccountLimits
 from headrace.conf.binding import load_options
 from headrace.conf.changes import differences
-from headrace.conf.jetstream import JetStreamFlags
 from headrace.conf.jetstream_options import JetStreamLimits, JetStreamOptions
 from headrace.errors import ConfigError
 
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def load(text: str = "", **flags: Any) -> Options:
-    return load_options(text=text, overrides={"jetstream_flags": JetStreamFlags(**flags)} if flags else None)
+    return load_options(text=text, overrides={"jetstream_flags": flags} if flags else None)
 
 
 def options(text: str, **flags: Any) -> JetStreamOptions:

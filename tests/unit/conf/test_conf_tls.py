@@ -10,7 +10,6 @@ from cryptography.hazmat.primitives import serialization
 from harness.certificates import Authority
 from headrace.conf.binding import load_options
 from headrace.conf.options import OCSPCacheOptions, Options
-from headrace.conf.tls import TLSFlags
 from headrace.conf.tls_options import CertificateFiles, OCSPPeerOptions, TLSOptions
 from headrace.errors import ConfigError
 
@@ -43,11 +42,11 @@ def _in_directory(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(files)
 
 
-def load(text: str, flags: TLSFlags | None = None) -> Options:
+def load(text: str, flags: dict[str, object] | None = None) -> Options:
     return load_options(text=text, overrides={"tls_flags": flags}, environ={})
 
 
-def complaints(text: str, flags: TLSFlags | None = None) -> list[str]:
+def complaints(text: str, flags: dict[str, object] | None = None) -> list[str]:
     with pytest.raises(ConfigError) as caught:
         load(text, flags)
     return [str(problem) for problem in caught.value.problems]
@@ -230,30 +229,30 @@ def test_mistakes_in_ocsp_cache(value: str) -> None:
 
 
 def test_flags_give_options_without_a_file() -> None:
-    flags = TLSFlags(cert_file="cert", key_file="key", ca_file="cert", verify=True)
+    flags = {"cert_file": "cert", "key_file": "key", "ca_file": "cert", "verify": True}
     assert load("", flags).tls == TLSOptions("cert", "key", "cert", verify=True)
 
 
 def test_flags_replace_files_and_keep_the_rest() -> None:
     text = "tls { cert_file: cert, key_file: key, ca_file: cert, verify: true, timeout: 9, first: true }"
-    flags = TLSFlags(cert_file="./cert", key_file="./key")
+    flags = {"cert_file": "./cert", "key_file": "./key"}
     assert load(text, flags).tls == TLSOptions("./cert", "./key", timeout=9.0, handshake_first=0.0)
 
 
 def test_flags_can_turn_tls_off() -> None:
-    assert load("tls { cert_file: cert, key_file: key }", TLSFlags(enabled=False)).tls is None
+    assert load("tls { cert_file: cert, key_file: key }", {"enabled": False}).tls is None
 
 
 @pytest.mark.parametrize(
     ("flags", "reason"),
     [
-        (TLSFlags(), "TLS server certificate must be present and valid"),
-        (TLSFlags(cert_file="cert"), "TLS server private key must be present and valid"),
-        (TLSFlags(cert_file="cert", key_file="none"), "open none: no such file or directory"),
-        (TLSFlags(cert_file="junk", key_file="key"), "cannot use certificate junk and key key"),
+        ({}, "TLS server certificate must be present and valid"),
+        ({"cert_file": "cert"}, "TLS server private key must be present and valid"),
+        ({"cert_file": "cert", "key_file": "none"}, "open none: no such file or directory"),
+        ({"cert_file": "junk", "key_file": "key"}, "cannot use certificate junk and key key"),
     ],
 )
-def test_flags_that_cannot_be_used_are_refused(flags: TLSFlags, reason: str) -> None:
+def test_flags_that_cannot_be_used_are_refused(flags: dict[str, object], reason: str) -> None:
     (found,) = complaints("", flags)
     assert reason in found
 
@@ -262,7 +261,7 @@ def test_several_certificates() -> None:
     pairs = "[{cert_file: cert, key_file: key}, {cert_file: cert, key_file: key}]"
     expected = TLSOptions("cert", "key", more_certs=(CertificateFiles("cert", "key"),))
     assert load(f"tls {{ certs: {pairs} }}").tls == expected
-    assert load(f"tls {{ certs: {pairs} }}", TLSFlags(cert_file="cert", key_file="key")).tls == TLSOptions(
+    assert load(f"tls {{ certs: {pairs} }}", {"cert_file": "cert", "key_file": "key"}).tls == TLSOptions(
         "cert", "key"
     )
 
