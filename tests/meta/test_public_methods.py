@@ -32,7 +32,6 @@ EXCEPTIONS: dict[str, tuple[int, str]] = {
     "headrace.engine.records.Scan": (27, "one pass over the records of a file, by which everything is found"),
     # still to be divided
     "headrace.cluster.gateways.Gateways": (21, "one more than there may be"),
-    "headrace.jetstream.ports.StreamPort": (34, "what the parts of a stream see of it"),
     "headrace.jetstream.stream.stream.Stream": (25, "what requests and consumers ask of a stream"),
 }
 """By class: how many it has, never more than here, and why."""

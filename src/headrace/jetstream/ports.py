@@ -124,7 +124,7 @@ class AccountPort(Effects, Protocol):
         """Batches under way in all streams of the server."""
 
     @property
-    def streams(self) -> Mapping[str, StreamPort]: ...
+    def streams(self) -> Mapping[str, StreamView]: ...
     def remove_consumer(self, consumer: ConsumerView, reason: str = "deleted") -> None:
         """A consumer is done: it goes as if it had been deleted."""
 
@@ -135,7 +135,7 @@ class ConsumerView(Protocol):
     @property
     def name(self) -> str: ...
     @property
-    def stream(self) -> StreamPort: ...
+    def stream(self) -> StreamView: ...
     @property
     def config(self) -> ConsumerConfig: ...
     @property
@@ -187,8 +187,8 @@ class RetentionPort(Protocol):
         """Messages that were stored only because others of their batch were; 0 for one that was not."""
 
 
-class StreamPort(Protocol):
-    """A stream as its parts, its consumers and the sources that read it see it."""
+class StreamView(Protocol):
+    """A stream as its consumers, the streams that read it, and requests see it."""
 
     @property
     def account(self) -> AccountPort: ...
@@ -209,6 +209,30 @@ class StreamPort(Protocol):
     @property
     def followers(self) -> dict[Follower, None]:
         """The followers of this stream, which are told of new messages."""
+
+    @property
+    def epoch(self) -> int:
+        """Changes whenever messages were removed."""
+
+    @property
+    def is_closed(self) -> bool: ...
+    @property
+    def last_sequence(self) -> int: ...
+    @property
+    def last_time_ns(self) -> int: ...
+    @property
+    def visible(self) -> int:
+        """The last sequence that is durable: consumers get messages up to it."""
+
+    def pending_count(self, sequence: int, filters: Sequence[bytes] = ()) -> int:
+        """Count the messages at or after `sequence` that match one of the filters (none: all)."""
+
+    def acked(self, consumer: ConsumerView, sequences: Sequence[int]) -> None:
+        """A consumer needs these no more."""
+
+
+class StreamPort(StreamView, Protocol):
+    """A stream as its parts see it."""
 
     @property
     def counts(self) -> StreamCounts:
@@ -235,26 +259,12 @@ class StreamPort(Protocol):
     @property
     def republisher(self) -> Republisher | None: ...
     @property
-    def epoch(self) -> int:
-        """Changes whenever messages were removed."""
-
-    @property
-    def is_closed(self) -> bool: ...
-    @property
     def is_full(self) -> bool:
         """True if the log takes no message at all any more, whatever its subject and size."""
 
     @property
     def judges_all(self) -> bool:
         """True if every message must be judged, also one without conditions."""
-
-    @property
-    def last_sequence(self) -> int: ...
-    @property
-    def last_time_ns(self) -> int: ...
-    @property
-    def visible(self) -> int:
-        """The last sequence that is durable: consumers get messages up to it."""
 
     def wants(self, subject: bytes) -> bool:
         """True if a message must be kept: under retention by interest a consumer must want it."""
@@ -274,14 +284,8 @@ class StreamPort(Protocol):
     def passed(self, sequence: int, error: StorageError | None) -> None:
         """Sequences up to this one are not there, durably."""
 
-    def pending_count(self, sequence: int, filters: Sequence[bytes] = ()) -> int:
-        """Count the messages at or after `sequence` that match one of the filters (none: all)."""
-
     def removed(self) -> None:
         """Notices whether messages went, by whatever way."""
 
     def roll_up(self, subject: bytes | None, below: int) -> None:
         """Removes what a message stands for: everything below a sequence, or that of a subject."""
-
-    def acked(self, consumer: ConsumerView, sequences: Sequence[int]) -> None:
-        """A consumer needs these no more."""

@@ -16,7 +16,7 @@ from headrace.protocol.jetstream.configs import Storage
 if TYPE_CHECKING:
     from headrace.jetstream.account import AccountJetStream
     from headrace.jetstream.consumer.consumer import Consumer
-    from headrace.jetstream.ports import ConsumerView, StreamPort
+    from headrace.jetstream.ports import ConsumerView, StreamView
     from headrace.protocol.jetstream.configs import ConsumerConfig
 
 
@@ -53,7 +53,7 @@ def stream_context(account: AccountJetStream, name: str) -> StreamContext:
     return StreamContext(name=name, room=room(account), consumers=consumers)
 
 
-def consumer_context(stream: StreamPort, known: Consumer | None = None) -> ConsumerContext:
+def consumer_context(stream: StreamView, known: Consumer | None = None) -> ConsumerContext:
     """For a consumer of a stream; `known`: the one that is changed."""
     account = stream.account
     subject = known.config.deliver_subject.encode() if known is not None else b""

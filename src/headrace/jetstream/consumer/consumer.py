@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from headrace.core.service import Delivery
     from headrace.engine.jetstream import Publications
     from headrace.jetstream.consumer.port import DeliveryStrategy, Watch
-    from headrace.jetstream.ports import StreamPort
+    from headrace.jetstream.ports import StreamView
     from headrace.protocol.jetstream.configs import ConsumerConfig
 
 _EVERYTHING: Final = b">"
@@ -102,7 +102,7 @@ class Consumer:
 
     def __init__(
         self,
-        stream: StreamPort,
+        stream: StreamView,
         config: ConsumerConfig,
         name: str,
         created_ns: int,

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from headrace.jetstream.ports import StreamPort
+    from headrace.jetstream.ports import StreamView
 
 
 class PendingCounter:
-    def __init__(self, stream: StreamPort, filters: Sequence[bytes]) -> None:
+    def __init__(self, stream: StreamView, filters: Sequence[bytes]) -> None:
         self._stream = stream
         self._filters = filters
         self._count = 0

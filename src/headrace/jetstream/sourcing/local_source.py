@@ -16,7 +16,7 @@ from headrace.protocol.jetstream.errors import ApiError
 from headrace.protocol.jetstream.times import to_ns
 
 if TYPE_CHECKING:
-    from headrace.jetstream.ports import StreamPort
+    from headrace.jetstream.ports import StreamView
 
 _PAGE: Final = 256
 
@@ -24,7 +24,7 @@ _PAGE: Final = 256
 class LocalSource(SourceReader):
     """The origin calls `fresh` and `lost`; the account's rounds call `serve`."""
 
-    _from: StreamPort | None = None
+    _from: StreamView | None = None
     _is_stopped = True
 
     def start(self) -> None:
@@ -35,7 +35,7 @@ class LocalSource(SourceReader):
             self.well()
         self.effects.wake(self)
 
-    def _begin(self) -> StreamPort | None:
+    def _begin(self) -> StreamView | None:
         source = self._attach()
         if source is None:
             self.error = ApiError(10059)
@@ -56,7 +56,7 @@ class LocalSource(SourceReader):
             self._from.followers.pop(self, None)
             self._from = None
 
-    def _attach(self) -> StreamPort | None:
+    def _attach(self) -> StreamView | None:
         """The origin, if it is there; says where in it to begin."""
         found = self.effects.streams.get(self.origin.source.name)
         if found is None or found is self.stream:
@@ -73,7 +73,7 @@ class LocalSource(SourceReader):
             self.pass_over(first - 1)
         return found
 
-    def _beginning(self, found: StreamPort) -> int:
+    def _beginning(self, found: StreamView) -> int:
         """The sequence before the first one that is wanted."""
         source = self.origin.source
         if source.opt_start_seq > 0:

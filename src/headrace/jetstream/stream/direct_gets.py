@@ -16,7 +16,7 @@ from headrace.protocol.rfc3339 import short_time
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from headrace.jetstream.ports import StreamPort
+    from headrace.jetstream.ports import StreamView
     from headrace.log.port import MessageLog, StoredMessage
 
 MOST_SUBJECTS: Final = 1024
@@ -44,7 +44,7 @@ def answered(stream: bytes, message: StoredMessage, more: bytes = b"") -> bytes:
 
 
 def send_batch(
-    stream: StreamPort,
+    stream: StreamView,
     reply: bytes,
     *,
     sequence: int,
@@ -91,7 +91,7 @@ def _messages(
 
 
 def send_last(
-    stream: StreamPort,
+    stream: StreamView,
     reply: bytes,
     *,
     subjects: Sequence[bytes],
@@ -137,7 +137,7 @@ def send_last(
     publish(reply, b"", headers=_END % (pending, last) + _UP_TO % highest + b"\r\n")
 
 
-def _read(stream: StreamPort, sequence: int) -> StoredMessage | None:
+def _read(stream: StreamView, sequence: int) -> StoredMessage | None:
     try:
         return stream.log.read(sequence)
     except MessageDamaged as damage:

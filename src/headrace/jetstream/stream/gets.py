@@ -18,7 +18,7 @@ from headrace.protocol.jetstream.times import to_ns
 
 if TYPE_CHECKING:
     from headrace.core.service import Delivery
-    from headrace.jetstream.ports import StreamPort
+    from headrace.jetstream.ports import StreamView
     from headrace.log.port import StoredMessage
 
 _NOT_FOUND: Final = b"NATS/1.0 404 Message Not Found\r\n\r\n"
@@ -29,7 +29,7 @@ _LEVEL: Final = b"NATS/1.0 412 Required Api Level\r\n\r\n"
 
 
 def find(
-    stream: StreamPort,
+    stream: StreamView,
     *,
     sequence: int = 0,
     last_for: bytes = b"",
@@ -51,7 +51,7 @@ def find(
         return None
 
 
-def _next(stream: StreamPort, sequence: int, subject: bytes) -> StoredMessage | None:
+def _next(stream: StreamView, sequence: int, subject: bytes) -> StoredMessage | None:
     while sequence <= stream.last_sequence:
         page = stream.log.read_from(sequence, filters=(subject,), max_messages=1)
         if page.messages:
@@ -68,7 +68,7 @@ class _Refused(Exception):
         self.status = status
 
 
-def direct_get(stream: StreamPort, delivery: Delivery, subject: bytes = b"") -> None:
+def direct_get(stream: StreamView, delivery: Delivery, subject: bytes = b"") -> None:
     """Answers a direct get; `subject`: the part of its subject that names the message's, if there is one."""
     if not delivery.reply:
         return
@@ -84,7 +84,7 @@ def direct_get(stream: StreamPort, delivery: Delivery, subject: bytes = b"") -> 
         stream.account.publish(delivery.reply, b"", headers=refused.status)
 
 
-def _answer(stream: StreamPort, delivery: Delivery, subject: bytes) -> None:
+def _answer(stream: StreamView, delivery: Delivery, subject: bytes) -> None:
     """Sends what was asked for. Raises: _Refused."""
     if asks_too_much(delivery.headers):
         raise _Refused(_LEVEL)
@@ -162,7 +162,7 @@ def _contradicts_itself(request: MessageGetRequest) -> bool:
 
 
 def _send_one(
-    stream: StreamPort,
+    stream: StreamView,
     reply: bytes,
     *,
     sequence: int = 0,
