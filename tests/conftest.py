@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,6 +24,12 @@ FOR_EVERY_SERVER: Final = ("clients", "conformance", "process")
 STARTED_WHOLE: Final = ("faults", "process")
 """Folders of tests in which a server is its executable, from its start to its end: see `harness.forking`."""
 FAILED: Final = pytest.StashKey[bool]()
+
+
+def pytest_configure() -> None:
+    """Programs that tests start get INT as from a terminal: a shell ignores it for what runs behind `&`."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(wrapper=True)

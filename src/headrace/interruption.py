@@ -39,11 +39,16 @@ def on_end(handle: Callable[[int], None]) -> dict[int, object]:
 
 
 def terminate_as_interrupt() -> list[int]:
-    """From now on TERM is to the program what INT is to it. The list has TERM if it came."""
+    """From now on TERM is to the program what INT is to it. The list has TERM if it came.
+
+    A shell ignores INT for what a script starts with `&`; TERM ends that, too.
+    """
     came: list[int] = []
 
     def handle(number: int, _frame: object) -> None:
         came.append(number)
+        if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+            raise KeyboardInterrupt
         signal.raise_signal(signal.SIGINT)
 
     signal.signal(signal.SIGTERM, handle)

@@ -74,6 +74,22 @@ def test_signal_ends_another_command_with_a_line_and_its_code(
     assert (running.returncode, said) == (code, "headrace: interrupted\n")
 
 
+def test_terminate_ends_a_command_for_which_the_shell_ignores_interrupts(tmp_path: Path) -> None:
+    """As it does for what a script starts with `&`."""
+    pipe = tmp_path / "pipe.conf"
+    os.mkfifo(pipe)
+    script = '"$0" config check "$1" & echo $!; wait $!'
+    command = ["sh", "-c", script, str(BIN / "headrace"), str(pipe)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as shell:
+        assert shell.stdout is not None
+        started = int(shell.stdout.readline())
+        with pipe.open("w"):
+            os.kill(started, signal.SIGTERM)
+        _, said = shell.communicate(timeout=PATIENCE)
+
+    assert (shell.returncode, said) == (143, "headrace: interrupted\n")
+
+
 @pytest.mark.parametrize(
     "command",
     ["serve --help", "streaming --help", "--help", "config --help", "tables --help", "pipeline list"],

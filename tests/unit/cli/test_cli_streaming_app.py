@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -161,6 +162,15 @@ def test_plain_start_loads_no_streaming() -> None:
     assert shown.stdout == "[]\n"
 
 
+@pytest.fixture
+def _handlers_as_before() -> Iterator[None]:
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handle in before.items():
+        signal.signal(number, handle)
+
+
+@pytest.mark.usefixtures("_handlers_as_before")
 def test_jetstream_cannot_be_beside_streaming_for_a_server_elsewhere(handler: logging.Handler) -> None:
     """A file that says so is refused when it is read; options made in Python when the server starts."""
     elsewhere = conf.StreamingOptions(nats_server=NATSServerOptions("nats://127.0.0.1:1"))
