@@ -52,6 +52,18 @@ async def taken(
     return found
 
 
+async def initial(
+    watcher: KeyValue.KeyWatcher, count: int
+) -> list[tuple[str, bytes | None, int, str | None]]:
+    """The initial values, so many, and the marker of their end.
+
+    nats-py puts the marker in front of values that came while it asked how many there are.
+    """
+    found = await taken(watcher, count + 1)
+    assert found.count(None) == 1
+    return [entry for entry in found if entry is not None]
+
+
 async def test_put_and_get(jetstream: ServerProcess, connect: Clients) -> None:
     js = await context(connect, jetstream)
     kv = await js.create_key_value(bucket="put", history=3)
@@ -160,13 +172,13 @@ async def test_watch(jetstream: ServerProcess, connect: Clients) -> None:
     await kv.put("b", b"3")
 
     everything = await kv.watchall()
-    assert await taken(everything, 3) == [("a", b"2", 2, None), ("b", b"3", 3, None), None]
+    assert await initial(everything, 2) == [("a", b"2", 2, None), ("b", b"3", 3, None)]
     one = await kv.watch("a", include_history=True)
-    assert await taken(one, 3) == [("a", b"1", 1, None), ("a", b"2", 2, None), None]
+    assert await initial(one, 2) == [("a", b"1", 1, None), ("a", b"2", 2, None)]
     bare = await kv.watch("b", meta_only=True, ignore_deletes=True)
-    assert await taken(bare, 2) == [("b", b"", 3, None), None]
+    assert await initial(bare, 1) == [("b", b"", 3, None)]
     several = await kv.watch("*")
-    assert await taken(several, 3) == [("a", b"2", 2, None), ("b", b"3", 3, None), None]
+    assert await initial(several, 2) == [("a", b"2", 2, None), ("b", b"3", 3, None)]
 
     await kv.delete("b")
     await kv.put("c", b"5")
