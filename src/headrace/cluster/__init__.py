@@ -8,7 +8,8 @@ Machines without a socket, an event loop or a clock of their own. In reading ord
   `soliciting`, `gossip`, `bridge`, `duplicates`, `reconfiguration` and `anti_entropy`, each a part; `mesh`
   puts them together.
 - Leaf nodes: `leaf` (one connection), `leafs` (all).
-- Gateways: `gateway` (one connection), `remote_cluster` (another cluster), `gateways` (all).
+- Gateways: `gateway` (one connection), `remote_cluster` (another cluster), `gateway_gossip`,
+  `gateways` (all).
 
 Never lives here: how messages and interest cross a connection (`engine.route`, `engine.leaf`,
 `engine.gateway`), sockets, TLS and names of hosts (`server.peers`), the JSON of peers (`protocol.peers`).

@@ -36,6 +36,13 @@ if TYPE_CHECKING:
     from headrace.engine.interest import Interest
 
 
+class GossipToRoutes(Protocol):
+    """Gossip about gateways, as one of the connections sees it."""
+
+    def tell_routes(self, info: PeerInfo) -> None:
+        """Tell the other servers of this cluster where another cluster is."""
+
+
 class AllGateways(Protocol):
     """All gateways of a server, as one of the connections sees them."""
 
@@ -63,8 +70,9 @@ class AllGateways(Protocol):
     def heard_of(self, info: PeerInfo) -> None:
         """Reach a cluster that somebody told of, unless it is known."""
 
-    def tell_cluster(self, info: PeerInfo) -> None:
-        """Tell the other servers of this cluster where another cluster is."""
+    @property
+    def gossip(self) -> GossipToRoutes:
+        """Gossip with the other servers of this cluster."""
 
     def register_outbound(self, session: GatewaySession) -> bool:
         """Let messages flow. Returns False when there is a connection to that cluster already."""
@@ -202,7 +210,7 @@ class GatewaySession(UserSession):
             self._command(info)
         else:
             other.learn(info.gateway_urls)
-            self._gateways.tell_cluster(info)
+            self._gateways.gossip.tell_routes(info)
 
     def violates_port(self, text: str) -> None:
         """Close a connection to, or from, something that is no gateway."""
@@ -234,7 +242,7 @@ class GatewaySession(UserSession):
         text = f'Outbound gateway connection to "{self.gateway}" ({info.server_id}) registered'
         self.log(logging.INFO, text)
         self._start_pings()
-        gateways.tell_cluster(info)
+        gateways.gossip.tell_routes(info)
         self._port.wake()
 
     def _introduction(self) -> PeerConnect:

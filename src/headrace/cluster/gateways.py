@@ -3,13 +3,14 @@
 Each server has one outbound connection to each other cluster, over which it sends, and accepts any number of
 inbound ones. A cluster that nobody configured here is heard of from servers that connect, over gateways and
 over routes, and is reached too. Never lives here: what is said on one connection (`gateway`), addresses of
-clusters (`remote_cluster`). Source: gateway specification, section 5; nats-server 2.15.1.
+clusters (`remote_cluster`), what servers of this cluster tell each other (`gateway_gossip`).
+
+Source: gateway specification, section 5; nats-server 2.15.1.
 """
 
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
@@ -17,20 +18,20 @@ from msgspec.structs import replace
 from headrace import limits
 from headrace.cluster.attempts import Attempts, shuffle
 from headrace.cluster.gateway import GatewaySession
+from headrace.cluster.gateway_gossip import GatewayGossip
 from headrace.cluster.names import gateway_hash
 from headrace.cluster.port import Address
 from headrace.cluster.remote_cluster import RemoteCluster
 from headrace.engine.gateway import join_gateways
 from headrace.engine.reasons import CloseReason
-from headrace.protocol.peers import TELL_OF_GATEWAY, PeerInfo
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from headrace.cluster.gateway_port import GatewayPort
     from headrace.cluster.port import Timer, Wire
-    from headrace.cluster.route import RouteSession
     from headrace.conf.peer_options import GatewayOptions, PeerURL
+    from headrace.protocol.peers import PeerInfo
 
 
 class Gateways:
@@ -38,7 +39,7 @@ class Gateways:
 
     `sessions`: every connection, also those whose handshake goes on. `outbound`: the registered one to each
     cluster, nearest first. `inbound`: those registered. `remotes`: the other clusters. `reaching`: those that
-    are being reached.
+    are being reached. `gossip`: what the servers of this cluster tell each other.
     """
 
     def __init__(self, port: GatewayPort[GatewaySession], options: GatewayOptions) -> None:
@@ -56,7 +57,7 @@ class Gateways:
             if each.name != options.name
         }
         self.is_stopped = False
-        self._urls: Counter[str] = Counter()  # of this cluster's servers
+        self.gossip: Final = GatewayGossip(port, self)
         self._accounts: set[str] = set()
         self._timer: Timer | None = None
 
@@ -65,7 +66,7 @@ class Gateways:
         identity = self.port.identity()
         join_gateways(self.port.router, gateway_hash(self.name), gateway_hash(identity.server_id))
         self._accounts = set(self.port.account_names())
-        self._urls[self.url] += 1
+        self.gossip.start()
         self._timer = self.port.call_later(limits.GATEWAY_SOLICIT_DELAY, self._solicit)
 
     def stop(self) -> None:
@@ -103,7 +104,7 @@ class Gateways:
             self.port.identity(),
             gateway=self.name,
             gateway_url=self.url,
-            gateway_urls=tuple(self._urls),
+            gateway_urls=self.gossip.urls,
             gateway_nrp=True,
             gateway_iom=True,
         )
@@ -157,7 +158,7 @@ class Gateways:
         self.heard_of(info)
         for other in self.remotes.values():
             if other.name != session.gateway:
-                session.link.send(self._told_of(other, self.port.identity().server_id))
+                session.link.send(other.told_by(self.port.identity().server_id))
         self._serve_all(session)
 
     def ended(self, session: GatewaySession) -> None:
@@ -208,7 +209,7 @@ class Gateways:
         if not other.urls or heard_of >= limits.GATEWAY_UNKNOWN:
             return
         self.remotes[other.name] = other
-        line = self._told_of(other, self.port.identity().server_id)
+        line = other.told_by(self.port.identity().server_id)
         for session in self.inbound:
             if session.gateway != other.name:
                 session.link.send(line)
@@ -219,68 +220,6 @@ class Gateways:
         """Forget a cluster that was only heard of and does not answer."""
         if self.remotes.get(other.name) is other:
             del self.remotes[other.name]
-
-    def _told_of(self, other: RemoteCluster, server_id: str) -> bytes:
-        """The INFO that tells of a cluster; b"" when its address is not known."""
-        if not other.urls:
-            return b""
-        info = PeerInfo(
-            server_id=server_id,
-            gateway=other.name,
-            gateway_urls=tuple(other.urls),
-            gateway_cmd=TELL_OF_GATEWAY,
-        )
-        return info.line()
-
-    @property
-    def _id_on_routes(self) -> str:
-        """The id by which servers of this cluster know that an INFO is not about who sends it."""
-        return f"GW{self.port.identity().server_id}"
-
-    def tell_cluster(self, info: PeerInfo) -> None:
-        """Tell the other servers of this cluster where another cluster is."""
-        told = PeerInfo(
-            server_id=self._id_on_routes,
-            server_name=self.port.identity().server_name,
-            gateway=info.gateway,
-            gateway_urls=info.gateway_urls,
-            gateway_cmd=TELL_OF_GATEWAY,
-        )
-        self.port.tell_routes(told.line())
-
-    # -- the other servers of this cluster --------------------------------------------------------
-
-    def route_added(self, session: RouteSession, info: PeerInfo) -> None:
-        """Tell other clusters where a new server of this cluster is, and tell the server of them."""
-        if info.gateway_url:
-            self._urls[info.gateway_url] += 1
-            if self._urls[info.gateway_url] == 1:
-                self._tell_inbound()
-        for each in self.outbound.values():
-            if each.other is not None:
-                session.link.send(self._told_of(each.other, self._id_on_routes))
-
-    def route_removed(self, info: PeerInfo) -> None:
-        """Tell other clusters that a server of this cluster has gone."""
-        if not info.gateway_url or self.is_stopped or not self._urls[info.gateway_url]:
-            return
-        self._urls[info.gateway_url] -= 1
-        if not self._urls[info.gateway_url]:
-            del self._urls[info.gateway_url]
-            self._tell_inbound()
-
-    def _tell_inbound(self) -> None:
-        line = self.info().line()
-        for session in self.inbound:
-            session.link.send(line)
-        self.port.wake()
-
-    def heard_over_route(self, info: PeerInfo, session: RouteSession) -> None:
-        """Act on what a server of this cluster says of gateways."""
-        if info.gateway_cmd == TELL_OF_GATEWAY:
-            self.heard_of(info)
-        else:
-            session.log(logging.ERROR, f"Unknown command {info.gateway_cmd} from server {session.remote_id}")
 
     # -- accounts ---------------------------------------------------------------------------------
 

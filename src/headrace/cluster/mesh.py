@@ -35,7 +35,7 @@ from headrace.protocol.peers import GOSSIP
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from headrace.cluster.gateways import Gateways
+    from headrace.cluster.gateway_gossip import GatewayGossip
     from headrace.cluster.port import Port, Wire
     from headrace.cluster.route import Verdict
     from headrace.conf.peer_options import ClusterOptions
@@ -46,10 +46,11 @@ class Mesh:
     """The routes of one server. `system_account` has connections of its own where there are pools.
 
     `sessions`: every connection, also those whose handshake goes on. `solicitors`: peers that are being
-    reached. `gateways`: those of this server, which hear of peers. `connect_urls`, `ws_connect_urls`: where
-    clients reach the peers, sorted, and `leafnode_urls` where leaf nodes do. `duplicates`: services that only
-    one server of a cluster can have, and a peer has as well. `bridge`: between peers of 1.x and of 2.x.
-    `accounts`: which connections carry them. `registration`: the place that a new connection gets.
+    reached. `gateway_gossip`: that of this server, which hears of peers. `connect_urls`, `ws_connect_urls`:
+    where clients reach the peers, sorted, and `leafnode_urls` where leaf nodes do. `duplicates`: services
+    that only one server of a cluster can have, and a peer has as well. `bridge`: between peers of 1.x and of
+    2.x. `accounts`: which connections carry them. `registration`: the place that a new connection gets.
+
     Raises: ConfigError for permissions that are no subjects.
     """
 
@@ -70,7 +71,7 @@ class Mesh:
             port, self, self.registry, self.sessions, self.solicitors, system_account=system_account
         )
         self._anti_entropy = AntiEntropy(port, self.registry, self.solicitors, self._reconfiguration)
-        self.gateways: Gateways | None = None
+        self.gateway_gossip: GatewayGossip | None = None
         self.connect_urls: tuple[str, ...] = ()
         self.ws_connect_urls: tuple[str, ...] = ()
         self.leafnode_urls: tuple[str, ...] = ()
@@ -185,8 +186,8 @@ class Mesh:
         assert remote is not None, "the first INFO has come"
         if info.route_acc_add_reqid:
             self._reconfiguration.asked(session, info)
-        elif info.gateway and self.gateways is not None:
-            self.gateways.heard_over_route(info, session)
+        elif info.gateway and self.gateway_gossip is not None:
+            self.gateway_gossip.heard_over_route(info, session)
         elif info.gateway:
             session.log(
                 logging.ERROR,
@@ -213,8 +214,8 @@ class Mesh:
         if is_first and not session.account:
             self._peers[info.server_id] = info
             self._count_urls()
-            if self.gateways is not None:
-                self.gateways.route_added(session, info)
+            if self.gateway_gossip is not None:
+                self.gateway_gossip.route_added(session, info)
         if self.duplicates.met(session, info):
             return  # this server ends: what it serves is not to be known any more
         self.bridge.met(session)
@@ -271,8 +272,8 @@ class Mesh:
         if was_last:
             self._peers.pop(session.remote_id, None)
             self._count_urls()
-            if self.gateways is not None and session.remote is not None:
-                self.gateways.route_removed(session.remote)
+            if self.gateway_gossip is not None and session.remote is not None:
+                self.gateway_gossip.route_removed(session.remote)
         if not self.registry.has(session.remote_id):
             self.duplicates.left(session.remote_id)
         if self.is_stopped:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from headrace import limits
 from headrace.conf.peer_options import parse_peer_url
+from headrace.protocol.peers import TELL_OF_GATEWAY, PeerInfo
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,6 +32,18 @@ class RemoteCluster:
     def is_explicit(self) -> bool:
         """True where the configuration names the cluster."""
         return self.configured is not None
+
+    def told_by(self, server_id: str) -> bytes:
+        """The INFO by which a server tells of the cluster; b"" when no address is known."""
+        if not self.urls:
+            return b""
+        info = PeerInfo(
+            server_id=server_id,
+            gateway=self.name,
+            gateway_urls=tuple(self.urls),
+            gateway_cmd=TELL_OF_GATEWAY,
+        )
+        return info.line()
 
     def learn(self, addresses: Iterable[str]) -> None:
         """Replace the addresses by those that one of its servers says; those of the configuration stay."""

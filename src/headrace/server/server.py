@@ -194,8 +194,8 @@ class Server:
         self.routes = open_routes(self)
         self.cluster_changed()
         self.listeners.monitor = await open_monitor(self)
-        if self.routes is not None:
-            self.routes.mesh.gateways = self.gateways.machine if self.gateways is not None else None
+        if self.routes is not None and self.gateways is not None:
+            self.routes.mesh.gateway_gossip = self.gateways.machine.gossip
         if self.routes is not None and options.serves_alone:
             self.routes.start()
             await self.routes.look()
