@@ -231,10 +231,7 @@ class _Link:
         self._account.turns.settle()
 
     def removed(self) -> None:
-        self._stream.removed()
-        state = self._stream.log.state()
-        for consumer in list(self._stream.consumers.values()):
-            consumer.purged(state.first_sequence, state.last_sequence, None)
+        self._stream.removal.purged()
         self._account.turns.settle()
 
     def carry(

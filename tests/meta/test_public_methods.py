@@ -30,8 +30,6 @@ EXCEPTIONS: dict[str, tuple[int, str]] = {
     # compiled: one object for each connection or pass, not several
     "headrace.engine.link.Link": (29, "the outbox, the counters and the interest of one connection"),
     "headrace.engine.records.Scan": (27, "one pass over the records of a file, by which everything is found"),
-    # still to be divided
-    "headrace.jetstream.stream.stream.Stream": (25, "what requests and consumers ask of a stream"),
 }
 """By class: how many it has, never more than here, and why."""
 

@@ -150,6 +150,12 @@ class ConsumerView(Protocol):
     def matches(self, subject: bytes) -> bool:
         """True if the consumer gets messages of a subject."""
 
+    def removed(self, sequence: int) -> None:
+        """One message was deleted."""
+
+    def purged(self, first: int, last: int, subject: bytes | None = None, count: int = 0) -> None:
+        """`count` messages were purged; `first` and `last` are sequences of what the stream has now."""
+
     def trimmed(self) -> None:
         """Messages may have gone by the stream's limits or their age."""
 
@@ -185,6 +191,16 @@ class RetentionPort(Protocol):
 
     def unwanted(self, sequences: Iterable[int]) -> None:
         """Messages that were stored only because others of their batch were; 0 for one that was not."""
+
+
+class RemovalPort(Protocol):
+    """The part that removes messages, and is told of those that are gone."""
+
+    def roll_up(self, subject: bytes | None, below: int) -> None:
+        """Removes what a message stands for: everything below a sequence, or that of a subject."""
+
+    def notice(self) -> None:
+        """Notices whether messages went, by whatever way."""
 
 
 class StreamView(Protocol):
@@ -253,6 +269,8 @@ class StreamPort(StreamView, Protocol):
     @property
     def retention(self) -> RetentionPort: ...
     @property
+    def removal(self) -> RemovalPort: ...
+    @property
     def dedupe(self) -> Dedupe: ...
     @property
     def transform(self) -> SubjectTransform | None: ...
@@ -283,9 +301,3 @@ class StreamPort(StreamView, Protocol):
 
     def passed(self, sequence: int, error: StorageError | None) -> None:
         """Sequences up to this one are not there, durably."""
-
-    def removed(self) -> None:
-        """Notices whether messages went, by whatever way."""
-
-    def roll_up(self, subject: bytes | None, below: int) -> None:
-        """Removes what a message stands for: everything below a sequence, or that of a subject."""

@@ -131,7 +131,7 @@ def test_what_the_storage_refuses_is_answered(place: Place, monkeypatch: pytest.
     def purge(*_arguments: object, **_options: object) -> int:
         raise StorageError("no space left on device")
 
-    monkeypatch.setattr(place.account.streams["S"], "purge", purge)
+    monkeypatch.setattr(place.account.streams["S"].removal, "purge", purge)
     error = place.ask("STREAM.PURGE.S")["error"]
     assert (error["err_code"], error["description"]) == (10051, "no space left on device")
 
@@ -139,7 +139,7 @@ def test_what_the_storage_refuses_is_answered(place: Place, monkeypatch: pytest.
 def test_a_mistake_in_a_handler_leaves_no_request_under_way(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(place.account.streams["S"], "purge", None)
+    monkeypatch.setattr(place.account.streams["S"].removal, "purge", None)
     place.host.mistakes = []
     assert place.error("STREAM.PURGE.S") == 10051
     assert len(place.host.mistakes) == 1

@@ -92,7 +92,7 @@ def _change(play: Random, world: World) -> None:
         case 1:
             world.log.purge(play.choice(SUBJECTS), keep=play.randrange(2))
         case 2 if play.random() < 0.2:
-            world.stream.purge(up_to=play.randrange(last + 2))
+            world.stream.removal.purge(up_to=play.randrange(last + 2))
         case _:
             world.receive(
                 *(

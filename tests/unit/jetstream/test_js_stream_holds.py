@@ -10,6 +10,7 @@ import pytest
 from js_streams import SECOND, START, World, block
 
 from headrace.core.service import Delivery
+from headrace.jetstream.stream import gets
 from headrace.jetstream.stream.publication import Publication
 from headrace.jetstream.stream.stream import log_limits
 from headrace.log.port import Discard as LogDiscard
@@ -95,20 +96,20 @@ class TestGet:
         world.host.pass_time(10)
         world.receive((b"s.b", b"", b"2"), (b"s.a", b"", b"3"))
         stream = world.stream
-        assert stream.get(2).payload == b"2"
-        assert stream.get(last_for="s.a").payload == b"3"
-        assert stream.get(last_for="s.*").payload == b"3"
-        assert stream.get(next_for="s.a").payload == b"1"
-        assert stream.get(2, next_for="s.a").payload == b"3"
-        assert stream.get(start_ns=START + 1).payload == b"2"
-        assert stream.get(next_for="s.a", start_ns=START + 1).payload == b"3"
+        assert gets.get(stream, 2).payload == b"2"
+        assert gets.get(stream, last_for="s.a").payload == b"3"
+        assert gets.get(stream, last_for="s.*").payload == b"3"
+        assert gets.get(stream, next_for="s.a").payload == b"1"
+        assert gets.get(stream, 2, next_for="s.a").payload == b"3"
+        assert gets.get(stream, start_ns=START + 1).payload == b"2"
+        assert gets.get(stream, next_for="s.a", start_ns=START + 1).payload == b"3"
         for arguments in (
             {"sequence": 9},
             {"last_for": "x"},
             {"next_for": "x"},
             {"sequence": 3, "next_for": "s.b"},
         ):
-            assert _error(lambda a=arguments: stream.get(**a)) == (10037, "no message found")  # type: ignore[misc]
+            assert _error(lambda a=arguments: gets.get(stream, **a)) == (10037, "no message found")  # type: ignore[misc]
 
 
 class TestDirect:
@@ -187,12 +188,12 @@ class TestRemoval:
         world = World(storage=Storage.MEMORY)
         consumer = _join(world, "c")
         world.receive(b"s.a", b"s.b")
-        world.stream.delete(1, erase=True)
+        world.stream.removal.delete(1, erase=True)
         assert world.held() == [(2, b"s.b")]
         assert consumer.told == [("removed", 1)]
         assert world.stream.epoch == 1
         for sequence in (1, 0, 99, -1):
-            assert _error(lambda s=sequence: world.stream.delete(s)) == (  # type: ignore[misc]
+            assert _error(lambda s=sequence: world.stream.removal.delete(s)) == (  # type: ignore[misc]
                 10043,
                 f"sequence {sequence} not found",
             )
@@ -200,59 +201,59 @@ class TestRemoval:
     def test_delete_of_what_is_not_there_on_disk(self) -> None:
         world = World()
         world.receive(*[b"s.a"] * 4)
-        world.stream.delete(1)
-        world.stream.delete(3)
-        assert _error(lambda: world.stream.delete(3)) == (10043, "sequence 3 not found")
+        world.stream.removal.delete(1)
+        world.stream.removal.delete(3)
+        assert _error(lambda: world.stream.removal.delete(3)) == (10043, "sequence 3 not found")
         for sequence in (0, 1, -1):
-            assert _error(lambda s=sequence: world.stream.delete(s)) == (10057, "no message found")  # type: ignore[misc]
-        assert _error(lambda: world.stream.delete(5)) == (10057, "stream store EOF")
+            assert _error(lambda s=sequence: world.stream.removal.delete(s)) == (10057, "no message found")  # type: ignore[misc]
+        assert _error(lambda: world.stream.removal.delete(5)) == (10057, "stream store EOF")
 
     def test_delete_that_is_not_allowed(self) -> None:
-        assert _error(lambda: World(deny_delete=True).stream.delete(1)) == (
+        assert _error(lambda: World(deny_delete=True).stream.removal.delete(1)) == (
             10057,
             "message delete not permitted",
         )
-        assert _error(lambda: World(sealed=True).stream.delete(1))[0] == 10109
+        assert _error(lambda: World(sealed=True).stream.removal.delete(1))[0] == 10109
 
     def test_purge(self) -> None:
         world = World()
         world.receive(*[b"s.a", b"s.b"] * 5)
         consumer = _join(world, "c")
-        assert world.stream.purge("s.a", keep=2) == 3
-        assert world.stream.purge("s.b", up_to=5) == 2
+        assert world.stream.removal.purge("s.a", keep=2) == 3
+        assert world.stream.removal.purge("s.b", up_to=5) == 2
         assert [s for s, _ in world.held()] == [6, 7, 8, 9, 10]
-        assert world.stream.purge(up_to=8) == 2
-        assert world.stream.purge(keep=1) == 2
-        assert world.stream.purge(">") == 1
+        assert world.stream.removal.purge(up_to=8) == 2
+        assert world.stream.removal.purge(keep=1) == 2
+        assert world.stream.removal.purge(">") == 1
         assert consumer.told == [
             *(("purged", 2, 10, b"s.a"), ("purged", 6, 10, b"s.b")),
             *(("purged", 8, 10, None), ("purged", 10, 10, None), ("purged", 11, 10, None)),
         ]
-        assert world.stream.purge() == 0
+        assert world.stream.removal.purge() == 0
 
     def test_purge_beyond_the_end_moves_the_end(self) -> None:
         world = World()
         world.receive(b"s.a")
-        assert world.stream.purge(up_to=100) == 1
+        assert world.stream.removal.purge(up_to=100) == 1
         state = world.stream.state()
         assert (state["first_seq"], state["last_seq"]) == (100, 99)
         assert world.put() == {"stream": "S", "seq": 100}
 
     def test_purge_of_a_stream_that_never_had_a_message(self) -> None:
         world = World()
-        assert world.stream.purge("s.a") == 0
+        assert world.stream.removal.purge("s.a") == 0
         assert world.stream.state()["first_seq"] == 0
-        assert world.stream.purge() == 0
+        assert world.stream.removal.purge() == 0
         assert world.stream.state()["first_seq"] == 1
 
     def test_purge_that_is_not_allowed(self) -> None:
-        assert _error(World(deny_purge=True).stream.purge) == (10110, "stream purge not permitted")
-        assert _error(World(sealed=True).stream.purge)[0] == 10109
+        assert _error(World(deny_purge=True).stream.removal.purge) == (10110, "stream purge not permitted")
+        assert _error(World(sealed=True).stream.removal.purge)[0] == 10109
 
     def test_what_was_received_before_goes_too(self) -> None:
         world = World()
         world.receive(b"s.a", b"s.b", settle=False)
-        assert world.stream.purge() == 2
+        assert world.stream.removal.purge() == 2
 
 
 def _of_nobody() -> World:
@@ -286,7 +287,7 @@ class TestState:
         world.host.pass_time(0.25)
         world.receive(b"s.c")
         for sequence in (1, 3, 4):
-            world.stream.delete(sequence)
+            world.stream.removal.delete(sequence)
         _join(world, "c")
         state = world.stream.state(deleted_details=True)
         del state["bytes"]

@@ -124,7 +124,7 @@ class Walk:
                 sequence = random.randrange(1, model.last + 3)
                 there = any(s == sequence for s, _, _ in model.held)
                 try:
-                    stream.delete(sequence, erase=random.random() < 0.2)
+                    stream.removal.delete(sequence, erase=random.random() < 0.2)
                 except ApiError:
                     assert not there
                 else:
@@ -136,7 +136,8 @@ class Walk:
                     up_to = random.randrange(1, model.last + 4)
                 else:
                     keep = random.randrange(4)
-                assert stream.purge(pattern, up_to=up_to, keep=keep) == model.purge(pattern, up_to, keep)
+                purged = stream.removal.purge(pattern, up_to=up_to, keep=keep)
+                assert purged == model.purge(pattern, up_to, keep)
             case "time":
                 self.pass_time(random.choice([0.5, 5, 15, 40]))
             case "restart":

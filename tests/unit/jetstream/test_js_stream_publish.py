@@ -174,7 +174,7 @@ class TestDuplicates:
     def test_are_remembered_over_a_purge(self) -> None:
         world = World()
         world.put(Nats_Msg_Id="a")
-        assert world.stream.purge() == 1
+        assert world.stream.removal.purge() == 1
         assert world.put(Nats_Msg_Id="a") == {"stream": "S", "seq": 1, "duplicate": True}
 
     def test_are_remembered_over_a_restart(self) -> None:

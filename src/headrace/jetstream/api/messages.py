@@ -9,6 +9,7 @@ from base64 import b64encode
 from typing import TYPE_CHECKING, Any, Final
 
 from headrace.jetstream.api.request import Endpoint
+from headrace.jetstream.stream import gets
 from headrace.protocol.jetstream.errors import ApiError
 from headrace.protocol.jetstream.requests import MessageDeleteRequest, MessageGetRequest, is_empty
 from headrace.protocol.jetstream.times import to_ns
@@ -25,7 +26,8 @@ def get(request: Request) -> None:
     asked = request.decode(MessageGetRequest)
     if not _is_one_question(asked):
         raise ApiError(10003)
-    message = request.stream().get(
+    message = gets.get(
+        request.stream(),
         asked.seq,
         last_for=asked.last_by_subj,
         next_for=asked.next_by_subj,
@@ -62,7 +64,7 @@ def delete(request: Request) -> None:
     asked = request.decode(MessageDeleteRequest)
     stream = request.stream()
     try:
-        stream.delete(asked.seq, erase=not asked.no_erase)
+        stream.removal.delete(asked.seq, erase=not asked.no_erase)
     except ApiError as error:
         # One that is not there counts as no error of the API, as with the Go server.
         request.refuse(error, is_error=stream.config.sealed or stream.config.deny_delete)

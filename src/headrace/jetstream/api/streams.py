@@ -119,7 +119,7 @@ def purge(request: Request) -> None:
     if asked.seq > 0 and asked.keep > 0:
         raise ApiError(10003)
     stream = request.stream()
-    purged = stream.purge(asked.filter, up_to=asked.seq, keep=asked.keep)
+    purged = stream.removal.purge(asked.filter, up_to=asked.seq, keep=asked.keep)
     request.account.touch(stream)
     request.answer({"success": True, "purged": purged})
 

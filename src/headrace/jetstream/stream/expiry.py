@@ -55,7 +55,7 @@ class Expiry:
             self._set(now + int(_AGAIN_S * _NS))
             return
         if removed:
-            stream.removed()
+            stream.removal.notice()
             for consumer in list(stream.consumers.values()):
                 consumer.trimmed()
         self.watch()

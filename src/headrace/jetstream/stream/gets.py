@@ -51,6 +51,23 @@ def find(
         return None
 
 
+def get(
+    stream: StreamView,
+    sequence: int = 0,
+    *,
+    last_for: str = "",
+    next_for: str = "",
+    start_ns: int | None = None,
+) -> StoredMessage:
+    """One message, as MSG.GET asks for it. Raises: ApiError 10037, StorageError."""
+    message = find(
+        stream, sequence=sequence, last_for=last_for.encode(), next_for=next_for.encode(), start_ns=start_ns
+    )
+    if message is None:
+        raise ApiError(10037)
+    return message
+
+
 def _next(stream: StreamView, sequence: int, subject: bytes) -> StoredMessage | None:
     while sequence <= stream.last_sequence:
         page = stream.log.read_from(sequence, filters=(subject,), max_messages=1)

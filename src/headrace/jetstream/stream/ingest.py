@@ -492,9 +492,9 @@ class Ingest:
         if not may_roll_up(stream):
             return
         if p.rollup:
-            stream.roll_up(p.subject if p.rollup == b"sub" else None, sequence)
+            stream.removal.roll_up(p.subject if p.rollup == b"sub" else None, sequence)
         if p.purged_subject:
-            stream.roll_up(p.purged_subject, sequence + 1)
+            stream.removal.roll_up(p.purged_subject, sequence + 1)
 
     # -- answers ---------------------------------------------------------------------------------------
 

@@ -76,7 +76,7 @@ class InterestRetention:
         stream = self._stream
         try:
             if stream.log.remove(done):
-                stream.removed()
+                stream.removal.notice()
         except LogError as error:
             self._effects.note.error("stream %s: messages could not be removed: %s", stream.name, error)
             self._done |= done
@@ -137,7 +137,7 @@ class InterestRetention:
         stream = self._stream
         consumers = list(stream.consumers.values())
         if not consumers:
-            stream.roll_up(None, last + 1)
+            stream.removal.roll_up(None, last + 1)
             return
         sequence = stream.log.state().first_sequence
         gone: list[int] = []
@@ -150,4 +150,4 @@ class InterestRetention:
                     gone.append(message.sequence)
             sequence = page.next_sequence
         if stream.log.remove(gone):
-            stream.removed()
+            stream.removal.notice()

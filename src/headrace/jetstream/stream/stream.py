@@ -1,7 +1,7 @@
 """One stream: its log, its configuration and what happens to its messages.
 
-Here a stream is put together: `ingest` takes messages in, `gets` reads them, `interest_retention` and
-`expiry` remove what need not be kept any more. Never here: what may be configured (`rules`), consumers' own
+Here a stream is put together: `ingest` takes messages in, `gets` reads them, `removal`, `interest_retention`
+and `expiry` remove them. Never here: what may be configured (`rules`), consumers' own
 state, the API's JSON. Source: JetStream specification, 1 to 3.
 """
 
@@ -22,11 +22,11 @@ from headrace.jetstream.stream.dedupe import Dedupe
 from headrace.jetstream.stream.expiry import Expiry
 from headrace.jetstream.stream.ingest import Ingest
 from headrace.jetstream.stream.interest_retention import InterestRetention
+from headrace.jetstream.stream.removal import Removal
 from headrace.jetstream.stream.republish import Republisher
-from headrace.log.port import LARGEST_SEQUENCE, Limits, Weights
 from headrace.log.port import Discard as LogDiscard
+from headrace.log.port import Limits, Weights
 from headrace.protocol.jetstream.configs import Compression, Discard, Retention, Storage
-from headrace.protocol.jetstream.errors import ApiError
 from headrace.protocol.jetstream.times import ZERO
 from headrace.protocol.rfc3339 import short_time
 from headrace.subjects.transform import SubjectTransform
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from headrace.jetstream.consumer.consumer import Consumer
     from headrace.jetstream.ports import AccountPort, ConsumerView, Follower, StreamPort
     from headrace.jetstream.stream.features import Feature
-    from headrace.log.port import MessageLog, StoredMessage
+    from headrace.log.port import MessageLog
     from headrace.protocol.jetstream.configs import StreamConfig
 
 MOST_GONE: Final = 100_000
@@ -77,8 +77,6 @@ class Stream(StreamCounts):
         self.log: Final = log
         self.consumers: dict[str, Consumer] = {}
         self.is_closed = False
-        self._is_purged = False
-        """It was purged: even when it never had a message, it says now where the first will be."""
         self._sids: dict[str, int] = {}
         removed = remove_incomplete_batch(log) if log.may_end_torn else 0
         if removed:
@@ -95,6 +93,7 @@ class Stream(StreamCounts):
         log.when_opened(self.dedupe.fill)
         self.direct_gets: Final = DirectGets(config.name.encode())
         log.when_opened(self._read_directly)
+        self.removal: Final = Removal(self)
         self.retention: Final = InterestRetention(self, account)
         self.expiry: Final = Expiry(self, account)
         self._apply(config)
@@ -150,7 +149,7 @@ class Stream(StreamCounts):
         self.log.limits = log_limits(config)
         self._apply(config)
         self.ingest.configured()
-        self._trim()
+        self.removal.trim()
         self._subscribe()
         if config.retention is not retention:
             self.retention.changed()
@@ -232,7 +231,7 @@ class Stream(StreamCounts):
         self.last_sequence = last
         self.last_time_ns = max(self.last_time_ns, time_ns)
         if self.may_trim:
-            self._trim()
+            self.removal.trim()
         self.expiry.watch()
 
     def committed(self, first: int, batch: Publications, *, wanted: bool) -> None:
@@ -253,26 +252,6 @@ class Stream(StreamCounts):
 
     # -- messages out ----------------------------------------------------------------------------------
 
-    def get(
-        self,
-        sequence: int = 0,
-        *,
-        last_for: str = "",
-        next_for: str = "",
-        start_ns: int | None = None,
-    ) -> StoredMessage:
-        """One message, as MSG.GET asks for it. Raises: ApiError 10037, StorageError."""
-        message = gets.find(
-            self,
-            sequence=sequence,
-            last_for=last_for.encode(),
-            next_for=next_for.encode(),
-            start_ns=start_ns,
-        )
-        if message is None:
-            raise ApiError(10037)
-        return message
-
     def _read_directly(self) -> None:
         """Direct gets of single messages are answered in compiled code as long as the log is open."""
         self.direct_gets.reads = self.log.reads
@@ -284,78 +263,6 @@ class Stream(StreamCounts):
     def pending_count(self, sequence: int, filters: Sequence[bytes] = ()) -> int:
         """Count the messages at or after `sequence` that match one of the filters (none: all)."""
         return self.log.count_from(sequence, filters)
-
-    # -- removal ---------------------------------------------------------------------------------------
-
-    def delete(self, sequence: int, *, erase: bool = False) -> None:
-        """Removes a message. Raises: ApiError 10043, 10057, 10109, StorageError."""
-        if self.config.sealed:
-            raise ApiError(10109)
-        if self.config.deny_delete:
-            raise ApiError(10057, err="message delete not permitted")
-        self.flush()
-        if self.config.storage is Storage.FILE:
-            self._check_reach(sequence)
-        if not 0 < sequence <= self.last_sequence or not self.log.delete(sequence, erase=erase):
-            raise ApiError(10043, seq=sequence)
-        self.removed()
-        for consumer in list(self.consumers.values()):
-            consumer.removed(sequence)
-
-    def _check_reach(self, sequence: int) -> None:
-        """The Go server has other words for what is outside of a stream on disk. Raises: ApiError 10057."""
-        if sequence > self.last_sequence:
-            raise ApiError(10057, err="stream store EOF")
-        if sequence < self.log.state().first_sequence:
-            raise ApiError(10057, err="no message found")
-
-    def purge(self, subject: str = "", *, up_to: int = 0, keep: int = 0) -> int:
-        """Removes what matches, below `up_to` (0: all) or but for the last `keep`; gives how many.
-
-        Without a subject, `up_to` beyond the end moves the last sequence there. Raises: ApiError 10109,
-        10110, StorageError.
-        """
-        if self.config.sealed:
-            raise ApiError(10109)
-        if self.config.deny_purge:
-            raise ApiError(10110, err="stream purge not permitted")
-        if up_to > LARGEST_SEQUENCE:
-            raise ApiError(10110, err=f"sequence is larger than {LARGEST_SEQUENCE}")
-        self.flush()
-        chosen = None if subject in ("", ">") else subject.encode()
-        self._is_purged |= chosen is None and not up_to and not keep
-        purged = self.log.purge(chosen, up_to=up_to or None, keep=keep)
-        if chosen is None and up_to > self.last_sequence + 1:
-            self.log.append([], up_to)
-            self.last_sequence = self.visible = up_to - 1
-        self._purged(chosen, purged)
-        return purged
-
-    def roll_up(self, subject: bytes | None, below: int) -> None:
-        """Removes what a message stands for: everything below a sequence, or that of a subject.
-
-        As on the Go server consumers move on although nothing was there to remove.
-        """
-        self._purged(subject, self.log.purge(subject, up_to=below))
-
-    def _purged(self, subject: bytes | None, count: int) -> None:
-        self.removed()
-        state = self.log.state()
-        for consumer in list(self.consumers.values()):
-            consumer.purged(state.first_sequence, state.last_sequence, subject, count)
-
-    def _trim(self) -> None:
-        """After limits did their work: also a newest message that is too large for all of the stream goes."""
-        if 0 < self.config.max_bytes < self.log.state().bytes and self.config.discard is Discard.OLD:
-            self.log.purge()
-        self.removed()
-
-    def removed(self) -> None:
-        """Notices whether messages went, by whatever way."""
-        held = self.log.state().messages
-        if held != self.held:
-            self.held = held
-            self.epoch += 1
 
     def acked(self, consumer: ConsumerView, sequences: Sequence[int]) -> None:
         """A consumer needs these no more: retention by interest or as a work queue may let them go."""
@@ -372,7 +279,8 @@ class Stream(StreamCounts):
     def state(self, *, deleted_details: bool = False) -> dict[str, object]:
         """StreamInfo's `state`, without the subjects of a filter."""
         held = self.log.state()
-        first = held.first_sequence if held.last_sequence or self._is_purged else self.config.first_seq
+        is_placed = held.last_sequence > 0 or self.removal.was_purged
+        first = held.first_sequence if is_placed else self.config.first_seq
         state: dict[str, object] = {
             "messages": held.messages,
             "bytes": held.bytes,
