@@ -1,8 +1,9 @@
 """The event loop of a thread that Headrace owns: it sleeps in the poller.
 
 An asyncio loop whose selector leaves the waiting and the serving to a `Poller`, so that a message costs no
-round through asyncio's callbacks. Loops of other programs watch the poller's descriptor instead
-(docs/adr/0003-two-transports.md).
+round through asyncio's callbacks: the selector waits on, tick after tick, until a descriptor or a timer of
+the loop is ready or a tick asked the loop for something. Loops of other programs watch the poller's
+descriptor instead (docs/adr/0003-two-transports.md).
 """
 
 from __future__ import annotations
@@ -10,15 +11,19 @@ from __future__ import annotations
 import asyncio
 import selectors
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from time import monotonic
+from typing import TYPE_CHECKING, TypeVar, TypeVarTuple, Unpack
 
 if TYPE_CHECKING:
+    from asyncio import Handle, TimerHandle
     from collections.abc import Callable, Coroutine
+    from contextvars import Context
     from typing import Any
 
     from headrace.server.epoll import Poller
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 
 def run_in_poller(main: Coroutine[Any, Any, T]) -> T:
@@ -43,6 +48,28 @@ class PollerLoop(asyncio.SelectorEventLoop):
         self._front.poller = poller
         return True
 
+    # -- what a tick can ask the loop for --------------------------------------------------------------
+
+    def call_soon(
+        self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
+    ) -> Handle:
+        self._front.is_wanted = True
+        return super().call_soon(callback, *args, context=context)
+
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[[Unpack[Ts]], object],
+        *args: *Ts,
+        context: Context | None = None,
+    ) -> TimerHandle:
+        self._front.is_wanted = True
+        return super().call_at(when, callback, *args, context=context)
+
+    def stop(self) -> None:
+        self._front.is_wanted = True
+        super().stop()
+
     def _run(self, settle: Callable[[], object]) -> None:
         """As a handle of the loop does: a mistake ends what was called, not the loop."""
         try:
@@ -59,15 +86,29 @@ class PollerLoop(asyncio.SelectorEventLoop):
 
 
 class _Front(selectors.DefaultSelector):
-    """The system's selector; while it has a poller, that one waits for both."""
+    """The system's selector; while it has a poller, that one waits for both.
+
+    `is_wanted`: the loop was asked for something since `select` began, so `select` ends. What it had been
+    asked for before is in the timeout.
+    """
 
     poller: Poller | None = None
     when_due: Callable[[], object] | None = None
+    is_wanted = False
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if self.poller is None:
             return super().select(timeout)
-        is_ready = self.poller.wait(timeout)
-        if self.when_due and self.poller.is_due:
-            self.when_due()
-        return super().select(0) if is_ready else []
+        self.is_wanted = False
+        until = monotonic() + timeout if timeout else None
+        while (poller := self.poller) is not None:  # a tick can be the end of its server
+            is_ready = poller.wait(timeout)
+            if self.when_due and poller.is_due:
+                self.when_due()
+            if is_ready:
+                break
+            if self.is_wanted or timeout == 0:
+                return []
+            if until is not None and (timeout := until - monotonic()) <= 0:
+                return []
+        return super().select(0)

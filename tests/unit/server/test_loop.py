@@ -14,7 +14,7 @@ import pytest
 from headrace import Options, Server
 from headrace.client.blocking import connect
 from headrace.engine.link import Router
-from headrace.server.loop import PollerLoop, run_in_poller
+from headrace.server.loop import PollerLoop, _Front, run_in_poller
 from headrace.testing import Server as Embedded
 
 if TYPE_CHECKING:
@@ -51,6 +51,84 @@ def test_timers_threads_and_descriptors_of_the_loop_work_beside_the_poller() -> 
             await asyncio.to_thread(round_trip, server.url)
 
     run_in_poller(main())
+
+
+def test_ticks_that_ask_the_loop_for_nothing_are_no_rounds_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    rounds = []
+    select = _Front.select
+
+    def counted(front: _Front, timeout: float | None = None) -> list[tuple[Any, int]]:
+        rounds.append(timeout)
+        return select(front, timeout)
+
+    def talk(url: str) -> None:
+        with connect(url) as nc:
+            nc.flush()
+            before = len(rounds)
+            for _ in range(200):
+                nc.flush()
+            between.append(len(rounds) - before)
+
+    async def main() -> None:
+        async with Server(LOCAL, transport="epoll") as server:
+            await asyncio.to_thread(talk, server.url)
+
+    between: list[int] = []
+    monkeypatch.setattr(_Front, "select", counted)
+    run_in_poller(main())
+    assert between[0] < 50
+
+
+def test_what_a_tick_asks_the_loop_for_is_done_before_the_next_one() -> None:
+    """Also a timer that is due long before the one that the loop went to sleep for."""
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, PollerLoop)
+        done: list[str] = []
+        async with Server(LOCAL, transport="epoll") as server:
+            settle = loop._front.when_due
+            assert settle is not None
+            ended = loop.create_future()
+
+            def ask() -> None:
+                settle()
+                loop.call_soon(done.append, "soon")
+                loop.call_later(0.001, done.append, "later")
+                loop.call_later(0.002, ended.set_result, None)
+                loop._front.when_due = settle
+
+            loop._front.when_due = ask
+            await asyncio.to_thread(round_trip, server.url)
+            await asyncio.wait_for(ended, 5)
+        assert done == ["soon", "later"]
+
+    run_in_poller(main())
+
+
+def test_a_loop_that_is_stopped_in_a_tick_ends() -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, PollerLoop)
+        server = Server(LOCAL, transport="epoll")
+        await server.start()
+        settle = loop._front.when_due
+        assert settle is not None
+
+        def stop() -> None:
+            loop._front.when_due = settle
+            loop.stop()
+
+        loop._front.when_due = stop
+        trip = threading.Thread(target=round_trip, args=(server.url,))
+        trip.start()
+        try:
+            await asyncio.sleep(600)
+        finally:
+            await server.stop()
+
+    with pytest.raises(RuntimeError, match="Event loop stopped"):
+        run_in_poller(main())
 
 
 def test_several_servers_share_a_loop_and_the_next_one_takes_the_place() -> None:
