@@ -13,7 +13,7 @@ import resource
 import signal
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from headrace.engine.memory import keep_freed
 from headrace.errors import ConfigError, HeadraceError, LogError, StartError
@@ -26,8 +26,6 @@ from headrace.server.tls_contexts import make_contexts
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Sequence
 
-    from msgspec import Struct
-
     from headrace.conf.jetstream_options import JetStreamOptions
     from headrace.conf.options import Options
     from headrace.conf.streaming_options import ArchiveOptions, StreamingOptions
@@ -39,7 +37,6 @@ if TYPE_CHECKING:
     from headrace.server.account_services import AccountServices
     from headrace.server.worker import Worker
     from headrace.shared_channels import SharedChannels
-    from headrace.streaming import options as streaming_options
     from headrace.streaming.service import StreamingService
 
 OF_THE_LOG: Final = frozenset(
@@ -146,14 +143,12 @@ def streaming_service(
     from headrace.log.committer import InlineCommitter, ThreadCommitter
     from headrace.log.port import SyncPolicy
     from headrace.log.shared import SharedStore
-    from headrace.streaming.options import StoreType
     from headrace.streaming.service import StreamingService
 
     log = logging.getLogger(f"{logs.LOGGER_NAME}.streaming")
     # Streaming's own flags decide what it says, whatever the server's say.
     level = logs.TRACE if options.stan_trace else logging.DEBUG if options.stan_debug else logging.INFO
     log.setLevel(level)
-    resolved = service_options(options)
     _refuse_file(options)
     _refuse_foreign_store(options)
     store = SharedStore(lambda: _open_store(options, log))
@@ -163,7 +158,7 @@ def streaming_service(
         except LogError as error:
             raise StartError(f"STREAM: Failed to start: {error}") from error
     committer: InlineCommitter | ThreadCommitter = InlineCommitter()
-    if resolved.store_type is StoreType.FILE:
+    if options.store_type == "FILE":
         committer = ThreadCommitter.on(
             asyncio.get_running_loop(),
             SyncPolicy(options.sync),
@@ -172,7 +167,7 @@ def streaming_service(
         )
     channels = store if shared is None else shared.for_channels(store, committer)
     service = StreamingService(
-        resolved, channels, committer, log, on_conflict=on_conflict, acquire=store.acquire
+        options, channels, committer, log, on_conflict=on_conflict, acquire=store.acquire
     )
     try:
         with _archiving(options.archive, service, log):
@@ -209,45 +204,6 @@ def _archiving(
         yield
     finally:
         archiver.stop()
-
-
-def service_options(options: StreamingOptions) -> streaming_options.StreamingOptions:
-    """Convert the configured options into those of the service, which have the same names."""
-    from headrace.log.port import SyncPolicy
-    from headrace.streaming import options as streaming_options
-
-    limits = streaming_options.StoreLimits(
-        **{
-            **_fields_of(options.limits),
-            "channels": {
-                name: streaming_options.ChannelLimits(**_fields_of(entry))
-                for name, entry in options.limits.channels.items()
-            },
-        }
-    )
-    return streaming_options.StreamingOptions(
-        cluster_id=options.cluster_id,
-        discover_prefix=options.discover_prefix,
-        store_type=streaming_options.StoreType(options.store_type),
-        directory=Path(options.directory) if options.directory else None,
-        sync=SyncPolicy(options.sync),
-        sync_interval=options.sync_interval,
-        compression=options.compression == "s2",
-        limits=limits,
-        hb_interval=options.hb_interval,
-        hb_timeout=options.hb_timeout,
-        hb_fail_count=options.hb_fail_count,
-        replace_durable=options.replace_durable,
-        ft_group=options.ft_group,
-        partitioning=options.partitioning,
-        adopt=frozenset(name.encode() for name in options.adopt),
-        stan_debug=options.stan_debug,
-        stan_trace=options.stan_trace,
-    )
-
-
-def _fields_of(values: Struct) -> dict[str, Any]:
-    return {name: getattr(values, name) for name in values.__struct_fields__}
 
 
 def _refuse_file(options: StreamingOptions) -> None:

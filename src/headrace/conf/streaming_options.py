@@ -28,7 +28,7 @@ class ChannelLimits(Struct, frozen=True):
 
 
 class StoreLimits(Struct, frozen=True):
-    """Limits of every streaming channel, 0 for none, and the exceptions by channel name or pattern."""
+    """Limits of every channel, 0 for none, and the exceptions by name or pattern, the narrowest first."""
 
     max_channels: int = 100
     max_subscriptions: int = 1000

@@ -127,7 +127,7 @@ class Administration:
 
     def _delete(self, delivery: Delivery) -> None:
         channel = self._channel(DeleteRequest.decode(delivery.payload).channel)
-        if channel.name in self._context.options.adopt:
+        if channel.name in self._context.adopted:
             raise AdministrationRefused(
                 409, "the channel is a JetStream stream too: take it out of `adopt` first"
             )

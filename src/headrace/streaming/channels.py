@@ -206,7 +206,7 @@ class Channels:
 
     def _open(self, name: bytes) -> Channel:
         options = self._context.options
-        limits = log_limits(limits_for(name, options.limits), compresses=options.compression)
+        limits = log_limits(limits_for(name, options.limits), compresses=options.compression == "s2")
         log = self._store.open(name, limits)
         log.expire(self._context.now_ns())
         channel = Channel(name, log, self._context)
@@ -287,7 +287,7 @@ class Channels:
         channel.activity_ns = self._context.now_ns()
 
     def watch_inactivity(self, channel: Channel) -> None:
-        if channel.limits.max_inactivity > 0 and channel.name not in self._context.options.adopt:
+        if channel.limits.max_inactivity > 0 and channel.name not in self._context.adopted:
             idle = (self._context.now_ns() - channel.activity_ns) / NS
             seconds = max(channel.limits.max_inactivity - idle, 0.001)
             self._context.later(seconds, lambda: self._check_inactivity(channel))

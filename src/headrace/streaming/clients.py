@@ -5,7 +5,7 @@ What becomes of a closed client's subscriptions is `subscribing`'s. Source: stre
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from headrace.errors import ProtocolError
 from headrace.protocol.stan import (
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from headrace.streaming.subscription import Subscription
 
 _PROTOCOL = 1
+
+DUP_CID_TIMEOUT: Final = 0.5
+"""Seconds that a registered client has to prove that it lives when its ID connects again."""
 
 
 class Client:
@@ -107,7 +110,7 @@ class Clients:
             self._probing.add(request.client_id)
             self._requests.ask(
                 old.info.hb_inbox,
-                self._context.options.dup_cid_timeout,
+                DUP_CID_TIMEOUT,
                 lambda alive: self._probed(request, delivery, alive),
             )
 

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     import logging
     from collections.abc import Callable
 
+    from headrace.conf.streaming_options import StreamingOptions
     from headrace.core.service import Host
     from headrace.log.committer import Committer
-    from headrace.streaming.options import StreamingOptions
 
     Routes = dict[int, Callable[[Any], None]]
     """The function for each subscription's messages; it takes a `Delivery` or a `Gathered` run."""
@@ -55,4 +55,6 @@ class Context(Turns):
     def __init__(self, options: StreamingOptions, host: Host, committer: Committer, note: Notes) -> None:
         super().__init__(host, committer)
         self.options: Final = options
+        self.adopted: Final = frozenset(map(str.encode, options.adopt))
+        """The channels that are JetStream streams too: their limits are the streams'."""
         self.note: Final = note

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Protocol
 from headrace.change_log import ChangeWriter
 from headrace.log.port import SyncPolicy
 from headrace.streaming import state as entries
-from headrace.streaming.options import StoreType
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,8 +37,8 @@ class Journal(ChangeWriter):
             context.note,
             lambda: entries.all_entries(gather()),
             subject=entries.SUBJECT,
-            syncs_at_once=context.options.sync is SyncPolicy.GROUP,
-            is_in_memory=context.options.store_type is StoreType.MEMORY,
+            syncs_at_once=SyncPolicy(context.options.sync) is SyncPolicy.GROUP,
+            is_in_memory=context.options.store_type == "MEMORY",
         )
         self.touched: dict[int, Tracked] = {}
         """Subscriptions, by id, with deliveries or acknowledgements that are not written yet."""

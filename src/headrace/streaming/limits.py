@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from headrace.conf.streaming_options import ChannelLimits
 from headrace.log.port import Limits
-from headrace.streaming.options import ChannelLimits
 from headrace.subjects.grammar import matches, tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from headrace.streaming.options import StoreLimits
+    from headrace.conf.streaming_options import StoreLimits
 
 _NS: Final = 1_000_000_000
 _Number = TypeVar("_Number", int, float)
@@ -24,17 +24,11 @@ _Number = TypeVar("_Number", int, float)
 def limits_for(name: bytes, limits: StoreLimits) -> ChannelLimits:
     """The limits of a channel, resolved: 0 is no limit."""
     chain = [limits.channels[pattern] for pattern in _matching(name, limits)]
-    chain.append(
-        ChannelLimits(
-            limits.max_subscriptions, limits.max_msgs, limits.max_bytes, limits.max_age, limits.max_inactivity
-        )
-    )
     return ChannelLimits(
-        max_subscriptions=_first(entry.max_subscriptions for entry in chain),
-        max_msgs=_first(entry.max_msgs for entry in chain),
-        max_bytes=_first(entry.max_bytes for entry in chain),
-        max_age=_first(entry.max_age for entry in chain),
-        max_inactivity=_first(entry.max_inactivity for entry in chain),
+        **{
+            name: _first(getattr(entry, name) for entry in (*chain, limits))
+            for name in ChannelLimits.__struct_fields__
+        }
     )
 
 

@@ -15,11 +15,11 @@ from headrace.streaming.naming import is_publishable, shown
 from headrace.streaming.subscription import QueueGroup, Subscription
 
 if TYPE_CHECKING:
+    from headrace.conf.streaming_options import StreamingOptions
     from headrace.streaming.channels import Channel, Channels
     from headrace.streaming.clients import Clients
     from headrace.streaming.context import Context
     from headrace.streaming.journal import Journal
-    from headrace.streaming.options import StreamingOptions
     from headrace.streaming.redelivery import Redelivery
     from headrace.streaming.state import ServiceState, SubscriptionRecord
     from headrace.streaming.subscribing import Subscriptions

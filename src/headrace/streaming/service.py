@@ -24,7 +24,6 @@ from headrace.streaming.delivery import Deliverer
 from headrace.streaming.journal import Journal
 from headrace.streaming.limits import limit_lines
 from headrace.streaming.naming import is_client_id, is_publishable, new_inbox, shown
-from headrace.streaming.options import StoreType
 from headrace.streaming.publishing import Publisher
 from headrace.streaming.recovery import Recovery, server_info
 from headrace.streaming.redelivery import Redelivery
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
     import logging
     from collections.abc import Callable, Mapping, Sequence
 
+    from headrace.conf.streaming_options import StreamingOptions
     from headrace.core.service import Delivery, Host
     from headrace.engine.batches import Gathered
     from headrace.log.committer import Committer
@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from headrace.streaming.channels import Channel
     from headrace.streaming.clients import Client
     from headrace.streaming.context import Routes
-    from headrace.streaming.options import StreamingOptions
     from headrace.streaming.partitions import Partitions
     from headrace.streaming.replaying import Replays
     from headrace.streaming.stored import StoredChannels
@@ -377,8 +376,8 @@ class StreamingService:
         self._note.info("Recovered %d client(s)", len(state.clients))
 
     def _note_store(self) -> None:
-        self._note.info("Message store is %s", self.options.store_type.value)
-        if self.options.store_type is StoreType.FILE:
+        self._note.info("Message store is %s", self.options.store_type)
+        if self.options.store_type == "FILE":
             self._note.info("Store location: %s", self.options.directory)
         for line in limit_lines(self.options.limits):
             self._note.info("%s", line)
@@ -433,7 +432,7 @@ class StreamingService:
             in_bytes=counters.in_bytes,
             out_msgs=counters.out_msgs,
             out_bytes=counters.out_bytes,
-            sync=self.options.sync.value,
+            sync=self.options.sync,
             damaged=damaged,
             archive=self.archive() if self.archive is not None else None,
         )
@@ -444,7 +443,7 @@ class StreamingService:
             cluster_id=self.options.cluster_id,
             server_id=self.server_id,
             now_ns=self._now_ns(),
-            type=self.options.store_type.value,
+            type=self.options.store_type,
             limits=self.options.limits,
             total_msgs=messages,
             total_bytes=size,

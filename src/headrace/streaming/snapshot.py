@@ -13,9 +13,9 @@ from msgspec import Struct, field
 from headrace.streaming.naming import shown
 
 if TYPE_CHECKING:
+    from headrace.conf.streaming_options import StoreLimits
     from headrace.streaming.channels import Channel
     from headrace.streaming.clients import Client
-    from headrace.streaming.options import StoreLimits
     from headrace.streaming.subscription import Subscription
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,43 +16,11 @@ from headrace.conf import streaming_options as conf
 from headrace.conf.jetstream_options import JetStreamOptions
 from headrace.conf.remote import NATSServerOptions
 from headrace.errors import StartError
-from headrace.log.port import SyncPolicy
 from headrace.log.store import FileStore
-from headrace.streaming import options as streaming
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from msgspec import Struct
-
-NOT_CONFIGURED = {"dup_cid_timeout"}
-"""Of the service's options: the reference has none for it either."""
-NOT_THE_SERVICES = {"segment_bytes", "encryption_cipher", "encryption_key", "nats_server", "archive"}
-"""Of the configured options: what the log or the connection needs and the service does not."""
-
-
-@pytest.fixture
-def options() -> conf.StreamingOptions:
-    """Every option differs from its default."""
-    return conf.StreamingOptions(
-        cluster_id="c",
-        discover_prefix="p",
-        store_type="FILE",
-        directory="d",
-        sync="interval",
-        sync_interval=2.0,
-        compression="s2",
-        limits=conf.StoreLimits(1, 2, 3, 4, 5.0, 6.0, {"a.*": conf.ChannelLimits(7, 8, 9, 10.0, -1.0)}),
-        hb_interval=11.0,
-        hb_timeout=12.0,
-        hb_fail_count=13,
-        replace_durable=True,
-        ft_group="g",
-        partitioning=True,
-        adopt={"orders": "ORDERS"},
-        stan_debug=True,
-        stan_trace=True,
-    )
+    from pathlib import Path
 
 
 @pytest.fixture
@@ -61,34 +28,6 @@ def handler() -> Iterator[logging.Handler]:
     handler = logging.NullHandler()
     yield handler
     handler.close()
-
-
-def names(kind: type[Struct]) -> set[str]:
-    return set(kind.__struct_fields__)
-
-
-def test_names_of_configured_options_are_those_of_the_service() -> None:
-    assert (
-        names(conf.StreamingOptions) - NOT_THE_SERVICES == names(streaming.StreamingOptions) - NOT_CONFIGURED
-    )
-    assert names(conf.StoreLimits) == names(streaming.StoreLimits)
-    assert names(conf.ChannelLimits) == names(streaming.ChannelLimits)
-
-
-def test_defaults_are_the_same() -> None:
-    assert app.service_options(conf.StreamingOptions()) == streaming.StreamingOptions()
-
-
-def test_every_option_reaches_the_service(options: conf.StreamingOptions) -> None:
-    given = app.service_options(options)
-
-    for name in names(streaming.StreamingOptions) - NOT_CONFIGURED - {"limits"}:
-        assert getattr(given, name) != getattr(streaming.StreamingOptions(), name), name
-    assert given.directory == Path("d")
-    assert given.sync is SyncPolicy.INTERVAL
-    assert given.limits == streaming.StoreLimits(
-        1, 2, 3, 4, 5.0, 6.0, {"a.*": streaming.ChannelLimits(7, 8, 9, 10.0, -1.0)}
-    )
 
 
 def test_store_is_given_back_after_the_service(tmp_path: Path) -> None:

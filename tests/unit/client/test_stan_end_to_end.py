@@ -16,9 +16,9 @@ import pytest
 
 from headrace import Options, Server
 from headrace.client import stan
+from headrace.conf.streaming_options import StoreLimits, StreamingOptions
 from headrace.log.committer import InlineCommitter
 from headrace.log.store import MemoryStore
-from headrace.streaming.options import StoreLimits, StreamingOptions
 from headrace.streaming.service import StreamingService
 
 if TYPE_CHECKING:

@@ -13,13 +13,13 @@ from aiohttp import ClientSession
 from monitor_samples import SampleSource
 
 from headrace import Options, Server
+from headrace.conf.streaming_options import ChannelLimits, StoreLimits, StreamingOptions
 from headrace.errors import StorageError
 from headrace.log.committer import InlineCommitter
 from headrace.log.store import MemoryStore
 from headrace.server.monitor import streaming
 from headrace.server.monitor.listener import start_monitor
 from headrace.server.monitor.streaming import NotFoundError, channelsz, clientsz, serverz, storez
-from headrace.streaming.options import ChannelLimits, StoreLimits, StreamingOptions
 from headrace.streaming.service import StreamingService
 from headrace.streaming.snapshot import (
     ChannelSnapshot,

@@ -16,6 +16,7 @@ from aiohttp import ClientSession
 
 from harness.wire import Wire
 from headrace import Options, Server
+from headrace.conf.streaming_options import StreamingOptions
 from headrace.core.service import Delivery
 from headrace.engine.interest import Interest
 from headrace.engine.link import Router
@@ -37,7 +38,6 @@ from headrace.protocol.stan import (
     SubscriptionResponse,
 )
 from headrace.server.loop import PollerLoop, run_in_poller
-from headrace.streaming.options import StreamingOptions
 from headrace.streaming.service import StreamingService
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
+from headrace.conf.streaming_options import StreamingOptions
 from headrace.core.service import Delivery, gather
 from headrace.engine.batches import Outgoing
 from headrace.log.committer import InlineCommitter
@@ -32,7 +33,6 @@ from headrace.protocol.stan import (
     SubscriptionResponse,
     UnsubscribeRequest,
 )
-from headrace.streaming.options import StreamingOptions
 from headrace.streaming.service import StreamingService
 from headrace.subjects.grammar import is_valid_subject, matches
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from stan_harness import HeldCommitter, World
 
+from headrace.conf.streaming_options import StoreLimits, StreamingOptions
 from headrace.errors import StorageError
 from headrace.log.port import NewMessage
 from headrace.log.store import MemoryStore
 from headrace.protocol.stan import PubAck, PubMsg, StartPosition
 from headrace.streaming import administration
 from headrace.streaming.limits import limits_for
-from headrace.streaming.options import StoreLimits, StreamingOptions
 from headrace.streaming.state import STATE_LOG, load_state
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from stan_harness import DISCOVER, PINGS, World
 
+from headrace.conf.streaming_options import StreamingOptions
 from headrace.protocol.stan import CloseResponse, ConnectRequest, ConnectResponse, PingResponse, StartPosition
-from headrace.streaming.options import StreamingOptions
 
 TWIN = b"stan: clientID already registered"
 REPLACED = b"client has been replaced or is no longer registered"

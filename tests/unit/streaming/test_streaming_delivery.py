@@ -7,13 +7,13 @@ import logging
 import pytest
 from stan_harness import SECOND, World
 
+from headrace.conf.streaming_options import StreamingOptions
 from headrace.engine.messages import StoredMessages
 from headrace.errors import MessageDamaged, StorageError
 from headrace.log.memory import MemoryLog
 from headrace.log.port import Page, StoredMessage
 from headrace.protocol.stan import StartPosition
 from headrace.streaming.channels import PAGE
-from headrace.streaming.options import StreamingOptions
 
 
 @pytest.fixture

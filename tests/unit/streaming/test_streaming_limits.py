@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from stan_harness import World
 
+from headrace.conf.streaming_options import ChannelLimits, StoreLimits, StreamingOptions
 from headrace.protocol.stan import StartPosition
 from headrace.streaming.limits import limit_lines, limits_for
-from headrace.streaming.options import ChannelLimits, StoreLimits, StreamingOptions
 
 
 def _world(limits: StoreLimits) -> World:

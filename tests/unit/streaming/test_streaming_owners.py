@@ -14,6 +14,7 @@ from headrace.protocol.stan import (
     UnsubscribeRequest,
 )
 from headrace.streaming import error_texts
+from headrace.streaming.clients import DUP_CID_TIMEOUT
 
 ALICE = b'NATS/1.0\r\nNats-Request-Info: {"acc": "A", "user": "alice"}\r\n\r\n'
 MALLORY = b'NATS/1.0\r\nNats-Request-Info: {"acc": "A", "user": "mallory"}\r\n\r\n'
@@ -55,7 +56,7 @@ def test_another_user_cannot_take_the_id_of_a_client_that_does_not_answer(world:
     request = ConnectRequest(b"me", b"_HB.me", 1, b"again", 5, 3).encode()
     world.send(world.service._info.discovery, request, b"in")
     world.settle()
-    world.advance(world.options.dup_cid_timeout + 1)
+    world.advance(DUP_CID_TIMEOUT + 1)
     assert [ConnectResponse.decode(one).error for one in world.take(b"in")] == [b""]
 
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stan_harness import DISCOVER, ManualHost, World
 
+from headrace.conf.streaming_options import ChannelLimits, StoreLimits, StreamingOptions
 from headrace.errors import ProtocolError, StartError
 from headrace.protocol.stan import (
     CloseRequest,
@@ -23,7 +24,6 @@ from headrace.protocol.stan import (
     SubscriptionResponse,
     UnsubscribeRequest,
 )
-from headrace.streaming.options import ChannelLimits, StoreLimits, StreamingOptions
 from headrace.streaming.partitions import ANSWER_S, RECHECK_S, decode_channels, encode_channels
 
 PART = b"_STAN.part.test-cluster"

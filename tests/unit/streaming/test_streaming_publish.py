@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from stan_harness import HeldCommitter, World
 
+from headrace.conf.streaming_options import StoreLimits, StreamingOptions
 from headrace.errors import MessageTooLarge, StorageError
 from headrace.log.memory import MemoryLog
 from headrace.protocol.stan import (
@@ -22,7 +23,6 @@ from headrace.protocol.stan import (
     SubscriptionRequest,
 )
 from headrace.streaming import publishing
-from headrace.streaming.options import StoreLimits, StreamingOptions
 from headrace.streaming.state import STATE_LOG
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ import itertools
 import pytest
 from stan_harness import Sub, World
 
+from headrace.conf.streaming_options import StreamingOptions
 from headrace.protocol.stan import StartPosition
-from headrace.streaming.options import StreamingOptions
 
 
 @pytest.fixture

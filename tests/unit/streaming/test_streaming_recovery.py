@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from stan_harness import SECOND, START_NS, HeldCommitter, ManualHost, World
 
+from headrace.conf.streaming_options import StoreLimits, StreamingOptions
 from headrace.errors import StartError, StorageError
 from headrace.log.port import NewMessage, SyncPolicy
 from headrace.log.store import FileStore, MemoryStore
@@ -26,7 +27,6 @@ from headrace.protocol.stan import (
     StartPosition,
     SubState,
 )
-from headrace.streaming.options import StoreLimits, StreamingOptions
 from headrace.streaming.state import STATE_LOG, ServiceState, SubscriptionRecord, load_state, write_imported
 
 if TYPE_CHECKING:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import logging
 import random
-from pathlib import Path
 
 import pytest
 from stan_harness import DISCOVER, PINGS, World
 
+from headrace.conf.streaming_options import StreamingOptions
 from headrace.core.service import Delivery
 from headrace.protocol.stan import Ack, ConnectRequest, PubMsg, SubscriptionRequest, UnsubscribeRequest
-from headrace.streaming.options import StoreType, StreamingOptions
 
 
 def _lines(caplog: pytest.LogCaptureFixture, level: int = logging.INFO) -> list[str]:
@@ -20,7 +19,7 @@ def _lines(caplog: pytest.LogCaptureFixture, level: int = logging.INFO) -> list[
 
 def test_the_start_is_logged_as_the_reference_logs_it(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    world = World(StreamingOptions(store_type=StoreType.FILE, directory=Path("data")))
+    world = World(StreamingOptions(store_type="FILE", directory="data"))
     lines = _lines(caplog)
     assert lines[:6] == [
         "STREAM: Starting nats-streaming-server[test-cluster] version 0.25.6",

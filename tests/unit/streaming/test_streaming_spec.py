@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from stan_harness import World
 
+from headrace.conf.streaming_options import StoreLimits, StreamingOptions
 from headrace.protocol.stan import ConnectRequest, ConnectResponse, PubAck, PubMsg, StartPosition
-from headrace.streaming.options import StoreLimits, StreamingOptions
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 from stan_harness import DISCOVER, World
 
+from headrace.conf.streaming_options import StreamingOptions
 from headrace.errors import LogClosed, StartError, StorageError
 from headrace.log.shared import SharedStore
 from headrace.log.store import FileStore, MemoryStore
 from headrace.protocol.stan import ConnectRequest, CtrlMsg, CtrlType
-from headrace.streaming.options import StoreType, StreamingOptions
 from headrace.streaming.standby import HEARTBEAT_S, SILENCE_S
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SUBJECT = b"_STAN.ft.test-cluster.g"
-OPTIONS = StreamingOptions(ft_group="g", store_type=StoreType.FILE)
+OPTIONS = StreamingOptions(ft_group="g", store_type="FILE")
 
 
 class Lock:

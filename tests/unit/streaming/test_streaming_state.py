@@ -9,13 +9,13 @@ import pytest
 from stan_harness import World
 
 from headrace import change_log
+from headrace.conf.streaming_options import StreamingOptions
 from headrace.engine.messages import StoredMessages
 from headrace.log.memory import MemoryLog
 from headrace.log.port import Limits, NewMessage, Page, StoredMessage
 from headrace.log.store import MemoryStore
 from headrace.protocol.stan import ClientInfo, MsgProto, ServerInfo, SubState
 from headrace.streaming import state
-from headrace.streaming.options import StoreType, StreamingOptions
 from headrace.streaming.state import (
     STATE_LOG,
     ServiceState,
@@ -271,7 +271,7 @@ def test_the_log_does_not_grow_without_bound(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_the_log_of_a_store_in_memory_is_not_much_more_than_the_state() -> None:
     """Clients that come and go for hours would fill megabytes that nobody reads."""
-    world = World(StreamingOptions(store_type=StoreType.MEMORY))
+    world = World(StreamingOptions(store_type="MEMORY"))
     for number in range(600):
         client = b"client-%d" % number
         world.connect(client)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from stan_harness import SECOND, HeldCommitter, Sub, World
 
+from headrace.conf.streaming_options import StreamingOptions
 from headrace.errors import StorageError
 from headrace.protocol.stan import (
     CloseRequest,
@@ -13,7 +14,6 @@ from headrace.protocol.stan import (
     SubscriptionRequest,
     SubscriptionResponse,
 )
-from headrace.streaming.options import StreamingOptions
 
 SUBSCRIBE = b"_STAN.sub.test-cluster"
 UNSUBSCRIBE = b"_STAN.unsub.test-cluster"
