@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from msgspec.structs import replace
 
 from headrace.errors import HeadraceError
+from headrace.objects.opening import open_store
 from headrace.protocol.columns import Columns
 from headrace.streaming.naming import shown
 from headrace.streaming.snapshot import ArchiveSnapshot
 from headrace.subjects.grammar import matches
 from headrace.tables.archive import archive_and_merge
 from headrace.tables.files import FileLimits
-from headrace.tables.open import open_store, table_name
+from headrace.tables.open import table_name
 from headrace.tables.source import SourceBatch, SourceState
 from headrace.tables.table import Table
 

@@ -18,9 +18,9 @@ from headrace.client.blocking import connect
 from headrace.client.streaming_admin import StreamingAdmin
 from headrace.conf.streaming_options import ArchiveOptions, StreamingOptions
 from headrace.errors import StartError
+from headrace.objects.local import LocalStore
 from headrace.streaming.stored import StoredPage, StoredState
 from headrace.tables import Table, open_store
-from headrace.tables.store import LocalStore
 from headrace.testing import Server
 
 if TYPE_CHECKING:

@@ -6,17 +6,17 @@ import hashlib
 from typing import TYPE_CHECKING
 
 from headrace.backup.manifest import key_of
-from headrace.tables.errors import KeyMissing
+from headrace.objects.errors import KeyMissing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from headrace.backup.manifest import Log, Manifest, Part
-    from headrace.tables.store import Store
+    from headrace.objects.port import ObjectStore
 
 
 def wrong_parts(
-    store: Store, manifest: Manifest, told: Callable[[int, int], object] = lambda _done, _of: None
+    store: ObjectStore, manifest: Manifest, told: Callable[[int, int], object] = lambda _done, _of: None
 ) -> Iterator[str]:
     """Yield the faults of a backup as texts, stream by stream. Raises: StoreError."""
     total = sum(part.size for log in manifest.logs for part in log.parts)
@@ -37,10 +37,10 @@ def words_of(log: Log, part: Part, wrong: str) -> str:
     return f"{log.shown}: segment {part.name} {wrong}"
 
 
-def read_part(store: Store, part: Part) -> tuple[bytes, str]:
+def read_part(store: ObjectStore, part: Part) -> tuple[bytes, str]:
     """Its bytes, and what is wrong with them: mostly nothing. Raises: StoreError."""
     try:
-        data = store.read(key_of(part.sha256))
+        data = store.get(key_of(part.sha256))
     except KeyMissing:
         return b"", f"is missing ({key_of(part.sha256)})"
     if len(data) != part.size or hashlib.sha256(data).hexdigest() != part.sha256:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from headrace.tables.store import Store
+    from headrace.objects.port import ObjectStore
 
     Mark = tuple[int, ...]
 
@@ -38,12 +38,12 @@ class Copier:
     """Puts what is new of logs into a target. `known`: parts of the last backup by log and name."""
 
     def __init__(
-        self, store: Store, known: Mapping[tuple[bytes, str], Part], told: Callable[[int], object]
+        self, store: ObjectStore, known: Mapping[tuple[bytes, str], Part], told: Callable[[int], object]
     ) -> None:
         self._store = store
         self._known = known
         self._told = told
-        self._there = {entry.key for entry in store.entries()}
+        self._there = {entry.key for entry in store.list_folder().objects}
         self.segments = 0
         """Parts of the logs so far."""
         self.copied = 0

@@ -18,14 +18,15 @@ from msgspec import Struct
 
 from headrace.backup.errors import BackupError
 from headrace.log.segment import base_of
-from headrace.tables.store import MANIFESTS
+from headrace.objects.port import OWN
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from headrace.tables.store import Store
+    from headrace.objects.port import ObjectStore
 
 VERSION: Final = 1
+MANIFESTS: Final = f"{OWN}/manifests"
 SUFFIX: Final = ".segment"
 _DIGEST: Final = 64
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
@@ -77,9 +78,10 @@ def key_of(sha256: str) -> str:
     return sha256 + SUFFIX
 
 
-def backups_in(store: Store) -> list[str]:
+def backups_in(store: ObjectStore) -> list[str]:
     """The names of whole backups, oldest first. Raises: StoreError."""
-    names = (entry.key.rpartition("/")[2].removesuffix(".json") for entry in store.entries(MANIFESTS))
+    found = store.list_folder(MANIFESTS).objects
+    names = (one.key.rpartition("/")[2].removesuffix(".json") for one in found)
     return sorted(name for name in names if _NAME.fullmatch(name))
 
 
@@ -92,10 +94,10 @@ def next_name(names: list[str], now: datetime) -> str:
     return f"{time}-{number:06}"
 
 
-def read_manifest(store: Store, name: str) -> Manifest:
+def read_manifest(store: ObjectStore, name: str) -> Manifest:
     """Raises: BackupError when it is damaged, of a later version or something else; StoreError."""
     where = f"{store.location}: backup {name}"
-    data = store.read(f"{MANIFESTS}/{name}.json")
+    data = store.get(f"{MANIFESTS}/{name}.json")
     body, _, digest = data.rpartition(b"\n")
     if len(digest) != _DIGEST or hashlib.sha256(body).hexdigest().encode() != digest:
         raise BackupError(f"{where} is damaged, or no backup")
@@ -120,7 +122,7 @@ def _check_names(manifest: Manifest, where: str) -> None:
                 raise BackupError(f"{where} has a part that is no segment: {part.name!r}")
 
 
-def chosen(store: Store, name: str | None) -> tuple[str, Manifest]:
+def chosen(store: ObjectStore, name: str | None) -> tuple[str, Manifest]:
     """A backup by name, or the newest one. Raises: BackupError, StoreError."""
     names = backups_in(store)
     if not names:

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from headrace.backup.manifest import Log, Manifest, Part
-    from headrace.tables.store import Store
+    from headrace.objects.port import ObjectStore
 
 
 def restore_backup(
-    store: Store,
+    store: ObjectStore,
     manifest: Manifest,
     home: Path,
     unfinished: Path,
@@ -69,7 +69,7 @@ def _keep(directory: Path, names: Container[str]) -> None:
             file.unlink()
 
 
-def _fill(store: Store, manifest: Manifest, place: Path, told: Callable[[int, int], object]) -> int:
+def _fill(store: ObjectStore, manifest: Manifest, place: Path, told: Callable[[int, int], object]) -> int:
     total = sum(part.size for log in manifest.logs for part in log.parts)
     done = written = 0
     for log in manifest.logs:
@@ -81,7 +81,7 @@ def _fill(store: Store, manifest: Manifest, place: Path, told: Callable[[int, in
     return written
 
 
-def _write(store: Store, log: Log, part: Part, directory: Path) -> bool:
+def _write(store: ObjectStore, log: Log, part: Part, directory: Path) -> bool:
     """False: it was there."""
     path = directory / part.name
     if path.exists() and hashlib.sha256(path.read_bytes()).hexdigest() == part.sha256:

@@ -16,17 +16,26 @@ from msgspec import Struct
 
 from headrace.backup.copying import Copier
 from headrace.backup.errors import BackupError
-from headrace.backup.manifest import VERSION, Log, Manifest, backups_in, next_name, read_manifest
+from headrace.backup.manifest import (
+    MANIFESTS,
+    SUFFIX,
+    VERSION,
+    Log,
+    Manifest,
+    backups_in,
+    next_name,
+    read_manifest,
+)
 from headrace.log.segment import BEGINNING, Header, base_of
 from headrace.log.store import list_logs
-from headrace.tables.errors import KeyExists
-from headrace.tables.store import MANIFESTS
+from headrace.objects.errors import KeyExists
+from headrace.objects.port import OWN
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from headrace.tables.store import Store
+    from headrace.objects.port import Listing, ObjectStore
 
 ATTEMPTS: Final = 10
 """The number of times everything is read again after logs were removed meanwhile."""
@@ -58,27 +67,29 @@ class Wanted(Struct, frozen=True):
 
 
 def take_backup(
-    store: Store, wanted: Wanted, told: Callable[[int, int], object] = lambda _done, _of: None
+    store: ObjectStore, wanted: Wanted, told: Callable[[int, int], object] = lambda _done, _of: None
 ) -> Taken:
     """`told` of bytes that are done and of all, again and again. Raises: BackupError, StoreError."""
     _logs_of(wanted)  # what is not there leaves no target either
     names = backups_in(store)
-    if not names and (others := [*store.entries(), *store.folders()]) and not _is_cut_off(store):
+    there = store.list_folder()
+    others = len(there.objects) + len(there.folders)
+    if not names and others and not _is_cut_off(there):
         raise BackupError(
-            f"{store.location} is not empty ({len(others)} other things are there) and has no backup"
+            f"{store.location} is not empty ({others} other things are there) and has no backup"
         )
     known = _last_of(store, names, wanted)
     with store.lock():
+        store.sync_folder(MANIFESTS)  # of a backup that was cut off
         return _take(store, wanted, known, told)
 
 
-def _is_cut_off(store: Store) -> bool:
+def _is_cut_off(there: Listing) -> bool:
     """True if the target has only parts of a first backup that was cut off."""
-    own = all(entry.key.endswith(".segment") for entry in store.entries())
-    return own and set(store.folders()) <= {"_headrace"}
+    return all(one.key.endswith(SUFFIX) for one in there.objects) and set(there.folders) <= {OWN}
 
 
-def _last_of(store: Store, names: list[str], wanted: Wanted) -> Manifest | None:
+def _last_of(store: ObjectStore, names: list[str], wanted: Wanted) -> Manifest | None:
     if not names:
         return None
     last = read_manifest(store, names[-1])
@@ -92,7 +103,9 @@ def _last_of(store: Store, names: list[str], wanted: Wanted) -> Manifest | None:
     return last
 
 
-def _take(store: Store, wanted: Wanted, last: Manifest | None, told: Callable[[int, int], object]) -> Taken:
+def _take(
+    store: ObjectStore, wanted: Wanted, last: Manifest | None, told: Callable[[int, int], object]
+) -> Taken:
     known = {
         (log.name, part.name): part for log in (last.logs if last is not None else ()) for part in log.parts
     }
@@ -176,7 +189,7 @@ def _header(path: Path) -> Header | None:
         return None
 
 
-def _publish(store: Store, wanted: Wanted, logs: tuple[Log, ...]) -> str:
+def _publish(store: ObjectStore, wanted: Wanted, logs: tuple[Log, ...]) -> str:
     now = datetime.now(UTC)
     manifest = Manifest(VERSION, now.isoformat(timespec="seconds"), wanted.source, wanted.account, logs)
     while True:

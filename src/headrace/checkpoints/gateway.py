@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any, Final
 from aiohttp import web
 
 from headrace.background import LoopThread
-from headrace.errors import StartError, UnsupportedError
+from headrace.checkpoints.objects import Objects
+from headrace.errors import StartError
+from headrace.objects.errors import StoreError
+from headrace.objects.opening import open_async_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from headrace.checkpoints.objects import Objects
 
 HOST: Final = "127.0.0.1"
 _SECRET: Final = re.compile(r"[A-Za-z0-9_-]{8,128}")
@@ -92,16 +93,6 @@ def object_checkpoint(
 
 def _objects(url: str, options: dict[str, Any]) -> Objects:
     try:
-        from obstore import exceptions, store
-
-        from headrace.checkpoints.objects import Objects
-    except ImportError as error:
-        raise UnsupportedError(
-            "checkpoints in object stores need the package obstore: pip install 'headrace[tables]'"
-        ) from error
-    if url.startswith("file:"):  # as object stores have it: no folder to make first, none that is left empty
-        options = {"mkdir": True, "automatic_cleanup": True, **options}
-    try:
-        return Objects(store.from_url(url, **options))
-    except (exceptions.BaseError, OSError, TypeError, ValueError) as error:
-        raise StartError(f"not an object store: {url}: {str(error).partition(chr(10))[0]}") from error
+        return Objects(open_async_store(url, **options))
+    except StoreError as error:
+        raise StartError(f"not an object store: {error}") from error

@@ -17,17 +17,18 @@ import tempfile
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-import obstore
 from msgspec import Struct
 from msgspec.structs import replace
-from obstore import exceptions
 
 from headrace.checkpoints.errors import BadPath, CheckpointError, FolderNotEmpty, PathExists, PathMissing
+from headrace.objects.errors import KeyExists, KeyMissing, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
+
+    from headrace.objects.port import AsyncObjectStore, ObjectInfo
 
 PIECE: Final = 4 << 20
 """Bytes of a file that are asked for at once."""
@@ -84,12 +85,12 @@ class Draft:
 
 
 class Objects:
-    """The files below the root of an obstore store. One event loop uses it.
+    """The files below the root of a store. One event loop uses it.
 
     Raises, from every method: CheckpointError and its kinds.
     """
 
-    def __init__(self, store: Any) -> None:
+    def __init__(self, store: AsyncObjectStore) -> None:
         self._store = store
         self._folder = Path(tempfile.mkdtemp(prefix="headrace-checkpoints-"))
         self._staged: dict[str, _Staged] = {}
@@ -118,12 +119,9 @@ class Objects:
     async def entries(self, key: str) -> list[Status]:
         """List a folder, by name. Of a file, return the file itself with name "". Raises: PathMissing."""
         with _failures(key):
-            found = await obstore.list_with_delimiter_async(self._store, key or None)
-        entries = {one.name: one for one in map(_status_of_object, found["objects"])}
-        for name in self._below(key):
-            entries.setdefault(name, Status(name, is_folder=True))
-        for path in found["common_prefixes"]:
-            name = posixpath.basename(path.rstrip("/"))
+            found = await self._store.list_folder(key)
+        entries = {one.name: one for one in map(_status_of_object, found.objects)}
+        for name in (*self._below(key), *found.folders):
             entries.setdefault(name, Status(name, is_folder=True))
         for staged_key, staged in self._staged.items():
             if posixpath.dirname(staged_key) == key:
@@ -215,7 +213,7 @@ class Objects:
             return False
         if not one.is_folder:
             with _failures(key):
-                await obstore.delete_async(self._store, key)
+                await self._store.delete([key])
             return True
         if not recursive and await self.entries(key):
             raise FolderNotEmpty(f"{_shown(key)} is not empty")
@@ -224,16 +222,16 @@ class Objects:
 
     # ---- inside -----------------------------------------------------------------------------
 
-    async def _head(self, key: str) -> Any:
+    async def _head(self, key: str) -> ObjectInfo:
         with _failures(key):
-            return await obstore.head_async(self._store, key)
+            return await self._store.head(key)
 
     async def _put(self, key: str, path: Path, *, overwrite: bool) -> None:
         with _failures(key):
             if overwrite:
-                await obstore.put_async(self._store, key, path)
+                await self._store.put(key, path)
             else:
-                await obstore.put_async(self._store, key, path, mode="create", use_multipart=False)
+                await self._store.create(key, path)
 
     async def _rename_stored(self, old: str, new: str, *, overwrite: bool) -> None:
         if (await self.status(old)).is_folder:
@@ -247,14 +245,14 @@ class Objects:
             draft.discard()
             raise
         with _failures(old):
-            await obstore.delete_async(self._store, old)
+            await self._store.delete([old])
 
     async def _is_folder(self, key: str) -> bool:
         if not key or key in self._folders or any(one.startswith(f"{key}/") for one in self._staged):
             return True
         with _failures(key):
-            async for found in obstore.list(self._store, key, chunk_size=1):
-                return bool(found)
+            async for _ in self._store.list(key):
+                return True
         return False
 
     def _below(self, key: str) -> list[str]:
@@ -270,8 +268,8 @@ class Objects:
                     yield file.read(stop - start)
             else:
                 with _failures(key):
-                    piece = await obstore.get_range_async(self._store, key, start=start, end=stop)
-                yield bytes(piece)
+                    piece = await self._store.get_range(key, start, stop)
+                yield piece
             start = stop
 
     async def _remove_below(self, key: str) -> None:
@@ -279,28 +277,28 @@ class Objects:
         for one in [name for name in self._staged if name.startswith(inside)]:
             self._staged.pop(one).path.unlink(missing_ok=True)
         with _failures(key):
-            async for found in obstore.list(self._store, key or None, chunk_size=_DELETED_AT_ONCE):
-                await obstore.delete_async(self._store, [one["path"] for one in found])
+            found = [one.key async for one in self._store.list(key)]
+            for start in range(0, len(found), _DELETED_AT_ONCE):
+                await self._store.delete(found[start : start + _DELETED_AT_ONCE])
         self._folders = {one for one in self._folders if one != key and not one.startswith(inside)}
 
 
 @contextmanager
 def _failures(key: str) -> Iterator[None]:
-    """Convert exceptions of obstore into ours."""
+    """Convert exceptions of the store, and of files of this machine, into ours."""
     try:
         yield
-    except (exceptions.NotFoundError, FileNotFoundError) as error:
+    except (KeyMissing, FileNotFoundError) as error:
         raise PathMissing(f"there is no {_shown(key)}") from error
-    except (exceptions.AlreadyExistsError, exceptions.PreconditionError) as error:
+    except KeyExists as error:
         raise PathExists(f"{_shown(key)} is there already") from error
-    except (exceptions.BaseError, OSError, ValueError) as error:
-        first = str(error).partition("\n")[0]
-        raise CheckpointError(f"the store failed at {_shown(key)}: {first or repr(error)}") from error
+    except (StoreError, OSError) as error:
+        raise CheckpointError(f"the store failed at {_shown(key)}: {error}") from error
 
 
-def _status_of_object(found: Any) -> Status:
-    modified = int(found["last_modified"].timestamp() * 1000)
-    return Status(posixpath.basename(found["path"]), False, int(found["size"]), modified)
+def _status_of_object(found: ObjectInfo) -> Status:
+    modified = (found.modified_ns or 0) // 1_000_000
+    return Status(posixpath.basename(found.key), False, found.size or 0, modified)
 
 
 def _status_of(key: str, staged: _Staged) -> Status:

@@ -17,7 +17,7 @@ from headrace.jetstream.importing.detecting import HOME, UNFINISHED
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from headrace.tables.store import Store
+    from headrace.objects.port import ObjectStore
 
 _SHOWN: Final = 20
 _BACKUP: Final = """\
@@ -140,7 +140,7 @@ def _restore(options: argparse.Namespace) -> int:
     return 0
 
 
-def _opened(location: str) -> Store:
-    from headrace.tables.open import open_store
+def _opened(location: str) -> ObjectStore:
+    from headrace.objects.opening import open_store
 
     return open_store(location)

@@ -18,11 +18,12 @@ from headrace.cli.outcomes import EXIT_DAMAGED, EXIT_FAILURE
 from headrace.cli.progress import Meter
 from headrace.cli.tables import limits_of, ranges_text, register
 from headrace.errors import HeadraceError
+from headrace.objects.opening import open_store
 from headrace.protocol.documents import name_of, raw_name
 from headrace.subjects.grammar import matches
 from headrace.tables.archive import Progress, archive, archive_and_merge
 from headrace.tables.files import FileLimits
-from headrace.tables.open import open_store, table_name
+from headrace.tables.open import table_name
 from headrace.tables.source import LogSource, ReplaySource
 from headrace.tables.table import Table
 

@@ -22,8 +22,8 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from headrace.errors import HeadraceError
-from headrace.tables.open import open_store
-from headrace.tables.store import OWN
+from headrace.objects.opening import open_store
+from headrace.objects.port import OWN
 from headrace.tables.table import Table as KeptTable
 
 if TYPE_CHECKING:

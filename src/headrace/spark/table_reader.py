@@ -21,6 +21,9 @@ from pyspark.sql.datasource import InputPartition
 
 from headrace.errors import StorageError
 from headrace.log.view import LogView, read_slice
+from headrace.objects.errors import StoreError
+from headrace.objects.opening import open_store
+from headrace.objects.port import OWN
 from headrace.spark.errors import StoredStreamError
 from headrace.spark.log_reader import SLICE_BYTES, LogBatchReader, LogPartition, span
 from headrace.spark.offsets import CHANNEL, StoredRange
@@ -31,9 +34,8 @@ from headrace.spark.stored_link import StoredState
 from headrace.spark.stored_reader import StoredBatchReader, StoredPartition, start_of
 from headrace.spark.values import Decoder
 from headrace.tables.errors import TableError, TableMissing
-from headrace.tables.open import find_tables, open_store
+from headrace.tables.open import find_tables
 from headrace.tables.scan import Piece, Wanted, pieces, scan, sequence_at
-from headrace.tables.store import OWN
 from headrace.tables.table import Table
 
 if TYPE_CHECKING:
@@ -107,7 +109,7 @@ class TableBatchReader(StoredBatchReader):
         try:
             parts = [self._part(table, manifest) for table, manifest in self._tables()]
             planned: list[InputPartition] = [*self._spans(parts)]
-        except TableError as error:
+        except (TableError, StoreError) as error:
             raise StoredStreamError(str(error)) from error
         planned += self._behind([part.tail for part in parts])
         stream, nowhere = parts[0].manifest.stream, Wanted(1, 1)
@@ -121,7 +123,7 @@ class TableBatchReader(StoredBatchReader):
         if isinstance(partition, TablePartition):
             try:
                 yield from self._table_rows(partition)
-            except TableError as error:
+            except (TableError, StoreError) as error:
                 raise self._unreadable(partition, error) from error
         elif isinstance(partition, LogPartition):
             yield from self._log_reader.read(partition)
@@ -154,7 +156,7 @@ class TableBatchReader(StoredBatchReader):
                 f"{min(begins, partition.wanted.end) - 1} were removed before they were read"
             )
 
-    def _unreadable(self, partition: TablePartition, error: TableError) -> StoredStreamError:
+    def _unreadable(self, partition: TablePartition, error: TableError | StoreError) -> StoredStreamError:
         here = socket.gethostname()
         if isinstance(error, TableMissing) and partition.host != here:
             return StoredStreamError(

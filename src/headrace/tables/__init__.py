@@ -11,7 +11,7 @@ here: a server, a Spark session, arguments of a program.
     spark.read.parquet(*table.locations())
 """
 
-from headrace.tables.open import open_store
+from headrace.objects.opening import open_store
 from headrace.tables.table import Table
 
 __all__ = ["Table", "open_store"]

@@ -101,7 +101,7 @@ def archive(
     `retain`: see `headrace.tables.retention`; None leaves it as it is ("stream" for a new table).
     `restart`: when the stream was deleted and made again, begin again, too; what the table had is removed.
 
-    Raises: SourceMissing, SourceChanged, TableLocked, TableConflict, TableDamaged, StoreError, ValueError for
+    Raises: SourceMissing, SourceChanged, LockHeld, TableConflict, TableDamaged, StoreError, ValueError for
     a rule of retention that is none, and what the source raises.
     """
     if retain is not None:
@@ -246,7 +246,7 @@ class _Run:
             self._writer.commit(change)
         except TableConflict:
             if file is not None:
-                store.remove(file.path)
+                store.delete(file.path)
             raise
         if file is not None:
             report.rows += file.rows

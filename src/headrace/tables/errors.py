@@ -1,5 +1,7 @@
 """The exceptions of tables; each text names the table or file and what to do.
 
+What a directory or an object store cannot do is in `headrace.objects.errors`.
+
 Only exception classes live here.
 """
 
@@ -20,10 +22,6 @@ class TableDamaged(TableError):
     """A manifest or a data file is not what it should be."""
 
 
-class TableLocked(TableError):
-    """Another process writes to the table."""
-
-
 class TableConflict(TableError):
     """Another process changed the table in between; what was to be done no longer fits it."""
 
@@ -34,18 +32,6 @@ class SourceChanged(TableError):
 
 class SourceMissing(TableError):
     """There is no such stream."""
-
-
-class StoreError(TableError):
-    """The directory or object store failed: no room, no permission, not reachable."""
-
-
-class KeyExists(StoreError):
-    """Something of this name is there already."""
-
-
-class KeyMissing(StoreError):
-    """Nothing of this name is there."""
 
 
 class IcebergError(TableError):

@@ -18,15 +18,16 @@ import pyarrow.parquet as pq
 from msgspec import Struct
 from msgspec.structs import replace
 
+from headrace.objects.errors import KeyMissing
+from headrace.objects.port import OWN
 from headrace.tables.columns import SCHEMA
-from headrace.tables.errors import KeyMissing, TableDamaged
+from headrace.tables.errors import TableDamaged
 from headrace.tables.manifest import DataFile
-from headrace.tables.store import REPLACED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from headrace.tables.store import Store
+    from headrace.objects.port import ObjectStore
 
 FILE_BYTES: Final = 256 << 20
 """About how large a file becomes; it is ended after the row group that reaches it."""
@@ -35,6 +36,8 @@ GROUP_BYTES: Final = 64 << 20
 """A row group ends when it has as many rows or, uncompressed, bytes. So much is held in memory."""
 READ_ROWS: Final = 16_384
 SUFFIX: Final = ".parquet"
+REPLACED: Final = f"{OWN}/replaced"
+"""The folder of files that newer ones have replaced."""
 FILE_NAME: Final = re.compile(r"[0-9]{20}-[0-9]{20}-[0-9a-f]{8}\.parquet")
 """First and last sequence and a random part. Files of other names are not ours to clear away."""
 
@@ -65,7 +68,7 @@ class FileWriter:
     Raises StoreError; ValueError for rows that do not ascend.
     """
 
-    def __init__(self, store: Store, limits: FileLimits) -> None:
+    def __init__(self, store: ObjectStore, limits: FileLimits) -> None:
         self._limits = limits
         self._draft = store.draft()
         self._writer: Any = None
@@ -136,7 +139,7 @@ class FileWriter:
 
 
 @contextmanager
-def opened(store: Store, path: str, *, in_parts: bool = False) -> Iterator[Any]:
+def opened(store: ObjectStore, path: str, *, in_parts: bool = False) -> Iterator[Any]:
     """A data file as pyarrow's ParquetFile, also one that was replaced since the manifest was read.
 
     `in_parts`: see `Store.open`. Raises: KeyMissing, TableDamaged.
@@ -154,7 +157,9 @@ def opened(store: Store, path: str, *, in_parts: bool = False) -> Iterator[Any]:
             yield file
 
 
-def read(store: Store, file: DataFile, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+def read(
+    store: ObjectStore, file: DataFile, columns: Sequence[str] | None = None
+) -> Iterator[pa.RecordBatch]:
     """Its rows. Raises: KeyMissing, TableDamaged, StoreError."""
     with opened(store, file.path) as parquet:
         batches = parquet.iter_batches(READ_ROWS, columns=None if columns is None else list(columns))
@@ -168,13 +173,13 @@ def read(store: Store, file: DataFile, columns: Sequence[str] | None = None) -> 
             yield batch if columns is not None else batch.cast(SCHEMA)
 
 
-def sequences_of(store: Store, file: DataFile) -> np.ndarray[Any, Any]:
+def sequences_of(store: ObjectStore, file: DataFile) -> np.ndarray[Any, Any]:
     """The sequences of its rows, ascending. Raises: as `read`."""
     found = [batch.column("sequence").to_numpy() for batch in read(store, file, ["sequence"])]
     return np.concatenate(found) if found else np.empty(0, dtype=np.int64)
 
 
-def checksum(store: Store, path: str) -> tuple[str, int]:
+def checksum(store: ObjectStore, path: str) -> tuple[str, int]:
     """SHA-256 and size of a file in the table. Raises: KeyMissing, StoreError."""
     digest, size = hashlib.sha256(), 0
     with store.open(path) as raw:
@@ -184,7 +189,7 @@ def checksum(store: Store, path: str) -> tuple[str, int]:
     return digest.hexdigest(), size
 
 
-def problems(store: Store, file: DataFile) -> list[str]:
+def problems(store: ObjectStore, file: DataFile) -> list[str]:
     """Compare a file with the manifest, and return its faults. Raises: StoreError."""
     try:
         problem = _problem(store, file)
@@ -195,7 +200,7 @@ def problems(store: Store, file: DataFile) -> list[str]:
     return [f"{file.path}: {problem}"] if problem else []
 
 
-def _problem(store: Store, file: DataFile) -> str | None:
+def _problem(store: ObjectStore, file: DataFile) -> str | None:
     found, size = checksum(store, file.path)
     if (found, size) != (file.sha256, file.bytes):
         return f"it is not the file that was written ({size} bytes, {file.bytes} expected)"

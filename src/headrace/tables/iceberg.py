@@ -12,10 +12,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from headrace.errors import UnsupportedError
+from headrace.objects.port import OWN
 from headrace.tables.columns import SCHEMA
 from headrace.tables.errors import IcebergError
 from headrace.tables.open import table_name
-from headrace.tables.store import OWN
 
 if TYPE_CHECKING:
     from headrace.tables.manifest import Manifest

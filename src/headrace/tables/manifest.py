@@ -16,10 +16,13 @@ from typing import Any, Final
 from msgspec import Struct, to_builtins
 
 from headrace.errors import UnsupportedError
+from headrace.objects.port import OWN
 from headrace.tables.errors import TableDamaged
 
 FORMAT: Final = 1
 """A manifest of a higher format is not read: it may mean something else."""
+MANIFESTS: Final = f"{OWN}/manifests"
+"""The folder of versions."""
 LINEAGE: Final = 32
 """Commits that a version names before itself: how a writer finds its own change in a later version."""
 

@@ -59,7 +59,7 @@ def remove_rows(
         made, lost = _copied(writer, [file], limits, tuple(inside))
         if not lost:
             if made is not None:
-                writer.store.remove(made.path)
+                writer.store.delete(made.path)
             continue
         writer.swap([file], [made] if made else [], erase=True)
         removed += lost

@@ -13,14 +13,15 @@ import numpy as np
 import pyarrow as pa
 from msgspec import Struct
 
-from headrace.tables.errors import KeyMissing, TableDamaged
+from headrace.objects.errors import KeyMissing
+from headrace.tables.errors import TableDamaged
 from headrace.tables.files import opened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from headrace.objects.port import ObjectStore
     from headrace.tables.manifest import DataFile, Manifest
-    from headrace.tables.store import Store
     from headrace.tables.table import Table
 
 SCAN_ROWS: Final = 32_768
@@ -85,7 +86,7 @@ def group_bounds(group: Any) -> dict[str, tuple[Any, Any]]:
     return found
 
 
-def pieces(store: Store, file: DataFile, wanted: Wanted) -> list[Piece]:
+def pieces(store: ObjectStore, file: DataFile, wanted: Wanted) -> list[Piece]:
     """The row groups of a file that may hold what is wanted. Raises: KeyMissing, TableDamaged, StoreError."""
     with opened(store, file.path, in_parts=True) as parquet:
         groups = [parquet.metadata.row_group(number) for number in range(parquet.num_row_groups)]
@@ -125,7 +126,9 @@ def scan(
                 missing = file.path  # once more: it may have been put aside between the two looks
 
 
-def _rows(store: Store, file: DataFile, wanted: Wanted, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def _rows(
+    store: ObjectStore, file: DataFile, wanted: Wanted, columns: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
     with opened(store, file.path, in_parts=True) as parquet:
         groups = [
             number

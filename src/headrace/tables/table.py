@@ -1,9 +1,9 @@
-"""A table as readers and writers see it: its newest version, a writer's commit, and what is left lying about.
+"""A table as readers and writers see it: its newest version, a writer's commit, and what is left about.
 
-A version is a file of its own under a number that only one writer can take (`Store.create`), so a change is
-whole or not there. A writer that came too late reads the newest version and applies its change again. Files
-that no version names are cleared away: at once where a lock says that nobody else writes, else when they are
-old. Never here: what is in data files.
+A version is a file of its own under a number that only one writer can take (`ObjectStore.create`), so a
+change is whole or not there. A writer that came too late reads the newest version and applies its change
+again. Files that no version names are cleared away: at once where a lock says that nobody else writes, else
+when they are old. Never here: what is in data files.
 """
 
 from __future__ import annotations
@@ -16,23 +16,18 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from headrace.tables.errors import (
-    KeyExists,
-    KeyMissing,
-    TableConflict,
-    TableDamaged,
-    TableMissing,
-)
-from headrace.tables.files import FILE_NAME, read
-from headrace.tables.manifest import LINEAGE, DataFile, Manifest, Retired, decode, encode
-from headrace.tables.store import DRAFTS, MANIFESTS, REPLACED
+from headrace.objects.errors import KeyExists, KeyMissing
+from headrace.objects.local import DRAFTS
+from headrace.tables.errors import TableConflict, TableDamaged, TableMissing
+from headrace.tables.files import FILE_NAME, REPLACED, read
+from headrace.tables.manifest import LINEAGE, MANIFESTS, DataFile, Manifest, Retired, decode, encode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     import pyarrow as pa
 
-    from headrace.tables.store import Store
+    from headrace.objects.port import ObjectStore
 
 ATTEMPTS: Final = 16
 """Times a change is tried against writers that are quicker; then TableConflict."""
@@ -51,7 +46,7 @@ class Table:
     Methods raise StoreError, and TableDamaged for a manifest that is not one.
     """
 
-    def __init__(self, store: Store, clock: Callable[[], int] = time.time_ns) -> None:
+    def __init__(self, store: ObjectStore, clock: Callable[[], int] = time.time_ns) -> None:
         self.store: Final = store
         self.clock: Final = clock
 
@@ -63,7 +58,7 @@ class Table:
                 return None
             key = version_key(numbers[-1])
             try:
-                data = self.store.read(key)
+                data = self.store.get(key)
             except KeyMissing:
                 continue  # cleared away between the two calls: there is a newer one
             manifest = decode(data, f"{self.store.location}/{key}")
@@ -93,16 +88,19 @@ class Table:
 
     @contextmanager
     def writing(self, *, create: bool = False) -> Iterator[TableWriter]:
-        """Whoever changes the table. Raises: TableLocked; TableMissing unless it may be made."""
+        """Whoever changes the table. Raises: LockHeld; TableMissing unless it may be made."""
         if not create:
             self.manifest()
         with self.store.lock() as is_alone:
+            # The process that made the newest version may have died before it was durable. What an older
+            # version names is removed on the newest one's word.
+            self.store.sync_folder(MANIFESTS)
             writer = TableWriter(self, is_alone=is_alone)
             writer.tidy()
             yield writer
 
     def _versions(self) -> list[int]:
-        names = (entry.key.rpartition("/")[2] for entry in self.store.entries(MANIFESTS))
+        names = (entry.key.rpartition("/")[2] for entry in self.store.list_folder(MANIFESTS).objects)
         return sorted(int(match[1]) for name in names if (match := _VERSION.fullmatch(name)))
 
 
@@ -139,10 +137,10 @@ class TableWriter:
             newest = self.table.manifest()
             if token == newest.commit or token in newest.lineage:
                 if self.is_alone:  # a run over much makes many versions, each as long as the list of files
-                    self.store.remove(version_key(made.version - KEPT_VERSIONS))
+                    self.store.delete(version_key(made.version - KEPT_VERSIONS))
                 return made
             if was_created:  # under an old number that had been cleared away: nobody read it
-                self.store.remove(key)
+                self.store.delete(key)
         raise TableConflict(f"{self.store.location}: other writers were quicker {ATTEMPTS} times")
 
     def swap(self, old: Sequence[DataFile], new: Sequence[DataFile], *, erase: bool) -> Manifest:
@@ -158,18 +156,18 @@ class TableWriter:
             made = self.commit(change)
         except TableConflict:
             for file in new:
-                self.store.remove(file.path)
+                self.store.delete(file.path)
             raise
         self.settle(made)
         return made
 
     def settle(self, manifest: Manifest) -> None:
         """Files that are no longer part of the table leave its directory: removed, or out of plain sight."""
-        present = {entry.key for entry in self.store.entries()}
+        present = {entry.key for entry in self.store.list_folder().objects}
         for one in manifest.retired:
             if one.erase:
-                self.store.remove(one.path)
-                self.store.remove(f"{REPLACED}/{one.path}")
+                self.store.delete(one.path)
+                self.store.delete(f"{REPLACED}/{one.path}")
             elif one.path in present:
                 try:
                     self.store.move(one.path, f"{REPLACED}/{one.path}")
@@ -206,9 +204,9 @@ class TableWriter:
         replaced = {f"{REPLACED}/{one.path}" for one in manifest.retired} if manifest else set()
         newest = manifest.version if manifest else 0
         kept = {version_key(number) for number in range(newest - KEPT_VERSIONS + 1, newest + 1)}
-        entries = [entry for entry in self.store.entries() if FILE_NAME.fullmatch(entry.key)]
+        entries = [entry for entry in self.store.list_folder().objects if FILE_NAME.fullmatch(entry.key)]
         for folder in (REPLACED, MANIFESTS, DRAFTS):
-            entries += self.store.entries(folder)
+            entries += self.store.list_folder(folder).objects
         last = version_key(newest)
         unnamed = [
             entry.key
@@ -218,7 +216,7 @@ class TableWriter:
             and (before_ns is None or (entry.modified_ns is not None and entry.modified_ns < before_ns))
         ]
         for key in unnamed:
-            self.store.remove(key)
+            self.store.delete(key)
         return len(unnamed)
 
 

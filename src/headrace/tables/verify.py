@@ -31,7 +31,7 @@ def verify(table: Table, progress: Callable[[int, int], object] = lambda _done, 
         progress(done, manifest.bytes)
     named = {file.path for file in manifest.files}
     waiting = {one.path for one in manifest.retired}
-    for entry in table.store.entries():
+    for entry in table.store.list_folder().objects:
         if entry.key.endswith(SUFFIX) and entry.key not in named | waiting:
             found.append(f"{entry.key}: it is not part of the table; plain readers of the directory see it")
     return found

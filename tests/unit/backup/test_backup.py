@@ -15,14 +15,14 @@ from msgspec.structs import astuple, replace
 from headrace.backup import copying
 from headrace.backup.checking import wrong_parts
 from headrace.backup.errors import BackupError
-from headrace.backup.manifest import backups_in, chosen, next_name
+from headrace.backup.manifest import MANIFESTS, backups_in, chosen, next_name
 from headrace.backup.restoring import restore_backup
 from headrace.backup.taking import Wanted, take_backup
 from headrace.errors import StorageError, StoreLocked, StoreTaken
 from headrace.log.encryption import Cipher
 from headrace.log.port import Limits, NewMessage
 from headrace.log.store import FileStore
-from headrace.tables.store import MANIFESTS, LocalStore
+from headrace.objects.local import LocalStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -252,7 +252,7 @@ def test_object_stores_without_the_package_say_what_to_install(
     import sys
 
     monkeypatch.setitem(sys.modules, "obstore", None)
-    monkeypatch.delitem(sys.modules, "headrace.tables.object_store", raising=False)
+    monkeypatch.delitem(sys.modules, "headrace.objects.remote", raising=False)
 
     assert tables("list", "s3://bucket/tables") == 1
     assert "pip install 'headrace[tables]'" in capsys.readouterr().err

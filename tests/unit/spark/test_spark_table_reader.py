@@ -18,6 +18,7 @@ from headrace.errors import UnsupportedError
 from headrace.log.filesystem import RealFileSystem
 from headrace.log.port import NewMessage
 from headrace.log.store import FileStore
+from headrace.objects.local import LocalStore
 from headrace.spark.datasource import NatsDataSource
 from headrace.spark.errors import DataLossError, OptionError, StoredStreamError
 from headrace.spark.log_reader import LogBatchReader, LogPartition
@@ -31,7 +32,6 @@ from headrace.tables.archive import archive
 from headrace.tables.files import FileLimits
 from headrace.tables.rewrite import compact, remove_rows
 from headrace.tables.source import LogSource
-from headrace.tables.store import LocalStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -21,7 +21,7 @@ def directory(tmp_path: Path) -> Path:
 def table(directory: Path) -> Table:
     from table_makers import Unsynced
 
+    from headrace.objects.local import LocalStore
     from headrace.tables import Table
-    from headrace.tables.store import LocalStore
 
     return Table(LocalStore(directory, Unsynced()))

@@ -12,13 +12,14 @@ import pytest
 from table_makers import SECOND, START, Stream, archived, message, sequences
 
 from headrace.log.port import Limits
+from headrace.objects.errors import LockHeld
+from headrace.objects.local import LocalStore
 from headrace.tables import Table
 from headrace.tables.archive import archive
 from headrace.tables.columns import SCHEMA
-from headrace.tables.errors import SourceChanged, SourceMissing, TableLocked
+from headrace.tables.errors import SourceChanged, SourceMissing
 from headrace.tables.files import FileLimits
 from headrace.tables.rewrite import compact
-from headrace.tables.store import LocalStore
 from headrace.tables.verify import verify
 
 if TYPE_CHECKING:
@@ -234,7 +235,7 @@ def test_a_shorter_stream_and_another_stream_are_refused(table: Table) -> None:
 
 
 def test_a_second_writer_is_refused_while_one_is_at_work(table: Table, directory: Path) -> None:
-    with table.writing(create=True), pytest.raises(TableLocked, match="another process writes"):
+    with table.writing(create=True), pytest.raises(LockHeld, match="another process writes"):
         archive(table, Stream(1))
     archive(table, Stream(1))
 

@@ -12,12 +12,15 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from table_makers import SMALL, START, KeyedStore, Killed, Stream, archived, as_store, sequences
+from table_makers import SMALL, START, Stream, archived, sequences
 
+from harness.object_stores import KeyedStore, Killed, as_store
+from headrace.objects.errors import StoreError
+from headrace.objects.local import LocalStore
+from headrace.objects.port import OWN
 from headrace.tables import Table
-from headrace.tables.errors import StoreError, TableConflict
+from headrace.tables.errors import TableConflict
 from headrace.tables.rewrite import compact, remove_rows
-from headrace.tables.store import OWN, LocalStore
 from headrace.tables.table import ORPHAN_AGE_NS, version_key
 from headrace.tables.verify import verify
 from headrace.testing.faultfs import FaultyFileSystem, MemoryFileSystem

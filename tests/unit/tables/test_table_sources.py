@@ -13,13 +13,14 @@ from headrace.client.blocking import connect
 from headrace.client.streaming_admin import StreamingAdmin
 from headrace.conf.streaming_options import StreamingOptions
 from headrace.log.store import FileStore
+from headrace.objects.errors import StoreError
+from headrace.objects.local import LocalStore
 from headrace.streaming.state import load_state
 from headrace.tables import Table, open_store
 from headrace.tables.archive import archive
-from headrace.tables.errors import SourceMissing, StoreError, TableMissing
+from headrace.tables.errors import SourceMissing, TableMissing
 from headrace.tables.open import find_tables, table_name
 from headrace.tables.source import LogSource, ReplaySource
-from headrace.tables.store import LocalStore
 from headrace.testing import Server
 
 if TYPE_CHECKING:

@@ -8,12 +8,13 @@ import pyarrow.parquet as pq
 import pytest
 from table_makers import SECOND, START, Stream, Unsynced, archived, message, sequences
 
+from headrace.objects.errors import KeyMissing
+from headrace.objects.local import LocalStore
 from headrace.tables import Table
-from headrace.tables.errors import KeyMissing, TableDamaged, TableMissing
+from headrace.tables.errors import TableDamaged, TableMissing
 from headrace.tables.files import FileLimits
 from headrace.tables.manifest import DataFile
 from headrace.tables.rewrite import compact, merge_tail, newest_to_merge, remove_rows
-from headrace.tables.store import LocalStore
 from headrace.tables.verify import verify
 
 if TYPE_CHECKING:

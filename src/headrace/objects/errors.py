@@ -1,0 +1,28 @@
+"""The exceptions of object stores; each text names the object and what went wrong.
+
+Only exception classes live here.
+"""
+
+from __future__ import annotations
+
+from headrace.errors import HeadraceError
+
+
+class StoreError(HeadraceError):
+    """The directory or object store failed: no room, not reachable. A write may have had its effect."""
+
+
+class KeyExists(StoreError):
+    """There is an object of this key already."""
+
+
+class KeyMissing(StoreError):
+    """There is no object of this key."""
+
+
+class AccessRefused(StoreError):
+    """The store does not accept the credentials, or does not allow this with them: trying again is no use."""
+
+
+class LockHeld(StoreError):
+    """Another process holds the lock of the directory."""
