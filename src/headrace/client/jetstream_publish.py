@@ -11,7 +11,6 @@ from __future__ import annotations
 import base64
 import json
 import re
-import secrets
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
@@ -224,7 +223,8 @@ class JetStreamWire:
         self._with_ids = with_ids
         self._clock = clock
         self._stream = facts.name.encode()
-        self._inbox = _new_inbox()
+        self._inbox = b""
+        """How the reply subjects of all messages begin: always as long, on each connection another one."""
         # Numbers of messages by slot. Slots come again and again, so that the parser knows their subjects.
         self._numbers = [0] * window
         self._floor = facts.last_sequence
@@ -235,7 +235,7 @@ class JetStreamWire:
 
     def open(self, connection: Connection) -> None:
         # What the server still says to an earlier inbox must not be taken for an answer to what is sent now.
-        self._inbox = _new_inbox()
+        self._inbox = connection.new_inbox() + b"."
         self._sid = connection.subscribe(self._inbox + b"*")
 
     def encode(self, first: int, columns: Columns, start: int, stop: int) -> list[bytes]:
@@ -340,11 +340,6 @@ def _blocks(columns: Columns, start: int, stop: int) -> list[bytes]:
         b"NATS/1.0\r\nNats-Msg-Id: %b\r\n%b\r\n" % pair
         for pair in zip(ids[start:stop], headers[start:stop], strict=True)
     ]
-
-
-def _new_inbox() -> bytes:
-    """Always of the same length."""
-    return b"_INBOX.%b." % secrets.token_hex(8).encode()
 
 
 def _document(answer: Message) -> dict[str, Any]:

@@ -48,7 +48,7 @@ class StreamingWire:
         self._client_id = client_id.encode()
         self._conn_id = secrets.token_hex(16).encode()
         token = secrets.token_hex(8).encode()
-        self._heartbeats = b"_INBOX.%b.hb" % token
+        self._heartbeats = b""
         self._acks = b"_STAN.acks.%b" % token
         self._guid = token
         self._subjects: ConnectResponse | None = None
@@ -60,6 +60,7 @@ class StreamingWire:
 
         Raises: StreamingRefusedError with the server's text, such as that the client ID is taken.
         """
+        self._heartbeats = self._heartbeats or connection.new_inbox()
         self._sids = connection.subscribe(self._heartbeats), connection.subscribe(self._acks)
         if self._subjects is not None:
             return

@@ -29,6 +29,9 @@ class Line:
         self.batch = MessageBatch()
         self.subscribed: list[bytes] = []
 
+    def new_inbox(self) -> bytes:
+        return b"_MINE.%022d" % len(self.subscribed)
+
     def subscribe(self, subject: bytes) -> bytes:
         self.subscribed.append(subject)
         return b"%d" % len(self.subscribed)
@@ -58,6 +61,18 @@ def sent(made: JetStreamWire, first: int, count: int) -> dict[int, Sent]:
 
 def settle(made: JetStreamWire, line: Line, on_their_way: dict[int, Sent]) -> Sequence[Ack]:
     return made.settle(line, on_their_way, 1.0)  # type: ignore[arg-type]
+
+
+def test_reply_subjects_are_those_that_the_connection_may_have() -> None:
+    line = Line()
+    made = wire(line)
+    on_their_way = sent(made, 1, 1)
+    assert line.subscribed == [b"_MINE.%022d.*" % 0]
+    assert b" _MINE.%022d.1 " % 0 in on_their_way[1].frame
+    made.open(line)  # type: ignore[arg-type]
+    again = made.again(on_their_way[1].frame)
+    assert b" _MINE.%022d.1 " % 1 in again
+    assert len(again) == len(on_their_way[1].frame)
 
 
 @pytest.mark.parametrize(
