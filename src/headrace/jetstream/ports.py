@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from headrace.jetstream.consumer.ack_state import AckState
     from headrace.jetstream.limits import Inflight, Quota, ServerSettings
     from headrace.jetstream.state.journal import Journal
+    from headrace.jetstream.stream.acceptance import Acceptance
     from headrace.jetstream.stream.dedupe import Dedupe
     from headrace.jetstream.stream.features import Feature
     from headrace.jetstream.stream.publication import Publication
@@ -263,6 +264,8 @@ class StreamPort(StreamView, Protocol):
         """The journaled positions of sources, from recovery."""
 
     @property
+    def acceptance(self) -> Acceptance: ...
+    @property
     def features(self) -> Sequence[Feature]: ...
     @property
     def ingest(self) -> IngestPort: ...
@@ -279,10 +282,6 @@ class StreamPort(StreamView, Protocol):
     @property
     def is_full(self) -> bool:
         """True if the log takes no message at all any more, whatever its subject and size."""
-
-    @property
-    def judges_all(self) -> bool:
-        """True if every message must be judged, also one without conditions."""
 
     def wants(self, subject: bytes) -> bool:
         """True if a message must be kept: under retention by interest a consumer must want it."""

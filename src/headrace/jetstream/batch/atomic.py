@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from headrace.jetstream.batch.headers import COMMIT, ID, LARGEST_ATOMIC_BYTES, LONGEST_ID, SEQUENCE
-from headrace.jetstream.batch.staging import Staged, check_alone
+from headrace.jetstream.batch.staging import Staged
 from headrace.jetstream.stream.features import Feature
-from headrace.jetstream.stream.publication import Duplicate
+from headrace.jetstream.stream.publication import Duplicate, Kind
 from headrace.protocol.durations import SECOND
 from headrace.protocol.jetstream import headers as block
 from headrace.protocol.jetstream import pubacks
@@ -126,9 +126,7 @@ class AtomicBatches(Feature):
         staged = Staged(stream, self._effects)
         try:
             for message in batch.messages:
-                if block.value(message.headers, block.EXPECTED_LAST_ID):
-                    raise ApiError(10177, header=block.EXPECTED_LAST_ID.decode())
-                staged.judge(message)
+                staged.judge(Kind.ATOMIC, message)
         except Duplicate:
             raise ApiError(10201) from None
         final = batch.messages[-1]
@@ -169,7 +167,7 @@ class AtomicBatches(Feature):
 
 def _check(stream: StreamPort, batch_id: bytes, p: Publication) -> int:
     """Check a message of a batch on its own, and return its batch sequence. Raises: ApiError."""
-    check_alone(stream, p)
+    stream.acceptance.judge(Kind.ARRIVING, p)
     if not stream.config.allow_atomic:
         raise ApiError(10174)
     if len(batch_id) > LONGEST_ID:

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 
 from headrace.jetstream.batch.headers import FAST_SUFFIX, LONGEST_ID, OF_BATCHES
-from headrace.jetstream.batch.staging import Staged, check_alone
+from headrace.jetstream.batch.staging import Staged
 from headrace.jetstream.stream.features import Feature
-from headrace.jetstream.stream.publication import Duplicate
+from headrace.jetstream.stream.publication import Duplicate, Kind
 from headrace.protocol.durations import SECOND
 from headrace.protocol.jetstream import headers as block
 from headrace.protocol.jetstream import pubacks
@@ -161,7 +161,7 @@ class FastBatches(Feature):
     def _check(self, p: Publication) -> Place:
         """Check a message of a batch on its own. Raises: ApiError."""
         stream = self._stream
-        check_alone(stream, p)
+        stream.acceptance.judge(Kind.ARRIVING, p)
         if not stream.config.allow_batched:
             raise ApiError(10205)
         place = place_of(p.reply)
@@ -224,7 +224,7 @@ class FastBatches(Feature):
         try:
             if p.headers or stream.config.allow_msg_counter:
                 stream.flush()
-                Staged(stream, self._effects).judge(p)
+                Staged(stream, self._effects).judge(Kind.FAST, p)
         except (ApiError, Duplicate) as error:
             self._refused(batch, place, reply, error)
             return

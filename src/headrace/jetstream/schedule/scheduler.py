@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from headrace.errors import LogError
 from headrace.jetstream.schedule import schedules
 from headrace.jetstream.stream.features import Feature
-from headrace.jetstream.stream.publication import Publication
+from headrace.jetstream.stream.publication import Kind, Publication
 from headrace.protocol.jetstream import headers as block
 from headrace.protocol.jetstream.errors import ApiError
 
@@ -48,13 +48,6 @@ class Scheduler(Feature):
         self._armed_ns = 0
 
     # -- as messages come ------------------------------------------------------------------------------
-
-    def admit(self, publication: Publication) -> None:
-        p = publication
-        if not p.sourced:
-            stream = self._stream
-            now_ns = self._effects.now_ns()
-            p.headers = schedules.check(p.headers, p.subject, stream.config, now_ns, stream.log.last)
 
     def stored(self, publication: Publication, sequence: int, time_ns: int) -> None:
         if self._is_on:
@@ -155,7 +148,7 @@ class Scheduler(Feature):
             return
         # Until what it produces is stored, which moves or ends it, it is tried again only after a while.
         self._put(subject, _Entry(entry.sequence, now_ns + _AGAIN_NS))
-        made = Publication(firing.subject, firing.payload, firing.headers, sourced=True)
+        made = Publication(firing.subject, firing.payload, firing.headers, kind=Kind.SOURCED)
         self._stream.ingest.publish(made)
 
     def _firing(self, subject: bytes, entry: _Entry, now_ns: int) -> schedules.Firing | None:

@@ -10,10 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from headrace.jetstream.sourcing.origin import is_plain, without_conditions
-from headrace.jetstream.stream.acceptance import check_size, set_ttl
-from headrace.jetstream.stream.publication import Publication
+from headrace.jetstream.stream.publication import Kind, Publication
 from headrace.protocol.jetstream.configs import Discard
-from headrace.protocol.jetstream.errors import ApiError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -70,16 +68,11 @@ class SourceIngest:
 
     def take(self, messages: Sequence[StoredMessage], identity: str) -> None:
         stream = self._stream
-        config = stream.config
-        refuses = config.discard is Discard.NEW
-        judges_all = config.sealed or config.allow_msg_counter or stream.transform is not None
+        refuses = stream.config.discard is Discard.NEW
         for message in messages:
             attempt = _Attempt()
             p = self._publication(message, identity, attempt, is_last=message is messages[-1])
-            if judges_all or not is_plain(message.headers):
-                stream.ingest.publish(p)
-            else:
-                self._stage(p, attempt)
+            stream.ingest.publish(p)
             if refuses and attempt.error is None:
                 stream.flush()  # whether there was room is known before the next one
             attempt.is_over = True
@@ -95,7 +88,7 @@ class SourceIngest:
             origin.subject_here(message.subject),
             message.payload,
             origin.headers_here(message.headers, message.subject, sequence, identity),
-            sourced=True,
+            kind=Kind.SOURCED,
         )
 
         def done(error: Exception | None) -> None:
@@ -109,15 +102,6 @@ class SourceIngest:
 
         p.done = done
         return p
-
-    def _stage(self, p: Publication, attempt: _Attempt) -> None:
-        """One without conditions: there is nothing to judge but its size."""
-        try:
-            check_size(self._stream, p)
-        except ApiError as error:
-            attempt.error = error
-        else:
-            self._stream.ingest.stage(p)
 
     def pass_over(self, sequence: int) -> None:
         """Sequences of the origin mean nothing here."""
@@ -155,8 +139,8 @@ class MirrorIngest:
     def _publication(self, message: StoredMessage) -> Publication:
         headers = message.headers if is_plain(message.headers) else without_conditions(message.headers)
         subject = self._origin.subject_here(message.subject)
-        p = Publication(subject, message.payload, headers, sourced=True, time_ns=message.time_ns)
-        set_ttl(self._stream, p)
+        p = Publication(subject, message.payload, headers, kind=Kind.MIRRORED, time_ns=message.time_ns)
+        self._stream.acceptance.judge(p.kind, p)
         return p
 
     def pass_over(self, sequence: int) -> None:

@@ -15,8 +15,10 @@ from msgspec.structs import replace as replace_fields
 from headrace.errors import LogError
 from headrace.jetstream.consumer.rules import ConsumerContext, check_new_consumer
 from headrace.jetstream.state import backup
+from headrace.jetstream.stream.acceptance import Acceptance, Before
+from headrace.jetstream.stream.checks import CHECKS
+from headrace.jetstream.stream.publication import Kind, Publication
 from headrace.jetstream.stream.stream import log_limits
-from headrace.jetstream.stream.ttl import message_ttl
 from headrace.log.port import NO_LIMITS, NewMessage
 from headrace.protocol import archive, s2
 from headrace.protocol.jetstream.errors import ApiError
@@ -31,6 +33,11 @@ if TYPE_CHECKING:
 
 LARGEST_ENTRY: Final = 64 << 20
 """Bytes of one entry of a backup: a consumer's state may be large, messages are bounded by the server."""
+_REFUSED: Final = {
+    10054: "message sequence {sequence} exceeds maximum message size",
+    10165: "failed to parse message TTL: {error}",
+}
+"""The text for a message of a backup that a check refuses, by the error. It is the Go server's."""
 _OTHER_FORMAT: Final = "a backup of a Go server before 2.15 (a tar of its files) cannot be restored here"
 
 
@@ -50,6 +57,7 @@ class Restoring:
         self._entries = archive.Reader(LARGEST_ENTRY)
         self._state: backup.State | None = None
         self._consumers: list[backup.Restored] = []
+        self._acceptance = Acceptance(CHECKS, Before(config))
         self._last = 0
         self._is_whole = False
         self._is_open = True
@@ -160,21 +168,15 @@ class Restoring:
             raise ValueError(f"message sequence {sequence} has an impossible subject")
         if size > self._account.host.max_payload:
             raise ValueError(f"message sequence {sequence} exceeds maximum payload size")
-        if 0 <= self.config.max_msg_size < size:
-            raise ValueError(f"message sequence {sequence} exceeds maximum message size")
-        ttl_ns = self._ttl(entry)
-        self._last = sequence
-        if not ttl_ns or entry.time_ns + ttl_ns > self._account.turns.now_ns():
-            new = NewMessage(entry.name, entry.payload, b"", entry.headers, entry.time_ns, ttl_ns)
-            messages.append((sequence, new))
-
-    def _ttl(self, entry: archive.Entry) -> int:
-        if not entry.headers or not self.config.allow_msg_ttl:
-            return 0
+        p = Publication(entry.name, entry.payload, entry.headers, kind=Kind.RESTORED)
         try:
-            return message_ttl(entry.headers)
+            self._acceptance.judge(p.kind, p)
         except ApiError as error:
-            raise ValueError(f"failed to parse message TTL: {error}") from None
+            raise ValueError(_REFUSED[error.err_code].format(sequence=sequence, error=error)) from None
+        self._last = sequence
+        if not p.ttl_ns or entry.time_ns + p.ttl_ns > self._account.turns.now_ns():
+            new = NewMessage(p.subject, p.payload, b"", p.headers, entry.time_ns, p.ttl_ns)
+            messages.append((sequence, new))
 
     def _append(self, messages: list[tuple[int, NewMessage]]) -> None:
         """Runs of messages without a gap between them."""

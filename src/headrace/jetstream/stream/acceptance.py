@@ -1,142 +1,250 @@
-"""Acceptance of publications: the checks before one is stored, in the order of the Go server 2.15.1.
+"""Acceptance of publications: one path for all kinds, which walks the rows of a table (`checks`).
 
-Features of streams (`features`) have their places in that order. What is found goes into the publication: its
-time to live, what it rolls up, its id. Never here: the append itself, or what messages of a batch mean to
-each other (`batch.staging`). Source: JetStream specification, 3 and 8.
+A row is a `Check`: the error, the kinds of publications, streams and headers that it concerns, whether it
+reads the log, whether compiled code does the same. Everything else is derived from the rows: the walk of a
+message, whether what was gathered is appended first, which streams the publish lane may serve. Never here:
+what a check compares (`checks`), the append (`ingest`). Two limits are judged when a run is appended, and not
+here: the room of an account, and the limits of a log that refuses what is new.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import re
+from itertools import compress
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from msgspec import Struct
 
 from headrace.jetstream.stream.dedupe import MSG_ID
-from headrace.jetstream.stream.publication import Duplicate
-from headrace.jetstream.stream.ttl import NEVER, parse_ttl
-from headrace.log.port import FOREVER
-from headrace.protocol.durations import SECOND
-from headrace.protocol.jetstream import headers as hdr
-from headrace.protocol.jetstream.errors import ApiError
-from headrace.protocol.jetstream.numbers import whole
+from headrace.jetstream.stream.publication import Duplicate, Kind
 
 if TYPE_CHECKING:
-    from headrace.jetstream.ports import StreamPort
+    from collections.abc import Callable, Iterable, Sequence
+
+    from headrace.jetstream.ports import AccountPort, StreamPort
     from headrace.jetstream.stream.publication import Publication
+    from headrace.log.port import StoredMessage
+    from headrace.protocol.jetstream.configs import StreamConfig
 
-LARGEST_HEADERS: Final = 65_535
-_REQUEST_INFO: Final = b"Nats-Request-Info"
-
-
-def judge(stream: StreamPort, p: Publication) -> None:
-    """Says what is to be stored and how, in `p`. Raises: ApiError, Duplicate, StorageError."""
-    if stream.config.sealed:
-        raise ApiError(10109)
-    if p.headers:
-        p.headers = hdr.without(p.headers, _REQUEST_INFO)
-    check_size(stream, p)
-    if p.headers:
-        _judge_headers(stream, p)
-    for feature in stream.features:
-        feature.change(p)
-    check_size(stream, p)  # once more: a feature may have made it larger
-    if p.trace is not None:
-        p.trace.judged(p.subject, wanted=stream.wants(p.subject))
-        if p.trace.is_only:
-            return
-    set_ttl(stream, p)
+_NAMES: Final = re.compile(rb"\r\n(Nats-[^:\r\n]+):")
+_OURS: Final = b"Nats-"
+_ONLY_ID: Final = frozenset([MSG_ID])
+_NO_NAMES: Final[frozenset[bytes]] = frozenset()
+MOST_WALKS: Final = 256
+"""Walks that are kept, by the headers of messages: clients may combine those as they like."""
 
 
-def _judge_headers(stream: StreamPort, p: Publication) -> None:
-    for feature in stream.features:
-        feature.judge(p)
-    check_expected_stream(stream, p)
-    if not p.sourced and not stream.config.allow_msg_ttl and _has_ttl(p):
-        raise ApiError(10166)
-    check_expected_sequences(stream, p)
-    for feature in stream.features:
-        feature.admit(p)
-    if not p.sourced and hdr.value(p.headers, hdr.STREAM_SOURCE):
-        raise ApiError(10227)
-    check_duplicate(stream, p)
-    check_expected_id(stream, p)
-    set_rollup(stream, p)
+# -- what a publication meets --------------------------------------------------------------------------
 
 
-def check_expected_stream(stream: StreamPort, p: Publication) -> None:
-    wanted = hdr.value(p.headers, hdr.EXPECTED_STREAM)
-    if wanted and wanted != stream.name.encode():
-        raise ApiError(10060)
+class Before:
+    """The state of a stream that a publication meets. In this class: of one that holds nothing."""
+
+    def __init__(self, config: StreamConfig) -> None:
+        self.config = config
+        self.count = 0
+        """Messages of the same batch that come before."""
+
+    @property
+    def last_sequence(self) -> int:
+        return 0
+
+    @property
+    def last_id(self) -> bytes:
+        """The id of the newest message; empty when it had none. Raises: StorageError."""
+        return b""
+
+    def last_of(self, subject: bytes) -> int:
+        """The last sequence of a subject; 0 for none. Raises: ApiError 10164, StorageError."""
+        return 0
+
+    def last(self, subject: bytes) -> StoredMessage | None:
+        """The last message of a subject. Raises: StorageError."""
+        return None
+
+    def is_of_batch(self, subject: bytes) -> bool:
+        """True if a message of the same batch has this subject."""
+        return False
+
+    def find(self, msg_id: bytes) -> None:
+        """Raises: Duplicate for an id that is stored; ApiError 10201 within a batch; StorageError."""
+
+    def now_ns(self) -> int:
+        """Nanoseconds since 1970."""
+        return 0
+
+    def transformed(self, subject: bytes) -> bytes:
+        """The subject that a message is stored with."""
+        return subject
+
+    def wants(self, subject: bytes) -> bool:
+        """True if a message would be kept."""
+        return True
+
+    def refused(self, size: int) -> int:
+        """The error that `size` more bytes are refused with; 0 when there is room."""
+        return 0
 
 
-def check_expected_sequences(stream: StreamPort, p: Publication) -> None:
-    """The last sequence of a subject, and of the stream."""
-    subject = hdr.value(p.headers, hdr.SUBJECT_OF_SEQUENCE)
-    wanted = hdr.value(p.headers, hdr.EXPECTED_SUBJECT_SEQUENCE)
-    if wanted:
-        last = stream.log.last_of(subject or p.subject)
-        if last != whole(wanted):
-            raise ApiError(10071, seq=last)
-    elif subject:
-        raise ApiError(10193)
-    wanted = hdr.value(p.headers, hdr.EXPECTED_LAST_SEQUENCE)
-    if wanted and whole(wanted) != stream.last_sequence:
-        raise ApiError(10071, seq=stream.last_sequence)
+class Stored(Before):
+    """The state of a stream that is there."""
 
+    def __init__(self, stream: StreamPort, account: AccountPort) -> None:
+        super().__init__(stream.config)
+        self._stream = stream
+        self._account = account
 
-def check_duplicate(stream: StreamPort, p: Publication) -> None:
-    p.msg_id = hdr.value(p.headers, MSG_ID)
-    if p.msg_id and stream.config.mirror is None:
-        sequence = stream.dedupe.find(p.msg_id, stream.account.now_ns())
+    @property
+    def last_sequence(self) -> int:
+        return self._stream.last_sequence
+
+    @property
+    def last_id(self) -> bytes:
+        return self._stream.dedupe.last_id
+
+    def now_ns(self) -> int:
+        return self._account.now_ns()
+
+    def last_of(self, subject: bytes) -> int:
+        return self._stream.log.last_of(subject)
+
+    def last(self, subject: bytes) -> StoredMessage | None:
+        return self._stream.log.last(subject)
+
+    def find(self, msg_id: bytes) -> None:
+        sequence = self._stream.dedupe.find(msg_id, self._account.now_ns())
         if sequence:
             raise Duplicate(sequence)
 
+    def transformed(self, subject: bytes) -> bytes:
+        transform = self._stream.transform
+        return subject if transform is None else transform.match(subject) or subject
 
-def check_expected_id(stream: StreamPort, p: Publication) -> None:
-    wanted = hdr.value(p.headers, hdr.EXPECTED_LAST_ID)
-    if wanted and wanted != stream.dedupe.last_id:
-        raise ApiError(10070, id=stream.dedupe.last_id.decode("utf-8", "replace"))
+    def wants(self, subject: bytes) -> bool:
+        return self._stream.wants(subject)
 
-
-def set_rollup(stream: StreamPort, p: Publication) -> None:
-    rollup = hdr.value(p.headers, hdr.ROLLUP).lower()
-    if not rollup:
-        return
-    if not p.sourced and not may_roll_up(stream):
-        raise ApiError(10111, err="rollup not permitted")
-    if rollup not in (b"sub", b"all"):
-        raise ApiError(10111, err=f'rollup value invalid: "{rollup.decode("utf-8", "replace")}"')
-    p.rollup = rollup
+    def refused(self, size: int) -> int:
+        return self._account.quota.refusal(self.config, size)
 
 
-def may_roll_up(stream: StreamPort) -> bool:
-    return stream.config.allow_rollup_hdrs and not stream.config.deny_purge
+# -- the table -----------------------------------------------------------------------------------------
 
 
-def check_size(stream: StreamPort, p: Publication) -> None:
-    size = len(p.headers) + len(p.payload)
-    if 0 <= stream.config.max_msg_size < size:
-        raise ApiError(10054)
-    if len(p.headers) > LARGEST_HEADERS:
-        raise ApiError(10097)
+def every(_config: StreamConfig) -> bool:
+    """The streams that a check concerns when it does not say which: all."""
+    return True
 
 
-def set_ttl(stream: StreamPort, p: Publication) -> None:
-    """Reads `Nats-TTL`; one below that of the stream's markers is made as long."""
-    if not p.headers:
-        return
-    seconds = parse_ttl(hdr.value(p.headers, hdr.TTL))
-    config = stream.config
-    least = config.subject_delete_marker_ttl // SECOND
-    if 0 < seconds < least and config.max_msgs_per_subject != 1:
-        seconds = least
-        p.headers = hdr.added(hdr.without(p.headers, hdr.TTL), (hdr.TTL, b"%d" % seconds))
-    if seconds > 0:
-        p.ttl_ns = min(seconds * SECOND, FOREVER)
-    elif seconds == NEVER:
-        p.ttl_ns = FOREVER
+class Check(Struct, frozen=True):
+    """A row of the table: one check of publications.
+
+    `errors`: the numbers that it refuses with; none for a row that only notes something in the publication.
+    `judge` raises them, or Duplicate or StorageError.
+    """
+
+    name: str
+    kinds: Kind
+    judge: Callable[[Before, Publication], None]
+    errors: tuple[int, ...] = ()
+    headers: tuple[bytes, ...] = ()
+    """It concerns messages with a header of one of these names; empty: all."""
+    streams: Callable[[StreamConfig], bool] = every
+    """The streams that it concerns."""
+    reads_log: bool = False
+    """Messages that were gathered are appended before it."""
+    is_compiled: bool = False
+    """The publish lane does the same, or is given nothing that it concerns."""
+
+    @property
+    def is_asked_for(self) -> bool:
+        """True if headers say which messages it concerns, with names that compiled code leaves to Python."""
+        return bool(self.headers) and all(name.startswith(_OURS) for name in self.headers)
 
 
-def _has_ttl(p: Publication) -> bool:
-    try:
-        return parse_ttl(hdr.value(p.headers, hdr.TTL)) != 0
-    except ApiError:  # is told later, when nothing else is wrong with the message
-        return False
+class Walk(NamedTuple):
+    """The checks that a message passes, in order."""
+
+    checks: tuple[Check, ...]
+    reads_log: bool
+    is_plain: bool
+    """True if nothing follows from the headers of the message but that it is stored once."""
+
+    def judge(self, before: Before, p: Publication) -> None:
+        """Say in `p` what is to be stored and how. Raises: ApiError, Duplicate, StorageError."""
+        for check in self.checks:
+            check.judge(before, p)
+
+
+class Rows:
+    """The rows that concern streams of one kind of configuration, and the walks over them.
+
+    `judges_all`: a message needs a look at by Python although it has no header of ours. `is_compiled`: the
+    publish lane may take messages without headers of ours, or with an id alone.
+    """
+
+    def __init__(self, checks: Sequence[Check]) -> None:
+        self._checks = checks
+        self._known = frozenset(name for check in checks for name in check.headers)
+        self._walks: dict[tuple[Kind, frozenset[bytes]], Walk] = {}
+        self.judges_all: Final = not _are_compiled(self._chosen(Kind.SINGLE, _NO_NAMES))
+        self.is_compiled: Final = _are_compiled(self._chosen(Kind.SINGLE, _ONLY_ID))
+
+    def _chosen(self, kind: Kind, names: frozenset[bytes]) -> tuple[Check, ...]:
+        return tuple(
+            check
+            for check in self._checks
+            if kind in check.kinds and (not check.is_asked_for or not names.isdisjoint(check.headers))
+        )
+
+    def walk(self, kind: Kind, headers: bytes) -> Walk:
+        """Find the checks that concern a message with these headers."""
+        names = self._known.intersection(_NAMES.findall(headers)) if headers else _NO_NAMES
+        walk = self._walks.get((kind, names))
+        if walk is None:
+            checks = self._chosen(kind, names)
+            walk = Walk(checks, any(check.reads_log for check in checks), names <= _ONLY_ID)
+            if len(self._walks) >= MOST_WALKS:
+                self._walks.clear()
+            self._walks[kind, names] = walk
+        return walk
+
+
+def _are_compiled(checks: Iterable[Check]) -> bool:
+    return all(check.is_compiled for check in checks)
+
+
+class Table:
+    """The table of checks. Streams that the same rows concern share their walks."""
+
+    def __init__(self, *checks: Check) -> None:
+        self.checks: Final = checks
+        self._rows: dict[tuple[bool, ...], Rows] = {}
+
+    def rows(self, config: StreamConfig) -> Rows:
+        """Choose the rows that concern a stream of this configuration."""
+        concerned = tuple(check.streams(config) for check in self.checks)
+        rows = self._rows.get(concerned)
+        if rows is None:
+            rows = self._rows[concerned] = Rows(list(compress(self.checks, concerned)))
+        return rows
+
+
+class Acceptance:
+    """The checks of one stream. `before`: what it has stored, and its configuration."""
+
+    def __init__(self, table: Table, before: Before) -> None:
+        self._table = table
+        self.before: Final = before
+        self.rows = table.rows(before.config)
+
+    def configure(self, config: StreamConfig) -> None:
+        """Judge by another configuration from now on."""
+        self.before.config = config
+        self.rows = self._table.rows(config)
+
+    def judge(self, kind: Kind, p: Publication, before: Before | None = None) -> None:
+        """Say in `p` what is to be stored and how. `before`: what a message of a batch meets.
+
+        Raises: ApiError, Duplicate, StorageError.
+        """
+        self.rows.walk(kind, p.headers).judge(before or self.before, p)

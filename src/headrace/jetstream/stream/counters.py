@@ -1,7 +1,6 @@
 """Counters: a message with `Nats-Incr` becomes the subject's new value, whoever adds to it and however large.
 
-`Counting` is the feature of streams: it refuses an increment, or changes what is stored for one. All else is
-pure: the message, the last message of its subject and what was counted before come in, the message to store
+Pure: the message, the last message of its subject and what was counted before come in, the message to store
 goes out. Messages of other counters (mirrors, sources) come with their own value; only its difference counts
 here, kept by origin in `Nats-Counter-Sources`. Source: JetStream specification, 8; refusals compared with the
 Go server 2.15.1.
@@ -15,13 +14,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from headrace.jetstream.stream.features import Feature
 from headrace.protocol.jetstream import headers as block
 from headrace.protocol.jetstream.errors import ApiError
 
 if TYPE_CHECKING:
-    from headrace.jetstream.ports import StreamPort
-    from headrace.jetstream.stream.publication import Publication
     from headrace.log.port import StoredMessage
 
 SOURCES: Final = b"Nats-Counter-Sources"
@@ -73,10 +69,8 @@ def increment_of(headers: bytes) -> Decimal | None:
     return Decimal(text.decode())
 
 
-def check(headers: bytes, payload: bytes, *, allowed: bool) -> None:
-    """Check that a client may publish this increment. Raises: ApiError 10168, 10170, 10171."""
-    if not allowed:
-        raise ApiError(10168)
+def check(headers: bytes, payload: bytes) -> None:
+    """Check that a client may publish this increment. Raises: ApiError 10170, 10171."""
     if payload:
         raise ApiError(10170)
     if any(block.value(headers, name) for name in _INCOMPATIBLE):
@@ -143,26 +137,3 @@ def _sum(one: Decimal, other: Decimal) -> Decimal:
 
 def _text(value: Decimal) -> str:
     return f"{value:f}" if value else "0"
-
-
-class Counting(Feature):
-    """Without state: the last message of a subject is its counter."""
-
-    def __init__(self, stream: StreamPort) -> None:
-        self._stream = stream
-
-    def judge(self, publication: Publication) -> None:
-        increment = increment_of(publication.headers)
-        if increment is not None and not publication.sourced:
-            allowed = self._stream.config.allow_msg_counter
-            check(publication.headers, publication.payload, allowed=allowed)
-
-    def change(self, publication: Publication) -> None:
-        if not self._stream.config.allow_msg_counter:
-            return
-        p = publication
-        increment = increment_of(p.headers) if p.headers else None
-        if increment is None:
-            raise ApiError(10169)
-        counted = applied(increment, self._stream.log.last(p.subject), p.subject, p.headers, p.payload)
-        p.headers, p.payload, p.ack_fields = counted.headers, counted.payload, counted.ack_fields

@@ -1,8 +1,7 @@
-"""Features of streams: their access to a publication on its way into the log, and after it.
+"""Features of streams: parts that take publications for themselves, or follow what is stored.
 
-Here lives the interface; each feature says in its own module what it does. A stream asks its features in this
-order of places, which is the order in which the Go server 2.15.1 judges a message; of what is asked nothing
-is stored yet, but for `stored`.
+Here lives the interface; each feature says in its own module what it does. What a message must be to be
+stored is no feature's: that is a row of `checks`.
 """
 
 from __future__ import annotations
@@ -14,20 +13,11 @@ if TYPE_CHECKING:
 
 
 class Feature:
-    """Does nothing at any place. All may raise ApiError but for `stored`."""
+    """Does nothing at any place."""
 
     def take(self, publication: Publication) -> bool:
         """Before any check. True: the feature has the message now, and answers it."""
         return False
-
-    def judge(self, publication: Publication) -> None:
-        """Before anything that was expected is compared."""
-
-    def admit(self, publication: Publication) -> None:
-        """The expectations of the publication hold. It may still be a duplicate."""
-
-    def change(self, publication: Publication) -> None:
-        """It will be stored unless it is too large: the last place to change it."""
 
     def stored(self, publication: Publication, sequence: int, time_ns: int) -> None:
         """It was appended, and what it rolls up is gone."""

@@ -19,10 +19,9 @@ from headrace.core.tracing import stored
 from headrace.engine.jetstream import Publications, take_publications
 from headrace.engine.publish_lane import PublishLane
 from headrace.errors import LogError, LogFull, MessageTooLarge
-from headrace.jetstream.batch.headers import FAST_SUFFIX
-from headrace.jetstream.stream.acceptance import check_size, judge, may_roll_up
+from headrace.jetstream.stream.checks import may_roll_up
 from headrace.jetstream.stream.dedupe import MSG_ID
-from headrace.jetstream.stream.publication import TRACED_DUPLICATE, Duplicate, Publication
+from headrace.jetstream.stream.publication import TRACED_DUPLICATE, Duplicate, Kind, Publication
 from headrace.log.port import NewMessage
 from headrace.protocol.jetstream import headers as hdr
 from headrace.protocol.jetstream import pubacks
@@ -44,7 +43,6 @@ MOST_UNANSWERED: Final = 64 << 20
 does everybody who publishes: what is in memory stays bounded however slow a disk becomes."""
 _BESIDES: Final = 256
 """Bytes that a publication takes besides its payload, about."""
-_OURS: Final = b"\nNats-"
 
 
 class _Batch(Struct):
@@ -112,7 +110,7 @@ class Ingest:
             or config.persist_mode is PersistMode.ASYNC
             or config.mirror is not None
             or stream.republisher is not None
-            or stream.judges_all
+            or not stream.acceptance.rows.is_compiled
         ):
             return
         is_memory = config.storage is Storage.MEMORY
@@ -180,7 +178,7 @@ class Ingest:
         if run.trace is not None:
             for delivery in run:
                 self._receive_traced(delivery, run.trace.of(stream.name))
-        elif stream.judges_all:
+        elif self._judges_each():
             for delivery in run:
                 self.publish(Publication.of(delivery))
         else:
@@ -189,6 +187,15 @@ class Ingest:
             largest = max(stream.config.max_msg_size, 0)
             take_publications(run, self._next.messages, self._special, largest)
         self._effects.touch(stream)
+
+    def _judges_each(self) -> bool:
+        """True if Python must look at each message, also at one without headers of ours."""
+        stream = self._stream
+        if stream.config.retention is Retention.INTEREST and all(
+            consumer.filters for consumer in stream.consumers.values()
+        ):
+            return True
+        return stream.acceptance.rows.judges_all
 
     def _receive_traced(self, delivery: Delivery, trace: StreamTrace) -> None:
         """One that is traced; one that is only traced is judged, and no more."""
@@ -200,9 +207,7 @@ class Ingest:
             return
         self.append()
         try:
-            if self._stream.transform is not None:
-                p.subject = self._stream.transform.match(p.subject) or p.subject
-            judge(self._stream, p)
+            self._stream.acceptance.judge(Kind.TRACED, p)
         except Duplicate as duplicate:
             self._repeat(p, duplicate.sequence)
         except (ApiError, LogError) as error:
@@ -219,19 +224,13 @@ class Ingest:
 
     def publish(self, p: Publication) -> None:
         """One message, after all before it."""
-        stream = self._stream
-        if stream.transform is not None and not p.is_final:
-            p.subject = stream.transform.match(p.subject) or p.subject
         try:
-            if self._takes_with_id(p):
-                return
-            if any(feature.take(p) for feature in stream.features):
-                if p.trace is not None and p.done is None:  # what becomes of a batch is told nobody's trace
-                    p.trace.done()
-                return
-            if p.asks_the_log or stream.config.allow_msg_counter or self._is_staged(p):
-                self.append()
-            judge(stream, p)
+            for feature in self._stream.features:
+                if feature.take(p):
+                    if p.trace is not None and p.done is None:  # no trace tells what becomes of a batch
+                        p.trace.done()
+                    return
+            self._judge(p)
         except Duplicate as duplicate:
             self._repeat(p, duplicate.sequence)
         except (ApiError, LogError) as error:
@@ -239,28 +238,14 @@ class Ingest:
         else:
             self.stage(p)
 
-    def _takes_with_id(self, p: Publication) -> bool:
-        """Takes a message that has an id and no condition, as most with headers of ours, in few steps.
-
-        Raises: ApiError, Duplicate.
-        """
-        stream = self._stream
-        if p.headers.count(_OURS) != 1 or p.sourced or p.reply.endswith(FAST_SUFFIX):
-            return False
-        p.msg_id = hdr.value(p.headers, MSG_ID)
-        if not p.msg_id or stream.judges_all or stream.config.mirror is not None:
-            return False
-        check_size(stream, p)
-        if p.msg_id in self._next.ids:
+    def _judge(self, p: Publication) -> None:
+        """Judge a message against everything before it. Raises: ApiError, Duplicate, LogError."""
+        acceptance = self._stream.acceptance
+        walk = acceptance.rows.walk(p.kind, p.headers)
+        if walk.reads_log or self._is_staged(p):
             self.append()
-        sequence = stream.dedupe.find(p.msg_id, self._effects.now_ns())
-        if sequence:
-            raise Duplicate(sequence)
-        if not self._next.wanted:
-            self.append()
-        p.is_plain = True
-        self._add(self._next, p)
-        return True
+        walk.judge(acceptance.before, p)
+        p.is_plain = walk.is_plain
 
     def _repeat(self, p: Publication, sequence: int) -> None:
         """Answers a message that was stored before, when that is durable."""
@@ -293,7 +278,7 @@ class Ingest:
             self.append()
             self._next.wanted = wanted
         self._add(self._next, p)
-        if p.rollup or p.purged_subject:
+        if not p.is_plain and (p.rollup or p.purged_subject):
             self.append()
 
     def _add(self, batch: _Batch, p: Publication) -> None:
@@ -489,7 +474,7 @@ class Ingest:
     def _roll_up(self, p: Publication, sequence: int) -> None:
         """Removes what the message stands for, itself not."""
         stream = self._stream
-        if not may_roll_up(stream):
+        if not may_roll_up(stream.config):
             return
         if p.rollup:
             stream.removal.roll_up(p.subject if p.rollup == b"sub" else None, sequence)
@@ -547,7 +532,10 @@ class Ingest:
             self._stream.answer(p.reply, pubacks.refusal(refusal, self._stream.name))
             p.end(refusal)
 
-        self._in_turn(answer)
+        if p.kind is Kind.SOURCED:  # nobody hears of it, and its source is held up at once
+            answer()
+        else:
+            self._in_turn(answer)
 
     def _in_turn(self, answer: Callable[[], None]) -> None:
         """Publishers hear in the order of their messages: after those that wait for the disk."""

@@ -1,11 +1,12 @@
 """One message on its way into a stream, what its headers ask for, and what its trace says of an error.
 
-Never here: whether it may be stored (`acceptance`), or the append (`ingest`). Source: JetStream
+Never here: whether it may be stored (`checks`), or the append (`ingest`). Source: JetStream
 specification, 3 and 8.
 """
 
 from __future__ import annotations
 
+from enum import Flag, auto
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
@@ -21,13 +22,35 @@ if TYPE_CHECKING:
     from headrace.core.tracing import StreamTrace
     from headrace.protocol.jetstream.errors import ApiError
 
-_ASKING: Final = (b"\nNats-Expected-", b"\nNats-Rollup:", b"\nNats-Incr:", b"\nNats-Schedul")
 TRACED_DUPLICATE: Final = "msgid is duplicate"
 _TRACED_TOO_LARGE: Final = "maximum payload exceeded"
 
 
+class Kind(Flag):
+    """The way by which a publication comes to be judged. Each row of the table (`checks`) concerns some."""
+
+    SINGLE = auto()
+    """A message of a client."""
+    TRACED = auto()
+    """One that is only traced, and not stored."""
+    ARRIVING = auto()
+    """One of a batch, before its batch is known."""
+    ATOMIC = auto()
+    """One of an atomic batch that is committed."""
+    FAST = auto()
+    """One of fast ingest, in its turn."""
+    SOURCED = auto()
+    """From another stream, which has judged it, or from a schedule."""
+    MARKER = auto()
+    """The marker of a subject whose last message went, under the subject that this had."""
+    MIRRORED = auto()
+    """From the origin of a mirror."""
+    RESTORED = auto()
+    """From a backup."""
+
+
 class Publication(Struct, eq=False):
-    """`subject` after the stream's transform. `sourced`: from another stream, which has judged it already.
+    """A message on its way into a stream. `subject`: after the stream's transform, once it was judged.
 
     `done` is called in a turn when it is durable, or with why it is not stored; a publication with a `reply`
     is answered there besides.
@@ -37,11 +60,9 @@ class Publication(Struct, eq=False):
     payload: bytes = b""
     headers: bytes = b""
     reply: bytes = b""
-    sourced: bool = False
+    kind: Kind = Kind.SINGLE
     is_plain: bool = False
     """It asks for nothing but to be stored once."""
-    is_final: bool = False
-    """As it is to be stored: its subject is not changed any more."""
     time_ns: int = 0
     ttl_ns: int = 0
     msg_id: bytes = b""
@@ -70,11 +91,6 @@ class Publication(Struct, eq=False):
     def size(self) -> int:
         """Bytes, as limits of accounts and of batches count them."""
         return len(self.subject) + len(self.headers) + len(self.payload)
-
-    @property
-    def asks_the_log(self) -> bool:
-        """True if judging it needs everything before it to be in the log."""
-        return any(name in self.headers for name in _ASKING)
 
     @property
     def purged_subject(self) -> bytes:

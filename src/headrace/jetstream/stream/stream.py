@@ -17,7 +17,8 @@ from headrace.jetstream.batch.recovery import remove_incomplete_batch
 from headrace.jetstream.schedule.scheduler import Scheduler
 from headrace.jetstream.sourcing.manager import SourceManager
 from headrace.jetstream.stream import gets
-from headrace.jetstream.stream.counters import Counting
+from headrace.jetstream.stream.acceptance import Acceptance, Stored
+from headrace.jetstream.stream.checks import CHECKS
 from headrace.jetstream.stream.dedupe import Dedupe
 from headrace.jetstream.stream.expiry import Expiry
 from headrace.jetstream.stream.ingest import Ingest
@@ -52,7 +53,7 @@ _IN_MEMORY: Final = Weights(besides=16)
 
 
 def log_limits(config: StreamConfig) -> Limits:
-    """Return the limits of a stream's log. The size of one message is judged before (`publication`)."""
+    """Return the limits of a stream's log. The size of one message is judged before (`checks`)."""
     can_refuse = config.max_msgs > 0 or config.max_bytes > 0 or config.discard_new_per_subject
     return Limits(
         compresses=config.compression is Compression.S2,
@@ -93,6 +94,8 @@ class Stream(StreamCounts):
         log.when_opened(self.dedupe.fill)
         self.direct_gets: Final = DirectGets(config.name.encode())
         log.when_opened(self._read_directly)
+        self.config = config
+        self.acceptance: Final = Acceptance(CHECKS, Stored(self, account))
         self.removal: Final = Removal(self)
         self.retention: Final = InterestRetention(self, account)
         self.expiry: Final = Expiry(self, account)
@@ -108,6 +111,7 @@ class Stream(StreamCounts):
 
     def _apply(self, config: StreamConfig) -> None:
         self.config = config
+        self.acceptance.configure(config)
         change = config.subject_transform
         self.transform = (
             SubjectTransform((change.src or ">").encode(), change.dest.encode())
@@ -188,20 +192,6 @@ class Stream(StreamCounts):
             self.retention.dropped()
 
     # -- messages in -----------------------------------------------------------------------------------
-
-    @property
-    def judges_all(self) -> bool:
-        """True if every message must be judged, also one without conditions."""
-        config = self.config
-        return (
-            config.sealed
-            or self.transform is not None
-            or config.allow_msg_counter
-            or (config.retention is Retention.INTEREST and not self._wants_all())
-        )
-
-    def _wants_all(self) -> bool:
-        return any(not consumer.filters for consumer in self.consumers.values())
 
     def wants(self, subject: bytes) -> bool:
         """True if a message must be kept: under retention by interest a consumer must want it."""
@@ -301,10 +291,9 @@ class Stream(StreamCounts):
 
 
 def features_of(stream: StreamPort, effects: AccountPort) -> list[Feature]:
-    """All features, in the order in which they are asked; each refuses what is not configured."""
+    """All features, in the order in which they are asked."""
     return [
         FastBatches(stream, effects),
         AtomicBatches(stream, effects),
-        Counting(stream),
         Scheduler(stream, effects),
     ]
