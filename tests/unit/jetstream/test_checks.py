@@ -1,4 +1,7 @@
-"""The table of checks: each row refuses what it says, and everything else is derived from the rows."""
+"""The table of checks: each row refuses what it says, and everything else is derived from the rows.
+
+The order of the rows is compared with the Go server's in `tests/conformance/test_jetstream_checks.py`.
+"""
 
 from __future__ import annotations
 
@@ -64,6 +67,7 @@ REFUSED: Final[list[tuple[str, int, dict[str, Any], dict[str, str]]]] = [
     ("second roll-up in a batch", 10111, {"allow_rollup_hdrs": True}, {"Nats_Rollup": "sub"}),
     ("second roll-up in a batch", 10111, {"allow_rollup_hdrs": True}, {"Nats_Rollup": "all"}),
     ("roll-up in a batch", 10111, {"allow_rollup_hdrs": True}, {"Nats_Rollup": "some"}),
+    ("last id in fast ingest", 10070, {}, {LAST_ID: "x"}),
     ("stored size", 10054, {"max_msg_size": 75, **SCHEDULES}, SCHEDULE),
     ("stored header size", 10097, SCHEDULES, {**SCHEDULE, "X": "x" * 65_455}),
     ("size in a batch", 10054, {"max_msg_size": 3}, {}),

@@ -3,7 +3,7 @@
 A check that has another place in batches than in single messages is there twice. What is found goes into the
 publication: its time to live, what it rolls up, its id. A new check is a function and a row; until the row
 says that compiled code does the same, the publish lane leaves the streams that it concerns to Python.
-Source: JetStream specification, 3 and 8.
+Source: JetStream specification, 3 and 8; `tests/conformance/test_jetstream_checks.py` compares the order.
 """
 
 from __future__ import annotations
@@ -301,6 +301,8 @@ CHECKS: Final = Table(
     Check("no roll-up in a batch", _BATCHED, refuse_rollup, (10111,), _ROLLUP, may_not_roll_up),
     Check("second roll-up in a batch", _BATCHED, check_rollup_in_batch, (10111,), _ROLLUP),
     Check("roll-up in a batch", _BATCHED, set_rollup, (10111,), _ROLLUP, reads_log=True),
+    Check("last id in fast ingest", Kind.FAST, check_last_id, (10070,), (hdr.EXPECTED_LAST_ID,),
+          reads_log=True),
     Check("stored size", _WHOLE, check_size, (10054,), (), changes_messages, is_compiled=True),
     Check("stored header size", _WHOLE, check_header_size, (10097,), (), changes_messages, is_compiled=True),
     Check("size in a batch", _BATCHED, check_size, (10054,)),
