@@ -23,10 +23,6 @@ EXCEPTIONS: dict[str, tuple[int, str]] = {
     "headrace.log.filesystem.RealFileSystem": (21, "keeps the contract of a file system"),
     "headrace.testing.faultfs.FaultyFileSystem": (21, "keeps the contract of a file system"),
     "headrace.testing.faultfs.MemoryFileSystem": (25, "keeps the contract of a file system"),
-    "headrace.server.peers.host.PeerHost": (
-        34,
-        "what machines of `cluster` are given, and a port",
-    ),
     # compiled: one object for each connection or pass, not several
     "headrace.engine.link.Link": (29, "the outbox, the counters and the interest of one connection"),
     "headrace.engine.records.Scan": (27, "one pass over the records of a file, by which everything is found"),

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from headrace.server.monitor.listener import MonitorHandle
     from headrace.server.peers.gateways import GatewayHost
     from headrace.server.peers.host import PeerHost
-    from headrace.server.peers.leafs import LeafNodes, LeafsServer
+    from headrace.server.peers.leaf_port import LeafsServer
+    from headrace.server.peers.leafs import LeafNodes
     from headrace.server.peers.port import PeersServer
     from headrace.server.peers.routes import Routes, RoutesServer
     from headrace.server.port import LogHost, Runtime

@@ -14,7 +14,7 @@ import pytest
 from headrace.conf.options import Options
 from headrace.conf.peer_options import ClusterOptions, PeerURL
 from headrace.server.peers import opening
-from headrace.server.peers.host import PeerHost
+from headrace.server.peers.machine_port import MachinePort
 from headrace.testing import Server
 
 if TYPE_CHECKING:
@@ -82,5 +82,5 @@ def test_joined_returns_where_nothing_is_advertised() -> None:
 def test_failed_attempts_are_told_as_often_as_configured(is_first: bool, told: list[int]) -> None:
     options = Options(connect_error_reports=3, reconnect_error_reports=2)
     host = SimpleNamespace(_server=SimpleNamespace(options=options))
-    reports = partial(PeerHost.reports, host, is_first=is_first)
+    reports = partial(MachinePort.reports, host, is_first=is_first)
     assert [number for number in range(1, 7) if reports(number)] == told

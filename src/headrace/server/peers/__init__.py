@@ -2,7 +2,9 @@
 
 - `port` is what they see of the server. `host` is what all kinds share: a port (`listener`), outgoing
   connections (`dialing`), TLS (`opening`), one `connection`, the `addresses` that are told to others.
-- `routes`, `leafs` and `gateways` are the three kinds; `leaf_users` are the users of leaf nodes,
+  `machine_port` is the server as a machine of `cluster` sees it.
+- `routes`, `leafs` and `gateways` are the three kinds; `leaf_port` is the server as leaf links see
+  it, `leaf_users` are the users of leaf nodes,
   `leaf_websocket` reaches a hub over WebSocket.
 - `pictures` and `gateway_pictures` are what monitoring is shown.
 

@@ -24,7 +24,7 @@ _MODES = ("Optimistic", "Transitioning", "Interest-Only")
 
 def gateways_snapshot(host: GatewayHost) -> GatewaysSnapshot:
     """The gateways now. Connections whose handshake goes on are not shown."""
-    machine, identity, shown = host.machine, host.identity(), host.registered_connections()
+    machine, identity, shown = host.machine, host.machine.port.identity(), host.registered_connections()
     urls = {name: tuple(other.urls) for name, other in machine.remotes.items()}
     own = next((each for each in host.options.gateways if each.name == host.options.name), None)
     if own is not None:

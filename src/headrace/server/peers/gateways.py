@@ -1,7 +1,7 @@
-"""The gateways of a server: their port, connections to other clusters, and what their machine has to be told.
+"""The gateways of a server: their port, connections to other clusters, and the server as they see it.
 
 Here `headrace.cluster.gateways` meets the server. Never lives here: the rules of gateways, and what other
-kinds of peers need as well (`host`).
+kinds of peers need as well (`host`, `machine_port`).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from headrace.cluster.gateway import GatewaySession
 from headrace.cluster.gateways import Gateways
 from headrace.server.peers.addresses import is_address
 from headrace.server.peers.host import PeerHost, Secured
+from headrace.server.peers.machine_port import MachinePort
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class GatewayHost(PeerHost[GatewaySession]):
-    """Raises: StartError when the port cannot be used."""
+    """The gateways of a server. Raises: StartError when the port cannot be used."""
 
     kind = "gateway"
     tag = "gid"
@@ -37,7 +38,7 @@ class GatewayHost(PeerHost[GatewaySession]):
         super().__init__(server)
         self.options = options
         self.bind(options.host, options.port)
-        self.machine = Gateways(self, options)
+        self.machine = Gateways(GatewaysPort(server, self), options)
 
     def _announce(self) -> None:
         log, name = self._server.log, self.options.name
@@ -54,7 +55,18 @@ class GatewayHost(PeerHost[GatewaySession]):
 
         return gateways_snapshot(self)
 
-    # -- connections ------------------------------------------------------------------------------
+    @property
+    def _port_tls(self) -> PortTLS:
+        return self._server.tls.contexts.gateways
+
+
+class GatewaysPort(MachinePort[GatewaySession]):
+    """The server as its gateways see it: `headrace.cluster.gateway_port.GatewayPort`."""
+
+    _host: GatewayHost
+
+    def identity(self) -> PeerInfo:
+        return self._identity(self._host.advertised, has_users=self._host.options.user is not None)
 
     def dial(
         self,
@@ -63,26 +75,16 @@ class GatewayHost(PeerHost[GatewaySession]):
         connected: Callable[[Wire], GatewaySession | None],
         failed: Callable[[str | None], object],
     ) -> None:
-        """As `headrace.cluster.gateway_port.GatewayPort` says."""
-        contexts = self._server.tls.contexts
-        own = next((each for each in self.options.gateways if each.name == gateway), None)
+        contexts, host = self._server.tls.contexts, self._host
+        own = next((each for each in host.options.gateways if each.name == gateway), None)
         context = contexts.gateways_begun.get(gateway) or contexts.gateways_begun.get("")
         secured = None
         if context is not None:
-            tls = own.tls if own is not None and own.tls is not None else self.tls
+            tls = own.tls if own is not None and own.tls is not None else host.tls
             names = (url.host for url in own.urls if not is_address(url.host)) if own is not None else ()
             name = next(iter(names), None) if is_address(address.host) else None
             secured = Secured(context, tls.timeout if tls is not None else None, name)
-        self.connect(address, connected, failed, secured)
-
-    @property
-    def _port_tls(self) -> PortTLS:
-        return self._server.tls.contexts.gateways
-
-    # -- what the machine is given ----------------------------------------------------------------
-
-    def identity(self) -> PeerInfo:
-        return self._identity(self.advertised, has_users=self.options.user is not None)
+        host.connect(address, connected, failed, secured)
 
     def is_taken(self, server_name: str) -> bool:
         routes = self._server.routes

@@ -1,28 +1,20 @@
-"""What routes, leaf nodes and gateways of a server have in common: a port, connections, facts.
+"""The host of routes, leaf nodes or gateways of a server: their port, their connections, their options.
 
-A host is where a machine of `headrace.cluster` meets sockets, the clock and the accounts: it is most of the
-`Port` that machine is given. Never lives here: what one kind of peer has and others have not.
+A host is where a machine of `headrace.cluster` meets sockets. Never lives here: the server as that machine
+sees it (`machine_port`), what one kind of peer has and others have not.
 """
 
 from __future__ import annotations
 
 import asyncio
-import random
 from abc import ABC, abstractmethod
 from contextlib import suppress
 from functools import partial
-from time import monotonic_ns
 from typing import TYPE_CHECKING, ClassVar, Final, Generic, NamedTuple
 
 from headrace import limits
 from headrace.cluster.port import Address, SessionT
 from headrace.errors import StartError
-from headrace.protocol import nkeys
-from headrace.protocol.info import COMPATIBLE_VERSION
-from headrace.protocol.nuid import new_nuid
-from headrace.protocol.peers import ROUTE_PROTOCOL, PeerInfo
-from headrace.server import passwords
-from headrace.server.info import GIT_COMMIT, LANGUAGE
 from headrace.server.listener import bind
 from headrace.server.peers.addresses import is_wildcard, machine_addresses, reachable_host
 from headrace.server.peers.connection import PeerConnection
@@ -33,14 +25,12 @@ from headrace.server.peers.opening import open_over_asyncio, open_over_epoll
 if TYPE_CHECKING:
     import socket
     import ssl
-    from collections.abc import Callable, Coroutine, Iterator
+    from collections.abc import Callable, Coroutine
 
     from headrace.cluster.port import Machine, Wire
     from headrace.conf.leaf_options import LeafNodeOptions
     from headrace.conf.peer_options import ClusterOptions, GatewayOptions
     from headrace.conf.tls_options import TLSOptions
-    from headrace.engine.interest import Interest
-    from headrace.engine.link import Router
     from headrace.server.peers.port import PeersServer
     from headrace.server.tls_contexts import PortTLS
 
@@ -60,7 +50,7 @@ class Secured(NamedTuple):
 
 
 class PeerHost(ABC, Generic[SessionT]):
-    """`connections`: all that are open, also those whose handshake goes on.
+    """The host of one kind of peers. `connections`: all that are open, also those whose handshake goes on.
 
     A subclass says by `kind`, `tag` and `port_title` how its log lines name it.
     """
@@ -75,7 +65,7 @@ class PeerHost(ABC, Generic[SessionT]):
     options: ClusterOptions | GatewayOptions | LeafNodeOptions
     """As they are now."""
     machine: Machine[SessionT]
-    """What decides; set once there is a port, or none is wanted."""
+    """The machine that decides; set once there is a port, or none is wanted."""
 
     def __init__(self, server: PeersServer) -> None:
         self._server = server
@@ -298,88 +288,3 @@ class PeerHost(ABC, Generic[SessionT]):
         if self.listener is None or port != self.port:
             return False
         return host in machine_addresses() if is_wildcard(self.host) else host == self.host
-
-    # -- what a machine of the cluster is given (`headrace.cluster.port.Port`) -----------------------
-
-    def _identity(self, address: Address, *, has_users: bool) -> PeerInfo:
-        """What INFO says of this server and a port. `has_users`: who connects there must be one of them."""
-        server, tls = self._server, self.tls
-        return PeerInfo(
-            server_id=server.server_id,
-            server_name=server.name,
-            version=COMPATIBLE_VERSION,
-            proto=ROUTE_PROTOCOL,
-            git_commit=GIT_COMMIT,
-            go=LANGUAGE,
-            host=address.host,
-            port=address.port,
-            headers=not server.options.no_header_support,
-            auth_required=has_users,
-            tls_required=tls is not None,
-            tls_verify=tls is not None,
-            max_payload=server.options.max_payload,
-        )
-
-    @property
-    def router(self) -> Router:
-        return self._server.router
-
-    @property
-    def max_payload(self) -> int:
-        return self._server.options.max_payload
-
-    @property
-    def max_control_line(self) -> int:
-        return self._server.options.max_control_line
-
-    @property
-    def ping_interval(self) -> float:
-        return self._server.options.ping_interval
-
-    @property
-    def ping_max(self) -> int:
-        return self._server.options.ping_max
-
-    def now_ns(self) -> int:
-        return monotonic_ns()
-
-    def reports(self, attempts: int, *, is_first: bool) -> bool:
-        options = self._server.options
-        every = options.connect_error_reports if is_first else options.reconnect_error_reports
-        return attempts == 1 or attempts % every == 0
-
-    def call_later(self, seconds: float, call: Callable[[], object]) -> asyncio.TimerHandle:
-        return self._server.loop.call_later(seconds, call)
-
-    def new_nonce(self) -> str:
-        return nkeys.new_nonce().decode()
-
-    def new_name(self) -> str:
-        return new_nuid()
-
-    def random(self) -> float:
-        return random.random()
-
-    def wake(self) -> None:
-        self._server.ticks.wake()
-
-    def account_names(self) -> Iterator[str]:
-        return (account.name for account in self._server.accounts)
-
-    def interest(self, account: str) -> Interest | None:
-        accounts = self._server.accounts
-        return accounts[account].interest if account in accounts else None
-
-    def compare(self, stored: str, given: str, judged: Callable[[bool], object]) -> None:
-        if not passwords.is_bcrypt(stored):
-            judged(passwords.matches(stored, given))
-            return
-
-        async def compare() -> None:
-            loop = self._server.loop
-            judged(await loop.run_in_executor(None, passwords.matches, stored, given))
-
-        self._server.tasks.run(compare())
-
-    def log(self, level: int, text: str) -> None:
-        self._server.log.log(level, "%s", text)

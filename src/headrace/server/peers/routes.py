@@ -1,15 +1,14 @@
-"""The routes of a server: the cluster's port, connections to its peers, and what their mesh has to be told.
+"""The routes of a server: the cluster's port, connections to its peers, and the server as their mesh sees it.
 
 Here a mesh (`headrace.cluster.mesh`) meets the server. Never lives here: the rules of routes, and what other
-kinds of peers need as well (`host`).
+kinds of peers need as well (`host`, `machine_port`).
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from time import monotonic_ns
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from msgspec.structs import replace
 
@@ -19,6 +18,7 @@ from headrace.cluster.route import RouteSession
 from headrace.errors import StartError
 from headrace.server.peers.addresses import reachable
 from headrace.server.peers.host import PeerHost, Secured
+from headrace.server.peers.machine_port import MachinePort
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,7 +69,10 @@ if TYPE_CHECKING:
 
 
 class Routes(PeerHost[RouteSession]):
-    """Raises: StartError when the port cannot be used, ConfigError for permissions that are no subjects."""
+    """The routes of a server.
+
+    Raises: StartError when the port cannot be used, ConfigError for permissions that are no subjects.
+    """
 
     kind = "route"
     tag = "rid"
@@ -81,10 +84,9 @@ class Routes(PeerHost[RouteSession]):
     def __init__(self, server: RoutesServer, options: ClusterOptions) -> None:
         super().__init__(server)
         self.options = options
-        self._news = asyncio.Event()
-        self._looking: asyncio.Future[None] | None = None
+        self._mesh_port = RoutesPort(server, self)
         self.bind(options.host, options.port)
-        self.mesh = self.machine = Mesh(self, options, server.accounts.system)
+        self.mesh = self.machine = Mesh(self._mesh_port, options, server.accounts.system)
 
     def _announce(self) -> None:
         self._server.log.info("Listening for route connections on %s", self.address)
@@ -94,16 +96,16 @@ class Routes(PeerHost[RouteSession]):
 
         After `start`. Raises: StartError when one does, and stays.
         """
-        self._looking = looking = self._server.loop.create_future()
+        self._mesh_port.looking = looking = self._server.loop.create_future()
         self.mesh.duplicates.look(lambda: None if looking.done() else looking.set_result(None))
         try:
             async with asyncio.timeout(limits.SERVING_LOOK):
                 await looking
         except TimeoutError:
-            self.log(logging.WARNING, "Not all servers of the cluster could be asked what they serve")
+            self._server.log.warning("Not all servers of the cluster could be asked what they serve")
         finally:
             self.mesh.duplicates.stop_looking()
-            self._looking = None
+            self._mesh_port.looking = None
 
     # -- facts ------------------------------------------------------------------------------------
 
@@ -112,7 +114,7 @@ class Routes(PeerHost[RouteSession]):
         """Where clients reach this server and its peers; none where that is not to be told."""
         if self.options.no_advertise:
             return ()
-        own = () if self._server.is_lame_duck else self._own_urls()
+        own = () if self._server.is_lame_duck else self.own_urls()
         return tuple(dict.fromkeys((*own, *self.mesh.connect_urls)))
 
     @property
@@ -138,7 +140,8 @@ class Routes(PeerHost[RouteSession]):
 
         return cluster_snapshot(self.mesh.name.text, self)
 
-    def _own_urls(self) -> tuple[str, ...]:
+    def own_urls(self) -> tuple[str, ...]:
+        """The addresses at which clients reach this server."""
         server = self._server
         host, port = server.listeners.advertised_address
         return reachable(host, port)
@@ -147,7 +150,7 @@ class Routes(PeerHost[RouteSession]):
         """Until so many peers are connected. Raises: TimeoutError."""
         async with asyncio.timeout(seconds):
             while len({session.remote_id for session in self.mesh.routes()}) < peers:
-                await self._news.wait()
+                await self._mesh_port.news.wait()
 
     # -- other options ----------------------------------------------------------------------------
 
@@ -156,20 +159,7 @@ class Routes(PeerHost[RouteSession]):
         before, self.options = self.options, options
         self.mesh.reload(options)
         if before.no_advertise != options.no_advertise:
-            self.peers_changed()
-
-    # -- connections ------------------------------------------------------------------------------
-
-    def dial(
-        self,
-        address: Address,
-        connected: Callable[[Wire], RouteSession | None],
-        failed: Callable[[str | None], object],
-    ) -> None:
-        """As `headrace.cluster.port.Port` says."""
-        context = self._server.tls.contexts.routes_begun
-        secured = Secured(context, self.tls.timeout) if context is not None and self.tls is not None else None
-        self.connect(address, connected, failed, secured)
+            self._mesh_port.peers_changed()
 
     @property
     def _port_tls(self) -> PortTLS:
@@ -179,37 +169,61 @@ class Routes(PeerHost[RouteSession]):
     def _told_host(self) -> str:
         return self.host  # peers know from where a server with a wildcard address connects
 
-    # -- what the mesh is given -------------------------------------------------------------------
+
+class RoutesPort(MachinePort[RouteSession]):
+    """The server as its mesh sees it: `headrace.cluster.port.Port`.
+
+    `news`: set for a moment whenever something has changed. `looking`: done when it is known whether another
+    server of the cluster serves what only one can; None: nobody waits for that.
+    """
+
+    _server: RoutesServer
+    _host: Routes
+
+    def __init__(self, server: RoutesServer, host: Routes) -> None:
+        super().__init__(server, host)
+        self.news: Final = asyncio.Event()
+        self.looking: asyncio.Future[None] | None = None
 
     def identity(self) -> PeerInfo:
-        server, options, address = self._server, self.options, self.advertised
+        server, host, address = self._server, self._host, self._host.advertised
         jetstream, gateways = server.options.jetstream, server.gateways
         return replace(
-            self._identity(address, has_users=options.user is not None),
-            ip=f"nats-route://{address.host}:{address.port}/" if options.advertise else "",
+            self._identity(address, has_users=host.options.user is not None),
+            ip=f"nats-route://{address.host}:{address.port}/" if host.options.advertise else "",
             jetstream=jetstream is not None,
             domain=jetstream.domain if jetstream is not None else "",
             streaming=server.options.streaming_subject,
             serving_ns=monotonic_ns() - server.serving_since if server.serving_since else 0,
             started_ns=server.start_ns,
-            connect_urls=() if server.is_lame_duck else self._own_urls(),
+            connect_urls=() if server.is_lame_duck else host.own_urls(),
             ws_connect_urls=() if server.is_lame_duck else server.listeners.websocket_urls,
             ldm=server.is_lame_duck,
             gateway_url=gateways.machine.url if gateways is not None else "",
             leafnode_urls=server.leafs.own_urls if server.leafs is not None else (),
         )
 
+    def dial(
+        self,
+        address: Address,
+        connected: Callable[[Wire], RouteSession | None],
+        failed: Callable[[str | None], object],
+    ) -> None:
+        context, tls = self._server.tls.contexts.routes_begun, self._host.tls
+        secured = Secured(context, tls.timeout) if context is not None and tls is not None else None
+        self._host.connect(address, connected, failed, secured)
+
     def wake(self) -> None:
-        """As `Port` says; whoever waits for peers looks again, too."""
+        """End a tick soon, as `Host` says; whoever waits for peers looks again, too."""
         super().wake()
-        self._news.set()
-        self._news.clear()
+        self.news.set()
+        self.news.clear()
 
     def must_end(self, reason: str) -> None:
-        if self._looking is None:
+        if self.looking is None:
             self._server.give_up(reason)
-        elif not self._looking.done():
-            self._looking.set_exception(StartError(reason))
+        elif not self.looking.done():
+            self.looking.set_exception(StartError(reason))
 
     def hear_anew(self, change: Callable[[], object]) -> None:
         hosted = self._server.account_services
@@ -219,7 +233,7 @@ class Routes(PeerHost[RouteSession]):
             hosted.hear_anew(change)
 
     def peers_changed(self) -> None:
-        """Clients hear where else they can connect."""
+        """Tell clients and leaf nodes where else they can connect."""
         self._server.cluster_changed()
         self._server.clients.tell()
         if self._server.leafs is not None:
