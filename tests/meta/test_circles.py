@@ -13,11 +13,6 @@ from source_tree import modules
 LARGEST = 3
 """Files of one circle."""
 
-NOT_YET = {
-    "headrace.engine": 4,
-}
-"""Packages with larger circles, and how large their largest may be: never more than here, in time none."""
-
 
 def circles(imports: dict[str, set[str]]) -> list[set[str]]:
     """The sets of modules of which each reaches each other (Tarjan), without those of one alone."""
@@ -59,36 +54,14 @@ def circles(imports: dict[str, set[str]]) -> list[set[str]]:
     return [circle for circle in found if len(circle) > 1]
 
 
-def package_of(module: str) -> str:
-    """The package below `headrace` that a module is in; the module itself where it is in none."""
-    return ".".join(module.split(".")[:2])
-
-
-def largest_by_package() -> dict[str, set[str]]:
-    """The largest circle that each package has a module in."""
+def test_no_circle_has_more_than_three_files() -> None:
     imports: dict[str, set[str]] = defaultdict(set)
     for module in modules():
         imports[module.name] |= module.imports() - {module.name}
-    found: dict[str, set[str]] = {}
-    for circle in sorted(circles(imports), key=len):
-        found |= dict.fromkeys(map(package_of, circle), circle)
-    return found
 
-
-def test_no_circle_has_more_than_three_files() -> None:
-    too_large = {
-        package: sorted(circle)
-        for package, circle in largest_by_package().items()
-        if len(circle) > NOT_YET.get(package, LARGEST)
-    }
+    too_large = [sorted(circle) for circle in circles(imports) if len(circle) > LARGEST]
 
     assert not too_large, "a part takes a Protocol of what it sees, not the class of its whole"
-
-
-def test_packages_are_named_as_long_as_they_have_larger_circles() -> None:
-    largest = largest_by_package()
-
-    assert {name for name in NOT_YET if len(largest.get(name, ())) <= LARGEST} == set()
 
 
 def test_a_circle_is_found_whatever_hangs_on_it() -> None:

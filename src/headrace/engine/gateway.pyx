@@ -40,7 +40,8 @@ from headrace.engine.cluster_interest cimport cluster_changed, tell_all
 from headrace.engine.delivery cimport remove_sub, route_remote
 from headrace.engine.account_cache cimport AccountCache, interest_of
 from headrace.engine.remote cimport (
-    add_target, is_asked_for, is_response, listen, note_served, open_target, prefix_of, room_to_tell, unlisten,
+    add_target, is_asked_for, is_response, listen, note_served, open_target, prefix_of, room_to_tell, send_to_asker,
+    unlisten,
 )
 from headrace.engine.gateway_interest cimport (
     INTEREST_ONLY, OPTIMISTIC, TRANSITIONING, add_view, covers, drop_view, release_views, view_of, view_t, views_t,
@@ -51,7 +52,7 @@ from headrace.engine.peer cimport (
     LAST_MESSAGE, OP_A_MINUS, OP_A_PLUS, OP_HMSG, OP_RMSG, OP_RS_MINUS, OP_RS_PLUS, PeerLink, know, name_of,
     protocol_t, take_message,
 )
-from headrace.engine.reply_mapping cimport CLUSTER_AT, HASH_LEN, PREFIX_LEN, SERVER_AT, is_mapped, pass_on, unmap_subject
+from headrace.engine.reply_mapping cimport CLUSTER_AT, HASH_LEN, PREFIX_LEN, SERVER_AT, is_mapped, unmap_subject
 from headrace.engine.structs cimport (
     REMOTE_GATEWAY, REMOTE_LEAF, LINK_CLOSING, LINK_HEADERS, REASON_PROTOCOL_VIOLATION, SUB_REMOTE, SUB_LOCAL, SUB_REMOVED,
     remote_t, hr_hash, interest_t, link_t, msg_t, plan_t, router_t, sub_t, target_t, word_t,
@@ -381,7 +382,7 @@ cdef int arrived(link_t *l, int op, msg_t *m) except -1:
     cdef interest_t *it = account_of(l, op)
     if it == NULL:
         return 0
-    if r.is_gateway and is_mapped(m.subject, m.subject_len) and (pass_on(it, m) or not unmap_subject(r, m)):
+    if r.is_gateway and is_mapped(m.subject, m.subject_len) and (send_to_asker(it, m) or not unmap_subject(r, m)):
         return 0
     route_remote(unmapped_plan(it, m.subject, m.subject_len), m)
     return 0

@@ -31,13 +31,13 @@ from libc.string cimport memcmp
 
 from headrace.engine.client cimport add_sid, bad_arguments, find_sid, is_valid_subject, line_t, size_of
 from headrace.engine.delivery cimport remove_sub, route_remote
-from headrace.engine.remote cimport listen, origin_of, reweigh, same_word, unlisten
+from headrace.engine.remote cimport listen, origin_of, reweigh, same_word, send_to_asker, unlisten
 from headrace.engine.interest cimport Interest, plan_for, table_seed
 from headrace.engine.link cimport doom, emit
 from headrace.engine.peer cimport (
     OP_HMSG, OP_LMSG, OP_LS_MINUS, OP_LS_PLUS, PeerLink, know, protocol_t, take_message,
 )
-from headrace.engine.reply_mapping cimport is_mapped, pass_on, unmap_subject
+from headrace.engine.reply_mapping cimport is_mapped, unmap_subject
 from headrace.engine.stream_imports cimport hang_shadows, rename
 from headrace.engine.structs cimport (
     REMOTE_LEAF, LINK_CLOSING, LINK_HEADERS, LINK_TRACKS_REPLIES, REASON_PROTOCOL_VIOLATION, SUB_REMOTE, SUB_SHADOW,
@@ -161,7 +161,7 @@ cdef int arrived(link_t *l, int op, msg_t *m) except -1:
         if not link.session.message_refused(m.subject[:m.subject_len]):
             return 0
     if r.is_gateway and is_mapped(m.subject, m.subject_len):
-        if pass_on(l.interest, m):
+        if send_to_asker(l.interest, m):
             return 0
         unmap_subject(r, m)  # else another cluster has asked, to which it goes as any message does
     plan = plan_for(l.interest, m.subject, m.subject_len)

@@ -24,6 +24,7 @@ cdef int add_target(router_t *r, uint32_t base, sub_t *s) except -1
 cdef int note_served(router_t *r, sub_t *s) except -1
 cdef sub_t *bridged_member(sub_t **members, uint32_t local_count, uint32_t count, msg_t *m) noexcept
 cdef sub_t *fallback_of(sub_t *s, sub_t *fallback, msg_t *m, bint *is_final) noexcept
+cdef bint send_to_asker(interest_t *it, msg_t *m) except -1
 cdef int send_all(router_t *r, uint32_t base, uint32_t served_from, plan_t *plan, msg_t *m) except -1
 
 # ---- frames

@@ -57,6 +57,7 @@ from libc.string cimport memcmp, memcpy
 
 from headrace.engine.link cimport doom, make_room, mark_dirty, next_random, stall
 from headrace.engine.memory cimport buf_reserve, resize
+from headrace.engine.reply_mapping cimport CLUSTER_AT, HASH_LEN, SERVER_AT
 from headrace.engine.structs cimport (
     REMOTE_GATEWAY, REMOTE_LEAF, REMOTE_ROUTE, HR_GUARD, LINK_CLOSING, LINK_CONGESTED, LINK_SERVICE, REASON_SLOW_PENDING,
     SIDE_LEGACY, SIDE_NONE, SUB_REMOTE, SUB_LOCAL, SUB_ORIGIN, SUB_REMOVED, choice_t, remote_kind, remote_t, group_t, interest_t, link_t, msg_t, node_t, pick_t,
@@ -359,6 +360,29 @@ cdef int note_served(router_t *r, sub_t *s) except -1:
     c.served[c.served_count] = s
     c.served_count += 1
     return 0
+
+
+cdef bint send_to_asker(interest_t *it, msg_t *m) except -1:
+    """Send a message to a mapped subject over the route to the server of this cluster that has asked.
+
+    Returns False where that is this server, where there is no route to it, or where another cluster has asked.
+    """
+    cdef router_t *r = m.source.router
+    cdef uint32_t base = r.choice.targets_count, i
+    cdef link_t *l
+    if memcmp(m.subject + CLUSTER_AT, r.cluster_hash, HASH_LEN) != 0 \
+            or memcmp(m.subject + SERVER_AT, r.server_hash, HASH_LEN) == 0:
+        return False
+    for i in range(it.listeners_count):
+        l = it.listeners[i]
+        if l.remote.kind == REMOTE_ROUTE and memcmp(l.remote.hash, m.subject + SERVER_AT, HASH_LEN) == 0:
+            open_target(r, l, it)
+            try:
+                r.out_msgs += l.remote.send(&r.choice.targets[base], m)
+            finally:
+                r.choice.targets_count = base
+            return True
+    return False
 
 
 cdef int send_all(router_t *r, uint32_t base, uint32_t served_from, plan_t *plan, msg_t *m) except -1:

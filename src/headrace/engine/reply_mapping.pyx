@@ -18,12 +18,10 @@ Source: gateway protocol, sections 4 and 10; reference server 2.15.1 (which keep
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
-from headrace.engine.remote cimport open_target
 from headrace.engine.interest cimport table_seed
 from headrace.engine.memory cimport give, take
 from headrace.engine.structs cimport (
-    REMOTE_ROUTE, LINK_SERVICE, remote_t, hr_hash, interest_t, link_t, mapped_replies_t, mapped_reply_t, msg_t, router_t,
-    sub_t,
+    LINK_SERVICE, hr_hash, mapped_replies_t, mapped_reply_t, msg_t, remote_t, router_t, sub_t,
 )
 
 cdef enum:
@@ -153,26 +151,3 @@ cdef bint unmap_subject(router_t *r, msg_t *m) noexcept:
     m.subject_len -= PREFIX_LEN
     m.source.remote.is_answer = True
     return True
-
-
-cdef bint pass_on(interest_t *it, msg_t *m) except -1:
-    """Send a message to a mapped subject to the server of this cluster that has asked.
-
-    False: that is this one, or there is no route to it, or another cluster has asked.
-    """
-    cdef router_t *r = m.source.router
-    cdef uint32_t base = r.choice.targets_count, i
-    cdef link_t *l
-    if memcmp(m.subject + CLUSTER_AT, r.cluster_hash, HASH_LEN) != 0 \
-            or memcmp(m.subject + SERVER_AT, r.server_hash, HASH_LEN) == 0:
-        return False
-    for i in range(it.listeners_count):
-        l = it.listeners[i]
-        if l.remote.kind == REMOTE_ROUTE and memcmp(l.remote.hash, m.subject + SERVER_AT, HASH_LEN) == 0:
-            open_target(r, l, it)
-            try:
-                r.out_msgs += l.remote.send(&r.choice.targets[base], m)
-            finally:
-                r.choice.targets_count = base
-            return True
-    return False
