@@ -224,7 +224,7 @@ class JetStreamWire:
         self._clock = clock
         self._stream = facts.name.encode()
         self._inbox = b""
-        """How the reply subjects of all messages begin: always as long, on each connection another one."""
+        """The beginning of all reply subjects: always as long, on each connection another one."""
         # Numbers of messages by slot. Slots come again and again, so that the parser knows their subjects.
         self._numbers = [0] * window
         self._floor = facts.last_sequence
