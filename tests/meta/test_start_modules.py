@@ -86,7 +86,7 @@ NOT_BEFORE_IT_IS_USED = {
         "headrace.server.monitor.handlers",
         "headrace.server.monitor.listener",
         "headrace.server.monitor.metrics",
-        "headrace.server.monitor.pictures",
+        "headrace.server.monitor.aggregate",
     ),
     *("headrace.server.peers.routes", "headrace.server.peers.leafs", "headrace.server.peers.gateways"),
     *("headrace.server.lame_duck", "headrace.server.operator_mode", "headrace.cluster.mesh"),

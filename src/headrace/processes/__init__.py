@@ -1,8 +1,8 @@
 """One server as several processes: a parent that supervises, children that are servers (ADR 0025).
 
 Reading order: `plan` (which options each process gets), `channel` (what parent and children say to each
-other), `supervisor` (the parent), `worker` (a child's end of it), `monitoring` (pictures from one process to
-another).
+other), `supervisor` (the parent), `worker` (a child's end of it), `monitoring` (process snapshots, from
+one process to another).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Pictures from one process to another: the first asks, the others answer, in parts, over their parent.
+"""Process snapshots on their way: the first process asks, the others answer, in parts, over their parent.
 
-Never lives here: what a picture shows (`headrace.server.monitor.pictures`).
+Never lives here: what a process snapshot shows (`headrace.server.monitor.aggregate`).
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 
-from headrace.server.monitor.pictures import (
+from headrace.server.monitor.aggregate import (
     MonitorUnavailable,
-    Picture,
     ProcessMonitor,
+    ProcessSnapshot,
     Wanted,
     connection_parts,
-    picture,
+    process_snapshot,
 )
 
 if TYPE_CHECKING:
@@ -44,14 +44,15 @@ class _Question:
         self.parts: list[Any] = []
 
     @property
-    def picture(self) -> Picture:
+    def snapshot(self) -> ProcessSnapshot:
+        """The answer, put together. It has come to its end."""
         first, *connections = self.parts
-        assert isinstance(first, Picture), "it comes first"
+        assert isinstance(first, ProcessSnapshot), "it comes first"
         return replace(first, connections=tuple(chain.from_iterable(connections)))
 
 
-class Desk:
-    """Questions of and to one process."""
+class SnapshotExchange:
+    """The questions for snapshots that one process asks, and those that it is asked."""
 
     def __init__(self, worker: Worker, channel: Channel) -> None:
         self._worker = worker
@@ -62,7 +63,7 @@ class Desk:
 
     # -- the first process ------------------------------------------------------------------------------
 
-    async def ask_all(self, wanted: Wanted) -> Sequence[Picture]:
+    async def ask_all(self, wanted: Wanted) -> Sequence[ProcessSnapshot]:
         """Those of the other processes that are there. Raises: MonitorUnavailable."""
         number = next(self._numbers)
         packed = pickle.dumps(wanted)
@@ -80,7 +81,7 @@ class Desk:
                 raise MonitorUnavailable(f"process {index + 1} does not answer")
             if question.done.result() not in ("", ABSENT):
                 raise MonitorUnavailable(f"process {index + 1}: {question.done.result()}")
-        return [each.picture for each in asked.values() if not each.done.result()]
+        return [each.snapshot for each in asked.values() if not each.done.result()]
 
     def heard(self, word: str, index: int, number: int, what: object) -> None:
         """Some of an answer, or its end. One that nobody waits for any more is passed over."""
@@ -103,7 +104,7 @@ class Desk:
         if self._monitor is None:
             self._monitor = ProcessMonitor(server, self._worker)
         try:
-            self._part(number, picture(self._monitor, wanted))
+            self._part(number, process_snapshot(self._monitor, wanted))
             for part in connection_parts(self._monitor, wanted):
                 await asyncio.sleep(0)
                 self._part(number, part)

@@ -1,6 +1,7 @@
 """A child: an ordinary server, and its end of the channel to the parent.
 
-Here lives what `headrace.server.worker` promises a server. Never lives here: supervision, what pictures show.
+Here lives what `headrace.server.worker` promises a server. Never lives here: supervision, what
+process snapshots show.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from headrace import app
 from headrace.engine.memory import keep_freed
 from headrace.errors import ConfigError, StartError
-from headrace.processes.monitoring import Desk
+from headrace.processes.monitoring import SnapshotExchange
 from headrace.server import files, logs
 from headrace.server.listener import inherit
 from headrace.server.loop import run_in_poller
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from headrace.conf.options import Options
     from headrace.processes.channel import Channel, Message
     from headrace.processes.plan import Place
-    from headrace.server.monitor.pictures import Picture, Wanted
+    from headrace.server.monitor.aggregate import ProcessSnapshot, Wanted
     from headrace.server.worker import JoiningServer
 
 ORPHAN_SECONDS: Final = 15
@@ -147,7 +148,7 @@ class WorkerProcess(app.Process):
         self._heard_of_peers = asyncio.Event()
         self._may_accept = asyncio.Event()
         self._is_ending = False
-        self._desk = Desk(self, channel)
+        self._exchange = SnapshotExchange(self, channel)
         self.worker = self
 
     # -- the process ----------------------------------------------------------------------------------
@@ -223,9 +224,9 @@ class WorkerProcess(app.Process):
             case "reload":
                 self._take_options(*rest)
             case "ask":
-                self._desk.asked(self._server, *rest)
+                self._exchange.asked(self._server, *rest)
             case "part" | "answered":
-                self._desk.heard(word, *rest)
+                self._exchange.heard(word, *rest)
 
     def _take_options(self, options: Options) -> None:
         self._lines.quieter(is_quiet=True)
@@ -278,8 +279,8 @@ class WorkerProcess(app.Process):
     def count_connections(self, connections: int) -> None:
         _SLOT.pack_into(self._share.slots, _SLOT.size * self.index, connections)
 
-    async def pictures(self, wanted: Wanted) -> Sequence[Picture]:
-        return await self._desk.ask_all(wanted)
+    async def process_snapshots(self, wanted: Wanted) -> Sequence[ProcessSnapshot]:
+        return await self._exchange.ask_all(wanted)
 
 
 class _Fence:

@@ -38,7 +38,7 @@ class Access:
     @property
     def needs_first_op(self) -> bool:
         """Whether the first op says who a client is: CONNECT, or any other where that is allowed."""
-        return self._server.gate is not None or self.authenticator.has_users
+        return self._server.authorizer is not None or self.authenticator.has_users
 
     @property
     def auth_timeout(self) -> float:

@@ -71,9 +71,9 @@ class HostedAccounts:
         server = self._server
         began = server.loop.time()
         self.services.open(server.name, server.server_id)
-        if server.gate is not None:
+        if server.authorizer is not None:
             # Who has something stored is served from the start, not from the first client on.
-            await server.gate.load(self.services.stored())
+            await server.authorizer.load(self.services.stored())
         for account in list(server.accounts):
             self._add(account)
         self._is_open = True

@@ -1,7 +1,7 @@
 """The rare ops of one client, which the engine hands over: CONNECT, the questions of permission, errors.
 
 The list is at the head of `engine/client.pyx`; what happens per message is the engine's. Never lives here:
-the life of the connection (`session`), who a client is (`auth`, `gate`).
+the life of the connection (`session`), who a client is (`auth`, `authorizer`).
 Source: client protocol specification, sections 2, 3 and 8.
 """
 
@@ -85,9 +85,9 @@ class ClientOps(ConnectionLog):
             self.debug("proxy is not trusted")
             session.refusal = CloseReason.PROXY_NOT_TRUSTED
             self._authentication_failed(options)
-        elif self._server.gate is not None:
+        elif self._server.authorizer is not None:
             session.disarm()  # who asks others about a client does not wait for them for ever
-            self._decide_later(options, partial(self._server.gate.identity, session, options))
+            self._decide_later(options, partial(self._server.authorizer.identity, session, options))
         elif session.credentials.is_slow(options):
             self._decide_later(options, partial(session.credentials.in_thread, options))
         else:
@@ -204,7 +204,7 @@ class ClientOps(ConnectionLog):
         """Let a client in that sends another op where CONNECT was due, or not."""
         session, access = self.party, self.party.access
         identity = access.authenticator.default_identity(access.connection_type)
-        if identity is None or self._server.gate is not None or access.maps_certificates:
+        if identity is None or self._server.authorizer is not None or access.maps_certificates:
             session.reject()
         elif self._enters(identity):
             session.permissions.restrict(session.link, identity.permissions)

@@ -47,7 +47,7 @@ def _fields(server: InfoHost) -> dict[str, Any]:
         "jetstream": _offers_jetstream(server),
         "domain": options.jetstream.domain if options.jetstream is not None else "",
         "api_lvl": JETSTREAM_API_LEVEL,
-        "xkey": server.gate.curve_key if server.gate is not None else None,
+        "xkey": server.authorizer.curve_key if server.authorizer is not None else None,
         **_cluster_info(server),
         **({"ldm": True} if server.is_lame_duck else {}),
     }

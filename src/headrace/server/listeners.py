@@ -214,9 +214,9 @@ def _monitor_source(server: _MonitorHost) -> ServerMonitor:
 
     if server.worker is None:
         return ServerMonitor(server)
-    from headrace.server.monitor.pictures import SpreadMonitor  # most servers are one process
+    from headrace.server.monitor.aggregate import AggregatedMonitor  # most servers are one process
 
-    return SpreadMonitor(server, server.worker)
+    return AggregatedMonitor(server, server.worker)
 
 
 def open_routes(server: RoutesServer) -> Routes | None:

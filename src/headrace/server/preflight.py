@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from headrace.core.service import Service
     from headrace.server.account_services import AccountServices, HostedAccounts
     from headrace.server.auth import Authenticator
-    from headrace.server.gate import Gate, GateHost
+    from headrace.server.authorizer import AuthorizerHost, ExternalAuthorizer
     from headrace.server.port import AccountServicesHost, LogHost
 
     class _Announced(LogHost, Protocol):
@@ -65,14 +65,14 @@ def check_services(
         raise StartError("streaming is configured to use a NATS server elsewhere, not this one")
 
 
-def gate(server: GateHost) -> Gate | None:
+def external_authorizer(server: AuthorizerHost) -> ExternalAuthorizer | None:
     """What decides about clients by asking others; only who configures it pays for loading it."""
     options = server.options
     if options.operator is None and options.authorization.callout is None:
         return None
-    from headrace.server.gate import Gate
+    from headrace.server.authorizer import ExternalAuthorizer
 
-    return Gate(server)
+    return ExternalAuthorizer(server)
 
 
 def hosted(server: AccountServicesHost, services: AccountServices | None) -> HostedAccounts | None:

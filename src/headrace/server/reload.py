@@ -187,8 +187,8 @@ def _users_and_accounts(server: Server, new: Options) -> Callable[[], None]:
             session.access: session.access.authenticator for session in server.clients.sessions.values()
         }
         server.authenticator = authenticator
-        if server.gate is not None:
-            server.gate.use(new)
+        if server.authorizer is not None:
+            server.authorizer.use(new)
         server.accounts.replace(changed, removed)
         judge_clients(server, before)
         if server.leafs is not None:

@@ -40,7 +40,7 @@ from headrace.server.preflight import (
     check_accounts,
     check_alone,
     check_services,
-    gate,
+    external_authorizer,
     hosted,
 )
 from headrace.server.services import ServiceHost
@@ -91,7 +91,7 @@ class Server:
         self.options = options or Options()
         self.log = logging.getLogger(logs.LOGGER_NAME)
         self.log_limits = LogLimits(self.log, monotonic, self._call_later)
-        self.gate = gate(self)
+        self.authorizer = external_authorizer(self)
         self.authenticator = Authenticator(self.options)
         self.surroundings: Surroundings | None = None
         self.router = Router(
@@ -109,7 +109,7 @@ class Server:
         self.services = tuple(services)
         self.account_services = hosted(self, account_services)
         self.hosts: list[ServiceHost] = []
-        self.server_id = self.gate.server_id if self.gate is not None else nkeys.new_server_id()
+        self.server_id = self.authorizer.server_id if self.authorizer is not None else nkeys.new_server_id()
         self.name = self.options.server_name or self.server_id
         self.info = ServerInfo({})
         self.start_ns = 0
@@ -186,8 +186,8 @@ class Server:
         options = self.options
         bound = bind(options.host, options.port)
         self.listeners.client = Listener(self, self.tls.contexts.client.context, bound)
-        if self.gate is not None:
-            await self.gate.start()
+        if self.authorizer is not None:
+            await self.authorizer.start()
         self.listeners.websocket = open_websocket(self)
         self.gateways = open_gateways(self)
         self.leafs = open_leafs(self, options.leafnodes)
@@ -312,8 +312,8 @@ class Server:
             listener.close()
             await listener.abandon()
         self._stop_services()
-        if self.gate is not None:
-            await self.gate.close()
+        if self.authorizer is not None:
+            await self.authorizer.close()
         for host in self.peer_hosts:
             host.stop()
         for connection in self._connections():

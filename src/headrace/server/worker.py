@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Sequence
 
-    from headrace.server.monitor.pictures import Picture, Wanted
+    from headrace.server.monitor.aggregate import ProcessSnapshot, Wanted
     from headrace.server.peers.port import HasMesh
 
     class JoiningServer(Protocol):
@@ -58,7 +58,7 @@ class Worker(Protocol):
     def count_connections(self, connections: int) -> None:
         """So many clients are here now."""
 
-    async def pictures(self, wanted: Wanted) -> Sequence[Picture]:
+    async def process_snapshots(self, wanted: Wanted) -> Sequence[ProcessSnapshot]:
         """What monitoring shows of each of the other processes that are there.
 
         Raises: MonitorUnavailable when one does not answer.

@@ -18,7 +18,7 @@ from headrace.protocol import nkeys
 from headrace.protocol.info import ConnectOptions
 from headrace.protocol.jwt.claims import UserClaims, UserLimits
 from headrace.server.auth import Authenticator, Identity
-from headrace.server.gate import answered
+from headrace.server.authorizer import answered
 
 HASH = "$2a$04$abcdefghijklmnopqrstuuVCBXHHrUT343LijgO78P7iXRt4cI2TC"
 HASHED = "s3cr3t-bcrypt"

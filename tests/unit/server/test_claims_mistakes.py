@@ -88,9 +88,9 @@ def test_comparison_with_others_that_fails_is_one_line_and_not_the_last(
     server: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
-    gate = server.server.gate
-    assert gate is not None
-    claims = gate._claims
+    authorizer = server.server.authorizer
+    assert authorizer is not None
+    claims = authorizer._claims
     assert claims is not None
     with monkeypatch.context() as patch:
         patch.setattr(DirectoryResolver, "digest", raising)

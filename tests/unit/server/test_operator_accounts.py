@@ -61,11 +61,11 @@ def within(test: Callable[[OperatorMode, Tokens, Server], Awaitable[None]], **to
         operator = OperatorOptions((OPERATOR_KEY.public,), resolver=ResolverOptions("memory"))
         options = Options(host="127.0.0.1", port=-1, operator=operator)
         async with asyncio.timeout(20), Server(options) as server:
-            assert server.gate is not None
-            assert server.gate.operator is not None
+            assert server.authorizer is not None
+            assert server.authorizer.operator is not None
             resolver = Tokens(**tokens)
-            server.gate.operator.resolver = resolver
-            await test(server.gate.operator, resolver, server)
+            server.authorizer.operator.resolver = resolver
+            await test(server.authorizer.operator, resolver, server)
 
     asyncio.run(run())
 
@@ -184,7 +184,7 @@ import sys
 from headrace import Server
 from headrace.conf.binding import load_options
 Server(load_options(text="port: -1, authorization { users: [{user: a, password: b}] }"))
-heavy = ("jwt", "operator", "callout", "trust", "grants", "gate", "claim", "keypairs", "resolver")
+heavy = ("jwt", "operator", "callout", "trust", "grants", "authorizer", "claim", "keypairs", "resolver")
 print([m for m in sys.modules if m.startswith("headrace.") and any(h in m for h in heavy)])
 print([m for m in ("nacl", "cryptography", "aiohttp") if m in sys.modules])
 """

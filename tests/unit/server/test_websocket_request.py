@@ -15,7 +15,7 @@ from headrace.conf.websocket_options import WebSocketOptions
 from headrace.server.websocket.access import own_authenticator
 from headrace.server.websocket.deflate import DeflateFactory
 from headrace.server.websocket.listener import max_message
-from headrace.server.websocket.request import Gate, Refusal, Upgrade
+from headrace.server.websocket.request import Refusal, Upgrade, UpgradeRules
 
 CHROME = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 Chrome/120 Safari/537.36"
 
@@ -37,7 +37,9 @@ def request(path: str = "/", method: str = "GET", **changes: str | list[str] | N
 
 
 def check(asked: Request, *, is_secure: bool = False, **options: Any) -> Upgrade:
-    return Gate(WebSocketOptions(no_tls=True, **options), lambda: False).check(asked, is_secure=is_secure)
+    return UpgradeRules(WebSocketOptions(no_tls=True, **options), lambda: False).check(
+        asked, is_secure=is_secure
+    )
 
 
 @pytest.mark.parametrize(
@@ -187,8 +189,8 @@ def test_guest_of_the_block_is_one_of_the_servers_users() -> None:
 @pytest.mark.parametrize("path", ["/leafnode", "/behind/a/proxy/leafnode?x=1"])
 def test_path_of_leaf_nodes_is_theirs_where_they_may_connect(path: str) -> None:
     """Also the checks of other requests hold for them."""
-    gate = Gate(WebSocketOptions(no_tls=True, same_origin=True), lambda: True)
-    assert gate.check(request(path), is_secure=False).is_leaf
-    assert not gate.check(request("/leafnode/x"), is_secure=False).is_leaf
+    rules = UpgradeRules(WebSocketOptions(no_tls=True, same_origin=True), lambda: True)
+    assert rules.check(request(path), is_secure=False).is_leaf
+    assert not rules.check(request("/leafnode/x"), is_secure=False).is_leaf
     with pytest.raises(Refusal, match="not same origin"):
-        gate.check(request(path, Origin="http://evil.example"), is_secure=False)
+        rules.check(request(path, Origin="http://evil.example"), is_secure=False)

@@ -5,7 +5,7 @@
 - One module for each endpoint: `varz`, `connz`, `subsz`, `links` (routes, leaf nodes, gateways), `accountz`,
   `accstatz`, `healthz`, `jsz`, `queues`, `runtime`, `streaming`, `index`; `metrics` and `jetstream_metrics`
   are the Prometheus text. `jetstream` and `peers` are used by several, `gathered` makes long listings.
-- `pictures` are the snapshots of several processes, `combining` makes one of them; `handlers` is the aiohttp
+- `aggregate` has the snapshots of several processes, `combining` makes one of them; `handlers` is the aiohttp
   application, `listener` its port.
 
 aiohttp is loaded when a monitor is started.

@@ -3,7 +3,7 @@
 A structure of which each process has one (`Combined`) says of each of its fields how those of all processes
 are combined: by the name around the field's type, such as `Sum[int]`. A field that does not say it ends the
 import, so that no field can show the figure of one process for all of them by mistake.
-Never lives here: which structures there are (`source`), what comes from other processes (`pictures`).
+Never lives here: which structures there are (`source`), what comes from other processes (`aggregate`).
 """
 
 from __future__ import annotations

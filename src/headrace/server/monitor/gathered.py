@@ -1,6 +1,6 @@
 """Long listings made without holding up the messages.
 
-Here live the pauses between pictures of connections, and between the steps of a document. Never lives here:
+Here live the pauses between snapshots of connections, and between the steps of a document. Never lives here:
 what is in one (`source`), how it is shown.
 """
 

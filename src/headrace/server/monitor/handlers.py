@@ -18,13 +18,13 @@ from headrace.errors import LogError
 from headrace.server.monitor import links, runtime, streaming
 from headrace.server.monitor.accountz import accountz
 from headrace.server.monitor.accstatz import accstatz
+from headrace.server.monitor.aggregate import AggregatedMonitor, MonitorUnavailable, wanted_for
 from headrace.server.monitor.connz import connz
 from headrace.server.monitor.gathered import gathered, in_steps, is_long
 from headrace.server.monitor.healthz import failure, healthz
 from headrace.server.monitor.index import index
 from headrace.server.monitor.jsz import jsz, jsz_steps
 from headrace.server.monitor.metrics import CONTENT_TYPE, metrics
-from headrace.server.monitor.pictures import MonitorUnavailable, SpreadMonitor, wanted_for
 from headrace.server.monitor.query import QueryError
 from headrace.server.monitor.queues import ipqueuesz
 from headrace.server.monitor.subsz import subsz
@@ -115,7 +115,7 @@ class _Monitor:
 
         Raises: MonitorUnavailable.
         """
-        if isinstance(self._source, SpreadMonitor):
+        if isinstance(self._source, AggregatedMonitor):
             return await self._source.whole(wanted_for(name, request.query))
         return self._source
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         @property
         def authenticator(self) -> Authenticator: ...
         @property
-        def gate(self) -> Authorizer | None: ...
+        def authorizer(self) -> Authorizer | None: ...
 
 
 _TYPE: Final = ConnectionType.LEAFNODE
@@ -42,7 +42,7 @@ _OVER_WEBSOCKET: Final = ConnectionType.LEAFNODE_WS
 
 
 class LeafApplicant:
-    """One leaf node that wants in, as those who decide about clients (`gate`, `auth`) see one."""
+    """One leaf node that wants in, as those who decide about clients (`authorizer`, `auth`) see one."""
 
     kind = "leafnode"
     proxy_key = ""
@@ -102,13 +102,13 @@ class LeafApplicant:
         return self._granted(LeafGrant(identity.account, permissions, identity.user or ""), connect)
 
     async def _identity(self, connect: ConnectOptions) -> Identity | None:
-        if self._server.gate is not None:
-            return await self._server.gate.identity(self, connect)
+        if self._server.authorizer is not None:
+            return await self._server.authorizer.identity(self, connect)
         return await self.credentials.check(connect)
 
     def _is_anybody(self, identity: Identity) -> bool:
         """Nobody needs credentials here."""
-        return self._server.gate is None and not self.authenticator.has_users and identity.token is None
+        return self._server.authorizer is None and not self.authenticator.has_users and identity.token is None
 
     def _granted(self, grant: LeafGrant, connect: ConnectOptions) -> LeafGrant | None:
         if grant.account in self._server.accounts:

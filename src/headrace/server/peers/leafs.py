@@ -82,7 +82,7 @@ class LeafNodes(PeerHost[LeafSession]):
 
     def snapshot(self) -> LeafNodesSnapshot:
         """The connections as monitoring shows them."""
-        from headrace.server.peers.pictures import leafnodes_snapshot  # only who is asked loads it
+        from headrace.server.peers.snapshots import leafnodes_snapshot  # only who is asked loads it
 
         return leafnodes_snapshot(self)
 
@@ -129,9 +129,9 @@ class LeafNodes(PeerHost[LeafSession]):
 
     async def _reach(self, remote: LeafRemote, url: PeerURL, connected: _Connected, failed: _Failed) -> None:
         seconds = self.options.dial_timeout if remote.dial_timeout is None else remote.dial_timeout
-        gate = self._server.gate
-        if gate is not None and remote.account not in self._server.accounts:
-            await gate.load((remote.account,))
+        authorizer = self._server.authorizer
+        if authorizer is not None and remote.account not in self._server.accounts:
+            await authorizer.load((remote.account,))
         if remote.account not in self._server.accounts:
             failed(f'unable to lookup account "{remote.account}": account missing')
             return

@@ -136,7 +136,7 @@ class Routes(PeerHost[RouteSession]):
 
     def snapshot(self) -> ClusterSnapshot:
         """The cluster as monitoring shows it."""
-        from headrace.server.peers.pictures import cluster_snapshot  # only who is asked loads it
+        from headrace.server.peers.snapshots import cluster_snapshot  # only who is asked loads it
 
         return cluster_snapshot(self.mesh.name.text, self)
 

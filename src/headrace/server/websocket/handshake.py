@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from websockets.extensions import ServerExtensionFactory
     from websockets.http11 import Request, Response
 
-    from headrace.server.websocket.request import Gate
+    from headrace.server.websocket.request import UpgradeRules
 
 _REQUEST_END: Final = b"\r\n\r\n"
 _CHECKED: Final = {"Upgrade": "websocket", "Sec-WebSocket-Version": "13"}
-"""Headers that the gate has found these values in; the library wants them to have no others."""
+"""Headers that the rules have found these values in; the library wants them to have no others."""
 
 _QUIET: Final = logging.getLogger("headrace.websocket")
 # Below, the library logs every frame, with what clients say of themselves.
@@ -39,7 +39,7 @@ class Handshake(asyncio.Protocol):
 
     def __init__(
         self,
-        gate: Gate,
+        rules: UpgradeRules,
         *,
         extensions: Sequence[ServerExtensionFactory],
         headers: Sequence[tuple[str, str]],
@@ -47,7 +47,7 @@ class Handshake(asyncio.Protocol):
         upgraded: Callable[[asyncio.Transport, ServerProtocol, Upgrade], None],
         report: Callable[[str], None],
     ) -> None:
-        self._gate = gate
+        self._rules = rules
         self._headers = headers
         self._protocol = ServerProtocol(extensions=extensions, max_size=max_size, logger=_QUIET)
         self._upgraded = upgraded
@@ -94,7 +94,7 @@ class Handshake(asyncio.Protocol):
         upgrade = Upgrade()
         try:
             is_secure = transport.get_extra_info("ssl_object") is not None
-            upgrade = self._gate.check(request, is_secure=is_secure)
+            upgrade = self._rules.check(request, is_secure=is_secure)
             for name, value in _CHECKED.items():
                 del request.headers[name]
                 request.headers[name] = value

@@ -19,7 +19,7 @@ from headrace.server.websocket.access import WebSocketAccess
 from headrace.server.websocket.deflate import DeflateFactory
 from headrace.server.websocket.handshake import Handshake
 from headrace.server.websocket.parties import Client, LeafNode
-from headrace.server.websocket.request import Gate
+from headrace.server.websocket.request import UpgradeRules
 from headrace.server.websocket.transport import READ_SIZE, WebSocketTransport
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class WebSocketListener(Acceptor):
         self.context = context
         self._options = options
         self._access = WebSocketAccess(server, options, self.port)
-        self._gate = Gate(options, self._takes_leafs)
+        self._rules = UpgradeRules(options, self._takes_leafs)
         self._extensions = [DeflateFactory()] if options.compression else []
         self._buffer = memoryview(bytearray(READ_SIZE))
         self._seconds = options.handshake_timeout or limits.WEBSOCKET_HANDSHAKE_TIMEOUT
@@ -99,7 +99,7 @@ class WebSocketListener(Acceptor):
             log.error("%s - websocket handshake error: %s", whence, reason)
 
         handshake = Handshake(
-            self._gate,
+            self._rules,
             extensions=self._extensions,
             headers=self._options.headers,
             max_size=max_message(self._server.options),

@@ -52,7 +52,7 @@ class Upgrade(Discreet, frozen=True):
     is_leaf: bool = False
 
 
-class Gate:
+class UpgradeRules:
     """The rules of upgrades at one listener. `takes_leafs`: leaf nodes may connect to this server."""
 
     def __init__(self, options: WebSocketOptions, takes_leafs: Callable[[], bool]) -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _TOKEN_BYTES: Final = 12  # of randomness in an inbox: too many to guess
 
 
-class CalloutDesk:
+class CalloutClient:
     """Asks in one account; a `core.service.Service`. There are as many questions as clients that wait."""
 
     def __init__(self, server: Runtime, account: Account) -> None:

@@ -1,4 +1,4 @@
-"""Gateways as monitoring shows them: frozen pictures of what they are at one moment."""
+"""Gateways as monitoring shows them: frozen snapshots of what they are at one moment."""
 
 from __future__ import annotations
 

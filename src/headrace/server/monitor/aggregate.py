@@ -1,9 +1,9 @@
-"""A server of several processes as monitoring sees it: one picture of each, and all of them as one.
+"""A server of several processes as monitoring sees it: one snapshot of each, and all of them as one.
 
-Here lives what a picture has, and the whole server as a source of snapshots: what endpoints say of a whole
-server they say as of one process, with its paging, sorting and filters. Never lives here: how the fields of
-several processes become one (`source` says it, `combining` does it), how pictures come from one process to
-the other (`headrace.processes`).
+Here lives what a process snapshot has, and the whole server as a source of snapshots: what endpoints say of a
+whole server they say as of one process, with its paging, sorting and filters. Never lives here: how the
+fields of several processes become one (`source` says it, `combining` does it), how snapshots come from one
+process to the other (`headrace.processes`).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class MonitorUnavailable(HeadraceError):
 
 
 class Wanted(Struct, frozen=True):
-    """The parts of a process that a picture must have, beside the server itself and its health.
+    """The parts of a process that its snapshot must have, beside the server itself and its health.
 
     `state`: connections, None for none; `with_subscriptions`: theirs too. `sublist`: the subject index of
     `account` ("": of all), `with_details`: all that is in it.
@@ -66,7 +66,7 @@ class Wanted(Struct, frozen=True):
     """True for the interest of peers, of each route and leaf link."""
 
 
-class Picture(Struct, frozen=True, kw_only=True):
+class ProcessSnapshot(Struct, frozen=True, kw_only=True):
     """One process. What was not wanted is empty."""
 
     server: ServerSnapshot
@@ -92,7 +92,7 @@ _NOTHING: Final[Listed[Any]] = Listed(())
 _NO_OPTIONS: Final = Options()
 
 
-def picture(monitor: MonitorSource, wanted: Wanted) -> Picture:
+def process_snapshot(monitor: MonitorSource, wanted: Wanted) -> ProcessSnapshot:
     """A process now, but for its connections (`connection_parts`); nothing in it is looked up later.
 
     Its options are left out: those of the process that shows it are the same.
@@ -105,7 +105,7 @@ def picture(monitor: MonitorSource, wanted: Wanted) -> Picture:
     if server.leafnodes is not None:
         links = tuple(_settled_leaf(each, wanted) for each in server.leafnodes.links)
         server = replace(server, leafnodes=replace(server.leafnodes, links=links))
-    return Picture(
+    return ProcessSnapshot(
         server=replace(server, options=_NO_OPTIONS),
         health=monitor.health(),
         sublist=_settled_sublist(monitor.subscriptions(wanted.account or None), wanted)
@@ -118,7 +118,7 @@ def picture(monitor: MonitorSource, wanted: Wanted) -> Picture:
 
 
 def connection_parts(monitor: MonitorSource, wanted: Wanted) -> Iterator[tuple[ConnectionSnapshot, ...]]:
-    """The connections of a picture, some at a time; each is pictured when its part is."""
+    """The connections of a process, some at a time; each shows what it is when its part is made."""
     part: list[ConnectionSnapshot] = []
     for each in () if wanted.state is None else monitor.connections(wanted.state):
         rows = Listed(each.subscriptions()) if wanted.with_subscriptions else _NOTHING
@@ -232,19 +232,21 @@ def _parted(
     return inner, tuple(others)
 
 
-class SpreadMonitor(ProcessMonitor):
+class AggregatedMonitor(ProcessMonitor):
     """At the first process: `whole` shows all of them."""
 
     async def whole(self, wanted: Wanted) -> Whole:
         """All processes as one server. Raises: MonitorUnavailable."""
         worker = self._worker
-        others = await worker.pictures(wanted)
+        others = await worker.process_snapshots(wanted)
         return Whole(self, others, Facts(worker.count, worker.start_ns, worker.missing))
 
 
 class Facts(NamedTuple):
-    """Of the whole server, what the pictures do not say. `missing`: the number, from 1, of a process that is
-    not there."""
+    """Facts of the whole server that the process snapshots do not say.
+
+    `missing`: the number, from 1, of a process that is not there.
+    """
 
     processes: int
     start_ns: int
@@ -254,7 +256,7 @@ class Facts(NamedTuple):
 class Whole:
     """A `MonitorSource`: one process, and what the others have said of themselves."""
 
-    def __init__(self, own: MonitorSource, others: Sequence[Picture], facts: Facts) -> None:
+    def __init__(self, own: MonitorSource, others: Sequence[ProcessSnapshot], facts: Facts) -> None:
         self._own = own
         self._others = others
         self._facts = facts

@@ -1,8 +1,8 @@
-"""Who decides about a client where the configuration does not: tokens, or a service that is asked.
+"""The authorizer of clients where the configuration does not decide: tokens, or a service that is asked.
 
 Here lives the order of the questions for one CONNECT. Never lives here: the answers (`core.trust`,
-`core.callout`, `auth`), accounts (`operator_mode`), the way of a question to its service (`callout_desk`).
-A server without operator and without callout has no gate.
+`core.callout`, `auth`), accounts (`operator_mode`), the way of a question to its service (`callout_client`).
+A server without operator and without callout has no such authorizer.
 Source: nats-server 2.15.1.
 """
 
@@ -31,7 +31,7 @@ from headrace.protocol.jwt.claims import ClientClaims, ServerClaims, UserClaims
 from headrace.protocol.keypairs import CurveKeyPair, SigningKeyPair
 from headrace.protocol.nkeys import KeyKind
 from headrace.server.auth import Identity, authentication_timeout
-from headrace.server.callout_desk import CalloutDesk
+from headrace.server.callout_client import CalloutClient
 from headrace.server.callout_tls import tls_claims
 from headrace.server.claims_service import ClaimsService
 from headrace.server.operator_mode import OperatorMode
@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from headrace.server.reauthorization import ClientsServer
     from headrace.server.system.service import SystemService
 
-    class GateHost(ClientsServer, Protocol):
-        """A server, as who decides about its clients sees it."""
+    class AuthorizerHost(ClientsServer, Protocol):
+        """A server, as its authorizer sees it."""
 
         @property
         def name(self) -> str: ...
@@ -55,10 +55,13 @@ if TYPE_CHECKING:
         def system(self) -> SystemService: ...
 
 
-class Gate:
-    """Asks for one server. `server_id` and `curve_key` are public halves of pairs made for this run."""
+class ExternalAuthorizer:
+    """The authorizer of one server that asks others.
 
-    def __init__(self, server: GateHost) -> None:
+    `server_id` and `curve_key` are public halves of pairs that were made for this run.
+    """
+
+    def __init__(self, server: AuthorizerHost) -> None:
         options = server.options
         self._server = server
         self._key = SigningKeyPair.generate(KeyKind.SERVER)
@@ -68,7 +71,7 @@ class Gate:
         callout = options.authorization.callout
         self._configured = None if callout is None else ConfiguredCallout(callout)
         self.operator = None if options.operator is None else OperatorMode(server, options.operator)
-        self._desks: dict[str, CalloutDesk] = {}
+        self._callouts: dict[str, CalloutClient] = {}
         self._interviewer: Interviewer | None = None
         self._claims: ClaimsService | None = None
 
@@ -105,9 +108,9 @@ class Gate:
         self._configured = None if callout is None else ConfiguredCallout(callout)
 
     async def close(self) -> None:
-        for desk in self._desks.values():
-            desk.close()
-        self._desks.clear()
+        for callout in self._callouts.values():
+            callout.close()
+        self._callouts.clear()
         if self._claims is not None:
             self._claims.close()
         if self.operator is not None:
@@ -260,11 +263,11 @@ class Gate:
         """The Go server's warning stands without the connection, and the client's own line follows."""
         self._server.log.warning("%s", text)
 
-    def _desk(self, account: str) -> CalloutDesk:
-        desk = self._desks.get(account)
-        if desk is None:
-            desk = self._desks[account] = CalloutDesk(self._server, self._server.accounts[account])
-        return desk
+    def _desk(self, account: str) -> CalloutClient:
+        callout = self._callouts.get(account)
+        if callout is None:
+            callout = self._callouts[account] = CalloutClient(self._server, self._server.accounts[account])
+        return callout
 
 
 def answered(found: TokenIdentity, asked_in: str, connect: ConnectOptions, answer: UserClaims) -> Identity:

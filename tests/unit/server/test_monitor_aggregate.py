@@ -14,20 +14,20 @@ from msgspec.structs import replace
 
 from headrace.conf.account_options import AccountOptions
 from headrace.conf.options import Options
-from headrace.processes.monitoring import Desk
-from headrace.server.monitor.connz import connz
-from headrace.server.monitor.metrics import metrics
-from headrace.server.monitor.pictures import (
+from headrace.processes.monitoring import SnapshotExchange
+from headrace.server.monitor.aggregate import (
     CONNECTIONS_PER_PART,
     Facts,
     MonitorUnavailable,
-    Picture,
+    ProcessSnapshot,
     Wanted,
     Whole,
     connection_parts,
-    picture,
+    process_snapshot,
     wanted_for,
 )
+from headrace.server.monitor.connz import connz
+from headrace.server.monitor.metrics import metrics
 from headrace.server.monitor.source import (
     AccountSnapshot,
     ClusterSnapshot,
@@ -53,11 +53,11 @@ ALL = Wanted(
 FACTS = Facts(2, SERVER.start_ns)
 
 
-def taken(source: MonitorSource, wanted: Wanted = ALL) -> Picture:
+def taken(source: MonitorSource, wanted: Wanted = ALL) -> ProcessSnapshot:
     """As it arrives in another process."""
-    found = picture(source, wanted)
+    found = process_snapshot(source, wanted)
     connections = tuple(each for part in connection_parts(source, wanted) for each in part)
-    arrived: Picture = pickle.loads(pickle.dumps(replace(found, connections=connections)))
+    arrived: ProcessSnapshot = pickle.loads(pickle.dumps(replace(found, connections=connections)))
     return arrived
 
 
@@ -65,7 +65,7 @@ def whole(own: SampleSource, *others: SampleSource, facts: Facts = FACTS, wanted
     return Whole(own, [taken(each, wanted) for each in others], facts)
 
 
-def test_picture_can_go_to_another_process() -> None:
+def test_process_snapshot_can_go_to_another_process() -> None:
     source = SampleSource(
         open=[samples.connection(1, samples.subscription("a", "1", 1))],
         sublist=SublistSnapshot(num_subscriptions=1, details=lambda: [samples.subscription("a", "1", 1)]),
@@ -85,7 +85,7 @@ def source_list(count: int = 1) -> SublistSnapshot:
     return SublistSnapshot(num_subscriptions=count)
 
 
-def test_picture_shows_what_is_wanted_only() -> None:
+def test_process_snapshot_shows_what_is_wanted_only() -> None:
     source = SampleSource(
         open=[samples.connection(1, samples.subscription("a", "1", 1))],
         sublist=SublistSnapshot(num_subscriptions=1, details=lambda: [samples.subscription("a", "1", 1)]),
@@ -288,26 +288,26 @@ class FakeWorker:
     index, count = 0, 3
 
 
-def asked() -> tuple[Desk, FakeChannel, asyncio.Task[object]]:
+def asked() -> tuple[SnapshotExchange, FakeChannel, asyncio.Task[object]]:
     channel = FakeChannel()
-    desk = Desk(FakeWorker(), channel)  # type: ignore[arg-type]
-    return desk, channel, asyncio.get_running_loop().create_task(desk.ask_all(ALL))  # type: ignore[arg-type]
+    exchange = SnapshotExchange(FakeWorker(), channel)  # type: ignore[arg-type]
+    return exchange, channel, asyncio.get_running_loop().create_task(exchange.ask_all(ALL))  # type: ignore[arg-type]
 
 
 @in_a_loop
 async def test_answers_are_put_together_whatever_order_they_come_in() -> None:
-    desk, channel, answer = asked()
+    exchange, channel, answer = asked()
     await asyncio.sleep(0)
     (_, first, number, _), (_, second, _, _) = channel.said
-    parts = {index: picture(SampleSource(), ALL) for index in (first, second)}
-    desk.heard("part", second, number, pickle.dumps(parts[second]))
-    desk.heard("part", first, number, pickle.dumps(parts[first]))
-    desk.heard("part", first, number, pickle.dumps((samples.connection(1, subscriptions=None),)))
-    desk.heard("answered", first, number, "")
-    desk.heard("part", second, number + 1, b"of a question that nobody asked")
-    desk.heard("answered", 7, number, "of nobody")
-    desk.heard("answered", second, number, "")
-    desk.heard("answered", second, number, "again")
+    parts = {index: process_snapshot(SampleSource(), ALL) for index in (first, second)}
+    exchange.heard("part", second, number, pickle.dumps(parts[second]))
+    exchange.heard("part", first, number, pickle.dumps(parts[first]))
+    exchange.heard("part", first, number, pickle.dumps((samples.connection(1, subscriptions=None),)))
+    exchange.heard("answered", first, number, "")
+    exchange.heard("part", second, number + 1, b"of a question that nobody asked")
+    exchange.heard("answered", 7, number, "of nobody")
+    exchange.heard("answered", second, number, "")
+    exchange.heard("answered", second, number, "again")
 
     found = await answer
 
@@ -316,22 +316,22 @@ async def test_answers_are_put_together_whatever_order_they_come_in() -> None:
 
 @in_a_loop
 async def test_process_that_is_not_there_is_left_out() -> None:
-    desk, channel, answer = asked()
+    exchange, channel, answer = asked()
     await asyncio.sleep(0)
     number = channel.said[0][2]
-    desk.heard("part", 1, number, pickle.dumps(picture(SampleSource(), ALL)))  # type: ignore[arg-type]
+    exchange.heard("part", 1, number, pickle.dumps(process_snapshot(SampleSource(), ALL)))  # type: ignore[arg-type]
     for index, error in ((1, "absent"), (2, "absent")):
-        desk.heard("answered", index, number, error)  # type: ignore[arg-type]
+        exchange.heard("answered", index, number, error)  # type: ignore[arg-type]
 
     assert await answer == []
 
 
 @in_a_loop
 async def test_mistake_of_a_process_is_told() -> None:
-    desk, channel, answer = asked()
+    exchange, channel, answer = asked()
     await asyncio.sleep(0)
     for index, error in ((1, ""), (2, "internal error: x")):
-        desk.heard("answered", index, channel.said[0][2], error)  # type: ignore[arg-type]
+        exchange.heard("answered", index, channel.said[0][2], error)  # type: ignore[arg-type]
 
     with pytest.raises(MonitorUnavailable, match="process 3: internal error: x"):
         await answer
@@ -340,10 +340,10 @@ async def test_mistake_of_a_process_is_told() -> None:
 @in_a_loop
 async def test_process_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headrace.processes.monitoring.ANSWER_SECONDS", 0.01)
-    desk, channel, answer = asked()
+    exchange, channel, answer = asked()
     await asyncio.sleep(0)
-    desk.heard("answered", 1, channel.said[0][2], "absent")  # type: ignore[arg-type]
+    exchange.heard("answered", 1, channel.said[0][2], "absent")  # type: ignore[arg-type]
 
     with pytest.raises(MonitorUnavailable, match="process 3 does not answer"):
         await answer
-    desk.heard("answered", 2, channel.said[0][2], "")  # too late, and nobody waits
+    exchange.heard("answered", 2, channel.said[0][2], "")  # too late, and nobody waits
