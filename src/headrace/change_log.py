@@ -41,8 +41,10 @@ _RECORD_BYTES: Final = 256 << 10
 _ENTRY: Final = struct.Struct("<cI")
 BEGIN: Final = b"("
 END: Final = b")"
-_TWICE: Final = _ENTRY.pack(b"2", 0)
-_COPY: Final = _ENTRY.pack(b"=", 0)
+TWICE: Final = _ENTRY.pack(b"2", 0)
+"""What a record begins with that has a copy behind it."""
+COPY: Final = _ENTRY.pack(b"=", 0)
+"""What the copy begins with."""
 
 
 def entry(kind: bytes, body: bytes = b"") -> bytes:
@@ -126,6 +128,12 @@ class ChangeWriter:
         if waiters:
             self._commit_for(waiters)
         self._snapshot_if_grown()
+
+    def _grew(self, size: int) -> None:
+        """So many bytes of changes were written besides what this writes itself."""
+        self._grown += size
+        if self._grown > _MIN_GROWTH or self._is_in_memory:
+            self._snapshot_if_grown()
 
     def _snapshot_if_grown(self) -> None:
         if self._grown > self._most_growth:
@@ -214,7 +222,7 @@ def twice(records: Iterable[NewMessage]) -> list[NewMessage]:
     written: list[NewMessage] = []
     for record in records:
         subject, payload = record[:2]
-        written += (NewMessage(subject, _TWICE + payload), NewMessage(subject, _COPY + payload))
+        written += (NewMessage(subject, TWICE + payload), NewMessage(subject, COPY + payload))
     return written
 
 
@@ -288,7 +296,7 @@ class _Reader:
     def read(self, message: StoredMessage) -> None:
         mark, payload = _marked(message.payload)
         expected, self._expected = self._expected or message.sequence, message.sequence + 1
-        is_copy = mark == _COPY
+        is_copy = mark == COPY
         missing = message.sequence - expected
         if is_copy and not missing and self._has_copy:
             self._has_copy = False
@@ -298,7 +306,7 @@ class _Reader:
         self._tell_unread(message.sequence, lost > 0)
         if lost > 0:
             self.lose()
-        self._has_copy = mark == _TWICE
+        self._has_copy = mark == TWICE
         try:
             self._read_record(payload)
         except (ProtocolError, ValueError, struct.error) as error:
@@ -342,5 +350,5 @@ class _Reader:
 
 def _marked(payload: bytes) -> tuple[bytes, bytes]:
     """Split a record into the mark that tells it from its copy, and the rest."""
-    mark = payload[: len(_COPY)]
-    return (mark, payload[len(mark) :]) if mark in (_TWICE, _COPY) else (b"", payload)
+    mark = payload[: len(COPY)]
+    return (mark, payload[len(mark) :]) if mark in (TWICE, COPY) else (b"", payload)

@@ -68,6 +68,7 @@ cdef class ConsumerCore:
 
 cdef class ConsumerDeltas:
     cdef dict _cores             # by identity, in the order of their first change
+    cdef buf_t _out              # what is written
     cdef int put(self, buf_t *out) except -1
 
 cdef class ConsumerTable:

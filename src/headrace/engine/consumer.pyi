@@ -1,5 +1,7 @@
 from collections.abc import Sequence
+from typing import Any
 
+from headrace.engine.messages import NewMessages
 from headrace.engine.pending import PendingMap
 
 class ConsumerNumbers:
@@ -14,6 +16,7 @@ class ConsumerNumbers:
 class ConsumerDeltas:
     def __len__(self) -> int: ...
     def discard(self, identity: int) -> None: ...
+    def write(self, log: Any, batch: NewMessages[Any], subject: bytes, marks: list[bytes]) -> int: ...
     def take(self) -> bytes: ...
 
 class ConsumerCore:

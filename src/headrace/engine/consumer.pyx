@@ -16,8 +16,9 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
 from headrace.engine.memory cimport buf_append, buf_free, buf_reserve
+from headrace.engine.messages cimport NewMessages, message_t
 from headrace.engine.pending cimport PendingMap, pending_t
-from headrace.engine.structs cimport buf_t, hr_hash
+from headrace.engine.structs cimport HR_GUARD, buf_t, hr_hash
 
 cdef enum:
     KEPT = 4096              # bytes of a list of changes that is empty; a larger one gives its memory back
@@ -437,6 +438,10 @@ cdef class ConsumerDeltas:
 
     def __cinit__(self):
         self._cores = {}
+        memset(&self._out, 0, sizeof(buf_t))
+
+    def __dealloc__(self):
+        buf_free(&self._out)
 
     def __len__(self):
         return len(self._cores)
@@ -465,6 +470,34 @@ cdef class ConsumerDeltas:
             size = <uint32_t> (out.end - out.start - head - (ENTRY_HEAD - IDENTITY_BYTES))
             memcpy(out.data + out.start + head + 1, &size, sizeof(uint32_t))
         return 0
+
+    def write(self, log, NewMessages batch not None, bytes subject not None, list marks not None) -> int:
+        """Append the journal's entries of all of them to a log, as records with this subject; there are none then.
+
+        There is a record behind each mark, all with the same entries. `batch`, which the log does not keep, is used
+        for that. Give the bytes of the entries. Raises: LogError, the entries are lost then.
+        """
+        cdef size_t mark_bytes = 0, size, at
+        cdef bytes mark
+        cdef message_t *m
+        if not self._cores:
+            return 0
+        reuse(&self._out)
+        self.put(&self._out)
+        size = self._out.end
+        for mark in marks:
+            mark_bytes += PyBytes_GET_SIZE(mark)
+        buf_reserve(&self._out, mark_bytes + len(marks) * size)  # nothing moves from here on
+        batch.clear()
+        for mark in marks:
+            m = batch.place()
+            m.subject, m.subject_len = PyBytes_AS_STRING(subject), <uint32_t> PyBytes_GET_SIZE(subject)
+            m.payload, m.payload_len = self._out.data + self._out.end, <uint32_t> (PyBytes_GET_SIZE(mark) + size)
+            buf_append(&self._out, PyBytes_AS_STRING(mark), PyBytes_GET_SIZE(mark))
+            buf_append(&self._out, self._out.data, size)
+        HR_GUARD(self._out.start == 0)
+        log.append(batch)
+        return size
 
     def take(self) -> bytes:
         """The journal's entries of all of them, b"" when there are none; there are none then."""

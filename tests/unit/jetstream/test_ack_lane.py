@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from linked_account import Answer, LinkedAccount, files, same_salts
 
+from headrace import change_log
 from headrace.engine.lanes import use_lanes
 from headrace.log.port import SyncPolicy
 
@@ -277,3 +278,25 @@ def test_nobody_can_tell(
     for part, one, other in zip(parts, with_lanes, without, strict=True):
         if part != "files" or most == 1:
             assert one == other, part
+
+
+def test_a_snapshot_is_written_when_there_are_as_many_changes_as_without_lanes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(change_log, "_MIN_GROWTH", 400)
+    monkeypatch.setattr(change_log, "_GROWTH_FACTOR", 0)
+    written: list[int] = []
+    write = change_log.ChangeWriter._write_snapshot
+
+    def counted(writer: change_log.ChangeWriter) -> None:
+        written.append(writer._grown)
+        write(writer)
+
+    monkeypatch.setattr(change_log.ChangeWriter, "_write_snapshot", counted)
+    same_salts(monkeypatch)
+    with_lanes = play(tmp_path / "with", 5, SyncPolicy.INTERVAL, most=1, lanes=True)
+    of_lanes, written = written, []
+    same_salts(monkeypatch)
+    assert play(tmp_path / "without", 5, SyncPolicy.INTERVAL, most=1, lanes=False) == with_lanes
+    assert of_lanes == written
+    assert len(written) > 2

@@ -9,8 +9,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from headrace.change_log import ChangeWriter
+from headrace.change_log import COPY, TWICE, ChangeWriter
 from headrace.engine.consumer import ConsumerDeltas
+from headrace.engine.messages import NewMessages
 from headrace.errors import LogError
 from headrace.jetstream.state import records as entries
 from headrace.log.port import NewMessage
@@ -29,6 +30,8 @@ _LINGER_S: Final = 0.02
 
 What a kill loses is delivered again.
 """
+
+_MARKS: Final = [TWICE, COPY]
 
 
 class Journal(ChangeWriter):
@@ -54,6 +57,8 @@ class Journal(ChangeWriter):
 
         Nobody was promised anything: who was is answered after a commit, and that writes it at once.
         """
+        self._marks = turns.marks
+        self._record = NewMessages(NewMessage)
         self._timer: Timer | None = None
         self._is_due = False
         """True once the deltas have waited for long enough."""
@@ -73,23 +78,22 @@ class Journal(ChangeWriter):
         False: nothing was done, since there is more to write, or who waits is told after a sync. None: it
         failed, and nobody is told.
         """
-        marks, log = self._turns.marks, self._log
+        marks, log = self._marks, self._log
         if marks is None or log is None or self.snapshot_due or self._entries or self._waiters:
             return False
         if log in marks.failed:
             return False
-        changes = self.deltas.take()
-        if not changes:
-            return True
         try:
-            self._append([NewMessage(self._subject, changes)])
+            size = self.deltas.write(log, self._record, self._subject, _MARKS)
         except LogError as error:
             self._failed(error, [])
             return None
-        self._synced = self._appended
-        if marks.due is not None and log not in marks.due:
-            marks.note(log)
-        self._snapshot_if_grown()
+        if size:
+            self._appended += 1
+            self._synced = self._appended
+            self._grew(size)
+            if marks.due is not None and log not in marks.due:
+                marks.note(log)
         return True
 
     def hurry(self) -> None:
@@ -130,7 +134,9 @@ class Journal(ChangeWriter):
     @property
     def wants_turn(self) -> bool:
         """True if deltas must be written now, or need a timer because they still wait."""
-        return not self.idle or bool(self.deltas and self._timer is None)
+        if self._entries or self._waiters:
+            return True
+        return bool(self.deltas) and (self._is_due or self._timer is None)
 
     def flush(self) -> None:
         super().flush()
