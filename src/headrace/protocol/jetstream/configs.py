@@ -87,8 +87,11 @@ class Action(StrEnum):
 class _Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """One JSON object of a configuration; `go_name` is what the Go server's errors call it.
 
-    Written without what says nothing: so they are journaled. How answers show them is `responses`'.
+    Written without what says nothing: so they are journaled. Answers show it so, too (`responses`), but for
+    the fields that are `always` there.
     """
+
+    always: ClassVar[frozenset[str]] = frozenset()
 
 
 class Placement(_Config, frozen=True):
@@ -101,6 +104,7 @@ class Placement(_Config, frozen=True):
 
 class SubjectTransform(_Config, frozen=True):
     go_name: ClassVar[str] = "SubjectTransformConfig"
+    always: ClassVar[frozenset[str]] = frozenset(["src", "dest"])
 
     src: str = ""
     dest: str = ""
@@ -110,6 +114,7 @@ class External(_Config, frozen=True):
     """A stream that is reached through another prefix than `$JS.API`: another account or domain."""
 
     go_name: ClassVar[str] = "ExternalStream"
+    always: ClassVar[frozenset[str]] = frozenset(["api", "deliver"])
 
     api: str = ""
     deliver: str = ""
@@ -128,6 +133,7 @@ class StreamSource(_Config, frozen=True):
     """The stream that a mirror or a source reads."""
 
     go_name: ClassVar[str] = "StreamSource"
+    always: ClassVar[frozenset[str]] = frozenset(["name"])
 
     name: str = ""
     opt_start_seq: Uint64 = 0
@@ -140,6 +146,7 @@ class StreamSource(_Config, frozen=True):
 
 class Republish(_Config, frozen=True):
     go_name: ClassVar[str] = "RePublish"
+    always: ClassVar[frozenset[str]] = frozenset(["dest"])
 
     src: str = ""
     dest: str = ""
@@ -155,6 +162,24 @@ class StreamConsumerLimits(_Config, frozen=True):
 
 class StreamConfig(_Config, frozen=True):
     go_name: ClassVar[str] = "StreamConfig"
+    always: ClassVar[frozenset[str]] = frozenset(
+        [
+            *("name", "retention", "discard", "storage", "compression", "num_replicas", "consumer_limits"),
+            *("max_consumers", "max_msgs", "max_bytes", "max_age", "max_msgs_per_subject"),
+            *("allow_direct", "mirror_direct", "allow_rollup_hdrs", "allow_msg_ttl"),
+            *("sealed", "deny_delete", "deny_purge"),
+        ]
+    )
+    levels: ClassVar[dict[str, int]] = {
+        "allow_msg_ttl": 1,
+        "subject_delete_marker_ttl": 1,
+        "allow_msg_counter": 2,
+        "allow_atomic": 2,
+        "allow_msg_schedules": 2,
+        "persist_mode": 2,
+        "allow_batched": 4,
+    }
+    """The API level that a server must have for a field with another value than its default."""
 
     name: str = ""
     description: str = ""
@@ -198,6 +223,9 @@ class StreamConfig(_Config, frozen=True):
 
 class ConsumerConfig(_Config, frozen=True):
     go_name: ClassVar[str] = "ConsumerConfig"
+    always: ClassVar[frozenset[str]] = frozenset(
+        ["deliver_policy", "ack_policy", "replay_policy", "num_replicas"]
+    )
 
     durable_name: str = ""
     name: str = ""

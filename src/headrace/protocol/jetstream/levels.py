@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from headrace.protocol.info import JETSTREAM_API_LEVEL
-from headrace.protocol.jetstream.configs import AckPolicy, PersistMode, PriorityPolicy
+from headrace.protocol.jetstream.configs import AckPolicy, PriorityPolicy, StreamConfig
 from headrace.protocol.jetstream.headers import value
 from headrace.protocol.jetstream.times import ZERO
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from headrace.protocol.jetstream.configs import ConsumerConfig, StreamConfig
+    from headrace.protocol.jetstream.configs import ConsumerConfig
 
 API_LEVEL: Final = JETSTREAM_API_LEVEL
 REQUIRED_LEVEL: Final = b"Nats-Required-Api-Level"
@@ -27,6 +27,7 @@ REQUIRED_LEVEL: Final = b"Nats-Required-Api-Level"
 VERSION_KEY: Final = "_nats.ver"
 LEVEL_KEY: Final = "_nats.level"
 REQUIRED_LEVEL_KEY: Final = "_nats.req.level"
+_DEFAULTS: Final = {name: getattr(StreamConfig(), name) for name in StreamConfig.levels}
 _LEVEL: Final = re.compile(rb"[+-]?[0-9]{1,18}")
 
 
@@ -40,18 +41,8 @@ def asks_too_much(headers: bytes) -> bool:
 
 def with_stream_level(config: StreamConfig) -> StreamConfig:
     """The configuration that says which level it needs."""
-    level = 0
-    if config.allow_msg_ttl or config.subject_delete_marker_ttl > 0:
-        level = 1
-    if (
-        config.allow_msg_counter
-        or config.allow_atomic
-        or config.allow_msg_schedules
-        or config.persist_mode is PersistMode.ASYNC
-    ):
-        level = 2
-    if config.allow_batched:
-        level = 4
+    needed = (level for name, level in config.levels.items() if getattr(config, name) != _DEFAULTS[name])
+    level = max(needed, default=0)
     return replace(config, metadata=_with_level(config.metadata, level))
 
 

@@ -1,6 +1,6 @@
 """The responses of the JetStream API: configurations as the Go server writes them.
 
-Which fields are always there and which are left out when they say nothing is said here; state is its owner's.
+Fields that say nothing are left out, but for those that are `always` there (`configs`). State is its owner's.
 Source: JetStream specification, 1 and 2; nats-server 2.15.1.
 """
 
@@ -21,22 +21,6 @@ if TYPE_CHECKING:
 
 TYPE_PREFIX: Final = "io.nats.jetstream.api.v1."
 
-_ALWAYS: Final[dict[str, frozenset[str]]] = {
-    "StreamConfig": frozenset(
-        [
-            *("name", "retention", "discard", "storage", "compression", "num_replicas", "consumer_limits"),
-            *("max_consumers", "max_msgs", "max_bytes", "max_age", "max_msgs_per_subject"),
-            *("allow_direct", "mirror_direct", "allow_rollup_hdrs", "allow_msg_ttl"),
-            *("sealed", "deny_delete", "deny_purge"),
-        ]
-    ),
-    "ConsumerConfig": frozenset(["deliver_policy", "ack_policy", "replay_policy", "num_replicas"]),
-    "StreamSource": frozenset(["name"]),
-    "SubjectTransformConfig": frozenset(["src", "dest"]),
-    "ExternalStream": frozenset(["api", "deliver"]),
-    "RePublish": frozenset(["dest"]),
-}
-"""Fields that are written even if they say nothing, by the Go server's name of their type."""
 _DEFAULTS: Final = {"persist_mode": "default", "priority_policy": "none"}
 """Default values that are left out although they are not empty."""
 
@@ -75,7 +59,7 @@ class _Shape(NamedTuple):
 @functools.cache
 def _shape(kind: type[msgspec.Struct]) -> _Shape:
     names = kind.__struct_fields__
-    always = _ALWAYS.get(kind.go_name, frozenset())  # type: ignore[attr-defined]
+    always: frozenset[str] = kind.always  # type: ignore[attr-defined]
     return _Shape(
         names,
         attrgetter(*names),
