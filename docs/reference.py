@@ -23,6 +23,8 @@ from headrace.conf import (
     jetstream_options,
     leaf_options,
     peer_options,
+    remote,
+    streaming_options,
     tls_options,
     websocket_options,
 )
@@ -49,9 +51,6 @@ _KINDS: Final[dict[Reader, str]] = {
 }
 """The types of keys by what reads them."""
 
-_SECTIONS_ELSEWHERE: Final = "headrace.conf.streaming"
-"""The module whose tables docs/streaming.md describes."""
-
 
 class PageError(Exception):
     """A key without a type or a text, or a table that no section describes."""
@@ -75,8 +74,6 @@ def tables() -> dict[str, Table]:
     """Every table of keys by `module:name`."""
     found: dict[str, Table] = {}
     for module in pkgutil.iter_modules(headrace.conf.__path__, "headrace.conf."):
-        if module.name == _SECTIONS_ELSEWHERE:
-            continue
         for name, value in vars(importlib.import_module(module.name)).items():
             if isinstance(value, Table) and value not in found.values():
                 found[f"{module.name.removeprefix('headrace.conf.')}:{name}"] = value
@@ -134,7 +131,7 @@ def _defaults(name: str | None) -> dict[str, object]:
         return {}
     modules = (
         *(options_module, account_options, jetstream_options, leaf_options, peer_options, tls_options),
-        websocket_options,
+        *(websocket_options, streaming_options, remote),
     )
     kind = next(getattr(module, name) for module in modules if hasattr(module, name))
     return defaults_of(kind)

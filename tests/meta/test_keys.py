@@ -1,19 +1,19 @@
-"""The entries of the top level's keys agree with what is made from them."""
+"""The entries of keys agree with what is made from them, and are all that a key needs."""
 
 from __future__ import annotations
 
+import inspect
+import pkgutil
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 import pytest
 
+import headrace.conf
 from headrace.cli.flags import groups
-from headrace.conf.credentials import AuthorizationBlock
-from headrace.conf.fields import PLAIN
-from headrace.conf.jetstream_options import JetStreamOptions
+from headrace.conf.fields import PLAIN, Table
+from headrace.conf.keys import Keyed
 from headrace.conf.options import Options
-from headrace.conf.peer_options import ClusterOptions
-from headrace.conf.tls_options import TLSOptions
 from headrace.conf.toplevel import TOP_LEVEL
 from headrace.structures import defaults_of
 
@@ -21,6 +21,22 @@ if TYPE_CHECKING:
     from headrace.conf.keys import Key
 
 OF_THE_FILE = {"config_file", "config_digest", "warnings", "remarks", "overrides"}
+MODULES = [
+    import_module(module.name) for module in pkgutil.iter_modules(headrace.conf.__path__, "headrace.conf.")
+]
+STRUCTURES = {
+    value
+    for module in MODULES
+    for value in vars(module).values()
+    if inspect.isclass(value) and issubclass(value, Keyed) and value.KEYS
+}
+ROWS = {
+    (field.names, field.text, field.kind)
+    for module in MODULES
+    for value in vars(module).values()
+    if isinstance(value, Table)
+    for field in value.fields
+}
 KEYS = [pytest.param(option, key, id=option) for option, key in Options.KEYS.items()]
 
 
@@ -57,10 +73,21 @@ def test_every_name_is_that_of_one_key() -> None:
     assert sorted(set(names)) == sorted(names)
 
 
-def test_every_flag_is_offered_once() -> None:
-    names = [name for _, flags in groups() for flag in flags for name in flag.names]
+@pytest.mark.parametrize("structure", sorted(STRUCTURES, key=str), ids=lambda kind: kind.__name__)
+def test_entry_is_all_that_a_table_needs(structure: type[Keyed]) -> None:
+    entries = [(option, key) for option, key in structure.KEYS.items() if key.name is not None]
+    rows = {((key.name or option, *key.aliases), key.text, key.kind) for option, key in entries}
+    assert rows - ROWS == set()
+
+
+@pytest.mark.parametrize("structure", sorted(STRUCTURES, key=str), ids=lambda kind: kind.__name__)
+def test_entry_is_all_that_a_flag_needs(structure: type[Keyed]) -> None:
+    offered = {(flag.names, flag.help) for _, flags in groups(streaming=True) for flag in flags}
+    declared = {(key.flag.names, key.flag.text) for key in structure.KEYS.values() if key.flag is not None}
+    assert declared - offered == set()
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_every_flag_is_offered_once(streaming: bool) -> None:
+    names = [name for _, flags in groups(streaming=streaming) for flag in flags for name in flag.names]
     assert sorted(set(names)) == sorted(names)
-    for options in (Options, AuthorizationBlock, ClusterOptions, JetStreamOptions, TLSOptions):
-        declared = {name for key in options.KEYS.values() if key.flag for name in key.flag.names}
-        assert declared
-        assert declared <= set(names)

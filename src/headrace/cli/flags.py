@@ -20,10 +20,10 @@ from headrace.conf.options import Options
 from headrace.conf.problems import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from headrace.cli.arguments import Given
-    from headrace.conf.keys import Keyed
+    from headrace.conf.keys import Key
     from headrace.conf.streaming_rules import Setting
 
     Groups = Sequence[tuple[str, tuple[Flag, ...]]]
@@ -50,11 +50,20 @@ They are loaded for a flag that is none of the others': every start pays for wha
 """
 
 
-def _declared(options: type[Keyed], group: str, prefix: str = "") -> tuple[Flag, ...]:
-    """The flags that the entries of keys declare."""
+def declared(keys: Mapping[str, Key], group: str, prefix: str = "") -> tuple[Flag, ...]:
+    """The flags of a group that entries of keys declare; what they set is the option, after a prefix.
+
+    A size is a text: it may have a unit.
+    """
     return tuple(
-        Flag(key.flag.names, prefix + option, _KINDS.get(key.kind, _TEXT), key.flag.text, key.flag.value)
-        for option, key in options.KEYS.items()
+        Flag(
+            key.flag.names,
+            prefix + option,
+            _TEXT if key.flag.value == "size" else _KINDS.get(key.kind, _TEXT),
+            key.flag.text,
+            key.flag.value,
+        )
+        for option, key in keys.items()
         if key.flag is not None and key.flag.group == group
     )
 
@@ -62,14 +71,14 @@ def _declared(options: type[Keyed], group: str, prefix: str = "") -> tuple[Flag,
 def _of_block(prefix: str, place: str) -> tuple[Flag, ...]:
     module, _, name = place.partition(":")
     options = getattr(import_module(f"headrace.conf.{module}"), name)
-    return tuple(flag for title in _BLOCKS for flag in _declared(options, title, prefix))
+    return tuple(flag for title in _BLOCKS for flag in declared(options.KEYS, title, prefix))
 
 
 _GROUPS: Final[Groups] = (
     (
         "Server",
         (
-            *_declared(Options, "Server"),
+            *declared(Options.KEYS, "Server"),
             Flag(("c", "config"), "config_file", _TEXT, "Read this configuration file", "file"),
             Flag(("t",), "test_config", _SWITCH, "Only check the configuration file"),
             Flag(
@@ -84,7 +93,7 @@ _GROUPS: Final[Groups] = (
     (
         "Logging",
         (
-            *_declared(Options, "Logging"),
+            *declared(Options.KEYS, "Logging"),
             Flag(("VV",), "trace", _SWITCH, "Log the protocol, the system account's too"),
             Flag(("DV",), _DEBUG_AND_TRACE, _SWITCH, "-D and -V"),
             Flag(("DVV",), _DEBUG_AND_TRACE, _SWITCH, "-D and -VV"),
@@ -102,7 +111,7 @@ _GROUPS: Final[Groups] = (
         ),
     ),
     ("JetStream", (Flag(("js", "jetstream"), _JETSTREAM + "enabled", _SWITCH, "Enable JetStream"),)),
-    ("Authorization", _declared(AuthorizationBlock, "Authorization")),
+    ("Authorization", declared(AuthorizationBlock.KEYS, "Authorization")),
     (
         "TLS",
         (Flag(("tls",), _TLS + "enabled", _SWITCH, "Use TLS (false: not even where the file says so)"),),

@@ -25,7 +25,7 @@ from headrace.conf.tree import BadValue, ListNode, MapNode, Scalar
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-    from headrace.conf.keys import Keyed
+    from headrace.conf.keys import Key, Keyed
     from headrace.conf.problems import Problems
     from headrace.conf.tree import Entry, Node
     from headrace.errors import Position
@@ -332,15 +332,16 @@ PLAIN: Final[dict[str, Reader]] = {
 
 
 def fields_of(
-    options: type[Keyed],
+    options: type[Keyed] | Mapping[str, Key],
     given: Mapping[str, Reader] = MappingProxyType({}),
     only: Collection[str] | None = None,
 ) -> list[Field]:
-    """The rows of a table that read the keys of a structure of options.
+    """The rows of a table that read the keys of a structure of options, or those of entries by option.
 
     `given`: readers by option, of keys that neither are of a plain kind nor name their reader. `only`: the
     options whose keys the table has, None: all of them.
     """
+    keys = options.KEYS if isinstance(options, type) else options
     return [
         Field(
             (key.name or option, *key.aliases),
@@ -351,7 +352,7 @@ def fields_of(
             kind=key.kind,
             default=key.shown_default,
         )
-        for option, key in options.KEYS.items()
+        for option, key in keys.items()
         if key.name is not None and (only is None or option in only)
     ]
 

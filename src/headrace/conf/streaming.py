@@ -6,18 +6,30 @@ Source: streaming specification, section 10, with the short names that nats-stre
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, cast
 
 from msgspec.structs import replace
 
-from headrace.conf.fields import UNSET, Field, Table, duration, flag, seconds, string_of, strings, text, whole
+from headrace.conf.fields import UNSET, Field, Table, fields_of, flag, string_of, strings, text
 from headrace.conf.problems import shown
-from headrace.conf.streaming_options import ChannelLimits
-from headrace.conf.streaming_rules import Setting, Settings, channel_limit, is_channel_pattern
+from headrace.conf.remote import NATSServerOptions
+from headrace.conf.streaming_options import ArchiveOptions, ChannelLimits, StoreLimits, StreamingOptions
+from headrace.conf.streaming_rules import (
+    NO_EFFECT,
+    UNSUPPORTED,
+    Setting,
+    Settings,
+    channel_limit,
+    is_channel_pattern,
+)
 from headrace.conf.tree import MapNode, Scalar
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
     from headrace.conf.fields import Binder, Bound, Reader, UnsetType
+    from headrace.conf.keys import Key, Keyed
     from headrace.conf.tree import Entry
 
 
@@ -132,117 +144,80 @@ def _adopt(binder: Binder, entry: Entry) -> dict[str, str] | UnsetType:
     return streams
 
 
-_SUBSCRIPTIONS: Final = ("max_subscriptions", "max_subs", "maxsubscriptions", "msu")
-_MESSAGES: Final = ("max_msgs", "maxmsgs", "max_count", "maxcount", "mm")
-_BYTES: Final = ("max_bytes", "maxbytes", "mb")
-_AGE: Final = ("max_age", "maxage", "ma")
-_INACTIVITY: Final = ("max_inactivity", "maxinactivity", "mi")
+def _rows(
+    options: type[Keyed] | Mapping[str, Key],
+    readers: Mapping[str, Reader] = MappingProxyType({}),
+    only: Collection[str] | None = None,
+    prefix: str = "",
+) -> list[Field]:
+    """The rows that read keys into settings, which are called as their options, with a prefix."""
+    return [
+        replace(row, read=_setting(row.read), option=f"{prefix}{row.option}")
+        for row in fields_of(options, readers, only)
+    ]
 
-_CHANNEL: Final = Table(
-    (
-        Field(_SUBSCRIPTIONS, whole),
-        Field(_MESSAGES, whole),
-        Field(_BYTES, whole),
-        Field(_AGE, duration),
-        Field(_INACTIVITY, duration),
-    )
-)
-_LIMITS: Final = Table(
-    (
-        Field(("max_channels", "maxchannels", "mc"), _setting(whole)),
-        Field(_SUBSCRIPTIONS, _setting(whole)),
-        Field(_MESSAGES, _setting(whole)),
-        Field(_BYTES, _setting(whole)),
-        Field(_AGE, _setting(duration)),
-        Field(_INACTIVITY, _setting(duration)),
-        Field(
-            ("channels", "channels_limits", "channelslimits", "per_channel", "per_channel_limits"),
-            _setting(_channels),
-        ),
-    )
-)
+
+_OF_FILES: Final = ("sync", "sync_interval", "segment_bytes", "compression")
+"""The options whose keys are in `file_options`."""
+_OF_TLS: Final = ("client_cert", "client_key", "client_ca", "server_name", "skip_verify")
+"""The options of a connection whose keys are in `tls`."""
+_MAPS: Final = ("cluster", "sql_options")
+
+_CHANNEL: Final = Table(fields_of(ChannelLimits))
+_LIMITS: Final = Table(_rows(StoreLimits, {"channels": _channels}))
 _FILE: Final = Table(
     (
-        Field(("compact", "compact_enabled"), _setting(flag)),
-        Field(("compact_frag", "compact_fragmentation"), _setting(whole)),
-        Field(("compact_interval",), _setting(whole)),
-        Field(("compact_min_size",), _setting(whole)),
-        Field(("buffer_size",), _setting(whole)),
-        Field(("read_buffer_size", "file_read_buffer_size"), _setting(whole)),
-        Field(("crc", "do_crc"), _setting(flag)),
-        Field(("crc_poly",), _setting(whole)),
-        Field(("sync", "do_sync", "sync_on_flush"), _setting(_sync)),
-        Field(("auto_sync", "file_auto_sync"), _setting(seconds), option="sync_interval"),
-        Field(("slice_max_msgs", "slice_max_count", "slice_msgs", "slice_count"), _setting(whole)),
-        Field(
-            ("slice_max_bytes", "slice_max_size", "slice_bytes", "slice_size"),
-            _setting(whole),
-            option="segment_bytes",
-        ),
-        Field(("compression",), _setting(text)),
-        Field(("slice_max_age", "slice_age", "slice_max_time", "slice_time_limit"), _setting(duration)),
-        Field(("slice_archive_script", "slice_archive", "slice_script"), _setting(text)),
-        Field(("file_descriptors_limit", "fds_limit"), _setting(whole), option="fds_limit"),
-        Field(("parallel_recovery",), _setting(whole)),
-        Field(("truncate_bad_eof",), _setting(flag)),
+        *_rows(StreamingOptions, {"sync": _sync}, _OF_FILES),
+        *_rows({name: key for name, key in NO_EFFECT.items() if name != "syslog_name"}),
+        *_rows(UNSUPPORTED, only=("slice_archive_script",)),
     )
 )
-_TLS: Final = Table(
-    (
-        Field(("client_cert",), _setting(text)),
-        Field(("client_key",), _setting(text)),
-        Field(("client_ca", "client_cacert"), _setting(text), option="client_ca"),
-        Field(("server_name", "server_hostname"), _setting(text)),
-        Field(("skip_verify", "insecure"), _setting(flag)),
-    )
-)
+_TLS: Final = Table(_rows(NATSServerOptions, only=_OF_TLS))
 _ARCHIVE: Final = Table(
     (
-        Field(("to",), _setting(text), option="archive_to"),
-        Field(("interval",), _setting(duration), option="archive_interval"),
-        Field(("channels",), _setting(strings), option="archive_channels"),
-        Field(("retain",), _setting(text), option="archive_retain"),
-        Field(("file_size",), _setting(whole), option="archive_file_size"),
+        Field(
+            ("to",),
+            _setting(text),
+            option="archive_to",
+            text="A directory or a URL for the tables",
+            kind="string",
+        ),
+        *_rows(ArchiveOptions, prefix="archive_"),
     )
 )
 
 STREAMING: Final = Table(
     (
-        Field(("cluster_id", "cid", "id"), _setting(text)),
-        Field(("discover_prefix",), _setting(text)),
-        Field(("store", "store_type", "storetype", "st"), _setting(_upper), option="store_type"),
-        Field(("dir", "datastore"), _setting(text), option="directory"),
-        Field(("stan_debug", "sd"), _setting(flag)),
-        Field(("stan_trace", "sv"), _setting(flag)),
-        Field(("nats_server_url", "nats_server", "ns"), _setting(text)),
-        Field(("credentials",), _setting(text)),
-        Field(("nkey_seed_file",), _setting(text)),
-        Field(("username", "user"), _setting(text)),
-        Field(("password", "pass"), _setting(text)),
-        Field(("token",), _setting(text)),
-        Field(("secure",), _setting(flag)),
-        Field(("tls",), _block(_TLS), spreads=True),
-        Field(("store_limits", "limits", "storelimits"), _block(_LIMITS), spreads=True),
-        Field(("file_options", "file"), _block(_FILE), spreads=True),
-        Field(("sql_options", "sql"), _setting(_given)),
-        Field(("hb_interval", "hbi", "server_to_client_hb_interval"), _setting(duration)),
-        Field(("hb_timeout", "hbt", "server_to_client_hb_timeout"), _setting(duration)),
-        Field(("hb_fail_count", "hbf", "server_to_client_hb_fail_count"), _setting(whole)),
-        Field(("ft_group", "ft_group_name"), _setting(text)),
-        Field(("partitioning",), _setting(flag)),
-        Field(("cluster",), _setting(_given)),
-        Field(("syslog_name",), _setting(text)),
-        Field(("encrypt",), _setting(flag)),
-        Field(("encryption_cipher",), _setting(text)),
-        Field(("encryption_key",), _setting(text)),
-        Field(
-            (
-                *("replace_durable", "replace_durables"),
-                *("replace_duplicate_durable", "replace_duplicate_durables"),
-            ),
-            _setting(flag),
+        *_rows(
+            StreamingOptions,
+            {"store_type": _upper, "adopt": _adopt},
+            StreamingOptions.KEYS.keys() - set(_OF_FILES),
         ),
-        Field(("archive",), _archive, spreads=True),
-        Field(("adopt",), _setting(_adopt)),
+        Field(("encrypt",), _setting(flag), text="Encrypt what is stored", kind="true or false"),
+        Field(
+            ("store_limits", "limits", "storelimits"),
+            _block(_LIMITS),
+            spreads=True,
+            text="Limits of channels; see below",
+            kind="map",
+        ),
+        Field(
+            ("file_options", "file"),
+            _block(_FILE),
+            spreads=True,
+            text="Files of a store; see below",
+            kind="map",
+        ),
+        Field(("archive",), _archive, spreads=True, text="Tables of the channels; see below", kind="map"),
+        Field(
+            ("nats_server_url", "nats_server", "ns"),
+            _setting(text),
+            text="NATS server elsewhere that is used; several with commas. What follows says who to be there",
+            kind="string",
+        ),
+        *_rows(NATSServerOptions, only=NATSServerOptions.KEYS.keys() - set(_OF_TLS)),
+        Field(("tls",), _block(_TLS), spreads=True, text="Certificates for that; see below", kind="map"),
+        *_rows(NO_EFFECT, only=("syslog_name",)),
+        *_rows(UNSUPPORTED, dict.fromkeys(_MAPS, _given), _MAPS),
     )
 )

@@ -5,11 +5,11 @@ Frozen data only, loaded where there are channels. Durations are seconds, sizes 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from msgspec import Struct, field
+from msgspec import field
 
-from headrace.structures import Discreet
+from headrace.conf.keys import Flag, Keyed, key
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,29 +17,86 @@ if TYPE_CHECKING:
     from headrace.conf.remote import NATSServerOptions
 
 
-class ChannelLimits(Struct, frozen=True):
+_STORE: Final = "Streaming store"
+_LOG: Final = "Streaming log"
+_CLUSTER: Final = "Streaming cluster"
+
+_SUBSCRIPTIONS: Final = ("max_subs", "maxsubscriptions", "msu")
+_MESSAGES: Final = ("maxmsgs", "max_count", "maxcount", "mm")
+_BYTES: Final = ("maxbytes", "mb")
+_AGE: Final = ("maxage", "ma")
+_INACTIVITY: Final = ("maxinactivity", "mi")
+
+
+def _flag(names: str, value: str, text: str, group: str = "Streaming") -> Flag:
+    return Flag(tuple(names.split()), value, text, group)
+
+
+class ChannelLimits(Keyed, frozen=True):
     """Limits of one channel or pattern of channels: 0 inherits the wider entry's, -1 is no limit."""
 
-    max_subscriptions: int = 0
-    max_msgs: int = 0
-    max_bytes: int = 0
-    max_age: float = 0.0
-    max_inactivity: float = 0.0
+    max_subscriptions: int = key(0, "Subscriptions", aliases=_SUBSCRIPTIONS, shown_default="inherited")
+    max_msgs: int = key(0, "Messages", aliases=_MESSAGES, shown_default="inherited")
+    max_bytes: int = key(0, "Bytes", aliases=_BYTES, shown_default="inherited")
+    max_age: float = key(0.0, "Time messages are kept", aliases=_AGE, shown_default="inherited")
+    max_inactivity: float = key(
+        0.0, "Time without use after which it is deleted", aliases=_INACTIVITY, shown_default="inherited"
+    )
 
 
-class StoreLimits(Struct, frozen=True):
+class StoreLimits(Keyed, frozen=True):
     """Limits of every channel, 0 for none, and the exceptions by name or pattern, the narrowest first."""
 
-    max_channels: int = 100
-    max_subscriptions: int = 1000
-    max_msgs: int = 1_000_000
-    max_bytes: int = 1_024_000_000
-    max_age: float = 0.0
-    max_inactivity: float = 0.0
-    channels: Mapping[str, ChannelLimits] = field(default_factory=dict)
+    max_channels: int = key(
+        100,
+        "Channels; one more is refused with `too many channels`",
+        aliases=("maxchannels", "mc"),
+        flag=_flag("mc max_channels", "count", "Channels (default: 100; 0: no limit)"),
+    )
+    max_subscriptions: int = key(
+        1000,
+        "Subscriptions of a channel, durable ones that are offline included; one more is refused",
+        aliases=_SUBSCRIPTIONS,
+        flag=_flag("msu max_subs", "count", "Subscriptions per channel (default: 1000)"),
+    )
+    max_msgs: int = key(
+        1_000_000,
+        "Messages of a channel; the oldest goes, the newest stays",
+        aliases=_MESSAGES,
+        flag=_flag("mm max_msgs", "count", "Messages per channel (default: 1000000)"),
+    )
+    max_bytes: int = key(
+        1_024_000_000,
+        "Bytes of a channel's messages",
+        aliases=_BYTES,
+        shown_default="976.56MB",
+        flag=_flag("mb max_bytes", "size", "Bytes per channel, such as 10MB (default: 976.56MB)"),
+    )
+    max_age: float = key(
+        0.0,
+        "Time messages are kept",
+        aliases=_AGE,
+        shown_default="for ever",
+        flag=_flag("ma max_age", "duration", "How long messages are kept (default: 0s, for ever)"),
+    )
+    max_inactivity: float = key(
+        0.0,
+        "Time without subscriptions and publications after which a channel is deleted",
+        aliases=_INACTIVITY,
+        shown_default="never",
+        flag=_flag(
+            "mi max_inactivity", "duration", "Delete a channel after so long without use (default: 0s, never)"
+        ),
+    )
+    channels: Mapping[str, ChannelLimits] = key(
+        field(default_factory=dict),
+        "Limits by channel or pattern (`*`, `>`); what one does not say is inherited",
+        "map of maps",
+        aliases=("channels_limits", "channelslimits", "per_channel", "per_channel_limits"),
+    )
 
 
-class ArchiveOptions(Struct, frozen=True):
+class ArchiveOptions(Keyed, frozen=True):
     """Tables that a server makes of its channels, every `interval` seconds, below `to`: a directory or a URL.
 
     `channels`: names, with wildcards. `retain`: as of `headrace tables archive`; None leaves it to the table.
@@ -47,13 +104,15 @@ class ArchiveOptions(Struct, frozen=True):
     """
 
     to: str
-    interval: float = 60.0
-    channels: tuple[str, ...] = (">",)
-    retain: str | None = None
-    file_size: int = 256 << 20
+    interval: float = key(60.0, "Time between two rounds", shown_default="1m0s")
+    channels: tuple[str, ...] = key((">",), "Names, with wildcards", shown_default="all")
+    retain: str | None = key(
+        None, "As `--retain` of `headrace tables archive`: `stream`, `forever` or a duration"
+    )
+    file_size: int = key(256 << 20, "Bytes that files have, about", shown_default="256MB")
 
 
-class StreamingOptions(Discreet, frozen=True):
+class StreamingOptions(Keyed, frozen=True):
     """NATS Streaming; defaults are nats-streaming-server's. Inside the server, unless `nats_server` is set.
 
     `store_type`: "MEMORY" or "FILE", which has a `directory`. `sync`: "group", "interval" (every
@@ -64,25 +123,126 @@ class StreamingOptions(Discreet, frozen=True):
 
     HIDDEN = frozenset({"encryption_key"})
 
-    cluster_id: str = "test-cluster"
-    discover_prefix: str = "_STAN.discover"
-    store_type: str = "MEMORY"
-    directory: str | None = None
-    sync: str = "group"
-    sync_interval: float = 60.0
-    segment_bytes: int = 64 << 20
-    compression: str = "none"
-    encryption_cipher: str | None = None
-    encryption_key: str | None = None
+    cluster_id: str = key(
+        "test-cluster",
+        "Cluster ID, which clients give when they connect",
+        aliases=("cid", "id"),
+        flag=_flag("cid cluster_id", "name", "Cluster ID (default: test-cluster)"),
+    )
+    discover_prefix: str = key("_STAN.discover", "Prefix of the subject on which clients find the server")
+    store_type: str = key(
+        "MEMORY",
+        "`memory` or `file`",
+        name="store",
+        aliases=("store_type", "storetype", "st"),
+        flag=_flag("st store", "type", "MEMORY or FILE (default: MEMORY)"),
+    )
+    directory: str | None = key(
+        None,
+        "Directory of a `file` store",
+        name="dir",
+        aliases=("datastore",),
+        flag=_flag("dir", "dir", "Directory of a FILE store"),
+    )
+    sync: str = key(
+        "group",
+        "When messages are forced to disk: `group` (before they are acknowledged; also `true`), "
+        "`interval` (also `false`) or `never`",
+        "string, true or false",
+        aliases=("do_sync", "sync_on_flush"),
+        flag=_flag(
+            "sync",
+            "policy",
+            "Force to disk by group (before acknowledging; default), interval or never",
+            _STORE,
+        ),
+    )
+    sync_interval: float = key(
+        60.0,
+        "The interval",
+        "seconds or duration",
+        name="auto_sync",
+        aliases=("file_auto_sync",),
+        flag=_flag("file_auto_sync", "duration", "The interval (default: 1m)", _STORE),
+    )
+    segment_bytes: int = key(
+        64 << 20,
+        "Bytes of a segment of the log, between 64 KB and 1 GB",
+        name="slice_max_bytes",
+        aliases=("slice_max_size", "slice_bytes", "slice_size"),
+        flag=_flag("file_slice_max_bytes", "size", "Bytes per file (default: 64MB)", _STORE),
+    )
+    compression: str = key(
+        "none",
+        "`none` or `s2`: [durability.md](durability.md#compression). Not in nats-streaming-server",
+        flag=_flag(
+            "file_compression",
+            "way",
+            "How what is stored is compressed: none or s2 (default: none)",
+            _STORE,
+        ),
+    )
+    encryption_cipher: str | None = key(
+        None,
+        "`AES` or `CHACHA`",
+        shown_default="AES",
+        flag=_flag("encryption_cipher", "name", "AES or CHACHA (default: AES)", _STORE),
+    )
+    encryption_key: str | None = key(
+        None,
+        "The key; NATS_STREAMING_ENCRYPTION_KEY in the environment wins",
+        flag=_flag("encryption_key", "key", "The key, for all to see in the process list", _STORE),
+    )
     limits: StoreLimits = StoreLimits()
-    hb_interval: float = 30.0
-    hb_timeout: float = 10.0
-    hb_fail_count: int = 10
-    replace_durable: bool = False
-    ft_group: str | None = None
-    partitioning: bool = False
-    stan_debug: bool = False
-    stan_trace: bool = False
+    hb_interval: float = key(
+        30.0,
+        "Time between heartbeats to a client",
+        aliases=("hbi", "server_to_client_hb_interval"),
+        flag=_flag("hbi hb_interval", "duration", "Between heartbeats to a client (default: 30s)"),
+    )
+    hb_timeout: float = key(
+        10.0,
+        "Time to wait for the answer",
+        aliases=("hbt", "server_to_client_hb_timeout"),
+        flag=_flag("hbt hb_timeout", "duration", "How long to wait for the answer (default: 10s)"),
+    )
+    hb_fail_count: int = key(
+        10,
+        "Heartbeats that may fail one after another; one more closes the client",
+        aliases=("hbf", "server_to_client_hb_fail_count"),
+        flag=_flag("hbf hb_fail_count", "count", "Close a client after so many failures (default: 10)"),
+    )
+    replace_durable: bool = key(
+        False,
+        "A second open of an active durable replaces the first instead of being refused",
+        aliases=("replace_durables", "replace_duplicate_durable", "replace_duplicate_durables"),
+        flag=_flag("replace_durable", "", "Let a second open of a durable replace the first"),
+    )
+    ft_group: str | None = key(
+        None,
+        "Share the store with the other servers of this group: one serves, the others stand by",
+        aliases=("ft_group_name",),
+        flag=_flag("ft_group", "name", "Stand by for another server with the same store", _CLUSTER),
+    )
+    partitioning: bool = key(
+        False, "Serve only the channels of `store_limits`; others of the same cluster ID serve the rest"
+    )
+    stan_debug: bool = key(
+        False,
+        "Log what helps debugging streaming",
+        aliases=("sd",),
+        flag=_flag("SD stan_debug", "", "Log what helps debugging streaming", _LOG),
+    )
+    stan_trace: bool = key(
+        False,
+        "Log streaming's protocol",
+        aliases=("sv",),
+        flag=_flag("SV stan_trace", "", "Log streaming's protocol", _LOG),
+    )
     nats_server: NATSServerOptions | None = None
     archive: ArchiveOptions | None = None
-    adopt: Mapping[str, str] = field(default_factory=dict)
+    adopt: Mapping[str, str] = key(
+        field(default_factory=dict),
+        "Channels that are JetStream streams too, with the streams' names; a list names them as the channels",
+        "map or list",
+    )

@@ -15,15 +15,16 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from msgspec import Struct, field
 
 from headrace.conf.durations import parse_duration
+from headrace.conf.keys import Flag, Key
 from headrace.conf.names import is_valid_subject
 from headrace.conf.problems import shown
+from headrace.conf.remote import NATSServerOptions
 from headrace.conf.streaming_options import ArchiveOptions, StoreLimits, StreamingOptions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from headrace.conf.problems import Problems
-    from headrace.conf.remote import NATSServerOptions
     from headrace.errors import Position
 
 ENCRYPTION_KEY_VARIABLE: Final = "NATS_STREAMING_ENCRYPTION_KEY"
@@ -74,70 +75,209 @@ _EMPTY: Final[frozenset[object]] = frozenset(("",))
 _ZERO: Final[frozenset[object]] = frozenset((0,))
 _NEVER: Final[frozenset[object]] = frozenset()
 
-UNSUPPORTED: Final[dict[str, frozenset[object]]] = {
-    "clustered": _OFF,
-    "cluster": _NEVER,
-    "cluster_node_id": _EMPTY,
-    "cluster_bootstrap": _OFF,
-    "cluster_peers": _EMPTY,
-    "cluster_log_path": _EMPTY,
-    "cluster_log_cache_size": frozenset((512,)),
-    "cluster_log_snapshots": frozenset((2,)),
-    "cluster_trailing_logs": _NEVER,
-    "cluster_sync": _OFF,
-    "cluster_raft_logging": _OFF,
-    "cluster_allow_add_remove_node": _OFF,
-    "sql_options": _NEVER,
-    "sql_driver": _EMPTY,
-    "sql_source": _EMPTY,
-    "sql_no_caching": _OFF,
-    "sql_max_open_conns": _ZERO,
-    "sql_bulk_insert_limit": _ZERO,
-    "slice_archive_script": _EMPTY,
-}
-"""Settings that this version lacks, with the values that ask for nothing; any other ends the start."""
 
-_REASONS: Final = {
-    "slice_archive_script": "messages would be removed without having been archived",
+class Foreign(Key, frozen=True):
+    """The entry of a setting of nats-streaming-server that has no counterpart here.
+
+    `agrees`: the values that ask for nothing. `why`: the reason why there is none.
+    """
+
+    agrees: frozenset[object] = _NEVER
+    why: str = ""
+
+
+def _foreign(
+    default: object,
+    flag: tuple[str, str, str],
+    agrees: frozenset[object],
+    why: str = "",
+    *,
+    name: str | None = None,
+    aliases: tuple[str, ...] = (),
+    group: str = "Streaming store",
+) -> Foreign:
+    """The entry of a setting that is a flag, and a key where it has a name ("": the setting's).
+
+    `flag`: name, value and text.
+    """
+    flag_name, value, text = flag
+    return Foreign(
+        default,
+        f"Without effect: {why}" if why else f"Not there: {text}",
+        name=name,
+        aliases=aliases,
+        shown_default="",
+        flag=Flag((flag_name,), value, text, group),
+        agrees=agrees,
+        why=why,
+    )
+
+
+def _clustered(
+    default: object, flag: tuple[str, str, str], agrees: frozenset[object], why: str = ""
+) -> Foreign:
+    return _foreign(default, flag, agrees, why, group="Streaming cluster")
+
+
+UNSUPPORTED: Final[dict[str, Foreign]] = {
+    "clustered": _clustered(False, ("clustered", "", "Be one of a cluster"), _OFF),
+    "cluster": Foreign(None, "Not there: channels that are replicated", "map", shown_default=""),
+    "cluster_node_id": _clustered("", ("cluster_node_id", "name", "Name in it"), _EMPTY),
+    "cluster_bootstrap": _clustered(False, ("cluster_bootstrap", "", "Begin it"), _OFF),
+    "cluster_peers": _clustered("", ("cluster_peers", "names", "Names of the others"), _EMPTY),
+    "cluster_log_path": _clustered("", ("cluster_log_path", "dir", "Its log"), _EMPTY),
+    "cluster_log_cache_size": _clustered(
+        0, ("cluster_log_cache_size", "count", "Entries in memory"), frozenset((512,))
+    ),
+    "cluster_log_snapshots": _clustered(
+        0, ("cluster_log_snapshots", "count", "Snapshots kept"), frozenset((2,))
+    ),
+    "cluster_trailing_logs": _clustered(
+        0, ("cluster_trailing_logs", "count", "Entries kept after one"), _NEVER
+    ),
+    "cluster_sync": _clustered(False, ("cluster_sync", "", "Sync every entry"), _OFF),
+    "cluster_raft_logging": _clustered(False, ("cluster_raft_logging", "", "Log its protocol"), _OFF),
+    "cluster_allow_add_remove_node": _clustered(
+        False, ("cluster_allow_add_remove_node", "", "Let nodes come and go"), _OFF
+    ),
+    "sql_options": Foreign(None, "Not there: stores in databases", "map", aliases=("sql",), shown_default=""),
+    "sql_driver": _foreign("", ("sql_driver", "name", "Driver of a SQL store"), _EMPTY),
+    "sql_source": _foreign("", ("sql_source", "source", "Source of a SQL store"), _EMPTY),
+    "sql_no_caching": _foreign(False, ("sql_no_caching", "", "No cache in front of a SQL store"), _OFF),
+    "sql_max_open_conns": _foreign(0, ("sql_max_open_conns", "count", "Connections to it"), _ZERO),
+    "sql_bulk_insert_limit": _foreign(0, ("sql_bulk_insert_limit", "count", "Messages per insert"), _ZERO),
+    "slice_archive_script": Foreign(
+        "",
+        "Not there: messages would be removed without having been archived",
+        aliases=("slice_archive", "slice_script"),
+        flag=Flag(("file_slice_archive_script",), "file", "Called with removed files", "Streaming store"),
+        agrees=_EMPTY,
+        why="messages would be removed without having been archived",
+    ),
 }
+"""Settings that this version lacks; one that asks for something ends the start."""
 
 _IN_PROCESS: Final = "streaming runs inside the server and needs no connection to it"
 _COMPACTION: Final = "the log gives space back by segment and is never rewritten"
 _BUFFERS: Final = "the log chooses its buffers itself"
+_BY_SIZE: Final = "segments end by size, see slice_max_bytes"
+_TOGETHER: Final = "messages that arrive together are stored together"
+_CUT_OFF: Final = "a torn end of the log is always cut off, and reported"
 
-NO_EFFECT: Final[dict[str, tuple[frozenset[object], str]]] = {
-    "compact": (_NEVER, _COMPACTION),
-    "compact_frag": (_NEVER, _COMPACTION),
-    "compact_interval": (_NEVER, _COMPACTION),
-    "compact_min_size": (_NEVER, _COMPACTION),
-    "buffer_size": (_NEVER, _BUFFERS),
-    "read_buffer_size": (_NEVER, _BUFFERS),
-    "crc": (frozenset((True,)), "every record has a checksum"),
-    "crc_poly": (_NEVER, "the log has its own checksum"),
-    "slice_max_msgs": (_ZERO, "segments end by size, see slice_max_bytes"),
-    "slice_max_age": (frozenset((0.0,)), "segments end by size, see slice_max_bytes"),
-    "fds_limit": (frozenset((0, -1)), "the log opens few files"),
-    "parallel_recovery": (frozenset((1,)), "channels are recovered one after another"),
-    "truncate_bad_eof": (frozenset((True,)), "a torn end of the log is always cut off, and reported"),
-    "io_batch_size": (_NEVER, "messages that arrive together are stored together"),
-    "io_sleep_time": (_ZERO, "messages that arrive together are stored together"),
-    "syslog_name": (_EMPTY, "there is no Windows event log"),
-    "cluster_proceed_on_restore_failure": (_OFF, "there are no replicas that could be restored"),
+NO_EFFECT: Final[dict[str, Foreign]] = {
+    "crc": _foreign(
+        False,
+        ("file_crc", "", "Checksums"),
+        frozenset((True,)),
+        "every record has a checksum",
+        name="",
+        aliases=("do_crc",),
+    ),
+    "crc_poly": _foreign(
+        0,
+        ("file_crc_poly", "number", "Polynomial of the checksum"),
+        _NEVER,
+        "the log has its own checksum",
+        name="",
+    ),
+    "compact": _foreign(
+        False,
+        ("file_compact_enabled", "", "Compaction"),
+        _NEVER,
+        _COMPACTION,
+        name="",
+        aliases=("compact_enabled",),
+    ),
+    "compact_frag": _foreign(
+        0,
+        ("file_compact_frag", "percent", "Compact from this fragmentation"),
+        _NEVER,
+        _COMPACTION,
+        name="",
+        aliases=("compact_fragmentation",),
+    ),
+    "compact_interval": _foreign(
+        0, ("file_compact_interval", "seconds", "Between compactions"), _NEVER, _COMPACTION, name=""
+    ),
+    "compact_min_size": _foreign(
+        0, ("file_compact_min_size", "size", "Compact from this size"), _NEVER, _COMPACTION, name=""
+    ),
+    "buffer_size": _foreign(0, ("file_buffer_size", "size", "Buffer for writing"), _NEVER, _BUFFERS, name=""),
+    "read_buffer_size": _foreign(
+        0,
+        ("file_read_buffer_size", "size", "Buffer for reading"),
+        _NEVER,
+        _BUFFERS,
+        name="",
+        aliases=("file_read_buffer_size",),
+    ),
+    "slice_max_msgs": _foreign(
+        0,
+        ("file_slice_max_msgs", "count", "Messages per file"),
+        _ZERO,
+        _BY_SIZE,
+        name="",
+        aliases=("slice_max_count", "slice_msgs", "slice_count"),
+    ),
+    "slice_max_age": _foreign(
+        0.0,
+        ("file_slice_max_age", "duration", "Age of a file"),
+        frozenset((0.0,)),
+        _BY_SIZE,
+        name="",
+        aliases=("slice_age", "slice_max_time", "slice_time_limit"),
+    ),
+    "fds_limit": _foreign(
+        0,
+        ("file_fds_limit", "count", "Open files"),
+        frozenset((0, -1)),
+        "the log opens few files",
+        name="file_descriptors_limit",
+        aliases=("fds_limit",),
+    ),
+    "parallel_recovery": _foreign(
+        0,
+        ("file_parallel_recovery", "count", "Channels recovered at once"),
+        frozenset((1,)),
+        "channels are recovered one after another",
+        name="",
+    ),
+    "truncate_bad_eof": _foreign(
+        False,
+        ("file_truncate_bad_eof", "", "Cut off the torn end of a file"),
+        frozenset((True,)),
+        _CUT_OFF,
+        name="",
+    ),
+    "io_batch_size": _foreign(0, ("io_batch_size", "count", "Messages stored together"), _NEVER, _TOGETHER),
+    "io_sleep_time": _foreign(
+        0, ("io_sleep_time", "us", "Wait for more to store together"), _ZERO, _TOGETHER
+    ),
+    "syslog_name": _foreign(
+        "",
+        ("syslog_name", "name", "Name in the event log of Windows"),
+        _EMPTY,
+        "there is no Windows event log",
+        name="",
+        group="Streaming log",
+    ),
+    "cluster_proceed_on_restore_failure": _clustered(
+        False,
+        ("cluster_proceed_on_restore_failure", "", "Go on without what cannot be restored"),
+        _OFF,
+        "there are no replicas that could be restored",
+    ),
 }
-"""Settings without a counterpart, with the values that agree with what happens anyway, and the reason."""
+"""Settings that change nothing, as what they ask for happens anyway or has no meaning here."""
 
-_CONNECTION: Final[dict[str, frozenset[object]]] = {
-    **dict.fromkeys(("secure", "skip_verify"), _OFF),
-    **dict.fromkeys(("client_cert", "client_key", "client_ca", "server_name"), _EMPTY),
-    **dict.fromkeys(("credentials", "nkey_seed_file", "username", "password", "token"), _EMPTY),
+_CONNECTION: Final = {
+    option: _OFF if key.default is False else _EMPTY for option, key in NATSServerOptions.KEYS.items()
 }
 """Settings of the connection to a NATS server elsewhere, with the values that ask for nothing."""
 
 _WAYS_IN: Final = ("credentials", "nkey_seed_file", "username", "token")
 
-_ARCHIVE: Final = frozenset(
-    f"archive_{name}" for name in ("to", "interval", "channels", "retain", "file_size")
-)
+_ARCHIVE: Final = frozenset(f"archive_{name}" for name in ArchiveOptions.__struct_fields__)
 _RAW: Final = (
     frozenset(
         (
@@ -153,7 +293,7 @@ _RAW: Final = (
     | frozenset(_CONNECTION)
     | _ARCHIVE
 )
-_LIMITS: Final = ("max_channels", "max_subscriptions", "max_msgs", "max_bytes", "max_age", "max_inactivity")
+_LIMITS: Final = tuple(name for name in StoreLimits.KEYS if name != "channels")
 
 
 def streaming_options(
@@ -185,13 +325,14 @@ def streaming_options(
 
 def _report_what_is_missing(settings: Mapping[str, Setting], problems: Problems) -> None:
     for option, setting in settings.items():
-        if option in UNSUPPORTED and not _is_among(setting.value, UNSUPPORTED[option]):
-            reason = f": {_REASONS[option]}" if option in _REASONS else ""
+        foreign = UNSUPPORTED.get(option) or NO_EFFECT.get(option)
+        if foreign is None or _is_among(setting.value, foreign.agrees):
+            continue
+        if option in NO_EFFECT:
+            problems.warn(f"{setting.name} has no effect: {foreign.why}", setting.position)
+        else:
+            reason = f": {foreign.why}" if foreign.why else ""
             problems.add(f"{setting.name} is not supported by this version{reason}", setting.position)
-        elif option in NO_EFFECT:
-            agreeing, why = NO_EFFECT[option]
-            if not _is_among(setting.value, agreeing):
-                problems.warn(f"{setting.name} has no effect: {why}", setting.position)
 
 
 def _is_among(value: object, values: frozenset[object]) -> bool:
@@ -281,8 +422,6 @@ def _nats_server(settings: Mapping[str, Setting], problems: Problems) -> NATSSer
     for one, other in (("client_cert", "client_key"), ("client_key", "client_cert")):
         if one in given and other not in given:
             problems.add(f"{given[one].name} needs {other} beside it", given[one].position)
-    from headrace.conf.remote import NATSServerOptions
-
     values = {option: setting.value for option, setting in given.items()}
     return NATSServerOptions(url=str(url.value), **cast("dict[str, Any]", values))
 
