@@ -7,6 +7,7 @@ gnatsd 1.4.1.
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 from headrace import limits
@@ -23,13 +24,15 @@ class Dialect:
     """The handshake of one protocol; as it stands, that of 2.x.
 
     Texts of -ERR: `timeout`, for a peer that sends no CONNECT; `wrong_port`, for a client; `malformed`, for
-    JSON that cannot be read, "" where the connection ends without a word.
+    JSON that cannot be read, "" where the connection ends without a word. `first_ping`: seconds until the
+    first PING, if they are fewer than those between two.
     """
 
     is_legacy = False
     timeout = "Authentication Timeout"
     wrong_port = "attempted to connect to route port"
     malformed = ""
+    first_ping = limits.ROUTE_FIRST_PING_DELAY
 
     def connect_line(self, connect: PeerConnect) -> bytes:
         """A CONNECT as a line."""
@@ -47,10 +50,6 @@ class Dialect:
         """Seconds between PINGs where the configuration wants so many."""
         return min(wanted, limits.ROUTE_PING_INTERVAL)
 
-    def first_ping(self, interval: float) -> float:
-        """Seconds until the first PING."""
-        return min(interval, limits.ROUTE_FIRST_PING_DELAY)
-
 
 class Legacy(Dialect):
     """The handshake of 1.x."""
@@ -59,6 +58,7 @@ class Legacy(Dialect):
     timeout = "Authorization Timeout"
     wrong_port = "Attempted To Connect To Route Port"
     malformed = "Parser Error"
+    first_ping = inf
 
     def connect_line(self, connect: PeerConnect) -> bytes:
         return connect.legacy_line()
@@ -71,9 +71,6 @@ class Legacy(Dialect):
 
     def ping_interval(self, wanted: float) -> float:
         return wanted
-
-    def first_ping(self, interval: float) -> float:
-        return interval
 
 
 MODERN: Final = Dialect()

@@ -96,6 +96,7 @@ class GatewaySession(UserSession):
     """
 
     kind = "gateway"
+    title = port_title = "Gateway"
     trace_kind = Kind.GATEWAY
     link: GatewayLink
 
@@ -106,7 +107,6 @@ class GatewaySession(UserSession):
         super().__init__(port, wire)
         self.other: Final = other
         self.gateway = other.name if other is not None else ""
-        self.remote: PeerInfo | None = None
         self.is_registered = False
         self.may_reconnect = True
         self.unknown_accounts: set[bytes] = set()
@@ -123,10 +123,6 @@ class GatewaySession(UserSession):
         )
 
     @property
-    def trace_name(self) -> str:
-        return self.remote.server_name if self.remote is not None else ""
-
-    @property
     def is_outbound(self) -> bool:
         return self.other is not None
 
@@ -138,22 +134,12 @@ class GatewaySession(UserSession):
             self.log(logging.INFO, f'Creating outbound gateway connection to "{self.gateway}"')
             # It takes no PING before CONNECT, which waits for its INFO: its silence is limited all the same.
             seconds = self._ping_interval * (self._ping_max + 1)
-            self._ping_timer = self._port.call_later(seconds, self._silent)
+            self._ping_timer = self._port.call_later(seconds, self._give_up)
             return
         self.log(logging.INFO, "Processing inbound gateway connection")
         self._demand_connect(self._gateways.options.auth_timeout)
         self.link.send(self._gateways.info().line())
         self._port.wake()
-
-    def _silent(self) -> None:
-        self._ping_timer = None
-        self.log(logging.DEBUG, "Stale Client Connection - Closing")
-        self.refuse("Stale Connection", CloseReason.STALE_CONNECTION)
-
-    def _start_pings(self) -> None:
-        self._disarm_ping()
-        interval = min(limits.ROUTE_FIRST_PING_DELAY, self._ping_interval)
-        self._arm_ping(interval * (1 + self._gateways.port.random() / 5))
 
     # -- called by the engine ---------------------------------------------------------------------
 
@@ -177,7 +163,7 @@ class GatewaySession(UserSession):
             self.refuse(f'Connection to gateway "{name}" rejected', CloseReason.WRONG_GATEWAY)
         else:
             self._has_connected = True
-            self._start_pings()
+            self._begin_pings()
 
     def peer_info(self, text: bytes) -> None:
         """Read INFO: the first introduces the peer, later ones are commands and news."""
@@ -219,8 +205,7 @@ class GatewaySession(UserSession):
     def _has_duplicate_name(self, info: PeerInfo) -> bool:
         if not self._gateways.port.is_taken(info.server_name):
             return False
-        self.log(logging.ERROR, f'Remote server has a duplicate name: "{info.server_name}"')
-        self.close(CloseReason.DUPLICATE_SERVER_NAME)
+        self._refuse_name(info.server_name)
         return True
 
     def _first_info_outbound(self, info: PeerInfo) -> None:
@@ -241,7 +226,7 @@ class GatewaySession(UserSession):
             return
         text = f'Outbound gateway connection to "{self.gateway}" ({info.server_id}) registered'
         self.log(logging.INFO, text)
-        self._start_pings()
+        self._begin_pings()
         gateways.gossip.tell_routes(info)
         self._port.wake()
 
@@ -339,9 +324,5 @@ class GatewaySession(UserSession):
 
     # -- closing ----------------------------------------------------------------------------------
 
-    def ended(self, reason: CloseReason) -> None:
-        """End the session; called once when the connection is over, before the link is detached."""
-        self._end()
-        remote = f" - Remote: {self.remote.server_name}" if self.remote and self.remote.server_name else ""
-        self.log(logging.INFO, f"Gateway connection closed: {reason.text}{remote}")
+    def _forget(self) -> None:
         self._gateways.ended(self)

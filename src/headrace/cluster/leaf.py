@@ -101,6 +101,8 @@ class LeafSession(CompressingSession):
     """
 
     kind = "leaf node connection"
+    title = "Leafnode"
+    port_title = "leafnode"
     trace_kind = Kind.LEAF
 
     def __init__(
@@ -234,8 +236,7 @@ class LeafSession(CompressingSession):
         elif own_cluster and given.cluster == own_cluster:
             self.refuse_loudly(_SAME_NAME, CloseReason.CLUSTER_NAMES_IDENTICAL)
         elif given.gateway:
-            text = f'Rejecting connection from gateway "{given.gateway}" on the leafnode port'
-            self.refuse_loudly(text, CloseReason.WRONG_GATEWAY)
+            self._refuse_gateway(given.gateway)
         elif oldest and _version(given.version) < _version(oldest):
             self._send_account(grant.account)
             self.refuse_loudly(f'{_TOO_OLD} "{oldest}"', CloseReason.MINIMUM_VERSION_REQUIRED)
@@ -453,8 +454,7 @@ class LeafSession(CompressingSession):
             traces=self._peer_protocol >= TRACE_PROTOCOL,
         )
         port.registered(self)
-        interval = min(limits.ROUTE_FIRST_PING_DELAY, port.ping_interval)
-        self._arm_ping(interval * (1 + port.random() / 5))
+        self._begin_pings()
         port.wake()
 
     def loop_detected(self) -> None:
@@ -568,9 +568,9 @@ class LeafSession(CompressingSession):
     def ended(self, reason: CloseReason) -> None:
         """End the session; called once when the connection is over, before the link is detached."""
         self._disarm()
-        self._end()
-        name = f" - Remote: {self.remote_name}" if self.remote_name else ""
-        self.log(logging.INFO, f"Leafnode connection closed: {reason.text}{name}")
+        super().ended(reason)
+
+    def _forget(self) -> None:
         self._leafs.ended(self)
 
 

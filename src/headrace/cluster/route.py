@@ -125,6 +125,8 @@ class RouteSession(CompressingSession, UserSession):
     """
 
     kind = "route"
+    title = "Router"
+    port_title = "Route"
     trace_kind = Kind.ROUTER
     link: RouteLink
 
@@ -136,7 +138,6 @@ class RouteSession(CompressingSession, UserSession):
         self.is_solicited = target is not None
         self.account = target.account if target else ""
         self.gossip_mode = target.gossip_mode if target else 0
-        self.remote: PeerInfo | None = None
         self.remote_id = ""
         self.pool_index = _NOT_REGISTERED
         self.pool_size = 1
@@ -170,10 +171,6 @@ class RouteSession(CompressingSession, UserSession):
         return self.target is not None and self.target.is_explicit
 
     @property
-    def trace_name(self) -> str:
-        return self.remote.server_name if self.remote is not None else ""
-
-    @property
     def is_legacy(self) -> bool:
         """True where the protocol of 1.x is spoken."""
         return self.dialect.is_legacy
@@ -199,7 +196,7 @@ class RouteSession(CompressingSession, UserSession):
             if options.user is not None or (options.tls is not None and options.tls.certifies):
                 self._demand_connect(options.auth_timeout)
             self._send_info()
-        self._arm_ping(self.dialect.first_ping(self._ping_interval) * (1 + self._mesh.port.random() / 5))
+        self._begin_pings(self.dialect.first_ping)
         self._mesh.port.wake()
         self.log(logging.INFO, "Route connection created")
 
@@ -299,8 +296,7 @@ class RouteSession(CompressingSession, UserSession):
         if given.lang:
             self.refuse_loudly(self.dialect.wrong_port, CloseReason.WRONG_PORT)
         elif given.gateway:
-            text_ = f'Rejecting connection from gateway "{given.gateway}" on the Route port'
-            self.refuse_loudly(text_, CloseReason.WRONG_GATEWAY)
+            self._refuse_gateway(given.gateway)
         elif self._protocol != "2.x" and not self._understands(
             given.name, is_legacy=is_legacy_connect(given)
         ):
@@ -336,8 +332,7 @@ class RouteSession(CompressingSession, UserSession):
         elif self.remote is not None:
             mesh.told(self, info)
         elif not self.was_solicited and info.server_name == mesh.port.identity().server_name:
-            self.log(logging.ERROR, f'Remote server has a duplicate name: "{info.server_name}"')
-            self.close(CloseReason.DUPLICATE_SERVER_NAME)
+            self._refuse_name(info.server_name)
         elif not self._begins_to_compress(info.compression):
             self._first_info(info)
 
@@ -457,9 +452,5 @@ class RouteSession(CompressingSession, UserSession):
         else:
             super()._malformed(problem)
 
-    def ended(self, reason: CloseReason) -> None:
-        """End the session; called once when the connection is over, before the link is detached."""
-        self._end()
-        remote = f" - Remote: {self.remote.server_name}" if self.remote else ""
-        self.log(logging.INFO, f"Router connection closed: {reason.text}{remote}")
+    def _forget(self) -> None:
         self._mesh.ended(self)

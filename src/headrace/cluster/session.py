@@ -11,6 +11,7 @@ import logging
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
+from headrace import limits
 from headrace.core.tracing import Party
 from headrace.engine.reasons import CloseReason
 from headrace.errors import ProtocolError
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from headrace.conf.tls_options import TLSOptions
     from headrace.core.tracing import Kind
     from headrace.engine.link import Link
-    from headrace.protocol.peers import PeerConnect
+    from headrace.protocol.peers import PeerConnect, PeerInfo
 
 _Said = TypeVar("_Said")
 
@@ -36,6 +37,10 @@ class Session(ABC):
 
     kind: ClassVar[str]
     """The kind of peer in log lines about mistakes of ours, as `route`."""
+    title: ClassVar[str]
+    """The kind of peer in the log line about its end, as `Router`."""
+    port_title: ClassVar[str]
+    """The port of such peers in log lines about others that come there, as `Route`."""
 
     link: Link
 
@@ -150,17 +155,27 @@ class Session(ABC):
         """The number of PINGs that may be without an answer."""
         return self._port.ping_max
 
+    def _begin_pings(self, seconds: float = limits.ROUTE_FIRST_PING_DELAY) -> None:
+        """Send the first PING after that many seconds, or up to a fifth later, so that not all go at once."""
+        self._disarm_ping()
+        self._arm_ping(min(seconds, self._ping_interval) * (1 + self._port.random() / 5))
+
     def _arm_ping(self, seconds: float) -> None:
         self._ping_timer = self._port.call_later(seconds, self._ping_due)
 
     def _ping_due(self) -> None:
         self._ping_timer = None
         if self._pings_out + 1 > self._ping_max:
-            self.log(logging.DEBUG, "Stale Client Connection - Closing")
-            self.refuse("Stale Connection", CloseReason.STALE_CONNECTION)
+            self._give_up()
             return
         self.ping()
         self._arm_ping(self._ping_interval)
+
+    def _give_up(self) -> None:
+        """Close the connection to a peer that is silent."""
+        self._ping_timer = None
+        self.log(logging.DEBUG, "Stale Client Connection - Closing")
+        self.refuse("Stale Connection", CloseReason.STALE_CONNECTION)
 
     def _disarm_ping(self) -> None:
         if self._ping_timer is not None:
@@ -189,6 +204,16 @@ class Session(ABC):
         """End a handshake that cannot go on: told to the peer and logged."""
         self.refuse_loudly(text, CloseReason.PROTOCOL_VIOLATION)
 
+    def _refuse_gateway(self, name: str) -> None:
+        """Refuse a server of another cluster that came to the wrong port."""
+        text = f'Rejecting connection from gateway "{name}" on the {self.port_title} port'
+        self.refuse_loudly(text, CloseReason.WRONG_GATEWAY)
+
+    def _refuse_name(self, name: str) -> None:
+        """Refuse a server that has the name of another one."""
+        self.log(logging.ERROR, f'Remote server has a duplicate name: "{name}"')
+        self.close(CloseReason.DUPLICATE_SERVER_NAME)
+
     def refuse(self, text: str, reason: CloseReason) -> None:
         """Send -ERR, then close."""
         self.link.send(f"-ERR '{text}'\r\n".encode("utf-8", "replace"))
@@ -199,22 +224,37 @@ class Session(ABC):
         self.link.doom(reason)
         self._port.wake()
 
-    def _end(self) -> None:
-        """Mark the connection as over; no timer calls any more."""
+    def ended(self, reason: CloseReason) -> None:
+        """End the session; called once when the connection is over, before the link is detached."""
         self.is_closed = True
         self._disarm_auth()
         self._disarm_ping()
+        remote = f" - Remote: {self.trace_name}" if self.trace_name else ""
+        self.log(logging.INFO, f"{self.title} connection closed: {reason.text}{remote}")
+        self._forget()
+
+    @abstractmethod
+    def _forget(self) -> None:
+        """Tell the owner of all connections that this one is over."""
 
     def log(self, level: int, text: str) -> None:
         self.wire.log(level, text)
 
 
 class UserSession(Session):
-    """A session whose peer is a single user of the configuration, where it must authenticate."""
+    """A session whose peer is a single user of the configuration, where it must authenticate.
+
+    `remote`: the INFO of the server at the other end, once it came.
+    """
 
     def __init__(self, port: Host, wire: Wire) -> None:
         super().__init__(port, wire)
+        self.remote: PeerInfo | None = None
         self._is_judged = False
+
+    @property
+    def trace_name(self) -> str:
+        return self.remote.server_name if self.remote is not None else ""
 
     def _authenticate(
         self,
