@@ -42,9 +42,9 @@ _ENTRY: Final = struct.Struct("<cI")
 BEGIN: Final = b"("
 END: Final = b")"
 TWICE: Final = _ENTRY.pack(b"2", 0)
-"""What a record begins with that has a copy behind it."""
+"""The beginning of a record that has a copy behind it."""
 COPY: Final = _ENTRY.pack(b"=", 0)
-"""What the copy begins with."""
+"""The beginning of the copy."""
 
 
 def entry(kind: bytes, body: bytes = b"") -> bytes:
