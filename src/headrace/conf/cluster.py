@@ -25,9 +25,9 @@ from headrace.conf.fields import (
     text,
     values_of,
 )
-from headrace.conf.listen import advertise, listen
+from headrace.conf.listen import advertise, listen_row
 from headrace.conf.names import is_valid_subject
-from headrace.conf.peer_fields import peer_authorization, peer_tls, peer_urls, write_timeout
+from headrace.conf.peer_fields import peer_authorization, peer_credentials, peer_tls, peer_urls, write_timeout
 from headrace.conf.peer_options import ClusterOptions, PeerURL, parse_peer_url
 from headrace.conf.permissions import permissions
 from headrace.conf.problems import shown
@@ -56,9 +56,7 @@ def cluster(binder: Binder, entry: Entry) -> ClusterOptions | UnsetType:
     block = cast("AuthorizationBlock | None", values.pop("authorization", None))
     if block is not None:
         given = given or block.default_permissions
-        values |= {"user": block.user, "password": block.password}
-        tls = cast("TLSOptions | None", values.get("tls"))
-        values["auth_timeout"] = block.timeout or (tls.timeout + 1 if tls else limits.ROUTE_AUTH_TIMEOUT)
+    values |= peer_credentials(block, cast("TLSOptions | None", values.get("tls")))
     if given is not None:
         values |= {"imports": given.publish, "exports": given.subscribe}
     options = ClusterOptions(**cast("dict[str, Any]", values))
@@ -200,14 +198,7 @@ _CLUSTER: Final = Table(
                 "protocol": _protocol,
             },
         ),
-        Field(
-            ("listen",),
-            listen,
-            spreads=True,
-            text="Address and port for other servers",
-            kind='port or "host:port"',
-            concerns=("host", "port"),
-        ),
+        listen_row("Address and port for other servers"),
         Field(
             ("authorization",),
             _authorization,

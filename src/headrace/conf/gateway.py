@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from headrace import limits
 from headrace.conf.fields import UNSET, Field, Table, duration_or_seconds, fields_of, text, values_of
-from headrace.conf.listen import advertise, listen
+from headrace.conf.listen import advertise, listen_row
 from headrace.conf.peer_fields import (
     peer_authorization,
+    peer_credentials,
     peer_tls,
     peer_url,
     peer_urls,
@@ -37,11 +37,7 @@ def gateway(binder: Binder, entry: Entry) -> GatewayOptions | UnsetType:
         return UNSET
     values = values_of(bound, GatewayOptions)
     block = cast("AuthorizationBlock | None", values.pop("authorization", None))
-    tls = cast("TLSOptions | None", values.get("tls"))
-    if block is not None:
-        values |= {"user": block.user, "password": block.password}
-    timeout = block.timeout if block is not None else None
-    values["auth_timeout"] = timeout or (tls.timeout + 1 if tls else limits.ROUTE_AUTH_TIMEOUT)
+    values |= peer_credentials(block, cast("TLSOptions | None", values.get("tls")))
     options = GatewayOptions(**cast("dict[str, Any]", values))
     if not options.name and not options.port and not {"name", "port"} & set(bound.positions):
         return UNSET
@@ -126,14 +122,7 @@ _GATEWAY: Final = Table(
                 "write_timeout": write_timeout,
             },
         ),
-        Field(
-            ("listen",),
-            listen,
-            spreads=True,
-            text="Address and port for other clusters",
-            kind='port or "host:port"',
-            concerns=("host", "port"),
-        ),
+        listen_row("Address and port for other clusters"),
         Field(
             ("authorization",),
             _authorization,

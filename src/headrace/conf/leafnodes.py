@@ -25,7 +25,7 @@ from headrace.conf.fields import (
 )
 from headrace.conf.leaf_options import ClientTLS, LeafAuthorization, LeafNodeOptions, LeafRemote, LeafUser
 from headrace.conf.leaf_proxy import check_proxied, leaf_proxy
-from headrace.conf.listen import listen, split_address
+from headrace.conf.listen import listen_row, split_address
 from headrace.conf.names import is_account_nkey, is_user_nkey, is_user_seed, is_valid_subject
 from headrace.conf.peer_fields import write_timeout
 from headrace.conf.peer_options import PeerURL, parse_peer_url
@@ -292,13 +292,6 @@ _LEAFNODES: Final = Table(
                 "write_timeout": write_timeout,
             },
         ),
-        Field(
-            ("listen",),
-            listen,
-            spreads=True,
-            text="Address and port for leaf nodes",
-            kind='port or "host:port"',
-            concerns=("host", "port"),
-        ),
+        listen_row("Address and port for leaf nodes"),
     )
 )

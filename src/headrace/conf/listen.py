@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from headrace.conf.fields import UNSET, Binder, string_of, text
+from headrace.conf.fields import UNSET, Binder, Field, string_of, text
 from headrace.conf.problems import shown
 from headrace.conf.tree import Scalar
 
@@ -24,6 +24,19 @@ _PLAIN: Final = re.compile(r"([^:\[\]]*):([^:\[\]]*)")
 def listen(binder: Binder, entry: Entry) -> dict[str, object] | UnsetType:
     """`host` and `port`; a port alone leaves the host as it is."""
     return _address(binder, entry, "host", "port")
+
+
+def listen_row(text: str, default: str | None = None) -> Field:
+    """The row of a block's key `listen`, which says host and port in one."""
+    return Field(
+        ("listen",),
+        listen,
+        spreads=True,
+        text=text,
+        kind='port or "host:port"',
+        default=default,
+        concerns=("host", "port"),
+    )
 
 
 def http_listen(binder: Binder, entry: Entry) -> dict[str, object] | UnsetType:

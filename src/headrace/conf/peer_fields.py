@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
+from headrace import limits
 from headrace.conf.authorization import any_authorization
 from headrace.conf.fields import UNSET, string_of, text
 from headrace.conf.peer_options import PeerURL, parse_peer_url
@@ -36,6 +37,17 @@ def peer_authorization(binder: Binder, entry: Entry, kind: str) -> Authorization
     if block.callout is not None:
         return binder.problem(f"{kind} authorization does not support callouts", position)
     return block
+
+
+def peer_credentials(block: AuthorizationBlock | None, tls: TLSOptions | None) -> dict[str, object]:
+    """The options that say who servers that connect must be, and how long they have to say it.
+
+    `block`: `authorization`, None: it was not given. With TLS the handshake comes first.
+    """
+    usual = limits.ROUTE_AUTH_TIMEOUT if tls is None else tls.timeout + 1
+    if block is None:
+        return {"auth_timeout": usual}
+    return {"user": block.user, "password": block.password, "auth_timeout": block.timeout or usual}
 
 
 def peer_url(binder: Binder, node: Node, kind: str) -> PeerURL | None:

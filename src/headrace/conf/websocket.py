@@ -24,7 +24,7 @@ from headrace.conf.fields import (
     strings,
     values_of,
 )
-from headrace.conf.listen import advertise, listen
+from headrace.conf.listen import advertise, listen_row
 from headrace.conf.origins import parse_origin
 from headrace.conf.problems import shown
 from headrace.conf.tree import MapNode, Scalar
@@ -148,14 +148,7 @@ _AUTHORIZATION: Final = Table(
 )
 _WEBSOCKET: Final = Table(
     (
-        Field(
-            ("listen",),
-            listen,
-            spreads=True,
-            text="Address and port",
-            kind='port or "host:port"',
-            default="0.0.0.0",
-        ),
+        listen_row("Address and port", default="0.0.0.0"),
         *fields_of(
             WebSocketOptions,
             {

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from harness.certificates import Authority
 from headrace.conf.account_options import SubjectPermission
 from headrace.conf.binding import load_options
 from headrace.conf.peer_options import ClusterOptions, PeerURL, parse_peer_url
 from headrace.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def load(text: str, **overrides: object) -> ClusterOptions:
@@ -74,6 +78,23 @@ def test_permissions_of_the_block_go_before_those_of_its_authorization() -> None
     assert load(f"cluster {{ {old}, permissions {{ import: y }} }}").imports == SubjectPermission(
         allow=("y",)
     )
+
+
+@pytest.mark.parametrize(
+    ("authorization", "seconds"),
+    [("", 5.0), ("authorization { user: u, password: p }", 5.0), ("authorization { timeout: 3 }", 3.0)],
+)
+def test_time_to_authenticate_begins_behind_the_tls_handshake(
+    tmp_path: Path, authorization: str, seconds: float
+) -> None:
+    pair = Authority(tmp_path, "ca").issue("server")
+    tls = f"tls {{ cert_file: '{pair.certificate}', key_file: '{pair.key}', timeout: 4 }}"
+    for block in ("cluster", "gateway"):
+        text = f"{block} {{ name: c, port: 1, {tls}, {authorization} }}"
+        options = load_options(text=text, environ={})
+        found = options.cluster if block == "cluster" else options.gateway
+        assert found is not None
+        assert found.auth_timeout == seconds
 
 
 def test_flags_make_a_cluster() -> None:
